@@ -1,0 +1,104 @@
+# Front door. CMakeLists.txt is the build definition; this file only gives its steps short names.
+# `make help` lists them.
+
+PREFIX      ?= /usr/local
+JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_FLAGS ?=
+CMD         ?=
+ARGS        ?=
+
+# Each preset is a build folder below build/.
+PRESETS      := release debug asan tsan
+TEST_PRESETS ?= $(PRESETS)
+
+LINKS := libhakmem.so libhakmem.a \
+         bench_random_mixed_hakmem bench_random_mixed_system bench_random_mixed_mimalloc
+
+# The generator counts for a fresh build folder only; CMake keeps the one it began with.
+export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+
+# A make started by CMake gets -j from us, not from the make that runs this file.
+CMAKE  := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake
+VENV   := build/venv
+PYTHON := $(VENV)/bin/python
+
+C_FILES = $(shell find include src bench tests -type f \( -name '*.[ch]' -o -name '*.cc' -o \
+            -name '*.cpp' -o -name '*.hpp' \))
+TIDY_FILES = $(shell find src -type f -name '*.c')
+CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
+CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
+
+.DEFAULT_GOAL := all
+.PHONY: all $(PRESETS) build-deps lint-deps test-deps test test-full run bench install format lint \
+        clean help
+
+all: release ## Build release and link its results into the root (the default)
+	@for file in $(LINKS); do \
+	    if [ -e build/release/$$file ]; then ln -sfn build/release/$$file .; fi; \
+	done
+
+release: ## Build build/release: optimised, with LTO where the tools can
+debug: ## Build build/debug: asserts, verification and timing
+asan: ## Build build/asan: AddressSanitizer and UBSan, hakmem_* names only
+tsan: ## Build build/tsan: ThreadSanitizer, hakmem_* names only
+
+# Tests need packages that a plain build does not: a fresh folder has them only for a test goal, and
+# keeps them from then on.
+TESTS = $(if $(filter test test-full,$(MAKECMDGOALS)),ON,$(or $(shell sed -n \
+          's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
+
+$(PRESETS): build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
+	@$(CMAKE) --preset $@ --log-level=NOTICE -DHAKMEM_BUILD_TESTS=$(TESTS) $(CMAKE_FLAGS)
+	@$(CMAKE) --build --preset $@ --parallel $(JOBS)
+
+test: test-deps all $(TEST_PRESETS) ## Run the short doses of all tests, on every preset
+	@set -e; for preset in $(TEST_PRESETS); do \
+	    echo "== tests: $$preset"; ctest --preset $$preset -LE long -j $(JOBS); \
+	done
+
+test-full: test-deps all $(TEST_PRESETS) ## Run all tests with their full doses
+	@set -e; for preset in $(TEST_PRESETS); do \
+	    echo "== tests: $$preset"; ctest --preset $$preset -j $(JOBS); \
+	done
+
+run: all $(VENV)/.ready ## Run a real program on both allocators: make run [CMD='prog args']
+	@$(PYTHON) -m hakmem_lab run $(ARGS) $(if $(CMD),-- $(CMD))
+
+bench: all $(VENV)/.ready ## Compare HAKMEM with its peers: make bench [ARGS='...']
+	@$(PYTHON) -m hakmem_lab bench $(ARGS)
+
+install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]
+	@$(CMAKE) --install build/release --prefix "$(PREFIX)"
+
+format: lint-deps ## Format all C and C++ files
+	@$(CLANG_FORMAT) -i $(C_FILES)
+
+lint: lint-deps debug ## Check the format, then clang-tidy over the engine
+	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
+	@printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 4 $(CLANG_TIDY) --quiet -p build/debug
+
+clean: ## Remove build/ and the links in the root
+	@rm -rf build $(LINKS)
+
+help: ## Show this table
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS"
+
+build-deps:
+	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \
+	    $(or $(filter-out g++,$(CXX)),c++)=g++ python3=python3
+
+lint-deps:
+	@command -v $(CLANG_FORMAT) >/dev/null && command -v $(CLANG_TIDY) >/dev/null || \
+	    scripts/install_deps.sh clang-format-16=clang-format-16 clang-tidy-16=clang-tidy-16
+
+test-deps:
+	@tests/install_deps.sh
+
+$(VENV)/.ready: bench/pyproject.toml
+	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv
+	@echo "preparing $(VENV)"
+	@python3 -m venv $(VENV)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable bench
+	@touch $@

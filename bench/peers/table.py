@@ -1,0 +1,120 @@
+"""The peers: which package each comes from and how it is built. Data only."""
+
+import dataclasses
+
+# tool -> Debian package that has it
+TOOLS = {
+    "cargo": "cargo",
+    "cmake": "cmake",
+    "make": "make",
+    "cc": "gcc",
+    "c++": "g++",
+    "readelf": "binutils",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    name: str  # the library is lib<name>.so
+    title: str
+    package: str  # in its registry
+    version: str  # "" = the one the registry offers
+    recipe: str
+    source: str = ""  # folder inside the package
+    target: str = ""  # of CMake
+    options: tuple[str, ...] = ()  # of CMake or configure; definitions for the sources recipe
+    files: str = ""  # sources recipe: one file, or "" for the list in the crate's build.rs
+    includes: tuple[str, ...] = ()
+    flags: str = ""
+    default: bool = True  # part of the comparison when none is named
+
+
+MIMALLOC_OPTIONS = ("-DMI_BUILD_TESTS=OFF", "-DMI_BUILD_STATIC=OFF", "-DMI_BUILD_OBJECT=OFF")
+
+PEERS = (
+    Peer(
+        name="mimalloc",
+        title="mimalloc v3",
+        package="libmimalloc-sys2",
+        version="0.1.65",
+        recipe="cmake",
+        source="c_src/mimalloc3",
+        target="mimalloc",
+        options=MIMALLOC_OPTIONS,
+    ),
+    Peer(
+        name="mimalloc2",
+        title="mimalloc v2",
+        package="libmimalloc-sys2",
+        version="0.1.65",
+        recipe="cmake",
+        source="c_src/mimalloc",
+        target="mimalloc",
+        options=MIMALLOC_OPTIONS,
+        default=False,
+    ),
+    # an older v3, many of whose users have not moved on; its crate leaves out CMake's helper files
+    Peer(
+        name="mimalloc33",
+        title="mimalloc 3.3",
+        package="libmimalloc-sys",
+        version="0.1.49",
+        recipe="sources",
+        source="c_src/mimalloc/v3",
+        options=(
+            *("MI_MALLOC_OVERRIDE", "MI_SHARED_LIB", "MI_SHARED_LIB_EXPORT"),
+            *("MI_BUILD_RELEASE", "NDEBUG"),
+        ),
+        files="src/static.c",
+        includes=("include",),
+        flags="-fvisibility=hidden -ftls-model=initial-exec -fno-builtin-malloc",
+        default=False,
+    ),
+    Peer(
+        name="snmalloc",
+        title="snmalloc",
+        package="snmalloc-sys",
+        version="0.7.6",
+        recipe="cmake",
+        source="upstream",
+        target="snmallocshim",
+        options=("-DSNMALLOC_BUILD_TESTING=OFF",),
+    ),
+    Peer(
+        name="jemalloc",
+        title="jemalloc",
+        package="tikv-jemalloc-sys",
+        version="0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+        recipe="configure",
+        source="jemalloc",
+        options=("--disable-doc",),
+    ),
+    Peer(
+        name="gperftools",
+        title="gperftools",
+        package="libtcmalloc-minimal4",
+        version="",
+        recipe="debian",
+    ),
+    # Google's tcmalloc, with the page size of its default build
+    Peer(
+        name="tcmalloc",
+        title="tcmalloc",
+        package="libtcmalloc-sys",
+        version="0.1.14",
+        recipe="sources",
+        source=".",
+        options=("TCMALLOC_INTERNAL_8K_PAGES", "NOMINMAX", "NDEBUG"),
+        includes=("c_src/abseil-cpp", "c_src/tcmalloc"),
+        flags="-fno-omit-frame-pointer",
+    ),
+)
+
+NEEDED_TOOLS = {
+    "cmake": ("cargo", "cmake", "make", "cc", "c++", "readelf"),
+    "sources": ("cargo", "cmake", "make", "cc", "c++", "readelf"),
+    "configure": ("cargo", "make", "cc", "c++", "readelf"),
+    "debian": ("apt-get", "dpkg-deb", "readelf"),
+}

@@ -1,0 +1,82 @@
+# Compiler and linker flags, as interface targets that the other folders link to:
+#
+#   hakmem_warnings  warnings; for every program and library of the project
+#   hakmem_config    HAKMEM_* definitions and include folders; for the engine and white-box tests
+#   hakmem_codegen   how the engine itself is compiled
+include(CheckCCompilerFlag)
+include(CheckLinkerFlag)
+
+# Appends those of the flags to the list named by out that the C compiler accepts.
+function(hakmem_supported_flags out)
+    foreach(flag IN LISTS ARGN)
+        string(MAKE_C_IDENTIFIER "HAKMEM_HAS${flag}" known)
+        check_c_compiler_flag("${flag}" ${known})
+        if(${known})
+            list(APPEND ${out} "${flag}")
+        endif()
+    endforeach()
+    set(${out} "${${out}}" PARENT_SCOPE)
+endfunction()
+
+# The same for the linker.
+function(hakmem_supported_link_flags out)
+    foreach(flag IN LISTS ARGN)
+        string(MAKE_C_IDENTIFIER "HAKMEM_LINKS${flag}" known)
+        check_linker_flag(C "${flag}" ${known})
+        if(${known})
+            list(APPEND ${out} "${flag}")
+        endif()
+    endforeach()
+    set(${out} "${${out}}" PARENT_SCOPE)
+endfunction()
+
+if(HAKMEM_SANITIZE)
+    # Frame pointers give the sanitizers whole stack traces.
+    add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all
+                        -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${HAKMEM_SANITIZE})
+endif()
+
+add_library(hakmem_warnings INTERFACE)
+target_compile_options(hakmem_warnings INTERFACE
+    -Wall -Wextra -Wundef -Wshadow
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+    $<$<BOOL:${HAKMEM_WERROR}>:-Werror>)
+
+# Every switch is defined, as 0 or 1: the code uses #if, and -Wundef finds a misspelt name.
+add_library(hakmem_config INTERFACE)
+target_include_directories(hakmem_config INTERFACE
+    "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+target_compile_definitions(hakmem_config INTERFACE
+    _GNU_SOURCE
+    HAKMEM_DEBUG=$<CONFIG:Debug>
+    HAKMEM_CHECKS=$<BOOL:${HAKMEM_CHECKS}>
+    HAKMEM_PREFIXED_ONLY=$<BOOL:${HAKMEM_PREFIXED_ONLY}>)
+target_compile_features(hakmem_config INTERFACE c_std_11)
+
+# The library defines these functions, so the compiler must not reason from what it knows of the
+# standard ones (it would, for example, turn calloc's malloc + memset into a call of calloc).
+set(no_builtin "")
+foreach(name malloc calloc realloc reallocarray free aligned_alloc posix_memalign memalign valloc
+             pvalloc free_sized free_aligned_sized malloc_usable_size)
+    list(APPEND no_builtin "-fno-builtin-${name}")
+endforeach()
+
+set(codegen "")
+hakmem_supported_flags(codegen
+    -fvisibility=hidden
+    -fno-plt
+    -fno-semantic-interposition
+    -fno-stack-protector
+    -fcf-protection=none
+    -fno-math-errno
+    -ffunction-sections
+    -fdata-sections)
+
+add_library(hakmem_codegen INTERFACE)
+target_compile_options(hakmem_codegen INTERFACE
+    ${codegen} ${no_builtin}
+    -ftls-model=${HAKMEM_TLS_MODEL}
+    $<IF:$<CONFIG:Debug>,-O1,-O2>
+    -g)

@@ -1,0 +1,37 @@
+# make install: libraries, header, pkg-config file and CMake package. All are relocatable: the
+# installed tree may be moved.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS hakmem_shared hakmem_static EXPORT hakmem
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${HAKMEM_OBJECT}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/include/hakmem.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hakmem")
+install(EXPORT hakmem NAMESPACE hakmem:: FILE hakmemTargets.cmake DESTINATION "${package_dir}")
+configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/cmake/hakmemConfig.cmake.in" "${PROJECT_BINARY_DIR}/hakmemConfig.cmake"
+    INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/hakmemConfigVersion.cmake"
+    COMPATIBILITY SameMajorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/hakmemConfig.cmake"
+              "${PROJECT_BINARY_DIR}/hakmemConfigVersion.cmake"
+        DESTINATION "${package_dir}")
+
+# The pkg-config file finds the prefix from its own place, unless a folder was given as absolute.
+set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(HAKMEM_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+    set(HAKMEM_PC_LIBDIR "${CMAKE_INSTALL_FULL_LIBDIR}")
+    set(HAKMEM_PC_INCLUDEDIR "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+else()
+    file(RELATIVE_PATH up "/${pkgconfig_dir}" "/")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(HAKMEM_PC_PREFIX "\${pcfiledir}/${up}")
+    set(HAKMEM_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(HAKMEM_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" "${PROJECT_BINARY_DIR}/hakmem.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/hakmem.pc" DESTINATION "${pkgconfig_dir}")

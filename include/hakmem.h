@@ -1,0 +1,175 @@
+/* hakmem.h - the public interface of libhakmem, a general-purpose memory allocator for Linux.
+ *
+ * SPDX-License-Identifier: MIT
+ *
+ * A program needs nothing from this header to run on HAKMEM: preloading or linking the library
+ * replaces malloc(3) and its family. The hakmem_* twins below name the same heap explicitly: a
+ * block from malloc may be given to hakmem_free and the reverse, as long as libhakmem serves both.
+ * In a build with HAKMEM_PREFIXED_ONLY the twins are the whole interface.
+ *
+ * What holds for every function, unless it says otherwise:
+ *   - Sizes and alignments are in bytes.
+ *   - A block of more than 8 bytes is aligned to 16, a smaller one to 8, or more strictly on demand.
+ *   - A request of 0 bytes gives a unique block that can be freed.
+ *   - A request above PTRDIFF_MAX, or one whose product overflows, fails with ENOMEM.
+ *   - A failing function returns NULL and sets errno to ENOMEM; old blocks stay as they were.
+ *   - Every function may be called by any thread at any time, and a block may be freed by another
+ *     thread than the one that allocated it. None is async-signal-safe.
+ *   - Contents of a new block are undefined, except where the text says zero.
+ *   - Freeing what is not a live block (double, interior, misaligned or foreign pointer) writes one
+ *     line to stderr and aborts, or does what the option HAKMEM_ON_ERROR says.
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define HAKMEM_VERSION_MAJOR 1
+#define HAKMEM_VERSION_MINOR 0
+#define HAKMEM_VERSION_PATCH 0
+
+/* One number that grows with every version, for #if: 1.2.3 is 10203. */
+#define HAKMEM_VERSION \
+    (HAKMEM_VERSION_MAJOR * 10000 + HAKMEM_VERSION_MINOR * 100 + HAKMEM_VERSION_PATCH)
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HAKMEM_API __attribute__((visibility("default")))
+#define HAKMEM_ATTR(...) __attribute__((__VA_ARGS__))
+#else
+#define HAKMEM_API
+#define HAKMEM_ATTR(...)
+#endif
+
+/* C++ is told that nothing here throws, so callers need no unwind code. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define HAKMEM_NOEXCEPT noexcept
+#elif defined(__cplusplus)
+#define HAKMEM_NOEXCEPT throw()
+#else
+#define HAKMEM_NOEXCEPT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that is running, in the form of HAKMEM_VERSION. It may differ from the
+ * macro, which is the version that was compiled against. */
+HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR(const);
+
+/* ---- Allocation ------------------------------------------------------------------------------ */
+
+/* malloc(3), C23 7.24.3.6: a block of at least size bytes. */
+HAKMEM_API void *hakmem_malloc(size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+
+/* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero. */
+HAKMEM_API void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(1, 2), warn_unused_result);
+
+/* realloc(3), C23 7.24.3.7: resizes the block ptr to at least size bytes and returns its new place;
+ * contents are kept up to the smaller of both sizes. On success the old pointer is dead, even where
+ * the new one compares equal. ptr NULL: like hakmem_malloc(size). size 0 with ptr not NULL: frees
+ * ptr and returns NULL with errno unchanged, as glibc does. On failure ptr stays valid. */
+HAKMEM_API void *hakmem_realloc(void *ptr, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(alloc_size(2), warn_unused_result);
+
+/* reallocarray(3), POSIX.1-2024: hakmem_realloc(ptr, count * size), with ENOMEM on overflow. */
+HAKMEM_API void *hakmem_reallocarray(void *ptr, size_t count, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(alloc_size(2, 3), warn_unused_result);
+
+/* aligned_alloc(3), C23 7.24.3.1: size bytes at a multiple of alignment, a power of two; size need
+ * not be a multiple of it. EINVAL when alignment is not a power of two. */
+HAKMEM_API void *hakmem_aligned_alloc(size_t alignment, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_align(1), alloc_size(2), warn_unused_result);
+
+/* posix_memalign(3), POSIX.1-2024: stores in *out a block of size bytes at a multiple of alignment,
+ * which is a power of two and a multiple of sizeof(void *). Returns 0, EINVAL (bad alignment) or
+ * ENOMEM; on error *out is unchanged. errno is never changed. */
+HAKMEM_API int hakmem_posix_memalign(void **out, size_t alignment, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(1), warn_unused_result);
+
+/* memalign(3): size bytes at a multiple of alignment. As in glibc, an alignment that is not a power
+ * of two is raised to the next one; EINVAL when there is none. */
+HAKMEM_API void *hakmem_memalign(size_t alignment, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(2), warn_unused_result);
+
+/* valloc(3): size bytes at a multiple of the system's page size. */
+HAKMEM_API void *hakmem_valloc(size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+
+/* pvalloc(3): as hakmem_valloc, with size rounded up to whole pages; the whole of the last page may
+ * be used. */
+HAKMEM_API void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
+
+/* ---- Release --------------------------------------------------------------------------------- */
+
+/* free(3), C23 7.24.3.3: gives the block back; NULL does nothing. errno is never changed
+ * (POSIX.1-2024). */
+HAKMEM_API void hakmem_free(void *ptr) HAKMEM_NOEXCEPT;
+
+/* free_sized, C23 7.24.3.4: as hakmem_free for a block of malloc, calloc, realloc or reallocarray
+ * that was requested with exactly size bytes (for arrays, the product). The size is verified in
+ * debug builds. */
+HAKMEM_API void hakmem_free_sized(void *ptr, size_t size) HAKMEM_NOEXCEPT;
+
+/* free_aligned_sized, C23 7.24.3.5: as hakmem_free for a block of aligned_alloc that was requested
+ * with exactly this alignment and size. */
+HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
+
+/* ---- Introspection and control --------------------------------------------------------------- */
+
+/* malloc_usable_size(3): the bytes that may be used at ptr, at least those requested; constant for
+ * the block's life. 0 for NULL. */
+HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
+
+/* malloc_trim(3): gives free memory back to the system, keeping about pad bytes ready for use.
+ * Returns 1 if any memory was given back, else 0. */
+HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
+
+/* What hakmem_mallinfo2 reports: the fields of glibc's struct mallinfo2, all in bytes but for the
+ * three counts. */
+struct hakmem_mallinfo2 {
+    size_t arena;    /* memory held for blocks, mappings of their own (hblkhd) not included */
+    size_t ordblks;  /* count of free blocks */
+    size_t smblks;   /* count of free blocks in thread caches */
+    size_t hblks;    /* count of blocks with a mapping of their own */
+    size_t hblkhd;   /* bytes in blocks with a mapping of their own */
+    size_t usmblks;  /* 0, as in glibc */
+    size_t fsmblks;  /* bytes in free blocks in thread caches */
+    size_t uordblks; /* bytes in live blocks */
+    size_t fordblks; /* bytes in free blocks */
+    size_t keepcost; /* bytes that hakmem_malloc_trim(0) could give back */
+};
+
+/* mallinfo(3): the figures of the whole process. With other threads at work it is a view, not a
+ * snapshot: each field is right for some moment during the call. */
+#if defined(__cplusplus) && defined(__GNUC__)
+/* Struct and function share a name, as in glibc; for C++ that hides a constructor. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+HAKMEM_API struct hakmem_mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+/* mallopt(3): sets a parameter named by an M_* constant of <malloc.h>. Returns 1 on success, 0 when
+ * the parameter is not known or the value is not allowed. */
+HAKMEM_API int hakmem_mallopt(int param, int value) HAKMEM_NOEXCEPT;
+
+/* malloc_stats(3): writes a summary for people to stderr, without allocating. */
+HAKMEM_API void hakmem_malloc_stats(void) HAKMEM_NOEXCEPT;
+
+/* malloc_info(3): writes the state of the heap to stream as XML. options must be 0. Returns 0, or
+ * -1 with errno EINVAL for other options. */
+HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(2));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

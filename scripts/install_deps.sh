@@ -1,0 +1,36 @@
+#!/bin/sh
+# Makes sure that commands exist: install_deps.sh command=package ...
+# What is missing is installed with apt-get where that is allowed (root, Debian family); otherwise
+# it is named, with the command that would install it, and the exit status is 1.
+# A word that starts with "py:" is a Python module instead of a command (py:venv=python3-venv).
+set -eu
+
+present() {
+    case $1 in
+    py:*) python3 -c "import ${1#py:}" >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+missing='' packages=''
+for pair in "$@"; do
+    if ! present "${pair%%=*}"; then
+        missing="$missing ${pair%%=*}"
+        packages="$packages ${pair#*=}"
+    fi
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "missing:$missing" >&2
+    echo "install with: sudo apt-get install$packages" >&2
+    exit 1
+fi
+
+echo "installing:$packages"
+export DEBIAN_FRONTEND=noninteractive
+# Package lists may be absent or out of date: fetch them only when the first try fails.
+# shellcheck disable=SC2086 # a list of words
+apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1 ||
+    { apt-get update -q >/dev/null &&
+        apt-get install -y -q --no-install-recommends $packages >/dev/null; }

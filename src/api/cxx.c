@@ -1,0 +1,97 @@
+/* cxx.c: C++ operator new and delete, every form of the Itanium ABI.
+ *
+ * Written in C so that libhakmem needs no C++ runtime: what only a C++ program has,
+ * the new handler and std::bad_alloc, is found in that program through weak
+ * symbols. Compiled with unwind tables, since the exception passes through. */
+#include "api/block.h"
+#include "api/export.h"
+#include "api/malloc.h"
+#include "error/error.h"
+
+#if !HAKMEM_PREFIXED_ONLY
+
+typedef void (*new_handler_t)(void);
+typedef struct nothrow nothrow_t; /* std::nothrow_t, passed by reference */
+
+/* libstdc++'s names; libc++ has the handler under the same one. */
+extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
+
+/* What [new.delete.single] asks for: call the handler as long as there is one,
+ * then throw, or return NULL for the nothrow forms. A handler may throw itself. */
+HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, bool nothrow) {
+    for (;;) {
+        void *block = align > 16 ? hak_allocate_aligned(align, size) : hak_allocate(size);
+        if (block) return block;
+        new_handler_t handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
+        if (!handler) break;
+        handler();
+    }
+    if (nothrow) return NULL;
+    if (_ZSt17__throw_bad_allocv) _ZSt17__throw_bad_allocv();
+    hak_error_report("operator new", "out of memory: %zu bytes, and no C++ runtime to throw "
+                                     "std::bad_alloc", size);
+    __builtin_trap();
+}
+
+#define NEW(name)                                                          \
+    HAK_EXPORT void *name(size_t size);                                    \
+    void *name(size_t size) {                                              \
+        void *block = hak_pop_small(size);                                 \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, false); \
+    }
+#define NEW_NOTHROW(name)                                                  \
+    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);              \
+    void *name(size_t size, const nothrow_t *tag) {                        \
+        (void)tag;                                                         \
+        void *block = hak_pop_small(size);                                 \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, true); \
+    }
+#define NEW_ALIGNED(name)                                \
+    HAK_EXPORT void *name(size_t size, size_t align);    \
+    void *name(size_t size, size_t align) { return new_slow(size, align, false); }
+#define NEW_ALIGNED_NOTHROW(name)                                           \
+    HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
+    void *name(size_t size, size_t align, const nothrow_t *tag) {           \
+        (void)tag;                                                          \
+        return new_slow(size, align, true);                                 \
+    }
+
+NEW(_Znwm)
+NEW(_Znam)
+NEW_NOTHROW(_ZnwmRKSt9nothrow_t)
+NEW_NOTHROW(_ZnamRKSt9nothrow_t)
+NEW_ALIGNED(_ZnwmSt11align_val_t)
+NEW_ALIGNED(_ZnamSt11align_val_t)
+NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
+NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
+
+/* Every delete takes the pointer first; size, alignment and tag say nothing that
+ * the map does not know. */
+#define DELETE(name)                     \
+    HAK_EXPORT void name(void *block);   \
+    void name(void *block) {             \
+        if (HAK_LIKELY(hak_push(block))) return; \
+        hak_release(block, "operator delete");   \
+    }
+DELETE(_ZdlPv)
+
+#define DELETE_AS(name, ...) HAK_EXPORT void name(void *block, ##__VA_ARGS__) HAK_ALIAS(_ZdlPv);
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
+DELETE_AS(_ZdaPv)
+DELETE_AS(_ZdlPvRKSt9nothrow_t, const nothrow_t *tag)
+DELETE_AS(_ZdaPvRKSt9nothrow_t, const nothrow_t *tag)
+DELETE_AS(_ZdlPvm, size_t size)
+DELETE_AS(_ZdaPvm, size_t size)
+DELETE_AS(_ZdlPvSt11align_val_t, size_t align)
+DELETE_AS(_ZdaPvSt11align_val_t, size_t align)
+DELETE_AS(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t align, const nothrow_t *tag)
+DELETE_AS(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t align, const nothrow_t *tag)
+DELETE_AS(_ZdlPvmSt11align_val_t, size_t size, size_t align)
+DELETE_AS(_ZdaPvmSt11align_val_t, size_t size, size_t align)
+
+#else
+typedef int hak_cxx_is_left_to_the_sanitizer;
+#endif

@@ -1,0 +1,29 @@
+/* export.h: how a function gets its standard name beside its hakmem_ name.
+ *
+ * Each is defined once, as hakmem_NAME; the standard name is a second symbol at
+ * the same address. A prefixed build leaves the standard names to the sanitizer. */
+#ifndef HAK_EXPORT_H
+#define HAK_EXPORT_H
+
+#include "base/base.h"
+#include "hakmem.h"
+
+#if defined(__has_attribute)
+#if __has_attribute(copy)
+#define HAK_COPY(target) __attribute__((copy(target)))
+#endif
+#endif
+#ifndef HAK_COPY
+#define HAK_COPY(target)
+#endif
+
+/* HAK_TWIN_NAMED(type, name, target, (parameters)): `name` = hakmem_target. */
+#if HAKMEM_PREFIXED_ONLY
+#define HAK_TWIN_NAMED(type, name, target, parameters)
+#else
+#define HAK_TWIN_NAMED(type, name, target, parameters) \
+    HAK_EXPORT type name parameters HAK_ALIAS(hakmem_##target) HAK_COPY(hakmem_##target);
+#endif
+#define HAK_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, name, name, parameters)
+
+#endif

@@ -1,0 +1,155 @@
+/* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
+ * malloc_stats, malloc_trim, mallopt; counted, never remembered. */
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/export.h"
+#include "large/huge.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/meta.h"
+#include "region/region.h"
+#include "shard/shard.h"
+#include "thread/thread.h"
+
+typedef struct {
+    size_t held;                      /* bytes of units in use or dirty */
+    size_t live, free_count, free_bytes;
+    size_t cached_count, cached_bytes;
+} heap_t;
+
+static void count_slab(const hak_slab_t *slab, heap_t *heap) {
+    unsigned class_index = hak_load_acquire(&slab->class_index);
+    if (class_index == HAK_CLASS_NONE) return;
+    heap->held += HAK_UNIT_SIZE;
+    if (class_index == HAK_CLASS_RUN) {
+        heap->live += HAK_UNIT_SIZE;
+        return;
+    }
+    const hak_class_t *info = &hak_classes[class_index];
+    size_t unused = hak_shard_free_count(slab);
+    heap->free_count += unused;
+    heap->free_bytes += unused * info->size;
+    heap->live += (info->count - unused) * (size_t)info->size;
+}
+
+static void count_superslab(hak_superslab_t *super, void *context) {
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], context);
+}
+
+static void count_cache(const hak_cache_t *cache, void *context) {
+    heap_t *heap = context;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        size_t count = hak_cache_count(cache, i);
+        heap->cached_count += count;
+        heap->cached_bytes += count * hak_classes[i].size;
+    }
+}
+
+/* Live = in use by slabs and runs, less what lies in caches. The bins' locks are
+ * held, so no slab is made, emptied or released meanwhile. */
+static heap_t count_heap(void) {
+    heap_t heap = {0};
+    hak_thread_each_cache(count_cache, &heap);
+    hak_shard_lock_all();
+    hak_region_each_superslab(count_superslab, &heap);
+    hak_shard_unlock_all();
+    heap.live -= hak_min(heap.live, heap.cached_bytes);
+    return heap;
+}
+
+struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
+    heap_t heap = count_heap();
+    size_t huge = hak_load_relaxed(&hak_huge_stats.bytes);
+    size_t dirty = hak_load_relaxed(&hak_pool_stats.dirty_units) * HAK_UNIT_SIZE;
+    return (struct hakmem_mallinfo2){
+        .arena = heap.held + dirty,
+        .ordblks = heap.free_count,
+        .smblks = heap.cached_count,
+        .hblks = hak_load_relaxed(&hak_huge_stats.block_count),
+        .hblkhd = huge,
+        .fsmblks = heap.cached_bytes,
+        .uordblks = heap.live + huge,
+        .fordblks = heap.free_bytes + heap.cached_bytes + dirty,
+        .keepcost = dirty,
+    };
+}
+
+#if !HAKMEM_PREFIXED_ONLY
+HAK_EXPORT struct mallinfo2 mallinfo2(void) {
+    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
+    return (struct mallinfo2){info.arena,   info.ordblks, info.smblks,   info.hblks,
+                              info.hblkhd,  info.usmblks, info.fsmblks,  info.uordblks,
+                              info.fordblks, info.keepcost};
+}
+
+static int clamp(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
+
+/* The old form has ints; what does not fit is shown as the largest one. */
+HAK_EXPORT struct mallinfo mallinfo(void) {
+    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
+    return (struct mallinfo){clamp(info.arena),    clamp(info.ordblks), clamp(info.smblks),
+                             clamp(info.hblks),    clamp(info.hblkhd),  clamp(info.usmblks),
+                             clamp(info.fsmblks),  clamp(info.uordblks), clamp(info.fordblks),
+                             clamp(info.keepcost)};
+}
+#endif
+
+void hakmem_malloc_stats(void) {
+    char text[512];
+    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
+    int size = snprintf(text, sizeof text,
+                        "hakmem: live %zu bytes (%zu in %zu mappings of their own)\n"
+                        "hakmem: free %zu bytes (%zu in thread caches, %zu dirty)\n"
+                        "hakmem: slabs: %llu kept or from live superslabs, %llu superslabs\n"
+                        "hakmem: purged %llu units of 64 KiB; records %zu bytes\n",
+                        info.uordblks, info.hblkhd, info.hblks, info.fordblks, info.fsmblks,
+                        info.keepcost,
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
+                        hak_meta_bytes());
+    if (size > 0) hak_os_write_stderr(text, hak_min((size_t)size, sizeof text - 1));
+}
+HAK_TWIN(void, malloc_stats, (void))
+
+int hakmem_malloc_info(int options, FILE *stream) {
+    if (options != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
+    fprintf(stream,
+            "<malloc version=\"hakmem-1\">\n"
+            "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<system type=\"current\" size=\"%zu\"/>\n"
+            "<live size=\"%zu\"/>\n"
+            "</malloc>\n",
+            info.ordblks, info.fordblks - info.fsmblks, info.smblks, info.fsmblks, info.hblks,
+            info.hblkhd, info.arena + info.hblkhd, info.uordblks);
+    return 0;
+}
+HAK_TWIN(int, malloc_info, (int options, FILE *stream))
+
+int hakmem_malloc_trim(size_t pad) {
+    (void)pad; /* what is kept ready lies in the callers' caches, not at a heap's end */
+    return hak_thread_trim() > 0;
+}
+HAK_TWIN(int, malloc_trim, (size_t pad))
+
+/* glibc's parameters steer arenas, fast bins and a heap end that do not exist here;
+ * "not known" is the true answer to each. */
+int hakmem_mallopt(int parameter, int value) {
+    (void)parameter;
+    (void)value;
+    return 0;
+}
+HAK_TWIN(int, mallopt, (int parameter, int value))
+
+int hakmem_version(void) { return HAKMEM_VERSION; }

@@ -1,0 +1,124 @@
+/* malloc.c: malloc, free and their slow halves. */
+#include "api/malloc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/block.h"
+#include "api/export.h"
+#include "cache/cache.h"
+#include "large/huge.h"
+#include "large/large.h"
+#include "region/region.h"
+#include "thread/thread.h"
+
+enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
+
+/* The C library allocates before it starts a thread, so this seldom finds anything
+ * to do; it is the promise that hak_push relies on. */
+__attribute__((constructor)) static void prepare(void) { hak_region_prepare(); }
+
+void *hakmem_malloc(size_t size) {
+    void *block = hak_pop_small(size);
+    if (HAK_LIKELY(block != NULL)) return block;
+    return hak_allocate(size);
+}
+HAK_TWIN(void *, malloc, (size_t size))
+
+void hakmem_free(void *block) {
+    if (HAK_LIKELY(hak_push(block))) return;
+    hak_release(block, "free");
+}
+HAK_TWIN(void, free, (void *block))
+HAK_TWIN_NAMED(void, cfree, free, (void *block))
+
+static HAK_SLOW_PATH void *out_of_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* Runs and mappings. */
+static void *allocate_large(size_t size, bool *zeroed) {
+    void *block = NULL;
+    if (size > PTRDIFF_MAX) return out_of_memory();
+    hak_thread_cache(); /* a program with large blocks only needs the handlers, too */
+    if (size <= HAK_LARGE_MAX) block = hak_large_alloc(size, zeroed);
+    if (!block) {
+        block = hak_huge_alloc(size, 1);
+        *zeroed = true;
+    }
+    return block ? block : out_of_memory();
+}
+
+/* A block of a class, by the thread's stack or a refill. */
+static void *allocate_class(unsigned class_index, bool *zeroed) {
+    hak_cache_t *cache = hak_thread_cache();
+    if (HAK_LIKELY(cache != NULL)) {
+        hak_bin_t *bin = &cache->bins[class_index];
+        void *block = *bin->top;
+        if (HAK_LIKELY(block != NULL)) {
+            bin->top--;
+            return block;
+        }
+    }
+    void *block = hak_cache_refill(cache, class_index, zeroed);
+    hak_thread_tick();
+    return block ? block : out_of_memory();
+}
+
+HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
+    bool zeroed;
+    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, &zeroed);
+    return allocate_class(hak_class_of(size), NULL);
+}
+
+void *hak_allocate_zeroed(size_t size) {
+    bool zeroed = false;
+    void *block = size > HAK_CLASS_MAX ? allocate_large(size, &zeroed)
+                                       : allocate_class(hak_class_of(size),
+                                                        size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
+    if (block && !zeroed) memset(block, 0, size);
+    return block;
+}
+
+/* A class whose size is a multiple of the alignment has every block aligned, since
+ * slabs start at multiples of 64 KiB; the powers of two always qualify. */
+void *hak_allocate_aligned(size_t align, size_t size) {
+    bool zeroed;
+    if (size > PTRDIFF_MAX - align) return out_of_memory();
+    if (size < align && size <= HAK_CLASS_MAX) size = hak_max(size, hak_min(align, 16));
+    if (align <= HAK_UNIT_SIZE) {
+        if (size > HAK_CLASS_MAX) return allocate_large(size, &zeroed);
+        unsigned class_index = hak_class_of(size);
+        while (hak_classes[class_index].size & (align - 1)) class_index++;
+        return allocate_class(class_index, NULL);
+    }
+    hak_thread_cache();
+    void *block = hak_huge_alloc(hak_max(size, 1), align);
+    return block ? block : out_of_memory();
+}
+
+/* Everything but the push: decides what the pointer is. */
+HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
+    if (!pointer) return;
+    hak_block_t block = hak_block_of(pointer);
+    void *twice = NULL;
+    bool known = true;
+    if (block.kind == HAK_KIND_CACHED) {
+        hak_cache_t *cache = hak_thread_cache();
+        hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
+        if (bin && bin->slots && *bin->top == pointer)
+            twice = pointer;
+        else
+            twice = hak_cache_overflow(cache, block.class_index, pointer);
+        hak_thread_tick();
+    } else if (block.kind == HAK_KIND_RUN) {
+        known = hak_large_free(block.slab);
+        hak_thread_tick();
+    } else if (block.kind == HAK_KIND_HUGE) {
+        known = hak_huge_free(pointer);
+    } else {
+        hak_block_report(function, pointer, &block);
+    }
+    if (HAK_UNLIKELY(twice || !known)) hak_block_report_double(function, twice ? twice : pointer);
+}

@@ -1,0 +1,49 @@
+/* malloc.h: the hot paths, shared by the C and the C++ front ends, and their
+ * slow halves. */
+#ifndef HAK_MALLOC_H
+#define HAK_MALLOC_H
+
+#include "base/base.h"
+#include "cache/cache.h"
+
+/* The slow halves. hak_allocate serves every size and every state; NULL with errno
+ * ENOMEM when there is no memory. */
+void *hak_allocate(size_t size);
+void hak_release(void *block, const char *function);
+
+/* `size` zeroed bytes; NULL with ENOMEM. */
+void *hak_allocate_zeroed(size_t size);
+
+/* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
+void *hak_allocate_aligned(size_t align, size_t size);
+
+/* A free block of the right class from the thread's stack, NULL when there is none:
+ * an empty bin, a thread without a cache, or a size beyond the routing table. */
+HAK_FAST_PATH void *hak_pop_small(size_t size) {
+    hak_cache_t *cache = hak_cache;
+    HAK_NOT_IN_RAX(cache);
+    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
+    size_t bin = cache->route[(size + 7) >> 3];
+    void *block = *hak_cache_bin(cache, bin)->top;
+    if (HAK_LIKELY(block != NULL)) HAK_STEP_DOWN(cache, bin);
+    return block;
+}
+
+/* Puts a block on the thread's stack of its class. False when that needs a closer
+ * look: NULL, foreign, large, a full bin, a double free, not the start of a block. */
+HAK_FAST_PATH bool hak_push(void *block) {
+    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
+    hak_bin_t *bin = hak_cache_bin(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
+    void **top = bin->top;
+    if (HAK_UNLIKELY(top >= bin->limit)) return false;
+#if HAKMEM_CHECKS
+    if (HAK_UNLIKELY(*top == block)) return false;
+    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->reciprocal))) return false;
+#endif
+    HAK_STEP_UP(bin->top);
+    top[1] = block;
+    return true;
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* resize.c: calloc, realloc and the aligned family, by the C, POSIX and Linux
+ * manual pages. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/block.h"
+#include "api/export.h"
+#include "api/malloc.h"
+#include "large/huge.h"
+#include "os/os.h"
+
+void *hakmem_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = hak_pop_small(bytes);
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, bytes) : hak_allocate_zeroed(bytes);
+}
+HAK_TWIN(void *, calloc, (size_t count, size_t size))
+
+/* A block stays where it is when the new size fits and would not leave more than
+ * half of it unused. */
+static bool fits(const hak_block_t *block, size_t size) {
+    return size <= block->size && (size > block->size / 2 || block->size <= 64);
+}
+
+static void *resize(void *pointer, size_t size, const char *function) {
+    hak_block_t block = hak_block_of(pointer);
+    if (HAK_UNLIKELY(!hak_block_usable(&block))) {
+        hak_block_report(function, pointer, &block);
+        errno = EINVAL;
+        return NULL;
+    }
+    if (fits(&block, size)) return pointer;
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (block.kind == HAK_KIND_HUGE && size > HAK_LARGE_MAX) {
+        void *moved = hak_huge_resize(pointer, size);
+        if (moved) return moved;
+    }
+    void *larger = hakmem_malloc(size);
+    if (!larger) return NULL;
+    memcpy(larger, pointer, hak_min(size, block.size));
+    hakmem_free(pointer);
+    return larger;
+}
+
+void *hakmem_realloc(void *pointer, size_t size) {
+    if (!pointer) return hakmem_malloc(size);
+    if (size) return resize(pointer, size, "realloc");
+    hakmem_free(pointer); /* as glibc does */
+    return NULL;
+}
+HAK_TWIN(void *, realloc, (void *pointer, size_t size))
+
+void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
+    size_t bytes;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return hakmem_realloc(pointer, bytes);
+}
+HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
+
+void *hakmem_aligned_alloc(size_t align, size_t size) {
+    if (HAK_UNLIKELY(!hak_is_pow2(align))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return hak_allocate_aligned(align, size);
+}
+HAK_TWIN(void *, aligned_alloc, (size_t align, size_t size))
+
+int hakmem_posix_memalign(void **out, size_t align, size_t size) {
+    if (HAK_UNLIKELY(!hak_is_pow2(align) || align % sizeof(void *) != 0)) return EINVAL;
+    int saved = errno;
+    void *block = hak_allocate_aligned(align, size);
+    errno = saved;
+    if (!block) return ENOMEM;
+    *out = block;
+    return 0;
+}
+HAK_TWIN(int, posix_memalign, (void **out, size_t align, size_t size))
+
+void *hakmem_memalign(size_t align, size_t size) {
+    if (HAK_UNLIKELY(align > SIZE_MAX / 2 + 1)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return hak_allocate_aligned(hak_ceil_pow2(align), size);
+}
+HAK_TWIN(void *, memalign, (size_t align, size_t size))
+
+void *hakmem_valloc(size_t size) { return hak_allocate_aligned(hak_os_page_size(), size); }
+HAK_TWIN(void *, valloc, (size_t size))
+
+void *hakmem_pvalloc(size_t size) {
+    size_t page = hak_os_page_size();
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page));
+}
+HAK_TWIN(void *, pvalloc, (size_t size))
+
+/* The size is the caller's word; a wrong one is worth a report where it costs. */
+void hakmem_free_sized(void *pointer, size_t size) {
+#if HAKMEM_DEBUG
+    hak_block_t block = hak_block_of(pointer);
+    HAK_ASSERT(!pointer || !hak_block_usable(&block) || size <= block.size);
+#else
+    (void)size;
+#endif
+    hakmem_free(pointer);
+}
+HAK_TWIN(void, free_sized, (void *pointer, size_t size))
+
+void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
+    HAK_ASSERT(hak_is_pow2(align) && ((uintptr_t)pointer & (align - 1)) == 0);
+    (void)align;
+    hakmem_free_sized(pointer, size);
+}
+HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
+
+size_t hakmem_malloc_usable_size(const void *pointer) {
+    if (!pointer) return 0;
+    hak_block_t block = hak_block_of(pointer);
+    if (hak_block_usable(&block)) return block.size;
+    hak_block_report("malloc_usable_size", pointer, &block);
+    return 0;
+}
+HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))

@@ -1,0 +1,124 @@
+/* base.h: compiler and machine conditionals, small arithmetic, atomics.
+ *
+ * The only place where the compiler or the machine is asked for by name.
+ * Every atomic helper carries its memory order in its name. */
+#ifndef HAK_BASE_H
+#define HAK_BASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* FAST_PATH: inlined into its caller. SLOW_PATH: kept out of line, so that its
+ * registers and spills never show in the caller; reached by a tail call. */
+#define HAK_FAST_PATH static inline __attribute__((always_inline))
+#define HAK_SLOW_PATH __attribute__((noinline, cold))
+
+#define HAK_OUT_OF_LINE __attribute__((noinline)) /* the same, but not rare */
+
+#define HAK_EXPORT __attribute__((visibility("default")))
+#define HAK_LINE 64 /* bytes of a cache line */
+#define HAK_ALIGNED(n) __attribute__((aligned(n)))
+#define HAK_ALIAS(name) __attribute__((alias(#name)))
+#define HAK_UNUSED __attribute__((unused))
+
+/* One pointer of static TLS, so that the library can be loaded late in a process.
+ * musl refuses that altogether: there the build asks for global-dynamic. */
+#ifdef HAKMEM_TLS_GLOBAL_DYNAMIC
+#define HAK_TLS_MODEL __attribute__((tls_model("global-dynamic")))
+#else
+#define HAK_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#endif
+
+/* A prefixed build exports hakmem_* only: sanitizers own malloc there. */
+#ifndef HAKMEM_PREFIXED_ONLY
+#define HAKMEM_PREFIXED_ONLY 0
+#endif
+
+/* Checks of the default build at the call of free (double, interior). */
+#ifndef HAKMEM_CHECKS
+#define HAKMEM_CHECKS 1
+#endif
+
+#ifndef HAKMEM_DEBUG
+#define HAKMEM_DEBUG 0
+#endif
+
+/* assert: debug builds only; a broken invariant stops the program. */
+#if HAKMEM_DEBUG
+#define HAK_ASSERT(x) ((x) ? (void)0 : __builtin_trap())
+#else
+#define HAK_ASSERT(x) ((void)0)
+#endif
+
+#define KIB ((size_t)1024)
+#define MIB (KIB * 1024)
+#define GIB (MIB * 1024)
+
+HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) {
+    return (n + align - 1) & ~(align - 1);
+}
+HAK_FAST_PATH size_t hak_align_down(size_t n, size_t align) { return n & ~(align - 1); }
+HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+HAK_FAST_PATH size_t hak_min(size_t a, size_t b) { return a < b ? a : b; }
+HAK_FAST_PATH size_t hak_max(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Index of the lowest set bit, of the highest, and the number of bits; x != 0. */
+HAK_FAST_PATH unsigned hak_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
+HAK_FAST_PATH unsigned hak_highest_bit(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
+HAK_FAST_PATH unsigned hak_bit_count(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+
+/* Smallest power of two that is >= n; 1 <= n <= 2^63. */
+HAK_FAST_PATH size_t hak_ceil_pow2(size_t n) {
+    return n <= 1 ? 1 : (size_t)1 << (hak_highest_bit(n - 1) + 1);
+}
+
+HAK_FAST_PATH void hak_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+/* Moves the pointer `p` up, and the one at `base + offset` down, by one pointer's
+ * size. On x86-64 each is one instruction on the memory operand, which shortens
+ * free and malloc; the load it repeats is forwarded as the first one was.
+ * HAK_NOT_IN_RAX keeps a value out of the register that the result goes to, which
+ * saves the copy at the end. */
+#if defined(__x86_64__)
+#define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(p) : : "cc")
+#define HAK_STEP_DOWN(base, offset) \
+    __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
+#define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
+#else
+#define HAK_STEP_UP(p) ((void)++(p))
+#define HAK_STEP_DOWN(base, offset) ((void)--*(void ***)(void *)((char *)(base) + (offset)))
+#define HAK_NOT_IN_RAX(value) ((void)0)
+#endif
+
+#define hak_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#define hak_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+#define hak_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define hak_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+#define hak_or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
+#define hak_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define hak_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define hak_exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
+#define hak_cas_acquire(p, expected, v)                                                   \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire,   \
+                                            memory_order_relaxed)
+#define hak_cas_weak_release(p, expected, v)                                              \
+    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release,     \
+                                          memory_order_relaxed)
+
+/* A counter that one lock holder writes and anyone may read. */
+#define HAK_COUNT(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))
+
+#endif

@@ -1,0 +1,169 @@
+/* cache.c: how stacks are filled, emptied, and sized.
+ *
+ * A bin starts with a small stack and doubles it whenever it runs empty or full,
+ * as long as the thread's budget lasts; after that a bin that is slow more often
+ * takes room from one that is slow less often. So a program with few busy classes
+ * gets deep stacks, one with many gets shallow ones, and memory stays bounded. */
+#include "cache/cache.h"
+
+#include <string.h>
+
+#include "options/options.h"
+#include "region/meta.h"
+#include "shard/shard.h"
+
+enum {
+    SLOTS_MAX = 2048,          /* of one stack, sentinel included */
+    STACK_BYTES_MAX = 128 * 1024, /* of blocks in one stack */
+    START_BYTES = 1024,        /* of blocks in a first stack */
+    START_SLOTS_MAX = 32,
+    VICTIMS_ASKED = 4,         /* bins that are asked for room in one go */
+    STEAL_INTERVAL = 16,       /* slow calls between two such rounds */
+};
+
+static void *const empty_slot = NULL;
+#define EMPTY_TOP ((void **)(uintptr_t)&empty_slot)
+
+const hak_cache_t hak_cache_none = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
+const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
+
+__thread hak_cache_t *hak_cache HAK_TLS_MODEL = (hak_cache_t *)(uintptr_t)&hak_cache_none;
+
+static _Atomic size_t budget = 512 * KIB;
+
+void hak_cache_set_budget(size_t bytes) { hak_store_relaxed(&budget, bytes); }
+
+void hak_cache_reset(hak_cache_t *cache) {
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+        hak_bin_t *bin = &cache->bins[i];
+        *bin = (hak_bin_t){.top = EMPTY_TOP, .reciprocal = hak_classes[i].reciprocal};
+    }
+    cache->capacity = 0;
+}
+
+hak_cache_t *hak_cache_make(void) {
+    hak_cache_t *cache = hak_meta_alloc(sizeof *cache);
+    if (!cache) return NULL;
+    memset(cache, 0, sizeof *cache);
+    hak_cache_reset(cache);
+    for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
+        cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_BIN_SHIFT);
+    return cache;
+}
+
+size_t hak_cache_count(const hak_cache_t *cache, unsigned class_index) {
+    const hak_bin_t *bin = &cache->bins[class_index];
+    return bin->slots ? (size_t)(bin->top - bin->base) : 0;
+}
+
+static unsigned slots_max(size_t size) {
+    size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / size + 1) / 2;
+    return (unsigned)hak_min(hak_max(slots, 2), SLOTS_MAX);
+}
+
+static unsigned slots_start(size_t size) {
+    return (unsigned)hak_min(hak_ceil_pow2(START_BYTES / size + 2), START_SLOTS_MAX);
+}
+
+/* Moves a bin to a stack of `slots`, which must hold what it has. */
+static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
+    hak_bin_t *bin = &cache->bins[class_index];
+    void **base = hak_meta_alloc(slots * sizeof(void *));
+    if (!base) return false;
+    size_t count = hak_cache_count(cache, class_index);
+    base[0] = NULL;
+    if (count) memcpy(base + 1, bin->base + 1, count * sizeof(void *));
+    if (bin->slots) hak_meta_free(bin->base, bin->slots * sizeof(void *));
+    cache->capacity += ((size_t)slots - bin->slots) * hak_classes[class_index].size;
+    bin->base = base;
+    bin->top = base + count;
+    bin->limit = base + slots - 1;
+    bin->slots = (uint16_t)slots;
+    return true;
+}
+
+/* Gives the oldest `count` blocks of a bin to the shard. */
+static void *flush(hak_cache_t *cache, unsigned class_index, size_t count) {
+    hak_bin_t *bin = &cache->bins[class_index];
+    void *bad = hak_shard_give(cache->shard, class_index, bin->base + 1, (unsigned)count);
+    size_t left = (size_t)(bin->top - bin->base) - count;
+    memmove(bin->base + 1, bin->base + 1 + count, left * sizeof(void *));
+    bin->top = bin->base + left;
+    return bad;
+}
+
+/* Halves the stack of a bin. A block found free already is found again by the
+ * next flush of its slab, so it is not reported from here. */
+static void shrink(hak_cache_t *cache, unsigned class_index) {
+    unsigned slots = cache->bins[class_index].slots / 2u;
+    size_t count = hak_cache_count(cache, class_index);
+    if (count > slots - 1) flush(cache, class_index, count - (slots - 1));
+    resize(cache, class_index, slots);
+}
+
+/* Makes room for `bytes` at the cost of bins that were slow less recently. */
+static bool take_room(hak_cache_t *cache, uint32_t before, size_t bytes, size_t limit) {
+    for (int asked = 0; asked < VICTIMS_ASKED && cache->capacity + bytes > limit;) {
+        uint32_t first = cache->victim;
+        unsigned index;
+        do {
+            index = cache->victim = cache->victim % HAK_CLASS_COUNT + 1;
+        } while (cache->victim != first && cache->bins[index].slots <= 2);
+        if (cache->victim == first) break;
+        if (cache->used_at[index] < before) shrink(cache, index);
+        asked++;
+    }
+    return cache->capacity + bytes <= limit;
+}
+
+/* Doubles a bin's stack, or makes its first one, when the budget has room. */
+static bool grow(hak_cache_t *cache, unsigned class_index) {
+    hak_bin_t *bin = &cache->bins[class_index];
+    size_t size = hak_classes[class_index].size;
+    size_t limit = hak_load_relaxed(&budget);
+    uint32_t before = cache->used_at[class_index];
+    cache->used_at[class_index] = ++cache->slow_count;
+    if (!bin->slots) return resize(cache, class_index, slots_start(size));
+    if (bin->slots >= slots_max(size)) return false;
+    size_t more = bin->slots * size;
+    if (cache->capacity + more > limit &&
+        (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, before, more, limit)))
+        return false;
+    return resize(cache, class_index, bin->slots * 2u);
+}
+
+void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
+    void *one[2];
+    hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
+    if (bin && !zeroed) grow(cache, class_index);
+    if (zeroed || !bin || !bin->slots) {
+        unsigned home = cache ? cache->shard : 0;
+        return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
+    }
+    unsigned taken = hak_shard_take(cache->shard, class_index, bin->slots / 2u, bin->base, NULL);
+    if (taken == 0) return NULL;
+    bin->top = bin->base + taken - 1;
+    return bin->base[taken];
+}
+
+void *hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+    void *bad = NULL;
+    if (!cache) return hak_shard_give(0, class_index, &block, 1);
+    hak_bin_t *bin = &cache->bins[class_index];
+    if (bin->top >= bin->limit && !grow(cache, class_index)) {
+        if (!bin->slots) return hak_shard_give(cache->shard, class_index, &block, 1);
+        bad = flush(cache, class_index, bin->slots / 2u);
+    }
+    *++bin->top = block;
+    return bad;
+}
+
+void *hak_cache_flush_all(hak_cache_t *cache) {
+    void *bad = NULL;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        size_t count = hak_cache_count(cache, i);
+        void *found = count ? flush(cache, i, count) : NULL;
+        if (found) bad = found;
+    }
+    return bad;
+}

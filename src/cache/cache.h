@@ -1,0 +1,89 @@
+/* cache.h: a thread's free blocks, one array per size class.
+ *
+ * A bin is a stack of block addresses; the blocks themselves are never touched.
+ *
+ *   base -> [NULL] [block] [block] ... [block]            ...
+ *             ^sentinel                  ^top      ^limit
+ *
+ *   base <= top <= limit; blocks in the bin = top - base
+ *   pop: *top is NULL exactly when the bin is empty
+ *   push: top == limit is a full bin, and every bin without a stack (all zero)
+ *
+ * So three rare cases need no branch of their own: a thread without a cache has
+ * the shared `none` cache, whose bins are all full and whose routing table leads
+ * to bin 0, which is always empty; an exited thread has `dead`, the same; and NULL,
+ * foreign pointers and large blocks have bins that are always full.
+ *
+ * A cache is its thread's own. Others look only at `top` of a bin, for statistics. */
+#ifndef HAK_CACHE_H
+#define HAK_CACHE_H
+
+#include "base/base.h"
+#include "classes/classes.h"
+#include "region/region.h"
+
+typedef struct {
+    void **top;          /* first: the hot paths address it by the bin's offset alone */
+    void **limit;
+    uint32_t reciprocal; /* of the block size: is it the start of a block? */
+    uint16_t slots;      /* of the stack, sentinel included; a power of two or 0 */
+    uint16_t unused;
+    void **base;
+} hak_bin_t;
+
+_Static_assert(sizeof(hak_bin_t) == 1 << HAK_BIN_SHIFT, "the map holds byte offsets of bins");
+
+typedef struct hak_cache {
+    hak_bin_t bins[HAK_BIN_COUNT];
+    uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
+    uint8_t shard;                         /* home */
+    bool has_thread;                       /* thread list lock */
+    bool holds;                            /* thread list lock; waits with blocks in its bins */
+    uint32_t slow_count;                   /* slow calls so far; a clock */
+    uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
+    uint32_t victim;                       /* bin that is asked next for its budget */
+    size_t capacity;                       /* bytes of blocks that all stacks may hold */
+    struct hak_cache *next;                /* thread list lock; all caches */
+    struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
+} hak_cache_t;
+
+/* Caches of threads that have none yet, and none any more. */
+extern const hak_cache_t hak_cache_none, hak_cache_dead;
+
+/* The calling thread's cache. One pointer of static TLS. */
+extern __thread hak_cache_t *hak_cache HAK_TLS_MODEL;
+
+_Static_assert(offsetof(hak_cache_t, bins) == 0 && offsetof(hak_bin_t, top) == 0,
+               "a bin's byte offset is the offset of its top");
+
+HAK_FAST_PATH hak_bin_t *hak_cache_bin(hak_cache_t *cache, size_t offset) {
+    return (hak_bin_t *)(void *)((char *)cache + offset);
+}
+
+/* A block of a class whose bin is empty; the bin is refilled. NULL without memory.
+ * With `zeroed`, takes just this block and tells whether it is known to be zero.
+ * A NULL cache (a thread on its way out) asks the shard for one block. */
+void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
+
+/* Takes a block of a class whose bin is full: a larger stack, or the oldest half
+ * goes to the shard. Returns a block that was found free already, or NULL. A NULL
+ * cache gives the block straight to the shard. */
+void *hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
+
+/* Empties all bins to the shards; returns a block found free already, or NULL. */
+void *hak_cache_flush_all(hak_cache_t *cache);
+
+/* A new cache, all bins without a stack. NULL without memory. */
+hak_cache_t *hak_cache_make(void);
+
+/* All bins without a stack, whatever they held: for the caches of threads that a
+ * fork left behind in an unknown state. */
+void hak_cache_reset(hak_cache_t *cache);
+
+/* Bytes of blocks that one cache may hold from now on; for all caches. */
+void hak_cache_set_budget(size_t bytes);
+
+/* Blocks that a cache holds of a class; another thread's may be out of date. */
+size_t hak_cache_count(const hak_cache_t *cache, unsigned class_index);
+
+#endif

@@ -1,0 +1,34 @@
+/* classes.c: the constant tables of the size classes, made from classes.def. */
+#include "classes/classes.h"
+
+#define COUNT_OF(size) \
+    (HAK_UNIT_SIZE / (size) < HAK_BLOCKS_MAX ? HAK_UNIT_SIZE / (size) : HAK_BLOCKS_MAX)
+
+const hak_class_t hak_classes[HAK_BIN_COUNT] = {
+#define CLASS_ROW(index, bytes)                                                            \
+    [index] = {.size = (bytes),                                                            \
+               .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes) - 1) / (bytes)),    \
+               .count = COUNT_OF(bytes),                                                   \
+               .words = (COUNT_OF(bytes) + 63) / 64},
+#define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes)
+#define CLASS_MID(index, bytes, below, band) CLASS_ROW(index, bytes)
+#include "classes/classes.def"
+#undef CLASS_SMALL
+#undef CLASS_MID
+};
+
+const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] = {
+#define CLASS_SMALL(index, bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = (index),
+#define CLASS_MID(index, bytes, below, band)
+#include "classes/classes.def"
+#undef CLASS_SMALL
+#undef CLASS_MID
+};
+
+const uint8_t hak_class_by_128[HAK_CLASS_MAX / 128 + 1] = {
+#define CLASS_SMALL(index, bytes, below, band)
+#define CLASS_MID(index, bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = (index),
+#include "classes/classes.def"
+#undef CLASS_SMALL
+#undef CLASS_MID
+};

@@ -1,0 +1,61 @@
+/* classes.h: size -> size class, and offset in a slab -> block index.
+ *
+ * A slab is one unit of 64 KiB that starts at a multiple of 64 KiB and holds
+ * blocks of one class from its first byte on, so the low 16 bits of a pointer are
+ * its offset in its slab. */
+#ifndef HAK_CLASSES_H
+#define HAK_CLASSES_H
+
+#include "base/base.h"
+
+enum {
+    HAK_UNIT_SHIFT = 16,
+    HAK_UNIT_SIZE = 1 << HAK_UNIT_SHIFT,
+    HAK_CLASS_COUNT = 81,  /* classes 1..81 */
+    HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
+    HAK_CLASS_RUN = 82,    /* units of a large block: known, but never cached */
+    HAK_BIN_COUNT = 83,    /* one bin for each of the above */
+    HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
+    HAK_CLASS_MAX = 65536, /* largest size of a size class */
+    HAK_LARGE_MAX = 1 << 20,
+    HAK_BLOCKS_MAX = 4096, /* most blocks in a slab, which bounds its bitmap */
+    HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
+};
+
+typedef struct {
+    uint32_t size;       /* bytes of a block */
+    uint32_t reciprocal; /* ceil(2^32 / size): the index of an offset by one multiply */
+    uint16_t count;      /* blocks in a slab */
+    uint16_t words;      /* 64-bit words of its bitmap */
+} hak_class_t;
+
+extern const hak_class_t hak_classes[HAK_BIN_COUNT];
+
+/* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. */
+extern const uint8_t hak_class_by_128[HAK_CLASS_MAX / 128 + 1];
+
+/* Class of sizes up to 1024, in steps of 8 bytes: entry (size + 7) / 8. */
+extern const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1];
+
+HAK_FAST_PATH unsigned hak_class_of(size_t size) {
+    HAK_ASSERT(size <= HAK_CLASS_MAX);
+    return size <= HAK_SMALL_MAX ? hak_class_by_8[(size + 7) >> 3]
+                                 : hak_class_by_128[(size + 127) >> 7];
+}
+
+/* Index of the block that contains `offset`; exact for every offset < 65536,
+ * since the error of the rounded reciprocal stays below 1/size. */
+HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
+    return (uint32_t)(((uint64_t)offset * reciprocal) >> 32);
+}
+
+/* True when `offset` is the start of a block. With e = reciprocal * size - 2^32
+ * (0 <= e < size) the low half of the product is index * e + remainder * reciprocal.
+ * The first term is below count * size <= 65536, and the reciprocal is at least
+ * 65536: below 65536 <=> the remainder is 0. The room behind the last block passes
+ * when it begins like a block; the flush finds that index too large. */
+HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint32_t reciprocal) {
+    return (uint32_t)(offset * reciprocal) < 65536;
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* error.h: what a caller did wrong, in one line on stderr, then abort. */
+#ifndef HAK_ERROR_H
+#define HAK_ERROR_H
+
+#include "base/base.h"
+
+/* Prints "hakmem: FUNCTION(): " and the formatted text (no line end), and aborts;
+ * with HAKMEM_ON_ERROR=report it returns, and the caller ignores the call that was
+ * wrong. Call with no lock held. Does not allocate. */
+__attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_report(const char *function,
+                                                                          const char *format, ...);
+
+#endif

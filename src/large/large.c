@@ -1,0 +1,28 @@
+/* large.c: runs of units, straight from the pool. */
+#include "large/large.h"
+
+#include "pool/pool.h"
+#include "region/region.h"
+
+void *hak_large_alloc(size_t size, bool *zeroed) {
+    unsigned units = (unsigned)((size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT);
+    hak_slab_t *slab = hak_pool_take(units, zeroed);
+    if (!slab) return NULL;
+    for (unsigned i = 0; i < units; i++) {
+        slab[i].run_units = (uint16_t)(i == 0 ? units : 0);
+        slab[i].run_offset = (uint16_t)i;
+        hak_store_release(&slab[i].class_index, HAK_CLASS_RUN);
+    }
+    hak_region_set_class(slab, units, HAK_CLASS_RUN);
+    return slab->base;
+}
+
+bool hak_large_free(hak_slab_t *slab) {
+    /* The exchange makes one of two racing frees the winner. */
+    if (hak_exchange_acq_rel(&slab->class_index, HAK_CLASS_NONE) != HAK_CLASS_RUN) return false;
+    unsigned units = slab->run_units;
+    hak_region_set_class(slab, units, HAK_CLASS_NONE);
+    for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].class_index, HAK_CLASS_NONE);
+    hak_pool_give(slab, units);
+    return true;
+}

@@ -1,0 +1,56 @@
+/* os.h: the contract with the operating system. No other file makes a syscall.
+ *
+ * Sizes are bytes and multiples of os_page_size(); addresses are page aligned.
+ * Nothing here allocates, takes one of our locks, or changes errno. */
+#ifndef HAK_OS_H
+#define HAK_OS_H
+
+#include "base/base.h"
+
+/* Bytes of a page, read from the kernel once. */
+size_t hak_os_page_size(void);
+
+/* CPUs this process may run on, at least 1. */
+unsigned hak_os_cpu_count(void);
+
+/* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
+uint64_t hak_os_now_ms(void);
+
+/* Bytes of address space that RLIMIT_AS leaves, SIZE_MAX when unlimited. */
+size_t hak_os_address_space_left(void);
+
+/* Reserves address space without access and without commit charge, aligned to
+ * `align` (a power of two). NULL when refused. */
+void *hak_os_reserve(size_t size, size_t align);
+
+/* Makes a reserved range readable, as zeros, still without commit charge. */
+bool hak_os_make_readable(void *addr, size_t size);
+
+/* Makes a reserved range readable and writable; it reads as zero. */
+bool hak_os_commit(void *addr, size_t size);
+
+/* Gives the pages of a committed range back. True: it reads as zero from now on.
+ * False: nothing is known of the contents (locked pages). */
+bool hak_os_purge(void *addr, size_t size);
+
+/* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
+void *hak_os_map(size_t size, size_t align);
+
+void hak_os_unmap(void *addr, size_t size);
+
+/* Resizes a mapping of hak_os_map, moving its pages but copying none when
+ * `may_move`. NULL when refused; then the old mapping stands as it was. */
+void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
+
+/* Writes all of `text` to stderr, as far as stderr takes it. */
+void hak_os_write_stderr(const char *text, size_t size);
+
+/* Environment as the kernel and libc left it; NULL before libc is ready. True
+ * `secure`: the process runs with raised rights and must not listen to it. */
+char **hak_os_environment(bool *secure);
+
+/* Sleeps while *word == value, and wakes one or all sleepers. */
+void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value);
+void hak_os_futex_wake(_Atomic uint32_t *word, bool all);
+
+#endif

@@ -1,0 +1,160 @@
+/* os_linux.c: the operating system contract on Linux, the whole syscall surface. */
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+size_t hak_os_page_size(void) {
+    static _Atomic size_t cached;
+    size_t size = hak_load_relaxed(&cached);
+    if (HAK_UNLIKELY(size == 0)) {
+        size = getauxval(AT_PAGESZ);
+        if (!hak_is_pow2(size)) size = 4096;
+        hak_store_relaxed(&cached, size);
+    }
+    return size;
+}
+
+unsigned hak_os_cpu_count(void) {
+    /* The raw call: libc's CPU_ALLOC path would allocate on wide machines. */
+    unsigned long mask[1024 / sizeof(unsigned long)];
+    int saved = errno;
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    errno = saved;
+    unsigned count = 0;
+    for (long i = 0; i < bytes / (long)sizeof *mask; i++) count += hak_bit_count(mask[i]);
+    return count ? count : 1;
+}
+
+uint64_t hak_os_now_ms(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Bytes of address space in use, from the first number of /proc/self/statm. */
+static size_t address_space_used(void) {
+    char text[64];
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    size_t pages = 0;
+    for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+        pages = pages * 10 + (size_t)(text[i] - '0');
+    return pages * hak_os_page_size();
+}
+
+size_t hak_os_address_space_left(void) {
+    int saved = errno;
+    struct rlimit limit;
+    size_t left = SIZE_MAX;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        size_t used = address_space_used();
+        left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+    }
+    errno = saved;
+    return left;
+}
+
+/* mmap of `size` bytes aligned to `align`: ask for more only when the first
+ * answer happens to be misaligned, then cut off both ends. */
+static void *map_aligned(size_t size, size_t align, int prot, int flags) {
+    int saved = errno;
+    flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+    char *addr = mmap(NULL, size, prot, flags, -1, 0);
+    if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
+        munmap(addr, size);
+        size_t wide = size + align - hak_os_page_size();
+        addr = wide < size ? MAP_FAILED : mmap(NULL, wide, prot, flags, -1, 0);
+        if (addr != MAP_FAILED) {
+            char *start = (char *)hak_align_up((uintptr_t)addr, align);
+            if (start > addr) munmap(addr, (size_t)(start - addr));
+            if (start + size < addr + wide) munmap(start + size, (size_t)(addr + wide - start - size));
+            addr = start;
+        }
+    }
+    errno = saved;
+    return addr == MAP_FAILED ? NULL : addr;
+}
+
+void *hak_os_reserve(size_t size, size_t align) {
+    return map_aligned(size, align, PROT_NONE, MAP_NORESERVE);
+}
+
+static bool protect(void *addr, size_t size, int prot) {
+    int saved = errno;
+    int result = mprotect(addr, size, prot);
+    errno = saved;
+    return result == 0;
+}
+
+bool hak_os_make_readable(void *addr, size_t size) { return protect(addr, size, PROT_READ); }
+
+bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_READ | PROT_WRITE); }
+
+bool hak_os_purge(void *addr, size_t size) {
+    int saved = errno;
+    int result = madvise(addr, size, MADV_DONTNEED);
+    errno = saved;
+    return result == 0;
+}
+
+void *hak_os_map(size_t size, size_t align) {
+    return map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
+}
+
+void hak_os_unmap(void *addr, size_t size) {
+    int saved = errno;
+    munmap(addr, size);
+    errno = saved;
+}
+
+void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
+    int saved = errno;
+    void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+    errno = saved;
+    return moved == MAP_FAILED ? NULL : moved;
+}
+
+void hak_os_write_stderr(const char *text, size_t size) {
+    int saved = errno;
+    while (size > 0) {
+        ssize_t done = write(STDERR_FILENO, text, size);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) break;
+        text += done;
+        size -= (size_t)done;
+    }
+    errno = saved;
+}
+
+extern char **environ;
+
+char **hak_os_environment(bool *secure) {
+    *secure = getauxval(AT_SECURE) != 0;
+    return environ;
+}
+
+void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    errno = saved;
+}
+
+void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, all ? INT_MAX : 1, NULL, NULL, 0);
+    errno = saved;
+}

@@ -1,0 +1,181 @@
+/* pool.c: superslabs in lists by their longest free run; purge oldest first. */
+#include "pool/pool.h"
+
+#include "os/os.h"
+
+hak_pool_stats_t hak_pool_stats;
+hak_lock_t hak_pool_lock;
+
+/* Under the lock. lists[n]: superslabs whose longest free run is n units. */
+static hak_superslab_t *lists[HAK_SUPERSLAB_UNITS + 1];
+static hak_superslab_t *dirty_oldest, *dirty_newest;
+
+/* Bit i set <=> bits i .. i+count-1 of `mask` are set. */
+static uint32_t run_starts(uint32_t mask, unsigned count) {
+    for (unsigned have = 1; have < count;) {
+        unsigned step = have < count - have ? have : count - have;
+        mask &= mask >> step;
+        have += step;
+    }
+    return mask;
+}
+
+static unsigned longest_run(uint32_t mask) {
+    unsigned length = 0;
+    for (; mask; mask &= mask >> 1) length++;
+    return length;
+}
+
+static void list_remove(hak_superslab_t *super) {
+    if (super->prev)
+        super->prev->next = super->next;
+    else
+        lists[super->longest] = super->next;
+    if (super->next) super->next->prev = super->prev;
+}
+
+static void list_insert(hak_superslab_t *super) {
+    super->longest = (uint8_t)longest_run(super->free);
+    super->prev = NULL;
+    super->next = lists[super->longest];
+    if (super->next) super->next->prev = super;
+    lists[super->longest] = super;
+}
+
+static void dirty_remove(hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &dirty_oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : &dirty_newest) = super->dirty_prev;
+    super->on_dirty = false;
+}
+
+static void dirty_append(hak_superslab_t *super) {
+    super->dirty_next = NULL;
+    super->dirty_prev = dirty_newest;
+    *(dirty_newest ? &dirty_newest->dirty_next : &dirty_oldest) = super;
+    dirty_newest = super;
+    super->on_dirty = true;
+}
+
+static uint32_t mask_of(unsigned start, unsigned count) {
+    return (uint32_t)((((uint64_t)1 << count) - 1) << start);
+}
+
+/* The superslab that was freed into last, when it has a dirty run long enough
+ * (its pages are there, and warm); else the tightest fit of all, which may touch
+ * fresh pages. For one unit: no fresh page is touched while a dirty one is free. */
+static hak_superslab_t *choose(unsigned count) {
+    if (dirty_newest && run_starts(dirty_newest->free & dirty_newest->dirty, count))
+        return dirty_newest;
+    for (unsigned n = count; n <= HAK_SUPERSLAB_UNITS; n++)
+        if (lists[n]) return lists[n];
+    return NULL;
+}
+
+static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
+    uint32_t starts = run_starts(super->free & super->dirty, count);
+    if (!starts) starts = run_starts(super->free, count);
+    unsigned start = hak_lowest_bit(starts);
+    uint32_t mask = mask_of(start, count);
+    *zeroed = (super->dirty & mask) == 0;
+    size_t was_dirty = super->dirty & mask ? hak_bit_count(super->dirty & mask) : 0;
+    HAK_COUNT(&hak_pool_stats.dirty_units, -was_dirty);
+    HAK_COUNT(&hak_pool_stats.used_units, count);
+    list_remove(super);
+    super->free &= ~mask;
+    super->dirty |= mask;
+    list_insert(super);
+    if (super->on_dirty && (super->free & super->dirty) == 0) dirty_remove(super);
+    return &super->slabs[start];
+}
+
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_superslab_t *super = choose(count);
+    if (super) {
+        HAK_COUNT(&hak_pool_stats.stage2, count);
+    } else if ((super = hak_region_take_superslab()) != NULL) {
+        HAK_COUNT(&hak_pool_stats.stage3, 1);
+        list_insert(super);
+    }
+    hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
+    hak_lock_release(&hak_pool_lock);
+    return slab;
+}
+
+/* Adds units to a superslab's free ones; they are dirty unless told otherwise. */
+static void add_free(hak_superslab_t *super, uint32_t mask) {
+    list_remove(super);
+    super->free |= mask;
+    list_insert(super);
+}
+
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    hak_superslab_t *super = hak_region_superslab_of(slab);
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    add_free(super, mask_of((unsigned)(slab - super->slabs), count));
+    super->freed_ms = now;
+    dirty_remove(super);
+    dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, count);
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    hak_lock_release(&hak_pool_lock);
+}
+
+/* Purges the units of `claimed`, run by run; returns those now known to be zero. */
+static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
+    uint32_t clean = 0;
+    for (uint32_t rest = claimed; rest;) {
+        unsigned start = hak_lowest_bit(rest);
+        unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
+        uint32_t mask = mask_of(start, count);
+        if (hak_os_purge(super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
+            clean |= mask;
+        rest &= ~mask;
+    }
+    return clean;
+}
+
+/* The free units are claimed under the lock and purged without it, so that no
+ * request waits for the kernel; meanwhile they look used. */
+size_t hak_pool_purge(uint32_t delay_ms) {
+    size_t purged = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    for (hak_superslab_t *super; (super = dirty_oldest) != NULL;) {
+        if ((uint32_t)(now - super->freed_ms) < delay_ms) break;
+        uint32_t claimed = super->free & super->dirty;
+        dirty_remove(super);
+        list_remove(super);
+        super->free &= ~claimed;
+        list_insert(super);
+        size_t units = hak_bit_count(claimed);
+        HAK_COUNT(&hak_pool_stats.dirty_units, -units);
+        HAK_COUNT(&hak_pool_stats.purge_calls, 1);
+        HAK_COUNT(&hak_pool_stats.purged_units, units);
+        hak_lock_release(&hak_pool_lock);
+        uint32_t clean = purge_units(super, claimed);
+        hak_lock_acquire(&hak_pool_lock);
+        super->dirty &= ~clean;
+        add_free(super, claimed);
+        purged += units;
+    }
+    hak_lock_release(&hak_pool_lock);
+    return purged;
+}
+
+static void rebuild_superslab(hak_superslab_t *super, void *context) {
+    (void)context;
+    uint32_t lost = 0;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        if (hak_load_relaxed(&super->slabs[i].class_index) == HAK_CLASS_NONE) lost |= 1u << i;
+    lost &= ~super->free;
+    if (!lost) return;
+    add_free(super, lost);
+    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(lost));
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)hak_bit_count(lost));
+    if (!super->on_dirty) dirty_append(super);
+}
+
+void hak_pool_rebuild(void) { hak_region_each_superslab(rebuild_superslab, NULL); }

@@ -1,0 +1,43 @@
+/* pool.h: the shared pool of units, in superslabs, and their purge.
+ *
+ * Three stages serve a request for a slab, each counted: an empty slab that the
+ * shard bin kept (stage 1, counted there), a free unit of a live superslab
+ * (stage 2), a new superslab from the region (stage 3).
+ *
+ * A freed unit keeps its pages ("dirty") and is preferred over untouched ones;
+ * after PURGE_DELAY_MS without a use its superslab's free pages go back.
+ * Thread-safe; one lock, taken once per slab or run, never per block. */
+#ifndef HAK_POOL_H
+#define HAK_POOL_H
+
+#include "base/base.h"
+#include "os/lock.h"
+#include "region/region.h"
+
+typedef struct {
+    _Atomic uint64_t stage2;       /* units served from a live superslab */
+    _Atomic uint64_t stage3;       /* new superslabs */
+    _Atomic uint64_t purge_calls;
+    _Atomic uint64_t purged_units;
+    _Atomic size_t dirty_units;    /* free units that still have pages */
+    _Atomic size_t used_units;
+} hak_pool_stats_t; /* written under the pool lock, read by anyone */
+
+extern hak_pool_stats_t hak_pool_stats;
+extern hak_lock_t hak_pool_lock;
+
+/* Takes `count` (1..16) units in a row. `*zeroed`: all of them read as zero.
+ * NULL without memory. The caller enters the class. */
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
+
+/* Gives units back; their class entry must be NONE already. */
+void hak_pool_give(hak_slab_t *slab, unsigned count);
+
+/* In the child of a fork: units that another thread had taken and not yet entered
+ * a class for, or was purging, are free again. */
+void hak_pool_rebuild(void);
+
+/* Purges what has been free for longer than `delay_ms`; returns units purged. */
+size_t hak_pool_purge(uint32_t delay_ms);
+
+#endif

@@ -1,0 +1,168 @@
+/* region.c: reserve, commit in steps, and look up. */
+#include "region/region.h"
+
+#include "os/os.h"
+
+enum { STEP_MAX_SUPERSLABS = 64 };
+
+hak_map_t hak_map;
+hak_lock_t hak_region_lock;
+
+/* Filled from low to high under the region lock; `region_count` publishes. */
+static hak_region_t regions[HAK_REGIONS_MAX];
+static _Atomic unsigned region_count;
+
+/* Sizes to try for a range, largest first. */
+static const size_t range_sizes[] = {1024 * GIB, 64 * GIB, 4 * GIB,  1 * GIB, 256 * MIB,
+                                     64 * MIB,   32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB};
+
+static void lay_out(hak_region_t *region, char *base, size_t size) {
+    size_t units = size >> HAK_UNIT_SHIFT;
+    size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
+    size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
+    size_t supers_size = hak_align_up(units / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t),
+                                      HAK_UNIT_SIZE);
+    size_t head = hak_align_up(map_size + slabs_size + supers_size, HAK_SUPERSLAB_SIZE);
+    region->base = base;
+    region->slabs = (hak_slab_t *)(void *)(base + map_size);
+    region->supers = (hak_superslab_t *)(void *)(base + map_size + slabs_size);
+    region->first_unit = head >> HAK_UNIT_SHIFT;
+    hak_store_relaxed(&region->unit_next, region->first_unit);
+    region->unit_limit = region->first_unit;
+    region->units_end = units;
+}
+
+/* Extends an accessible prefix of `area` to at least `want` bytes, in steps that
+ * keep the number of calls small. */
+static bool commit_area(void *area, size_t *committed, size_t want) {
+    if (want <= *committed) return true;
+    size_t end = hak_align_up(want, HAK_UNIT_SIZE);
+    if (!hak_os_commit((char *)area + *committed, end - *committed)) return false;
+    *committed = end;
+    return true;
+}
+
+/* Makes `count` more superslabs of a region accessible, records first. */
+static bool commit_superslabs(hak_region_t *region, size_t count) {
+    size_t limit = region->unit_limit + count * HAK_SUPERSLAB_UNITS;
+    size_t used = limit - region->first_unit;
+    if (limit > region->units_end) return false;
+    if (!commit_area(region->base, &region->map_committed, limit * sizeof(uint16_t)) ||
+        !commit_area(region->slabs, &region->slabs_committed, used * sizeof(hak_slab_t)) ||
+        !commit_area(region->supers, &region->supers_committed,
+                     used / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t)))
+        return false;
+    char *start = region->base + (region->unit_limit << HAK_UNIT_SHIFT);
+    if (!hak_os_commit(start, count * HAK_SUPERSLAB_SIZE)) return false;
+    region->unit_limit = limit;
+    return true;
+}
+
+/* A quarter of what is accessible, so that the calls grow with the logarithm. */
+static bool grow(hak_region_t *region) {
+    size_t have = (region->unit_limit - region->first_unit) / HAK_SUPERSLAB_UNITS;
+    size_t room = (region->units_end - region->unit_limit) / HAK_SUPERSLAB_UNITS;
+    size_t step = hak_min(hak_min(hak_max(have / 4, 1), STEP_MAX_SUPERSLABS), room);
+    if (step == 0) return false;
+    return commit_superslabs(region, step) || (step > 1 && commit_superslabs(region, 1));
+}
+
+/* Reserves the next range, no more than half of the address space that is left. */
+static hak_region_t *new_region(void) {
+    unsigned count = hak_load_relaxed(&region_count);
+    if (count == HAK_REGIONS_MAX) return NULL;
+    size_t most = hak_os_address_space_left();
+    if (most != SIZE_MAX) most /= 2;
+    for (size_t i = 0; i < sizeof range_sizes / sizeof *range_sizes; i++) {
+        size_t size = range_sizes[i];
+        if (size > most) continue;
+        char *base = hak_os_reserve(size, HAK_SUPERSLAB_SIZE);
+        if (!base) continue;
+        lay_out(&regions[count], base, size);
+        size_t map_size = regions[count].units_end * sizeof(uint16_t);
+        if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
+            !grow(&regions[count])) {
+            hak_os_unmap(base, size);
+            return NULL;
+        }
+        if (count == 0) {
+            hak_map.entries = (_Atomic uint16_t *)(void *)base;
+            hak_map.unit_end = regions[count].units_end;
+        }
+        hak_store_release(&region_count, count + 1);
+        return &regions[count];
+    }
+    return NULL;
+}
+
+static hak_superslab_t *carve_superslab(hak_region_t *region) {
+    size_t unit = hak_load_relaxed(&region->unit_next);
+    size_t index = unit - region->first_unit;
+    hak_superslab_t *super = &region->supers[index / HAK_SUPERSLAB_UNITS];
+    super->slabs = &region->slabs[index];
+    super->free = (1u << HAK_SUPERSLAB_UNITS) - 1;
+    for (size_t i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        super->slabs[i].base = region->base + ((unit + i) << HAK_UNIT_SHIFT);
+    /* Published last: who looks a pointer up sees filled descriptors below it. */
+    hak_store_release(&region->unit_next, unit + HAK_SUPERSLAB_UNITS);
+    return super;
+}
+
+void hak_region_prepare(void) {
+    hak_lock_acquire(&hak_region_lock);
+    if (!hak_load_relaxed(&region_count)) new_region();
+    hak_lock_release(&hak_region_lock);
+}
+
+hak_superslab_t *hak_region_take_superslab(void) {
+    hak_lock_acquire(&hak_region_lock);
+    unsigned count = hak_load_relaxed(&region_count);
+    hak_region_t *region = count ? &regions[count - 1] : NULL;
+    if (!region || (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region)))
+        region = new_region();
+    hak_superslab_t *super = region ? carve_superslab(region) : NULL;
+    hak_lock_release(&hak_region_lock);
+    return super;
+}
+
+static hak_region_t *region_of(const void *addr) {
+    unsigned count = hak_load_acquire(&region_count);
+    for (unsigned i = 0; i < count; i++) {
+        size_t offset = (size_t)((uintptr_t)addr - (uintptr_t)regions[i].base);
+        if (offset < regions[i].units_end << HAK_UNIT_SHIFT) return &regions[i];
+    }
+    return NULL;
+}
+
+hak_slab_t *hak_region_slab_of(const void *block) {
+    hak_region_t *region = region_of(block);
+    if (!region) return NULL;
+    size_t unit = ((uintptr_t)block - (uintptr_t)region->base) >> HAK_UNIT_SHIFT;
+    if (unit < region->first_unit || unit >= hak_load_acquire(&region->unit_next)) return NULL;
+    return &region->slabs[unit - region->first_unit];
+}
+
+/* Descriptors lie in the region they describe. */
+hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+    hak_region_t *region = region_of(slab);
+    return &region->supers[(size_t)(slab - region->slabs) / HAK_SUPERSLAB_UNITS];
+}
+
+void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
+    hak_region_t *region = region_of(slab);
+    if (region != &regions[0]) return;
+    size_t unit = region->first_unit + (size_t)(slab - region->slabs);
+    _Atomic uint16_t *map = (_Atomic uint16_t *)(void *)region->base;
+    for (unsigned i = 0; i < count; i++)
+        hak_store_relaxed(&map[unit + i], (uint16_t)(class_index << HAK_BIN_SHIFT));
+}
+
+void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
+                               void *context) {
+    unsigned count = hak_load_acquire(&region_count);
+    for (unsigned i = 0; i < count; i++) {
+        size_t end = hak_load_acquire(&regions[i].unit_next);
+        size_t used = (end - regions[i].first_unit) / HAK_SUPERSLAB_UNITS;
+        for (size_t s = 0; s < used; s++) visit(&regions[i].supers[s], context);
+    }
+}

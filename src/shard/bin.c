@@ -1,0 +1,249 @@
+/* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
+#include "shard/bin.h"
+
+#include "pool/pool.h"
+#include "region/meta.h"
+#include "region/region.h"
+
+static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
+
+hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
+    return &bins[shard][class_index];
+}
+
+static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    slab->next = NULL;
+    slab->prev = bin->tail;
+    *(bin->tail ? &bin->tail->next : &bin->head) = slab;
+    bin->tail = slab;
+    slab->listed = true;
+    HAK_COUNT(&bin->listed_count, 1);
+}
+
+static void list_prepend(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    slab->prev = NULL;
+    slab->next = bin->head;
+    *(bin->head ? &bin->head->prev : &bin->tail) = slab;
+    bin->head = slab;
+    slab->listed = true;
+    HAK_COUNT(&bin->listed_count, 1);
+}
+
+static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    *(slab->prev ? &slab->prev->next : &bin->head) = slab->next;
+    *(slab->next ? &slab->next->prev : &bin->tail) = slab->prev;
+    slab->listed = false;
+    HAK_COUNT(&bin->listed_count, -1u);
+}
+
+bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
+    const hak_class_t *info = &hak_classes[class_index];
+    uint64_t *bits = hak_meta_alloc(2u * info->words * sizeof(uint64_t));
+    if (!bits) return false;
+    for (unsigned w = 0; w < info->words; w++) bits[w] = ~(uint64_t)0;
+    unsigned rest = info->count % 64u;
+    if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
+    slab->bits = bits;
+    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
+    slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
+    slab->free_count = info->count;
+    slab->fresh = 0;
+    slab->zeroed = zeroed;
+    slab->listed = false;
+    return true;
+}
+
+void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
+    hak_store_relaxed(&slab->shard, (uint8_t)shard);
+    hak_store_relaxed(&slab->class_index, (uint8_t)class_index);
+    hak_region_set_class(slab, 1, class_index);
+    list_append(bin, slab);
+}
+
+/* The slab leaves its bin: from here on it belongs to nobody. Bin lock held. */
+static void disown(hak_slab_t *slab) {
+    hak_region_set_class(slab, 1, HAK_CLASS_NONE);
+    hak_store_relaxed(&slab->class_index, HAK_CLASS_NONE);
+}
+
+void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
+    while (list) {
+        hak_slab_t *next = list->next;
+        hak_meta_free(list->bits, 2u * hak_classes[class_index].words * sizeof(uint64_t));
+        hak_pool_give(list, 1);
+        list = next;
+    }
+}
+
+/* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */
+static hak_slab_t *unkeep(hak_shard_bin_t *bin) {
+    hak_slab_t *slab = bin->empty;
+    if (!slab) return NULL;
+    bin->empty = NULL;
+    HAK_COUNT(&bin->listed_count, -1u);
+    return slab;
+}
+
+hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
+    hak_slab_t *slab = unkeep(bin);
+    if (slab) disown(slab);
+    return slab;
+}
+
+/* Writes up to `want` of a slab's free blocks to *end, end[-1], ..., lowest address
+ * first; whole words go out as 64 addresses in a row. Returns how many. */
+static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want, void **end) {
+    uint64_t words_free = slab->words_free;
+    size_t size = info->size;
+    void **out = end;
+    unsigned left = want, last = 0;
+    while (left && words_free) {
+        unsigned w = hak_lowest_bit(words_free);
+        uint64_t x = slab->bits[w];
+        char *base = slab->base + w * 64u * size;
+        if (x == ~(uint64_t)0 && left >= 64) {
+            for (unsigned i = 0; i < 64; i++) out[-(ptrdiff_t)i] = base + i * size;
+            out -= 64;
+            left -= 64;
+            x = 0;
+            last = w * 64 + 63;
+        } else {
+            for (; x && left; x &= x - 1, left--) {
+                unsigned i = hak_lowest_bit(x);
+                *out-- = base + i * size;
+                last = w * 64 + i;
+            }
+        }
+        slab->bits[w] = x;
+        if (!x) words_free &= words_free - 1;
+    }
+    slab->words_free = words_free;
+    slab->free_count = (uint16_t)(slab->free_count - (want - left));
+    if (last >= slab->fresh) slab->fresh = (uint16_t)(last + 1);
+    return want - left;
+}
+
+unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
+                      bool *zeroed) {
+    const hak_class_t *info = &hak_classes[class_index];
+    void **end = top + want;
+    while (end > top) {
+        hak_slab_t *slab = bin->head;
+        if (!slab) {
+            slab = unkeep(bin);
+            if (!slab) break;
+            HAK_COUNT(&bin->stage1, 1);
+            list_append(bin, slab);
+        }
+        unsigned fresh = slab->fresh;
+        end -= take_blocks(slab, info, (unsigned)(end - top), end);
+        if (zeroed) {
+            size_t offset = (size_t)((char *)top[1] - slab->base);
+            *zeroed = slab->zeroed && offset >= (size_t)fresh * info->size;
+        }
+        if (slab->free_count == 0) list_remove(bin, slab);
+    }
+    unsigned taken = want - (unsigned)(end - top);
+    if (end > top && taken)
+        for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
+    return taken;
+}
+
+bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    unsigned class_index = hak_load_relaxed(&slab->class_index);
+    if (slab->free_count < hak_classes[class_index].count) {
+        if (!slab->listed) list_prepend(bin, slab);
+        return false;
+    }
+    if (slab == bin->empty) return false;
+    if (slab->listed) list_remove(bin, slab);
+    if (!bin->empty) {
+        bin->empty = slab;
+        bin->empty_age = 0;
+        HAK_COUNT(&bin->listed_count, 1);
+        return false;
+    }
+    disown(slab);
+    return true;
+}
+
+static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
+    hak_slab_t *old = hak_load_relaxed(&bin->pending);
+    do {
+        slab->pending_next = old;
+    } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
+}
+
+uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
+    unsigned class_index = hak_load_relaxed(&slab->class_index);
+    unsigned shard = hak_load_relaxed(&slab->shard);
+    _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[class_index].words);
+    uint64_t old = hak_or_acq_rel(&remote[word], mask);                      /* F1 */
+    if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
+        pending_push(slab, hak_bin_of(shard, class_index));                  /* F3 */
+    return old & mask;
+}
+
+/* D4: a slab that has moved since it was pushed. */
+static void send_on(hak_slab_t *slab, uint64_t words) {
+    unsigned class_index = hak_load_relaxed(&slab->class_index);
+    unsigned shard = hak_load_relaxed(&slab->shard);
+    if (class_index == HAK_CLASS_NONE || class_index > HAK_CLASS_COUNT) return;
+    if (words && hak_or_acq_rel(&slab->remote_words, words) == 0)
+        pending_push(slab, hak_bin_of(shard, class_index));
+}
+
+/* D3: moves the remote blocks of `words` into the bitmap. */
+static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
+                         void **double_freed) {
+    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    for (; words; words &= words - 1) {
+        unsigned w = hak_lowest_bit(words);
+        uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
+        uint64_t twice = mask & slab->bits[w];
+        if (HAK_UNLIKELY(twice))
+            *double_freed = slab->base + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
+        mask &= ~twice;
+        if (!mask) continue;
+        slab->bits[w] |= mask;
+        slab->words_free |= (uint64_t)1 << w;
+        slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
+    }
+}
+
+/* In the child of a fork: what half-finished freers left is what the words say. */
+void hak_bin_repend(hak_slab_t *slab) {
+    unsigned class_index = hak_load_relaxed(&slab->class_index);
+    if (class_index == HAK_CLASS_NONE || class_index > HAK_CLASS_COUNT) return;
+    unsigned count = hak_classes[class_index].words;
+    _Atomic uint64_t *remote = hak_slab_remote(slab, count);
+    uint64_t words = 0;
+    for (unsigned w = 0; w < count; w++)
+        if (hak_load_relaxed(&remote[w])) words |= (uint64_t)1 << w;
+    hak_store_relaxed(&slab->remote_words, words);
+    if (words) pending_push(slab, hak_bin_of(hak_load_relaxed(&slab->shard), class_index));
+}
+
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                          void **double_freed) {
+    hak_slab_t *released = NULL;
+    if (!hak_load_relaxed(&bin->pending)) return NULL;
+    hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
+    while (slab) {
+        hak_slab_t *next = slab->pending_next;
+        uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
+        if (hak_load_relaxed(&slab->class_index) == class_index &&
+            hak_load_relaxed(&slab->shard) == shard) {
+            merge_remote(slab, &hak_classes[class_index], words, double_freed);
+            if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
+                slab->next = released;
+                released = slab;
+            }
+        } else {
+            send_on(slab, words);
+        }
+        slab = next;
+    }
+    return released;
+}

@@ -1,0 +1,43 @@
+/* bin.h: what a shard bin does under its own lock; internal to shard/. */
+#ifndef HAK_SHARD_BIN_H
+#define HAK_SHARD_BIN_H
+
+#include "shard/shard.h"
+
+/* Free blocks into top[1..], at most `want`: from listed slabs, then from
+ * the kept empty slab. Returns how many. Bin lock held. */
+unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
+                      bool *zeroed);
+
+/* Enters a slab taken from the pool. Bin lock held. */
+void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab);
+
+/* After blocks were set free in `slab`: lists it, keeps it empty, or returns true
+ * when the caller must release it once the lock is free. Bin lock held. */
+bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
+
+/* Merges the pending remote blocks of a bin. Slabs that became free and are not
+ * kept are linked by `next` into the returned list, for the caller to release.
+ * *double_freed: set to a block that came back twice. Bin lock held. */
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                          void **double_freed);
+
+/* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
+hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
+
+/* After a fork, in the child: puts a slab with remote blocks on its bin's stack,
+ * whatever state its freers died in. The stacks were emptied before. */
+void hak_bin_repend(hak_slab_t *slab);
+
+/* Step F1..F3 of the protocol. Returns the blocks of `mask` that were free already. */
+uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask);
+
+/* Makes a pool unit a slab of a class, all blocks free; false without memory. */
+bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed);
+
+/* Gives a list of slabs (by `next`) that belong to no bin back to the pool. */
+void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
+
+hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
+
+#endif

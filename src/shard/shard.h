@@ -1,0 +1,91 @@
+/* shard.h: the owners of slabs: a few shards, each with one lockable bin per class.
+ *
+ * Threads own no slab. A thread has a home shard, and takes and gives blocks there
+ * in batches, one lock a batch.
+ *
+ * PROTOCOL of a block that comes back to a shard other than its slab's
+ *
+ * Who: the freer F holds a block of slab S that was in use. Therefore S cannot be
+ * wholly free, keeps its class and shard, and is not released, until step 1.
+ *
+ *   F1  old = remote[w].or(mask)             the blocks are given from here on
+ *       old & mask      -> a double free
+ *       old != 0        -> done: whoever made it non-zero does F2
+ *   F2  old = remote_words.or(1 << w)
+ *       old != 0        -> done: whoever made it non-zero does F3, or D is under way
+ *   F3  push S on the pending stack of the bin that F read before F1
+ *
+ * Anyone who holds a bin's lock may drain that bin, so no thread's death or
+ * idleness keeps memory:
+ *
+ *   D1  list = pending.exchange(NULL); for each S, its link is read before D2
+ *   D2  words = remote_words.exchange(0)     S may be pushed again from here on
+ *   D3  S belongs to this bin: for each w in words: mask = remote[w].exchange(0),
+ *       merge mask into bits[w]; mask & bits[w] -> a double free
+ *   D4  S has moved: act as F2 with `words`, F3 with the bin it belongs to now;
+ *       S in the pool: nothing
+ *
+ * S belongs to a bin exactly when its class and shard say so; both change only
+ * under the lock of the bin it leaves or enters, so D3 cannot see S half made.
+ *
+ * Rejected races:
+ *  - A late F2/F3: F stands between F1 and F2 while D merges its word through an
+ *    older bit, S becomes free, is released and enters another bin. F then sets
+ *    a bit of an empty word (harmless: D3 merges 0) and pushes S on the old bin's
+ *    stack. D4 sends it on. S is never on two stacks: only the one who turns
+ *    remote_words from 0 pushes, and D1 has taken S off before D2 makes it 0.
+ *  - A bit lost in D4 while S is in the pool: between D2 and the look at S's class,
+ *    S may leave the pool and new blocks of it may be freed. A new freer that ran
+ *    F2 before D2 is in `words`, and D2 (acquire) then also sees the class that
+ *    was set before its block was handed out, so D4 pushes S; one that runs F2
+ *    after D2 finds 0 and pushes S itself.
+ *  - ABA on the stack: the only removal is the exchange of the whole list.
+ *
+ * In the child of a fork the freers are gone, perhaps between F1 and F3;
+ * hak_shard_rebuild() finds their words again. */
+#ifndef HAK_SHARD_H
+#define HAK_SHARD_H
+
+#include "base/base.h"
+#include "os/lock.h"
+#include "region/slab.h"
+
+enum { HAK_SHARDS_MAX = 16 };
+
+typedef struct {
+    hak_lock_t lock;
+    _Atomic uint32_t listed_count;   /* written under the lock; slabs in list or kept empty */
+    hak_slab_t *head, *tail;         /* lock; slabs with free blocks, longest waiting first */
+    hak_slab_t *empty;               /* lock; one wholly free slab, kept for the next need */
+    _Atomic(hak_slab_t *) pending;   /* atomic; slabs with remote blocks, linked by pending_next */
+    _Atomic uint32_t stage1;         /* written under the lock; kept empty slabs used again */
+    uint32_t empty_age;              /* lock; sweeps that `empty` has seen */
+} HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
+
+/* Number of shards, and the least-loaded one for a new thread. */
+unsigned hak_shard_count(void);
+unsigned hak_shard_assign(void);
+
+/* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
+ * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want
+ * must be 1, and *zeroed tells whether the block is known to be zero. */
+unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
+                        bool *zeroed);
+
+/* Gives `count` blocks of one class back. Returns NULL, or the first block that
+ * was free already; the others are given all the same. */
+void *hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
+
+/* Releases empty slabs that stood unused since the last sweep. */
+void hak_shard_sweep(void);
+
+/* Fork: take all bin locks in order; let go of them; the same in the child, where
+ * half-finished remote frees are found again. */
+void hak_shard_lock_all(void);
+void hak_shard_unlock_all(void);
+void hak_shard_rebuild(void);
+
+/* Free blocks of a slab, remote ones included; for statistics. */
+unsigned hak_shard_free_count(const hak_slab_t *slab);
+
+#endif

@@ -1,0 +1,168 @@
+/* thread.c: caches over the lives of threads.
+ *
+ * A cache outlives its thread: it waits in a list, still full for the few threads
+ * that may come next, emptied otherwise, and serves the next thread as it is. */
+#include "thread/thread.h"
+
+#include <pthread.h>
+
+#include "options/options.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "shard/shard.h"
+
+enum {
+    BUDGET_PER_CPU = 512 * 1024, /* bytes of blocks in caches */
+    BUDGET_LEAST = 64 * 1024,    /* of one cache */
+    TICK_INTERVAL = 64,          /* slow calls between two looks at the clock */
+    SWEEP_INTERVAL_MS = 250,
+};
+
+static hak_lock_t list_lock;
+static hak_cache_t *all_caches;    /* list lock */
+static hak_cache_t *waiting;       /* list lock; without a thread, last in first out */
+static unsigned waiting_full;      /* list lock; those of them that still hold blocks */
+static unsigned thread_count;      /* list lock; threads with a cache */
+static pthread_key_t exit_key;     /* list lock, then constant */
+static bool ready;                 /* list lock */
+
+/* The sum stays the same: more threads, less for each. */
+static void share_budget(void) {
+    size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
+    if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
+    size_t each = total / (thread_count ? thread_count : 1);
+    hak_cache_set_budget(hak_max(hak_min(each, BUDGET_PER_CPU), BUDGET_LEAST));
+}
+
+/* The thread is gone. Later destructors of other libraries may still free: they
+ * find the dead cache and go straight to the shard. */
+static void on_thread_exit(void *argument) {
+    hak_cache_t *cache = argument;
+    hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
+    hak_lock_acquire(&list_lock);
+    bool keep = waiting_full < hak_os_cpu_count();
+    if (keep) waiting_full++;
+    hak_lock_release(&list_lock);
+    if (!keep) hak_cache_flush_all(cache);
+    hak_lock_acquire(&list_lock);
+    cache->holds = keep;
+    cache->next_waiting = waiting;
+    waiting = cache;
+    cache->has_thread = false;
+    thread_count--;
+    share_budget();
+    hak_lock_release(&list_lock);
+}
+
+/* Takes a waiting cache, full ones first since they lie on top, or makes one. */
+static hak_cache_t *acquire_cache(void) {
+    hak_lock_acquire(&list_lock);
+    hak_cache_t *cache = waiting;
+    if (cache) {
+        waiting = cache->next_waiting;
+        if (cache->holds) waiting_full--;
+    } else if ((cache = hak_cache_make()) != NULL) {
+        cache->shard = (uint8_t)hak_shard_assign();
+        cache->next = all_caches;
+        all_caches = cache;
+    }
+    if (cache) {
+        cache->has_thread = true;
+        thread_count++;
+        share_budget();
+    }
+    hak_lock_release(&list_lock);
+    return cache;
+}
+
+/* What the whole process needs once. libc may allocate in these calls; by then
+ * the calling thread has its cache. */
+static void prepare_process(void) {
+    hak_lock_acquire(&list_lock);
+    bool first = !ready;
+    if (first) {
+        pthread_key_create(&exit_key, on_thread_exit);
+        ready = true;
+    }
+    hak_lock_release(&list_lock);
+    if (first) hak_fork_install();
+}
+
+static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
+    hak_options_load();
+    hak_cache_t *cache = acquire_cache();
+    if (!cache) return NULL;
+    hak_cache = cache;
+    prepare_process();
+    pthread_setspecific(exit_key, cache);
+    return cache;
+}
+
+hak_cache_t *hak_thread_cache(void) {
+    hak_cache_t *cache = hak_cache;
+    if (HAK_LIKELY(cache != &hak_cache_none && cache != &hak_cache_dead)) return cache;
+    return cache == &hak_cache_dead ? NULL : make_thread_cache();
+}
+
+/* Empties the caches that wait for a thread. */
+static void flush_waiting(void) {
+    hak_lock_acquire(&list_lock);
+    for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting) {
+        if (!cache->holds) continue;
+        hak_cache_flush_all(cache);
+        cache->holds = false;
+        waiting_full--;
+    }
+    hak_lock_release(&list_lock);
+}
+
+void hak_thread_tick(void) {
+    static _Atomic uint64_t next_sweep_ms;
+    hak_cache_t *cache = hak_cache;
+    if (cache->slow_count % TICK_INTERVAL != 0) return;
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    if (delay_ms < 0) return;
+    uint64_t now = hak_os_now_ms();
+    uint64_t due = hak_load_relaxed(&next_sweep_ms);
+    if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
+    flush_waiting();
+    hak_shard_sweep();
+    hak_pool_purge((uint32_t)delay_ms);
+}
+
+size_t hak_thread_trim(void) {
+    hak_cache_t *cache = hak_thread_cache();
+    if (cache) hak_cache_flush_all(cache);
+    flush_waiting();
+    hak_shard_sweep();
+    hak_shard_sweep(); /* the first one only ages the slabs that were kept empty */
+    return hak_pool_purge(0) * HAK_UNIT_SIZE;
+}
+
+void hak_thread_each_cache(void (*visit)(const hak_cache_t *cache, void *context), void *context) {
+    hak_lock_acquire(&list_lock);
+    for (hak_cache_t *cache = all_caches; cache; cache = cache->next) visit(cache, context);
+    hak_lock_release(&list_lock);
+}
+
+void hak_thread_list_lock(void) { hak_lock_acquire(&list_lock); }
+void hak_thread_list_unlock(void) { hak_lock_release(&list_lock); }
+
+/* The other threads' caches may be in any state: their stacks are forgotten, and
+ * the caches wait for new threads. What they held stays allocated in the child. */
+bool hak_thread_list_rebuild(void) {
+    bool others = false;
+    hak_lock_reset(&list_lock);
+    for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
+        if (!cache->has_thread || cache == hak_cache) continue;
+        others = true;
+        hak_cache_reset(cache);
+        cache->has_thread = false;
+        cache->holds = false;
+        cache->next_waiting = waiting;
+        waiting = cache;
+        thread_count--;
+    }
+    return others;
+}

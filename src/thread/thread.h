@@ -1,0 +1,30 @@
+/* thread.h: the life of threads: their caches, their exit, fork, and the clock
+ * that slow calls drive. */
+#ifndef HAK_THREAD_H
+#define HAK_THREAD_H
+
+#include "base/base.h"
+#include "cache/cache.h"
+
+/* The calling thread's cache, made on first use. NULL when it is on its way out
+ * or there is no memory for one; then the shards serve block by block. */
+hak_cache_t *hak_thread_cache(void);
+
+/* Called by slow paths: now and then purges what has been free for long. */
+void hak_thread_tick(void);
+
+/* Gives back all that can be given: the caller's cache, waiting caches, empty
+ * slabs, free pages. Returns bytes purged. */
+size_t hak_thread_trim(void);
+
+/* Calls `visit` for every cache there is, under the list lock. */
+void hak_thread_each_cache(void (*visit)(const hak_cache_t *cache, void *context), void *context);
+
+/* Fork handlers; in fork.c. */
+void hak_fork_install(void);
+void hak_thread_list_lock(void);
+void hak_thread_list_unlock(void);
+/* In the child: forgets the other threads. True when there were any. */
+bool hak_thread_list_rebuild(void);
+
+#endif
