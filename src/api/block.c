@@ -38,7 +38,7 @@ hak_block_t hak_block_of(const void *pointer) {
     hak_block_t block = {.kind = HAK_KIND_FOREIGN};
     block.slab = hak_region_slab_of(pointer);
     if (!block.slab) return in_huge(pointer);
-    block.class_index = hak_load_acquire(&block.slab->class_index);
+    block.class_index = hak_owner_class(hak_load_acquire(&block.slab->owner));
     if (block.class_index == HAK_CLASS_NONE) {
         block.kind = HAK_KIND_FREED;
         return block;

@@ -23,7 +23,7 @@ typedef struct {
 } heap_t;
 
 static void count_slab(const hak_slab_t *slab, heap_t *heap) {
-    unsigned class_index = hak_load_acquire(&slab->class_index);
+    unsigned class_index = hak_owner_class(hak_load_acquire(&slab->owner));
     if (class_index == HAK_CLASS_NONE) return;
     heap->held += HAK_UNIT_SIZE;
     if (class_index == HAK_CLASS_RUN) {

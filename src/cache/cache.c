@@ -3,7 +3,12 @@
  * A bin starts with a small stack and doubles it whenever it runs empty or full,
  * as long as the thread's budget lasts; after that a bin that is slow more often
  * takes room from one that is slow less often. So a program with few busy classes
- * gets deep stacks, one with many gets shallow ones, and memory stays bounded. */
+ * gets deep stacks, one with many gets shallow ones, and memory stays bounded.
+ *
+ * A batch is an eighth of the stack when the direction has just turned, and doubles
+ * up to half of it as long as it stays: a program that swings by less than the
+ * stack holds comes to rest without slow calls, and one that only frees, or only
+ * allocates, moves large batches. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -14,11 +19,13 @@
 
 enum {
     SLOTS_MAX = 2048,          /* of one stack, sentinel included */
-    STACK_BYTES_MAX = 128 * 1024, /* of blocks in one stack */
+    STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,        /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
     VICTIMS_ASKED = 4,         /* bins that are asked for room in one go */
     STEAL_INTERVAL = 16,       /* slow calls between two such rounds */
+    BATCH_LEAST = 4,
+    FLUSHED = 0x8000,          /* flag in a bin's batch */
 };
 
 static void *const empty_slot = NULL;
@@ -29,7 +36,7 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache HAK_TLS_MODEL = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
-static _Atomic size_t budget = 512 * KIB;
+static _Atomic size_t budget = 1 * MIB;
 
 void hak_cache_set_budget(size_t bytes) { hak_store_relaxed(&budget, bytes); }
 
@@ -132,6 +139,16 @@ static bool grow(hak_cache_t *cache, unsigned class_index) {
     return resize(cache, class_index, bin->slots * 2u);
 }
 
+/* Blocks to move now; `direction` is FLUSHED or 0. */
+static unsigned next_batch(hak_bin_t *bin, unsigned direction) {
+    unsigned last = bin->batch & (FLUSHED - 1u);
+    bool turned = (bin->batch & FLUSHED) != direction;
+    size_t batch = turned ? hak_max(bin->slots / 8u, BATCH_LEAST) : last * 2u;
+    batch = hak_max(hak_min(batch, bin->slots / 2u), 1);
+    bin->batch = (uint16_t)(batch | direction);
+    return (unsigned)batch;
+}
+
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
@@ -140,7 +157,8 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         unsigned home = cache ? cache->shard : 0;
         return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
     }
-    unsigned taken = hak_shard_take(cache->shard, class_index, bin->slots / 2u, bin->base, NULL);
+    unsigned want = next_batch(bin, 0);
+    unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
     if (taken == 0) return NULL;
     bin->top = bin->base + taken - 1;
     return bin->base[taken];
@@ -152,7 +170,7 @@ void *hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) 
     hak_bin_t *bin = &cache->bins[class_index];
     if (bin->top >= bin->limit && !grow(cache, class_index)) {
         if (!bin->slots) return hak_shard_give(cache->shard, class_index, &block, 1);
-        bad = flush(cache, class_index, bin->slots / 2u);
+        bad = flush(cache, class_index, next_batch(bin, FLUSHED));
     }
     *++bin->top = block;
     return bad;

@@ -27,7 +27,7 @@ typedef struct {
     void **limit;
     uint32_t reciprocal; /* of the block size: is it the start of a block? */
     uint16_t slots;      /* of the stack, sentinel included; a power of two or 0 */
-    uint16_t unused;
+    uint16_t batch;      /* blocks that the last slow call moved; FLUSHED: to the shard */
     void **base;
 } hak_bin_t;
 

@@ -11,7 +11,7 @@ void *hak_large_alloc(size_t size, bool *zeroed) {
     for (unsigned i = 0; i < units; i++) {
         slab[i].run_units = (uint16_t)(i == 0 ? units : 0);
         slab[i].run_offset = (uint16_t)i;
-        hak_store_release(&slab[i].class_index, HAK_CLASS_RUN);
+        hak_store_release(&slab[i].owner, hak_owner(0, HAK_CLASS_RUN));
     }
     hak_region_set_class(slab, units, HAK_CLASS_RUN);
     return slab->base;
@@ -19,10 +19,10 @@ void *hak_large_alloc(size_t size, bool *zeroed) {
 
 bool hak_large_free(hak_slab_t *slab) {
     /* The exchange makes one of two racing frees the winner. */
-    if (hak_exchange_acq_rel(&slab->class_index, HAK_CLASS_NONE) != HAK_CLASS_RUN) return false;
+    if (hak_exchange_acq_rel(&slab->owner, 0) != hak_owner(0, HAK_CLASS_RUN)) return false;
     unsigned units = slab->run_units;
     hak_region_set_class(slab, units, HAK_CLASS_NONE);
-    for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].class_index, HAK_CLASS_NONE);
+    for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].owner, 0);
     hak_pool_give(slab, units);
     return true;
 }

@@ -169,7 +169,7 @@ static void rebuild_superslab(hak_superslab_t *super, void *context) {
     (void)context;
     uint32_t lost = 0;
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
-        if (hak_load_relaxed(&super->slabs[i].class_index) == HAK_CLASS_NONE) lost |= 1u << i;
+        if (hak_load_relaxed(&super->slabs[i].owner) == 0) lost |= 1u << i;
     lost &= ~super->free;
     if (!lost) return;
     add_free(super, lost);

@@ -88,6 +88,8 @@ static hak_region_t *new_region(void) {
         if (count == 0) {
             hak_map.entries = (_Atomic uint16_t *)(void *)base;
             hak_map.unit_end = regions[count].units_end;
+            hak_map.slabs = (uintptr_t)regions[count].slabs -
+                            regions[count].first_unit * sizeof(hak_slab_t);
         }
         hak_store_release(&region_count, count + 1);
         return &regions[count];
@@ -134,10 +136,10 @@ static hak_region_t *region_of(const void *addr) {
     return NULL;
 }
 
-hak_slab_t *hak_region_slab_of(const void *block) {
-    hak_region_t *region = region_of(block);
+hak_slab_t *hak_region_slab_of(const void *addr) {
+    hak_region_t *region = region_of(addr);
     if (!region) return NULL;
-    size_t unit = ((uintptr_t)block - (uintptr_t)region->base) >> HAK_UNIT_SHIFT;
+    size_t unit = ((uintptr_t)addr - (uintptr_t)region->base) >> HAK_UNIT_SHIFT;
     if (unit < region->first_unit || unit >= hak_load_acquire(&region->unit_next)) return NULL;
     return &region->slabs[unit - region->first_unit];
 }

@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
     _Atomic uint16_t *entries; /* = base of the first region */
     size_t unit_end;           /* readable entries */
+    uintptr_t slabs;           /* of unit 0, if it had one: no subtraction to find a slab */
 } hak_map_t;
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
@@ -54,8 +55,15 @@ void hak_region_prepare(void);
 /* A fresh superslab: accessible, zero, all units free. NULL without memory. */
 hak_superslab_t *hak_region_take_superslab(void);
 
-/* Descriptor of the unit that `block` lies in, NULL when no region has it. */
-hak_slab_t *hak_region_slab_of(const void *block);
+/* Descriptor of the unit that any address lies in, NULL when no region has it. */
+hak_slab_t *hak_region_slab_of(const void *addr);
+
+/* The same for an address known to be in a unit of some region. */
+HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
+    size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_LIKELY(unit < hak_map.unit_end)) return (hak_slab_t *)(hak_map.slabs + unit * sizeof(hak_slab_t));
+    return hak_region_slab_of(block);
+}
 
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
 

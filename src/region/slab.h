@@ -32,13 +32,25 @@ typedef struct hak_slab {
             uint16_t run_offset;     /* unit of a run: units after its first one */
         };
     };
-    _Atomic uint8_t class_index;     /* written by who takes it from the pool; class or RUN or NONE */
-    _Atomic uint8_t shard;           /* the same; owner */
+    _Atomic uint16_t owner;          /* hak_owner(shard, class); 0 = in the pool. Written under
+                                        the lock of the bin it enters or leaves; runs: by large */
     bool listed;                     /* bin lock; in the list of partly free slabs */
     bool zeroed;                     /* constant while in use; the unit was zero when it was taken */
 } hak_slab_t;
 
 _Static_assert(sizeof(hak_slab_t) == HAK_LINE, "a slab descriptor is one cache line");
+
+/* Shard and class of a unit in one word, so that both change together. */
+HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
+    return (uint16_t)(shard << 8 | class_index);
+}
+HAK_FAST_PATH unsigned hak_owner_shard(uint16_t owner) { return owner >> 8; }
+HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0xff; }
+
+/* True for a slab, false for a run and a unit of the pool. */
+HAK_FAST_PATH bool hak_owner_is_bin(uint16_t owner) {
+    return owner != 0 && hak_owner_class(owner) <= HAK_CLASS_COUNT;
+}
 
 /* The remote words of a slab: as many as its bitmap has, right behind it. */
 HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote(const hak_slab_t *slab, unsigned words) {

@@ -11,6 +11,10 @@ hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &bins[shard][class_index];
 }
 
+static hak_shard_bin_t *bin_of_owner(uint16_t owner) {
+    return &bins[hak_owner_shard(owner)][hak_owner_class(owner)];
+}
+
 static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
     slab->next = NULL;
     slab->prev = bin->tail;
@@ -55,8 +59,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
 }
 
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
-    hak_store_relaxed(&slab->shard, (uint8_t)shard);
-    hak_store_relaxed(&slab->class_index, (uint8_t)class_index);
+    hak_store_relaxed(&slab->owner, hak_owner(shard, class_index));
     hak_region_set_class(slab, 1, class_index);
     list_append(bin, slab);
 }
@@ -64,7 +67,7 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
 /* The slab leaves its bin: from here on it belongs to nobody. Bin lock held. */
 static void disown(hak_slab_t *slab) {
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
-    hak_store_relaxed(&slab->class_index, HAK_CLASS_NONE);
+    hak_store_relaxed(&slab->owner, 0);
 }
 
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
@@ -151,7 +154,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
 }
 
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    unsigned class_index = hak_load_relaxed(&slab->class_index);
+    unsigned class_index = hak_owner_class(hak_load_relaxed(&slab->owner));
     if (slab->free_count < hak_classes[class_index].count) {
         if (!slab->listed) list_prepend(bin, slab);
         return false;
@@ -176,22 +179,19 @@ static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
 }
 
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
-    unsigned class_index = hak_load_relaxed(&slab->class_index);
-    unsigned shard = hak_load_relaxed(&slab->shard);
-    _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[class_index].words);
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
     uint64_t old = hak_or_acq_rel(&remote[word], mask);                      /* F1 */
     if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
-        pending_push(slab, hak_bin_of(shard, class_index));                  /* F3 */
+        pending_push(slab, bin_of_owner(owner));                                        /* F3 */
     return old & mask;
 }
 
 /* D4: a slab that has moved since it was pushed. */
 static void send_on(hak_slab_t *slab, uint64_t words) {
-    unsigned class_index = hak_load_relaxed(&slab->class_index);
-    unsigned shard = hak_load_relaxed(&slab->shard);
-    if (class_index == HAK_CLASS_NONE || class_index > HAK_CLASS_COUNT) return;
-    if (words && hak_or_acq_rel(&slab->remote_words, words) == 0)
-        pending_push(slab, hak_bin_of(shard, class_index));
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    if (!words || !hak_owner_is_bin(owner)) return;
+    if (hak_or_acq_rel(&slab->remote_words, words) == 0) pending_push(slab, bin_of_owner(owner));
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap. */
@@ -214,15 +214,15 @@ static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t wor
 
 /* In the child of a fork: what half-finished freers left is what the words say. */
 void hak_bin_repend(hak_slab_t *slab) {
-    unsigned class_index = hak_load_relaxed(&slab->class_index);
-    if (class_index == HAK_CLASS_NONE || class_index > HAK_CLASS_COUNT) return;
-    unsigned count = hak_classes[class_index].words;
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    if (!hak_owner_is_bin(owner)) return;
+    unsigned count = hak_classes[hak_owner_class(owner)].words;
     _Atomic uint64_t *remote = hak_slab_remote(slab, count);
     uint64_t words = 0;
     for (unsigned w = 0; w < count; w++)
         if (hak_load_relaxed(&remote[w])) words |= (uint64_t)1 << w;
     hak_store_relaxed(&slab->remote_words, words);
-    if (words) pending_push(slab, hak_bin_of(hak_load_relaxed(&slab->shard), class_index));
+    if (words) pending_push(slab, bin_of_owner(owner));
 }
 
 hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
@@ -233,8 +233,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
     while (slab) {
         hak_slab_t *next = slab->pending_next;
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
-        if (hak_load_relaxed(&slab->class_index) == class_index &&
-            hak_load_relaxed(&slab->shard) == shard) {
+        if (hak_load_relaxed(&slab->owner) == hak_owner(shard, class_index)) {
             merge_remote(slab, &hak_classes[class_index], words, double_freed);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;

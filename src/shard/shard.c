@@ -83,90 +83,113 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
     return taken;
 }
 
-/* One word's worth of blocks of a slab. Returns those that were free already. */
-static uint64_t give_word(hak_slab_t *slab, bool local, unsigned word, uint64_t mask,
-                          unsigned count) {
-    if (!local) return hak_bin_remote_free(slab, word, mask);
-    uint64_t old = slab->bits[word];
-    uint64_t twice = old & mask;
-    slab->bits[word] = old | mask;
-    slab->words_free |= (uint64_t)1 << word;
-    if (HAK_UNLIKELY(twice)) count = hak_bit_count(mask & ~twice);
-    slab->free_count = (uint16_t)(slab->free_count + count);
-    return twice;
-}
-
-/* A batch on its way back. */
+/* A batch on its way back. Every function that gets its address is inlined, so
+ * that its fields stay in registers. */
 typedef struct {
     void *const *next, *const *end;
-    const hak_class_t *info;
-    void *bad; /* first block found free already, or beyond the last block */
+    hak_class_t info;
+    void *bad; /* first block found free already, or behind the last one */
 } batch_t;
 
-static void note_bad(batch_t *batch, void *block) {
+HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
     if (!batch->bad) batch->bad = block;
 }
 
-/* Gives all blocks at the head of the batch that lie in `slab`. The bits of one
- * word are gathered in a register and written, or sent, together. */
-static void give_to_slab(batch_t *batch, hak_slab_t *slab, bool local) {
-    uintptr_t base = (uintptr_t)slab->base;
-    uint32_t reciprocal = batch->info->reciprocal, size = batch->info->size;
-    unsigned limit = batch->info->count;
-    unsigned word = 0, count = 0;
+/* True when the next 64 blocks of a batch are a whole word's, in order or in reverse:
+ * what a program leaves that frees as it allocated. The compiler makes vector code
+ * of the comparison, a fraction of the cost of 64 indices. */
+static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
+    uintptr_t expected = (uintptr_t)*next, wrong = 0;
+    if ((uintptr_t)next[63] != expected + (uintptr_t)(63 * step)) return false;
+    for (unsigned i = 0; i < 64; i++) wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
+    return wrong == 0;
+}
+
+/* Takes the next block of the batch and those after it that share its word of the
+ * bitmap; returns their bits, the word in *word and their number in *count. */
+HAK_FAST_PATH uint64_t gather_word(batch_t *batch, unsigned *word, unsigned *count) {
+    void *const *next = batch->next;
+    const uintptr_t first = (uintptr_t)*next;
+    const uint32_t reciprocal = batch->info.reciprocal;
+    uint32_t index = hak_block_index((uint16_t)first, reciprocal);
     uint64_t mask = 0;
-    void *const *next = batch->next, *const *end = batch->end;
-    for (; next < end; next++) {
-        uintptr_t offset = (uintptr_t)*next - base;
-        if (offset >= HAK_UNIT_SIZE) break;
-        unsigned index = hak_block_index((uint32_t)offset, reciprocal);
-        if (HAK_UNLIKELY(index >= limit)) {
-            note_bad(batch, *next);
-            continue;
-        }
-        if (index >> 6 != word) {
-            if (mask) {
-                uint64_t twice = give_word(slab, local, word, mask, count);
-                if (HAK_UNLIKELY(twice))
-                    note_bad(batch, (void *)(base + (word * 64u + hak_lowest_bit(twice)) * size));
-            }
-            word = index >> 6;
-            mask = 0;
-            count = 0;
-        }
-        uint64_t bit = (uint64_t)1 << (index & 63);
-        if (HAK_UNLIKELY(mask & bit)) {
-            note_bad(batch, *next);
-            continue;
-        }
-        mask |= bit;
-        count++;
+    *word = index >> 6;
+    if (((index + 1) & 62) == 0 && batch->end - next >= 64 && (index | 63) < batch->info.count &&
+        is_whole_word(next, index & 1 ? -(intptr_t)batch->info.size : (intptr_t)batch->info.size)) {
+        batch->next = next + 64;
+        *count = 64;
+        return ~(uint64_t)0;
     }
+    *count = 0;
+    do {
+        uint64_t bit = (uint64_t)1 << (index & 63);
+        if (HAK_UNLIKELY((mask & bit) || index >= batch->info.count)) {
+            note_bad(batch, *next);
+        } else {
+            mask |= bit;
+            ++*count;
+        }
+        if (++next == batch->end || ((uintptr_t)*next ^ first) >= HAK_UNIT_SIZE) break;
+        index = hak_block_index((uint16_t)(uintptr_t)*next, reciprocal);
+    } while (index >> 6 == *word);
     batch->next = next;
-    uint64_t twice = mask ? give_word(slab, local, word, mask, count) : 0;
-    if (HAK_UNLIKELY(twice))
-        note_bad(batch, (void *)(base + (word * 64u + hak_lowest_bit(twice)) * size));
+    return mask;
+}
+
+HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
+                                     uint64_t twice) {
+    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->info.size);
+}
+
+/* Gives a word's worth of blocks to the slab's own bin; true when the slab must
+ * be released. Bin lock held. */
+HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
+    unsigned word, count;
+    uint64_t mask = gather_word(batch, &word, &count);
+    uint64_t old = slab->bits[word];
+    if (HAK_UNLIKELY(old & mask)) {
+        note_twice(batch, slab, word, old & mask);
+        count = hak_bit_count(mask & ~old);
+    }
+    slab->bits[word] = old | mask;
+    slab->words_free |= (uint64_t)1 << word;
+    unsigned free_count = slab->free_count + count;
+    slab->free_count = (uint16_t)free_count;
+    if (HAK_LIKELY(slab->listed && free_count < batch->info.count)) return false;
+    return hak_bin_after_free(bin, slab);
+}
+
+/* The same for a slab of another shard. A slab of another class: the block was
+ * free already, and its slab has gone its way since. */
+HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
+    unsigned word, count;
+    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
+        note_bad(batch, *batch->next++);
+        return;
+    }
+    uint64_t mask = gather_word(batch, &word, &count);
+    uint64_t twice = mask ? hak_bin_remote_free(slab, word, mask) : 0;
+    if (HAK_UNLIKELY(twice)) note_twice(batch, slab, word, twice);
 }
 
 void *hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    const uint16_t mine = hak_owner(home, class_index);
+    batch_t batch = {blocks, blocks + count, hak_classes[class_index], NULL};
     hak_slab_t *released = NULL;
     bool locked = false;
-    batch_t batch = {.next = blocks, .end = blocks + count, .info = &hak_classes[class_index]};
     while (batch.next < batch.end) {
-        hak_slab_t *slab = hak_region_slab_of(*batch.next);
-        bool local = hak_load_relaxed(&slab->shard) == home;
-        if (local && !locked) {
-            hak_lock_acquire(&bin->lock);
-            locked = true;
-        }
-        /* A slab of another class: the block was free, and its slab went its way. */
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->class_index) != class_index)) {
-            note_bad(&batch, *batch.next++);
+        hak_slab_t *slab = hak_slab_of(*batch.next);
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
+            give_remote(&batch, class_index, slab);
             continue;
         }
-        give_to_slab(&batch, slab, local);
-        if (local && hak_bin_after_free(bin, slab)) {
+        if (!locked) {
+            hak_lock_acquire(&bin->lock);
+            locked = true;
+            continue; /* look again: the owner is certain only under the lock */
+        }
+        if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
             slab->next = released;
             released = slab;
         }
@@ -228,7 +251,7 @@ void hak_shard_rebuild(void) {
 }
 
 unsigned hak_shard_free_count(const hak_slab_t *slab) {
-    const hak_class_t *info = &hak_classes[hak_load_relaxed(&slab->class_index)];
+    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     unsigned count = slab->free_count;
     for (unsigned w = 0; w < info->words; w++)

@@ -13,7 +13,7 @@
 #include "shard/shard.h"
 
 enum {
-    BUDGET_PER_CPU = 512 * 1024, /* bytes of blocks in caches */
+    BUDGET_PER_CPU = 1024 * 1024, /* bytes of blocks in caches */
     BUDGET_LEAST = 64 * 1024,    /* of one cache */
     TICK_INTERVAL = 64,          /* slow calls between two looks at the clock */
     SWEEP_INTERVAL_MS = 250,
@@ -32,7 +32,7 @@ static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
     size_t each = total / (thread_count ? thread_count : 1);
-    hak_cache_set_budget(hak_max(hak_min(each, BUDGET_PER_CPU), BUDGET_LEAST));
+    hak_cache_set_budget(hak_max(each, BUDGET_LEAST));
 }
 
 /* The thread is gone. Later destructors of other libraries may still free: they
