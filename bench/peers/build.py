@@ -296,9 +296,12 @@ def real_version(peer: Peer, shop: Shop) -> str:
 # --- the cache -----------------------------------------------------------------
 
 
+SAID_LATER = ("title", "default", "environment")  # told with a peer, no part of its library
+
+
 def key_of(peer: Peer, compiler: str) -> str:
     """Covers all that makes the library what it is."""
-    recipe = {k: v for k, v in dataclasses.asdict(peer).items() if k not in ("title", "default")}
+    recipe = {k: v for k, v in dataclasses.asdict(peer).items() if k not in SAID_LATER}
     text = json.dumps([recipe, compiler, EXPORTS if peer.recipe == "sources" else ""])
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -335,21 +338,13 @@ def install(peer: Peer, made: Path, version: str, home: Path, compiler: str) -> 
     if soname != library.name:
         (fresh / soname).symlink_to(library.name)
     check_override(library)
-    (fresh / "peer.json").write_text(
-        json.dumps(
-            {
-                "name": peer.name,
-                "title": peer.title,
-                "version": version,
-                "package": peer.package,
-                "package_version": peer.version or version,
-                "compiler": compiler,
-                "options": list(peer.options),
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    facts = {
+        "version": version,
+        "package": peer.package,
+        "package_version": peer.version or version,
+    }
+    facts |= {"compiler": compiler, "options": list(peer.options)}
+    (fresh / "peer.json").write_text(json.dumps(facts, indent=1) + "\n")
     fresh.chmod(0o755)
     shutil.rmtree(home, ignore_errors=True)
     fresh.rename(home)
@@ -366,9 +361,13 @@ def build(peer: Peer, cache: Path, jobs: int) -> dict:
         with locked(cache / ".lock"):
             if not (home / "peer.json").exists():
                 make(peer, home, cache, jobs, compiler)
-    record = json.loads((home / "peer.json").read_text())
-    record["path"] = str(home / f"lib{peer.name}.so")
-    return record
+    return {
+        "name": peer.name,
+        "title": peer.title,
+        "path": str(home / f"lib{peer.name}.so"),
+        "environment": dict(peer.environment),
+        **json.loads((home / "peer.json").read_text()),
+    }
 
 
 def make(peer: Peer, home: Path, cache: Path, jobs: int, compiler: str) -> None:

@@ -28,6 +28,7 @@ class Peer:
     files: str = ""  # sources recipe: one file, or "" for the list in the crate's build.rs
     includes: tuple[str, ...] = ()
     flags: str = ""
+    environment: tuple[tuple[str, str], ...] = ()  # that its users are told to run it with
     default: bool = True  # part of the comparison when none is named
 
 
@@ -98,7 +99,8 @@ PEERS = (
         version="",
         recipe="debian",
     ),
-    # Google's tcmalloc, with the page size of its default build
+    # Google's tcmalloc, with the page size of its default build; its caches are per CPU only
+    # when glibc leaves restartable sequences to it, as its documentation asks for
     Peer(
         name="tcmalloc",
         title="tcmalloc",
@@ -109,6 +111,7 @@ PEERS = (
         options=("TCMALLOC_INTERNAL_8K_PAGES", "NOMINMAX", "NDEBUG"),
         includes=("c_src/abseil-cpp", "c_src/tcmalloc"),
         flags="-fno-omit-frame-pointer",
+        environment=(("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),),
     ),
 )
 

@@ -54,8 +54,7 @@ hak_block_t hak_block_of(const void *pointer) {
 void hak_block_report_double(const char *function, const void *pointer) {
     hak_block_t block = hak_block_of(pointer);
     if (block.size)
-        hak_error_report(function, "double free: %p is a %zu-byte block that is already free",
-                         pointer, block.size);
+        hak_error_double_free(function, pointer, block.size);
     else
         hak_error_report(function, "double free: %p lies in memory that is already free", pointer);
 }

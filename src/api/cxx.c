@@ -21,7 +21,7 @@ extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
  * then throw, or return NULL for the nothrow forms. A handler may throw itself. */
 HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, bool nothrow) {
     for (;;) {
-        void *block = align > 16 ? hak_allocate_aligned(align, size) : hak_allocate(size);
+        void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
         if (block) return block;
         new_handler_t handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
         if (!handler) break;

@@ -38,13 +38,13 @@ static HAK_SLOW_PATH void *out_of_memory(void) {
 }
 
 /* Runs and mappings. */
-static void *allocate_large(size_t size, bool *zeroed) {
+static void *allocate_large(size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     if (size > PTRDIFF_MAX) return out_of_memory();
     hak_thread_cache(); /* a program with large blocks only needs the handlers, too */
     if (size <= HAK_LARGE_MAX) block = hak_large_alloc(size, zeroed);
     if (!block) {
-        block = hak_huge_alloc(size, 1);
+        block = hak_huge_alloc(size, align);
         *zeroed = true;
     }
     return block ? block : out_of_memory();
@@ -68,13 +68,13 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
     bool zeroed;
-    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, &zeroed);
+    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, 1, &zeroed);
     return allocate_class(hak_class_of(size), NULL);
 }
 
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
-    void *block = size > HAK_CLASS_MAX ? allocate_large(size, &zeroed)
+    void *block = size > HAK_CLASS_MAX ? allocate_large(size, 1, &zeroed)
                                        : allocate_class(hak_class_of(size),
                                                         size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);
@@ -86,9 +86,9 @@ void *hak_allocate_zeroed(size_t size) {
 void *hak_allocate_aligned(size_t align, size_t size) {
     bool zeroed;
     if (size > PTRDIFF_MAX - align) return out_of_memory();
-    if (size < align && size <= HAK_CLASS_MAX) size = hak_max(size, hak_min(align, 16));
+    size = hak_max(size, hak_min(align, 16)); /* the 8-byte class keeps no alignment of 16 */
     if (align <= HAK_UNIT_SIZE) {
-        if (size > HAK_CLASS_MAX) return allocate_large(size, &zeroed);
+        if (size > HAK_CLASS_MAX) return allocate_large(size, align, &zeroed);
         unsigned class_index = hak_class_of(size);
         while (hak_classes[class_index].size & (align - 1)) class_index++;
         return allocate_class(class_index, NULL);

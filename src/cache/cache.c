@@ -110,15 +110,13 @@ static void shrink(hak_cache_t *cache, unsigned class_index) {
 
 /* Makes room for `bytes` at the cost of bins that were slow less recently. */
 static bool take_room(hak_cache_t *cache, uint32_t before, size_t bytes, size_t limit) {
-    for (int asked = 0; asked < VICTIMS_ASKED && cache->capacity + bytes > limit;) {
-        uint32_t first = cache->victim;
-        unsigned index;
-        do {
-            index = cache->victim = cache->victim % HAK_CLASS_COUNT + 1;
-        } while (cache->victim != first && cache->bins[index].slots <= 2);
-        if (cache->victim == first) break;
-        if (cache->used_at[index] < before) shrink(cache, index);
+    int asked = 0;
+    for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
+        if (cache->capacity + bytes <= limit) break;
+        unsigned index = cache->victim = cache->victim % HAK_CLASS_COUNT + 1;
+        if (cache->bins[index].slots <= 2) continue;
         asked++;
+        if (cache->used_at[index] < before) shrink(cache, index);
     }
     return cache->capacity + bytes <= limit;
 }

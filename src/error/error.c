@@ -27,3 +27,8 @@ void hak_error_report(const char *function, const char *format, ...) {
     if (hak_option(HAK_OPTION_ON_ERROR) == ON_ERROR_ABORT) abort();
     errno = saved;
 }
+
+void hak_error_double_free(const char *function, const void *block, size_t size) {
+    hak_error_report(function, "double free: %p is a %zu-byte block that is already free", block,
+                     size);
+}

@@ -10,4 +10,7 @@
 __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_report(const char *function,
                                                                           const char *format, ...);
 
+/* The line for a block of `size` bytes that is free already. */
+HAK_SLOW_PATH void hak_error_double_free(const char *function, const void *block, size_t size);
+
 #endif

@@ -137,6 +137,14 @@ static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
     return clean;
 }
 
+/* Pages that the kernel would not take (locked ones) wait for another turn. */
+static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint32_t now) {
+    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(mask));
+    super->freed_ms = now;
+    dirty_remove(super);
+    dirty_append(super);
+}
+
 /* The free units are claimed under the lock and purged without it, so that no
  * request waits for the kernel; meanwhile they look used. */
 size_t hak_pool_purge(uint32_t delay_ms) {
@@ -144,7 +152,8 @@ size_t hak_pool_purge(uint32_t delay_ms) {
     uint32_t now = (uint32_t)hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     for (hak_superslab_t *super; (super = dirty_oldest) != NULL;) {
-        if ((uint32_t)(now - super->freed_ms) < delay_ms) break;
+        /* Signed: a unit may have come back since the clock was read. */
+        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
         uint32_t claimed = super->free & super->dirty;
         dirty_remove(super);
         list_remove(super);
@@ -159,6 +168,7 @@ size_t hak_pool_purge(uint32_t delay_ms) {
         hak_lock_acquire(&hak_pool_lock);
         super->dirty &= ~clean;
         add_free(super, claimed);
+        if (HAK_UNLIKELY(clean != claimed)) keep_dirty(super, claimed & ~clean, now);
         purged += units;
     }
     hak_lock_release(&hak_pool_lock);

@@ -23,7 +23,7 @@ static void lay_out(hak_region_t *region, char *base, size_t size) {
     size_t supers_size = hak_align_up(units / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t),
                                       HAK_UNIT_SIZE);
     size_t head = hak_align_up(map_size + slabs_size + supers_size, HAK_SUPERSLAB_SIZE);
-    region->base = base;
+    *region = (hak_region_t){.base = base};
     region->slabs = (hak_slab_t *)(void *)(base + map_size);
     region->supers = (hak_superslab_t *)(void *)(base + map_size + slabs_size);
     region->first_unit = head >> HAK_UNIT_SHIFT;

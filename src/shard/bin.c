@@ -59,7 +59,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
 }
 
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
-    hak_store_relaxed(&slab->owner, hak_owner(shard, class_index));
+    hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
     list_append(bin, slab);
 }
@@ -187,13 +187,6 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
     return old & mask;
 }
 
-/* D4: a slab that has moved since it was pushed. */
-static void send_on(hak_slab_t *slab, uint64_t words) {
-    uint16_t owner = hak_load_relaxed(&slab->owner);
-    if (!words || !hak_owner_is_bin(owner)) return;
-    if (hak_or_acq_rel(&slab->remote_words, words) == 0) pending_push(slab, bin_of_owner(owner));
-}
-
 /* D3: moves the remote blocks of `words` into the bitmap. */
 static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
                          void **double_freed) {
@@ -215,6 +208,7 @@ static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t wor
 /* In the child of a fork: what half-finished freers left is what the words say. */
 void hak_bin_repend(hak_slab_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
+    hak_store_relaxed(&slab->remote_words, 0);
     if (!hak_owner_is_bin(owner)) return;
     unsigned count = hak_classes[hak_owner_class(owner)].words;
     _Atomic uint64_t *remote = hak_slab_remote(slab, count);
@@ -233,14 +227,13 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
     while (slab) {
         hak_slab_t *next = slab->pending_next;
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
-        if (hak_load_relaxed(&slab->owner) == hak_owner(shard, class_index)) {
+        /* Another owner is the work of a block freed twice: it is not ours to touch. */
+        if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
             merge_remote(slab, &hak_classes[class_index], words, double_freed);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;
             }
-        } else {
-            send_on(slab, words);
         }
         slab = next;
     }

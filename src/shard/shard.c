@@ -1,6 +1,7 @@
 /* shard.c: taking and giving batches, over all shards; the protocol is in shard.h. */
 #include "shard/shard.h"
 
+#include "error/error.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -23,17 +24,21 @@ unsigned hak_shard_count(void) {
 
 unsigned hak_shard_assign(void) { return hak_add_relaxed(&next_shard, 1) % hak_shard_count(); }
 
-/* One locked visit: what is listed, else what remote frees brought. Blocks that
- * came back twice are passed over here: the one who gave them was told, or is by
- * the next flush of that slab. */
+/* A block that two shards were given: found where their frees meet. No lock held. */
+static HAK_SLOW_PATH void report_twice(const void *block, unsigned class_index) {
+    hak_error_double_free("free", block, hak_classes[class_index].size);
+}
+
+/* One locked visit: what is listed, else what remote frees brought. */
 static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
                             unsigned want, void **top, bool *zeroed) {
     hak_slab_t *released = NULL;
-    void *ignored = NULL;
-    if (!bin->head) released = hak_bin_drain(bin, shard, class_index, &ignored);
+    void *twice = NULL;
+    if (!bin->head) released = hak_bin_drain(bin, shard, class_index, &twice);
     unsigned taken = hak_bin_take(bin, class_index, want, top, zeroed);
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(twice != NULL)) report_twice(twice, class_index);
     return taken;
 }
 
@@ -146,12 +151,15 @@ HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned w
 HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
     unsigned word, count;
     uint64_t mask = gather_word(batch, &word, &count);
-    uint64_t old = slab->bits[word];
-    if (HAK_UNLIKELY(old & mask)) {
-        note_twice(batch, slab, word, old & mask);
-        count = hak_bit_count(mask & ~old);
+    uint64_t free_already = slab->bits[word];
+    if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
+        free_already |= hak_load_relaxed(&hak_slab_remote(slab, batch->info.words)[word]);
+    if (HAK_UNLIKELY(free_already & mask)) {
+        note_twice(batch, slab, word, free_already & mask);
+        mask &= ~free_already;
+        count = mask ? hak_bit_count(mask) : 0;
     }
-    slab->bits[word] = old | mask;
+    slab->bits[word] |= mask;
     slab->words_free |= (uint64_t)1 << word;
     unsigned free_count = slab->free_count + count;
     slab->free_count = (uint16_t)free_count;
@@ -208,8 +216,8 @@ void hak_shard_sweep(void) {
             if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending))
                 continue;
             if (!hak_lock_try(&bin->lock)) continue;
-            void *ignored = NULL;
-            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &ignored);
+            void *twice = NULL;
+            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &twice);
             hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
             if (slab) {
                 slab->next = released;
@@ -217,6 +225,7 @@ void hak_shard_sweep(void) {
             }
             hak_lock_release(&bin->lock);
             hak_slab_release_list(released, class_index);
+            if (HAK_UNLIKELY(twice != NULL)) report_twice(twice, class_index);
         }
     }
 }

@@ -12,7 +12,7 @@
  *       old & mask      -> a double free
  *       old != 0        -> done: whoever made it non-zero does F2
  *   F2  old = remote_words.or(1 << w)
- *       old != 0        -> done: whoever made it non-zero does F3, or D is under way
+ *       old != 0        -> done: whoever made it non-zero does F3
  *   F3  push S on the pending stack of the bin that F read before F1
  *
  * Anyone who holds a bin's lock may drain that bin, so no thread's death or
@@ -20,25 +20,19 @@
  *
  *   D1  list = pending.exchange(NULL); for each S, its link is read before D2
  *   D2  words = remote_words.exchange(0)     S may be pushed again from here on
- *   D3  S belongs to this bin: for each w in words: mask = remote[w].exchange(0),
- *       merge mask into bits[w]; mask & bits[w] -> a double free
- *   D4  S has moved: act as F2 with `words`, F3 with the bin it belongs to now;
- *       S in the pool: nothing
+ *   D3  for each w in words: mask = remote[w].exchange(0), merge mask into bits[w];
+ *       mask & bits[w] -> a double free
  *
- * S belongs to a bin exactly when its class and shard say so; both change only
- * under the lock of the bin it leaves or enters, so D3 cannot see S half made.
+ * S belongs to the bin that its owner word names; the word changes only under the
+ * lock of the bin that S leaves or enters.
  *
  * Rejected races:
- *  - A late F2/F3: F stands between F1 and F2 while D merges its word through an
- *    older bit, S becomes free, is released and enters another bin. F then sets
- *    a bit of an empty word (harmless: D3 merges 0) and pushes S on the old bin's
- *    stack. D4 sends it on. S is never on two stacks: only the one who turns
- *    remote_words from 0 pushes, and D1 has taken S off before D2 makes it 0.
- *  - A bit lost in D4 while S is in the pool: between D2 and the look at S's class,
- *    S may leave the pool and new blocks of it may be freed. A new freer that ran
- *    F2 before D2 is in `words`, and D2 (acquire) then also sees the class that
- *    was set before its block was handed out, so D4 pushes S; one that runs F2
- *    after D2 finds 0 and pushes S itself.
+ *  - S leaves its bin while F stands between F1 and F3. It cannot: bit w goes up
+ *    only by the F that made remote[w] non-zero, and D takes remote[w] only through
+ *    bit w. So until F has done F2, F's blocks are not merged; from F2 to F3 the
+ *    same holds for D1, which does not find S. S has blocks in use all the while.
+ *  - S on two stacks: only who turns remote_words from 0 pushes, and D1 has taken
+ *    S off before D2 makes it 0.
  *  - ABA on the stack: the only removal is the exchange of the whole list.
  *
  * In the child of a fork the freers are gone, perhaps between F1 and F3;
@@ -55,7 +49,8 @@ enum { HAK_SHARDS_MAX = 16 };
 typedef struct {
     hak_lock_t lock;
     _Atomic uint32_t listed_count;   /* written under the lock; slabs in list or kept empty */
-    hak_slab_t *head, *tail;         /* lock; slabs with free blocks, longest waiting first */
+    hak_slab_t *head, *tail;         /* lock; slabs with free blocks: those freed into
+                                        last first, those never used up last */
     hak_slab_t *empty;               /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_slab_t *) pending;   /* atomic; slabs with remote blocks, linked by pending_next */
     _Atomic uint32_t stage1;         /* written under the lock; kept empty slabs used again */

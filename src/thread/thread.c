@@ -152,11 +152,10 @@ void hak_thread_list_unlock(void) { hak_lock_release(&list_lock); }
 /* The other threads' caches may be in any state: their stacks are forgotten, and
  * the caches wait for new threads. What they held stays allocated in the child. */
 bool hak_thread_list_rebuild(void) {
-    bool others = false;
+    bool others = all_caches && all_caches->next;
     hak_lock_reset(&list_lock);
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
         if (!cache->has_thread || cache == hak_cache) continue;
-        others = true;
         hak_cache_reset(cache);
         cache->has_thread = false;
         cache->holds = false;

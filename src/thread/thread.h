@@ -24,7 +24,7 @@ void hak_thread_each_cache(void (*visit)(const hak_cache_t *cache, void *context
 void hak_fork_install(void);
 void hak_thread_list_lock(void);
 void hak_thread_list_unlock(void);
-/* In the child: forgets the other threads. True when there were any. */
+/* In the child: forgets the other threads. True when there ever were any. */
 bool hak_thread_list_rebuild(void);
 
 #endif
