@@ -17,9 +17,13 @@ typedef struct nothrow nothrow_t; /* std::nothrow_t, passed by reference */
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
 
-/* What [new.delete.single] asks for: call the handler as long as there is one,
- * then throw, or return NULL for the nothrow forms. A handler may throw itself. */
-HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, bool nothrow) {
+/* Weak, too: a static program has no next definition, and need not link it. */
+extern void *dlsym(void *handle, const char *symbol) __attribute__((weak));
+#define NEXT_OBJECT ((void *)-1) /* RTLD_NEXT */
+
+/* What [new.delete.single] asks for: call the handler as long as there is one, then
+ * throw. A handler may throw itself. */
+HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
     for (;;) {
         void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
         if (block) return block;
@@ -27,34 +31,47 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, bool nothrow) {
         if (!handler) break;
         handler();
     }
-    if (nothrow) return NULL;
     if (_ZSt17__throw_bad_allocv) _ZSt17__throw_bad_allocv();
     hak_error_report("operator new", "out of memory: %zu bytes, and no C++ runtime to throw "
                                      "std::bad_alloc", size);
     __builtin_trap();
 }
 
+/* A nothrow form returns NULL where the plain one throws. C cannot catch, so when a
+ * handler might throw the C++ runtime's own form is asked: it calls the plain
+ * operator new, which is ours, and catches. */
+HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t align,
+                                        const nothrow_t *tag) {
+    void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
+    if (block || !dlsym || !_ZSt15get_new_handlerv || !_ZSt15get_new_handlerv()) return block;
+    union {
+        void *symbol;
+        void *(*plain)(size_t, const nothrow_t *);
+        void *(*aligned)(size_t, size_t, const nothrow_t *);
+    } next = {dlsym(NEXT_OBJECT, name)};
+    if (!next.symbol) return NULL;
+    return align ? next.aligned(size, align, tag) : next.plain(size, tag);
+}
+
 #define NEW(name)                                                          \
     HAK_EXPORT void *name(size_t size);                                    \
     void *name(size_t size) {                                              \
         void *block = hak_pop_small(size);                                 \
-        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, false); \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0); \
     }
 #define NEW_NOTHROW(name)                                                  \
     HAK_EXPORT void *name(size_t size, const nothrow_t *tag);              \
     void *name(size_t size, const nothrow_t *tag) {                        \
-        (void)tag;                                                         \
         void *block = hak_pop_small(size);                                 \
-        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, true); \
+        return HAK_LIKELY(block != NULL) ? block : nothrow_slow(#name, size, 0, tag); \
     }
 #define NEW_ALIGNED(name)                                \
     HAK_EXPORT void *name(size_t size, size_t align);    \
-    void *name(size_t size, size_t align) { return new_slow(size, align, false); }
+    void *name(size_t size, size_t align) { return new_slow(size, align); }
 #define NEW_ALIGNED_NOTHROW(name)                                           \
     HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
     void *name(size_t size, size_t align, const nothrow_t *tag) {           \
-        (void)tag;                                                          \
-        return new_slow(size, align, true);                                 \
+        return nothrow_slow(#name, size, align, tag);                       \
     }
 
 NEW(_Znwm)

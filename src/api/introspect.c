@@ -41,7 +41,7 @@ static void count_superslab(hak_superslab_t *super, void *context) {
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], context);
 }
 
-static void count_cache(const hak_cache_t *cache, void *context) {
+static void count_cache(hak_cache_t *cache, void *context) {
     heap_t *heap = context;
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         size_t count = hak_cache_count(cache, i);

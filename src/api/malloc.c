@@ -42,7 +42,10 @@ static void *allocate_large(size_t size, size_t align, bool *zeroed) {
     void *block = NULL;
     if (size > PTRDIFF_MAX) return out_of_memory();
     hak_thread_cache(); /* a program with large blocks only needs the handlers, too */
-    if (size <= HAK_LARGE_MAX) block = hak_large_alloc(size, zeroed);
+    if (size <= HAK_LARGE_MAX) {
+        block = hak_large_alloc(size, zeroed);
+        hak_thread_tick_malloc();
+    }
     if (!block) {
         block = hak_huge_alloc(size, align);
         *zeroed = true;
@@ -54,15 +57,11 @@ static void *allocate_large(size_t size, size_t align, bool *zeroed) {
 static void *allocate_class(unsigned class_index, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     if (HAK_LIKELY(cache != NULL)) {
-        hak_bin_t *bin = &cache->bins[class_index];
-        void *block = *bin->top;
-        if (HAK_LIKELY(block != NULL)) {
-            bin->top--;
-            return block;
-        }
+        void *block = hak_cache_pop(cache, class_index);
+        if (HAK_LIKELY(block != NULL)) return block;
     }
     void *block = hak_cache_refill(cache, class_index, zeroed);
-    hak_thread_tick();
+    hak_thread_tick_malloc();
     return block ? block : out_of_memory();
 }
 
@@ -102,23 +101,22 @@ void *hak_allocate_aligned(size_t align, size_t size) {
 HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
     if (!pointer) return;
     hak_block_t block = hak_block_of(pointer);
-    void *twice = NULL;
-    bool known = true;
+    bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
         hak_cache_t *cache = hak_thread_cache();
         hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
-        if (bin && bin->slots && *bin->top == pointer)
-            twice = pointer;
+        if (bin && bin->slots && *hak_load_relaxed(&bin->top) == pointer)
+            twice = true;
         else
-            twice = hak_cache_overflow(cache, block.class_index, pointer);
-        hak_thread_tick();
+            hak_cache_overflow(cache, block.class_index, pointer);
+        hak_thread_tick_free();
     } else if (block.kind == HAK_KIND_RUN) {
-        known = hak_large_free(block.slab);
-        hak_thread_tick();
+        twice = !hak_large_free(block.slab);
+        hak_thread_tick_free();
     } else if (block.kind == HAK_KIND_HUGE) {
-        known = hak_huge_free(pointer);
+        twice = !hak_huge_free(pointer);
     } else {
         hak_block_report(function, pointer, &block);
     }
-    if (HAK_UNLIKELY(twice || !known)) hak_block_report_double(function, twice ? twice : pointer);
+    if (HAK_UNLIKELY(twice)) hak_block_report_double(function, pointer);
 }

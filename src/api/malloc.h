@@ -24,7 +24,7 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
     HAK_NOT_IN_RAX(cache);
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
     size_t bin = cache->route[(size + 7) >> 3];
-    void *block = *hak_cache_bin(cache, bin)->top;
+    void *block = *hak_load_relaxed(&hak_cache_bin(cache, bin)->top);
     if (HAK_LIKELY(block != NULL)) HAK_STEP_DOWN(cache, bin);
     return block;
 }
@@ -35,7 +35,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
     hak_bin_t *bin = hak_cache_bin(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
-    void **top = bin->top;
+    void **top = hak_load_relaxed(&bin->top);
     if (HAK_UNLIKELY(top >= bin->limit)) return false;
 #if HAKMEM_CHECKS
     if (HAK_UNLIKELY(*top == block)) return false;

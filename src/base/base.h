@@ -93,13 +93,17 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
  * HAK_NOT_IN_RAX keeps a value out of the register that the result goes to, which
  * saves the copy at the end. */
 #if defined(__x86_64__)
-#define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(p) : : "cc")
+#define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(*(void ***)(void *)&(p)) : : "cc")
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
 #else
-#define HAK_STEP_UP(p) ((void)++(p))
-#define HAK_STEP_DOWN(base, offset) ((void)--*(void ***)(void *)((char *)(base) + (offset)))
+#define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
+#define HAK_STEP_DOWN(base, offset)                                                  \
+    do {                                                                             \
+        _Atomic(void **) *step_ = (void *)((char *)(base) + (offset));               \
+        hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);                       \
+    } while (0)
 #define HAK_NOT_IN_RAX(value) ((void)0)
 #endif
 

@@ -1,9 +1,11 @@
 /* cache.c: how stacks are filled, emptied, and sized.
  *
- * A bin starts with a small stack and doubles it whenever it runs empty or full,
- * as long as the thread's budget lasts; after that a bin that is slow more often
- * takes room from one that is slow less often. So a program with few busy classes
- * gets deep stacks, one with many gets shallow ones, and memory stays bounded.
+ * A bin starts with a small stack and doubles it whenever it runs full after it ran
+ * empty, or empty after full: then a deeper one would have saved both calls. A
+ * thread that only frees, or only allocates, gains nothing from a deeper stack and
+ * does not get one. When the thread's budget is used up, a bin that is slow more
+ * often takes room from one that is slow less often. So a program with few busy
+ * classes gets deep stacks, one with many shallow ones, and memory stays bounded.
  *
  * A batch is an eighth of the stack when the direction has just turned, and doubles
  * up to half of it as long as it stays: a program that swings by less than the
@@ -25,7 +27,10 @@ enum {
     VICTIMS_ASKED = 4,         /* bins that are asked for room in one go */
     STEAL_INTERVAL = 16,       /* slow calls between two such rounds */
     BATCH_LEAST = 4,
-    FLUSHED = 0x8000,          /* flag in a bin's batch */
+    LENT_MAX = 16,             /* first blocks of a class taken from the class above */
+    LENT_BYTES = 8 * 1024,
+    REFILLED = 0,              /* the way of a slow call, a flag in a bin's batch */
+    FLUSHED = 0x8000,
 };
 
 static void *const empty_slot = NULL;
@@ -43,8 +48,12 @@ void hak_cache_set_budget(size_t bytes) { hak_store_relaxed(&budget, bytes); }
 void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         hak_bin_t *bin = &cache->bins[i];
-        *bin = (hak_bin_t){.top = EMPTY_TOP, .reciprocal = hak_classes[i].reciprocal};
+        hak_store_relaxed(&bin->top, EMPTY_TOP);
+        bin->limit = bin->base = NULL;
+        bin->slots = bin->batch = 0;
+        bin->reciprocal = hak_classes[i].reciprocal;
     }
+    hak_lock_reset(&cache->stack_lock);
     cache->capacity = 0;
 }
 
@@ -58,10 +67,19 @@ hak_cache_t *hak_cache_make(void) {
     return cache;
 }
 
-size_t hak_cache_count(const hak_cache_t *cache, unsigned class_index) {
-    const hak_bin_t *bin = &cache->bins[class_index];
-    return bin->slots ? (size_t)(bin->top - bin->base) : 0;
+/* For the owner; no lock needed. */
+static size_t count_of(const hak_bin_t *bin) {
+    return bin->slots ? (size_t)(hak_load_relaxed(&bin->top) - bin->base) : 0;
 }
+
+size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
+    hak_lock_acquire(&cache->stack_lock);
+    size_t count = count_of(&cache->bins[class_index]);
+    hak_lock_release(&cache->stack_lock);
+    return count;
+}
+
+static unsigned way_of(const hak_bin_t *bin) { return bin->batch & FLUSHED; }
 
 static unsigned slots_max(size_t size) {
     size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / size + 1) / 2;
@@ -77,33 +95,34 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_bin_t *bin = &cache->bins[class_index];
     void **base = hak_meta_alloc(slots * sizeof(void *));
     if (!base) return false;
-    size_t count = hak_cache_count(cache, class_index);
+    size_t count = count_of(bin), old_slots = bin->slots;
+    void **old = bin->base;
     base[0] = NULL;
-    if (count) memcpy(base + 1, bin->base + 1, count * sizeof(void *));
-    if (bin->slots) hak_meta_free(bin->base, bin->slots * sizeof(void *));
-    cache->capacity += ((size_t)slots - bin->slots) * hak_classes[class_index].size;
+    if (count) memcpy(base + 1, old + 1, count * sizeof(void *));
+    cache->capacity += (slots - old_slots) * hak_classes[class_index].size;
+    hak_lock_acquire(&cache->stack_lock);
+    hak_store_relaxed(&bin->top, base + count);
     bin->base = base;
-    bin->top = base + count;
     bin->limit = base + slots - 1;
     bin->slots = (uint16_t)slots;
+    hak_lock_release(&cache->stack_lock);
+    if (old_slots) hak_meta_free(old, old_slots * sizeof(void *));
     return true;
 }
 
 /* Gives the oldest `count` blocks of a bin to the shard. */
-static void *flush(hak_cache_t *cache, unsigned class_index, size_t count) {
+static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
     hak_bin_t *bin = &cache->bins[class_index];
-    void *bad = hak_shard_give(cache->shard, class_index, bin->base + 1, (unsigned)count);
-    size_t left = (size_t)(bin->top - bin->base) - count;
+    hak_shard_give(cache->shard, class_index, bin->base + 1, (unsigned)count);
+    size_t left = count_of(bin) - count;
     memmove(bin->base + 1, bin->base + 1 + count, left * sizeof(void *));
-    bin->top = bin->base + left;
-    return bad;
+    hak_store_relaxed(&bin->top, bin->base + left);
 }
 
-/* Halves the stack of a bin. A block found free already is found again by the
- * next flush of its slab, so it is not reported from here. */
+/* Halves the stack of a bin. */
 static void shrink(hak_cache_t *cache, unsigned class_index) {
     unsigned slots = cache->bins[class_index].slots / 2u;
-    size_t count = hak_cache_count(cache, class_index);
+    size_t count = count_of(&cache->bins[class_index]);
     if (count > slots - 1) flush(cache, class_index, count - (slots - 1));
     resize(cache, class_index, slots);
 }
@@ -121,15 +140,18 @@ static bool take_room(hak_cache_t *cache, uint32_t before, size_t bytes, size_t 
     return cache->capacity + bytes <= limit;
 }
 
-/* Doubles a bin's stack, or makes its first one, when the budget has room. */
-static bool grow(hak_cache_t *cache, unsigned class_index) {
+/* Makes a bin's first stack, or doubles it when the call goes the other way than
+ * the last one and the budget has room. */
+static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
     size_t size = hak_classes[class_index].size;
     size_t limit = hak_load_relaxed(&budget);
     uint32_t before = cache->used_at[class_index];
     cache->used_at[class_index] = ++cache->slow_count;
+    bool turned = !bin->slots || way_of(bin) != way;
+    if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
     if (!bin->slots) return resize(cache, class_index, slots_start(size));
-    if (bin->slots >= slots_max(size)) return false;
+    if (!turned || bin->slots >= slots_max(size)) return false;
     size_t more = bin->slots * size;
     if (cache->capacity + more > limit &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, before, more, limit)))
@@ -137,49 +159,68 @@ static bool grow(hak_cache_t *cache, unsigned class_index) {
     return resize(cache, class_index, bin->slots * 2u);
 }
 
-/* Blocks to move now; `direction` is FLUSHED or 0. */
-static unsigned next_batch(hak_bin_t *bin, unsigned direction) {
+/* Blocks to move now. */
+static unsigned next_batch(hak_bin_t *bin) {
     unsigned last = bin->batch & (FLUSHED - 1u);
-    bool turned = (bin->batch & FLUSHED) != direction;
-    size_t batch = turned ? hak_max(bin->slots / 8u, BATCH_LEAST) : last * 2u;
+    size_t batch = last ? last * 2u : hak_max(bin->slots / 8u, BATCH_LEAST);
     batch = hak_max(hak_min(batch, bin->slots / 2u), 1);
-    bin->batch = (uint16_t)(batch | direction);
+    bin->batch = (uint16_t)(batch | way_of(bin));
     return (unsigned)batch;
+}
+
+/* While nobody in the process has used a class yet, its first few blocks come from
+ * the class above: a small program then touches half as many slabs. */
+static void *lend(hak_cache_t *cache, unsigned class_index) {
+    size_t size = hak_classes[class_index].size;
+    unsigned upper = class_index + 1;
+    if (class_index % 2 != 0 || size >= HAK_SMALL_MAX) return NULL;
+    if (cache->lent[class_index] >= hak_min(LENT_MAX, LENT_BYTES / size)) return NULL;
+    if (hak_shard_has_slabs(cache->shard, class_index)) return NULL;
+    cache->lent[class_index]++;
+    void *block = hak_cache_pop(cache, upper);
+    return block ? block : hak_cache_refill(cache, upper, NULL);
 }
 
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
-    if (bin && !zeroed) grow(cache, class_index);
+    if (bin && !bin->slots) {
+        one[0] = lend(cache, class_index);
+        if (one[0]) return one[0];
+    }
+    if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (zeroed || !bin || !bin->slots) {
         unsigned home = cache ? cache->shard : 0;
         return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
     }
-    unsigned want = next_batch(bin, 0);
+    unsigned want = next_batch(bin);
     unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
     if (taken == 0) return NULL;
-    bin->top = bin->base + taken - 1;
+    hak_store_relaxed(&bin->top, bin->base + taken - 1);
     return bin->base[taken];
 }
 
-void *hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
-    void *bad = NULL;
-    if (!cache) return hak_shard_give(0, class_index, &block, 1);
-    hak_bin_t *bin = &cache->bins[class_index];
-    if (bin->top >= bin->limit && !grow(cache, class_index)) {
-        if (!bin->slots) return hak_shard_give(cache->shard, class_index, &block, 1);
-        bad = flush(cache, class_index, next_batch(bin, FLUSHED));
+void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+    if (!cache) {
+        hak_shard_give(0, class_index, &block, 1);
+        return;
     }
-    *++bin->top = block;
-    return bad;
+    hak_bin_t *bin = &cache->bins[class_index];
+    if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
+        if (!bin->slots) {
+            hak_shard_give(cache->shard, class_index, &block, 1);
+            return;
+        }
+        flush(cache, class_index, next_batch(bin));
+    }
+    void **top = hak_load_relaxed(&bin->top) + 1;
+    *top = block;
+    hak_store_relaxed(&bin->top, top);
 }
 
-void *hak_cache_flush_all(hak_cache_t *cache) {
-    void *bad = NULL;
+void hak_cache_flush_all(hak_cache_t *cache) {
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        size_t count = hak_cache_count(cache, i);
-        void *found = count ? flush(cache, i, count) : NULL;
-        if (found) bad = found;
+        size_t count = count_of(&cache->bins[i]);
+        if (count) flush(cache, i, count);
     }
-    return bad;
 }

@@ -14,7 +14,8 @@
  * to bin 0, which is always empty; an exited thread has `dead`, the same; and NULL,
  * foreign pointers and large blocks have bins that are always full.
  *
- * A cache is its thread's own. Others look only at `top` of a bin, for statistics. */
+ * A cache is its thread's own. Others only count the blocks of a bin, for statistics:
+ * they read `top` as it is, and the rest under the stack lock. */
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
@@ -23,12 +24,12 @@
 #include "region/region.h"
 
 typedef struct {
-    void **top;          /* first: the hot paths address it by the bin's offset alone */
-    void **limit;
-    uint32_t reciprocal; /* of the block size: is it the start of a block? */
-    uint16_t slots;      /* of the stack, sentinel included; a power of two or 0 */
-    uint16_t batch;      /* blocks that the last slow call moved; FLUSHED: to the shard */
-    void **base;
+    _Atomic(void **) top; /* owner writes; first: the hot paths address it by the offset alone */
+    void **limit;         /* owner */
+    uint32_t reciprocal;  /* constant; of the block size: is it the start of a block? */
+    uint16_t slots;       /* owner, stack lock to write; sentinel included; a power of two or 0 */
+    uint16_t batch;       /* owner; blocks the last slow call moved; FLUSHED: to the shard */
+    void **base;          /* owner, stack lock to write */
 } hak_bin_t;
 
 _Static_assert(sizeof(hak_bin_t) == 1 << HAK_BIN_SHIFT, "the map holds byte offsets of bins");
@@ -36,9 +37,11 @@ _Static_assert(sizeof(hak_bin_t) == 1 << HAK_BIN_SHIFT, "the map holds byte offs
 typedef struct hak_cache {
     hak_bin_t bins[HAK_BIN_COUNT];
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
-    uint8_t shard;                         /* home */
+    hak_lock_t stack_lock;                 /* innermost but for meta; see above */
+    uint8_t shard;                         /* constant; home */
     bool has_thread;                       /* thread list lock */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
+    uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
@@ -60,18 +63,25 @@ HAK_FAST_PATH hak_bin_t *hak_cache_bin(hak_cache_t *cache, size_t offset) {
     return (hak_bin_t *)(void *)((char *)cache + offset);
 }
 
+/* The newest block of a bin, NULL when it is empty. */
+HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
+    hak_bin_t *bin = &cache->bins[class_index];
+    void **top = hak_load_relaxed(&bin->top);
+    if (*top) hak_store_relaxed(&bin->top, top - 1);
+    return *top;
+}
+
 /* A block of a class whose bin is empty; the bin is refilled. NULL without memory.
  * With `zeroed`, takes just this block and tells whether it is known to be zero.
  * A NULL cache (a thread on its way out) asks the shard for one block. */
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 
 /* Takes a block of a class whose bin is full: a larger stack, or the oldest half
- * goes to the shard. Returns a block that was found free already, or NULL. A NULL
- * cache gives the block straight to the shard. */
-void *hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
+ * goes to the shard. A NULL cache gives the block straight to the shard. */
+void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
-/* Empties all bins to the shards; returns a block found free already, or NULL. */
-void *hak_cache_flush_all(hak_cache_t *cache);
+/* Empties all bins to the shards. */
+void hak_cache_flush_all(hak_cache_t *cache);
 
 /* A new cache, all bins without a stack. NULL without memory. */
 hak_cache_t *hak_cache_make(void);
@@ -83,7 +93,7 @@ void hak_cache_reset(hak_cache_t *cache);
 /* Bytes of blocks that one cache may hold from now on; for all caches. */
 void hak_cache_set_budget(size_t bytes);
 
-/* Blocks that a cache holds of a class; another thread's may be out of date. */
-size_t hak_cache_count(const hak_cache_t *cache, unsigned class_index);
+/* Blocks that a cache holds of a class, from any thread. */
+size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);
 
 #endif

@@ -43,6 +43,13 @@ uint64_t hak_os_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+void hak_os_sleep_ms(unsigned ms) {
+    struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
+    int saved = errno;
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
+    errno = saved;
+}
+
 /* Bytes of address space in use, from the first number of /proc/self/statm. */
 static size_t address_space_used(void) {
     char text[64];

@@ -137,7 +137,7 @@ static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
     return clean;
 }
 
-/* Pages that the kernel would not take (locked ones) wait for another turn. */
+/* Pages that the kernel would not take (locked ones) wait for another round. */
 static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint32_t now) {
     HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(mask));
     super->freed_ms = now;
@@ -168,8 +168,11 @@ size_t hak_pool_purge(uint32_t delay_ms) {
         hak_lock_acquire(&hak_pool_lock);
         super->dirty &= ~clean;
         add_free(super, claimed);
-        if (HAK_UNLIKELY(clean != claimed)) keep_dirty(super, claimed & ~clean, now);
-        purged += units;
+        purged += hak_bit_count(clean);
+        if (HAK_UNLIKELY(clean != claimed)) {
+            keep_dirty(super, claimed & ~clean, now);
+            break;
+        }
     }
     hak_lock_release(&hak_pool_lock);
     return purged;

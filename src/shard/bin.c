@@ -61,6 +61,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
+    HAK_COUNT(&bin->adopted, 1);
     list_append(bin, slab);
 }
 

@@ -24,7 +24,11 @@ unsigned hak_shard_count(void) {
 
 unsigned hak_shard_assign(void) { return hak_add_relaxed(&next_shard, 1) % hak_shard_count(); }
 
-/* A block that two shards were given: found where their frees meet. No lock held. */
+bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
+    return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
+}
+
+/* A block that was given twice: found where its frees meet. No lock held. */
 static HAK_SLOW_PATH void report_twice(const void *block, unsigned class_index) {
     hak_error_double_free("free", block, hak_classes[class_index].size);
 }
@@ -151,6 +155,7 @@ HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned w
 HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
     unsigned word, count;
     uint64_t mask = gather_word(batch, &word, &count);
+    if (HAK_UNLIKELY(mask == 0)) return false; /* `word` may be beyond the bitmap */
     uint64_t free_already = slab->bits[word];
     if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
         free_already |= hak_load_relaxed(&hak_slab_remote(slab, batch->info.words)[word]);
@@ -180,7 +185,7 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, word, twice);
 }
 
-void *hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     batch_t batch = {blocks, blocks + count, hak_classes[class_index], NULL};
@@ -204,7 +209,7 @@ void *hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, u
     }
     if (locked) hak_lock_release(&bin->lock);
     if (released) hak_slab_release_list(released, class_index);
-    return batch.bad;
+    if (HAK_UNLIKELY(batch.bad != NULL)) report_twice(batch.bad, class_index);
 }
 
 /* Bins are visited one by one; one that is busy is not idle. */

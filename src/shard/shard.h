@@ -54,6 +54,7 @@ typedef struct {
     hak_slab_t *empty;               /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_slab_t *) pending;   /* atomic; slabs with remote blocks, linked by pending_next */
     _Atomic uint32_t stage1;         /* written under the lock; kept empty slabs used again */
+    _Atomic uint32_t adopted;        /* written under the lock; slabs entered so far */
     uint32_t empty_age;              /* lock; sweeps that `empty` has seen */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
@@ -61,15 +62,18 @@ typedef struct {
 unsigned hak_shard_count(void);
 unsigned hak_shard_assign(void);
 
+/* True when a shard's bin of the class has ever had a slab. */
+bool hak_shard_has_slabs(unsigned home, unsigned class_index);
+
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want
  * must be 1, and *zeroed tells whether the block is known to be zero. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
-/* Gives `count` blocks of one class back. Returns NULL, or the first block that
- * was free already; the others are given all the same. */
-void *hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
+/* Gives `count` blocks of one class back. A block that was free already is reported
+ * (hak_error_report), the others are given all the same. */
+void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);

@@ -23,15 +23,17 @@ static hak_lock_t list_lock;
 static hak_cache_t *all_caches;    /* list lock */
 static hak_cache_t *waiting;       /* list lock; without a thread, last in first out */
 static unsigned waiting_full;      /* list lock; those of them that still hold blocks */
-static unsigned thread_count;      /* list lock; threads with a cache */
+static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
 static pthread_key_t exit_key;     /* list lock, then constant */
 static bool ready;                 /* list lock */
+
+unsigned hak_thread_count(void) { return hak_load_relaxed(&thread_count); }
 
 /* The sum stays the same: more threads, less for each. */
 static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
-    size_t each = total / (thread_count ? thread_count : 1);
+    size_t each = total / hak_max(hak_thread_count(), 1);
     hak_cache_set_budget(hak_max(each, BUDGET_LEAST));
 }
 
@@ -50,9 +52,10 @@ static void on_thread_exit(void *argument) {
     cache->next_waiting = waiting;
     waiting = cache;
     cache->has_thread = false;
-    thread_count--;
+    HAK_COUNT(&thread_count, -1u);
     share_budget();
     hak_lock_release(&list_lock);
+    hak_purger_wake();
 }
 
 /* Takes a waiting cache, full ones first since they lie on top, or makes one. */
@@ -69,7 +72,7 @@ static hak_cache_t *acquire_cache(void) {
     }
     if (cache) {
         cache->has_thread = true;
-        thread_count++;
+        HAK_COUNT(&thread_count, 1u);
         share_budget();
     }
     hak_lock_release(&list_lock);
@@ -117,7 +120,7 @@ static void flush_waiting(void) {
     hak_lock_release(&list_lock);
 }
 
-void hak_thread_tick(void) {
+static void tick(void) {
     static _Atomic uint64_t next_sweep_ms;
     hak_cache_t *cache = hak_cache;
     if (cache->slow_count % TICK_INTERVAL != 0) return;
@@ -126,21 +129,33 @@ void hak_thread_tick(void) {
     uint64_t now = hak_os_now_ms();
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
+    hak_thread_purge((uint32_t)delay_ms);
+}
+
+void hak_thread_tick_malloc(void) {
+    hak_purger_start();
+    tick();
+}
+
+void hak_thread_tick_free(void) {
+    hak_purger_wake();
+    tick();
+}
+
+size_t hak_thread_purge(uint32_t delay_ms) {
     flush_waiting();
     hak_shard_sweep();
-    hak_pool_purge((uint32_t)delay_ms);
+    return hak_pool_purge(delay_ms) * HAK_UNIT_SIZE;
 }
 
 size_t hak_thread_trim(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
-    flush_waiting();
-    hak_shard_sweep();
-    hak_shard_sweep(); /* the first one only ages the slabs that were kept empty */
-    return hak_pool_purge(0) * HAK_UNIT_SIZE;
+    hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
+    return hak_thread_purge(0);
 }
 
-void hak_thread_each_cache(void (*visit)(const hak_cache_t *cache, void *context), void *context) {
+void hak_thread_each_cache(void (*visit)(hak_cache_t *cache, void *context), void *context) {
     hak_lock_acquire(&list_lock);
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) visit(cache, context);
     hak_lock_release(&list_lock);
@@ -161,7 +176,7 @@ bool hak_thread_list_rebuild(void) {
         cache->holds = false;
         cache->next_waiting = waiting;
         waiting = cache;
-        thread_count--;
+        HAK_COUNT(&thread_count, -1u);
     }
     return others;
 }

@@ -10,15 +10,29 @@
  * or there is no memory for one; then the shards serve block by block. */
 hak_cache_t *hak_thread_cache(void);
 
-/* Called by slow paths: now and then purges what has been free for long. */
-void hak_thread_tick(void);
+/* Called by the slow paths of malloc and of free: now and then purge what has been
+ * free for long. */
+void hak_thread_tick_malloc(void);
+void hak_thread_tick_free(void);
+
+/* Purges what has been free for `delay_ms`; returns bytes. */
+size_t hak_thread_purge(uint32_t delay_ms);
+
+/* The helper thread that purges; in purger.c. Start it when the heap is large, wake
+ * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
+void hak_purger_start(void);
+void hak_purger_wake(void);
+void hak_purger_forget(void);
+
+/* Threads that have a cache now. */
+unsigned hak_thread_count(void);
 
 /* Gives back all that can be given: the caller's cache, waiting caches, empty
  * slabs, free pages. Returns bytes purged. */
 size_t hak_thread_trim(void);
 
 /* Calls `visit` for every cache there is, under the list lock. */
-void hak_thread_each_cache(void (*visit)(const hak_cache_t *cache, void *context), void *context);
+void hak_thread_each_cache(void (*visit)(hak_cache_t *cache, void *context), void *context);
 
 /* Fork handlers; in fork.c. */
 void hak_fork_install(void);

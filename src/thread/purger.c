@@ -1,0 +1,86 @@
+/* purger.c: a helper thread that gives memory back while the program does not call.
+ *
+ *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING -> REFUSED
+ *
+ * Started by a slow malloc of a program whose heap has grown large; never from free,
+ * which libc calls with its thread lists locked, and never from a constructor. It
+ * sleeps on its state word until a slow free finds much memory to purge, wakes at
+ * intervals until that is done, and ends when the last thread of the program has.
+ * It blocks every signal, allocates nothing, and is forgotten by a fork's child.
+ *
+ * A wake-up is not lost: the thread stores ASLEEP before it looks at the dirty
+ * units a last time, the freer adds its units before it looks at the state, and
+ * a sequentially consistent store and fence stand between the two steps of each. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "thread/thread.h"
+
+enum {
+    HEAP_UNITS = 512,    /* a heap that is worth a thread: 32 MiB */
+    WAKE_UNITS = 64,     /* dirty units that are worth a wake-up: 4 MiB */
+    STACK_SIZE = 128 * 1024,
+    PERIOD_LEAST_MS = 10,
+    PERIOD_MOST_MS = 250,
+};
+
+enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
+static _Atomic uint32_t state;
+
+static size_t dirty_units(void) { return atomic_load(&hak_pool_stats.dirty_units); }
+
+static void sleep_until_needed(void) {
+    atomic_store(&state, ASLEEP); /* partner: hak_purger_wake */
+    while (atomic_load(&state) == ASLEEP && dirty_units() < WAKE_UNITS && hak_thread_count() > 0)
+        hak_os_futex_wait(&state, ASLEEP);
+    atomic_store(&state, AWAKE);
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
+    hak_store_release(&state, AWAKE);
+    while (hak_thread_count() > 0) {
+        hak_os_sleep_ms((unsigned)period);
+        hak_thread_purge((uint32_t)delay_ms);
+        if (dirty_units() == 0) sleep_until_needed();
+    }
+    hak_store_release(&state, NONE);
+    return NULL;
+}
+
+static HAK_SLOW_PATH void start(void) {
+    uint32_t none = NONE;
+    if (!hak_option(HAK_OPTION_PURGE_THREAD) || hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
+    if (!hak_cas_acquire(&state, &none, STARTING)) return;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    if (pthread_create(&thread, &attributes, run, NULL) != 0) hak_store_relaxed(&state, REFUSED);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void hak_purger_start(void) {
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
+}
+
+void hak_purger_wake(void) {
+    uint32_t asleep = ASLEEP;
+    if (HAK_LIKELY(dirty_units() < WAKE_UNITS) && hak_thread_count() > 0) return;
+    atomic_thread_fence(memory_order_seq_cst); /* partner: the store of ASLEEP */
+    if (hak_load_relaxed(&state) != ASLEEP) return;
+    if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
+}
+
+void hak_purger_forget(void) { hak_store_relaxed(&state, NONE); }
