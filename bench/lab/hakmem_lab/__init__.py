@@ -1,0 +1,1 @@
+"""The benchmark engine of HAKMEM: tables of workloads and allocators over one runner."""

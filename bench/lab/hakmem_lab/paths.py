@@ -1,0 +1,23 @@
+"""Where the project, its build folder and the things in them are."""
+
+import os
+from pathlib import Path
+
+from .errors import LabError
+
+ROOT = Path(__file__).resolve().parents[3]
+PEER_BUILDER = ROOT / "bench" / "peers" / "build.py"
+WORKLOADS = ROOT / "bench" / "workloads"
+
+
+def build_folder(given=None) -> Path:
+    """The CMake build folder: the option, else HAKMEM_BUILD, else build/release."""
+    return Path(given or os.environ.get("HAKMEM_BUILD") or ROOT / "build" / "release").resolve()
+
+
+def built(folder: Path, name: str) -> Path:
+    """A program or library of the build folder; missing is an error with its remedy."""
+    path = folder / name
+    if not path.exists():
+        raise LabError(f"{path} does not exist; run 'make' first")
+    return path

@@ -1,0 +1,70 @@
+"""Progress with the time left: a bar on a terminal, a line now and then elsewhere."""
+
+import time
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+LINE_EVERY = 15.0  # seconds between lines when stderr is not a terminal
+
+
+class Meter:
+    """start(total), step(text), done(), more(count), note(text), end(); on `console` (stderr)."""
+
+    def __init__(self, console):
+        self.console = console
+        self.bar = None
+        self.total = self.finished = 0
+        self.begun = self.last_line = time.monotonic()
+
+    def start(self, total):
+        self.total, self.begun = total, time.monotonic()
+        if not self.console.is_terminal:
+            return
+        self.bar = Progress(
+            SpinnerColumn(), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.description}"), console=self.console, transient=True,
+        )  # fmt: skip
+        self.bar.start()
+        self.task = self.bar.add_task("", total=total)
+
+    def step(self, text):
+        if self.bar is not None:
+            self.bar.update(self.task, description=text)
+        elif time.monotonic() - self.last_line > LINE_EVERY:
+            self.last_line = time.monotonic()
+            self.console.print(f"{self.finished}/{self.total}, {self._left()}: {text}")
+
+    def _left(self):
+        if not self.finished:
+            return "time left not known yet"
+        spent = time.monotonic() - self.begun
+        left = spent / self.finished * (self.total - self.finished)
+        return f"{int(left // 60)}:{int(left % 60):02d} left"
+
+    def done(self):
+        self.finished += 1
+        if self.bar is not None:
+            self.bar.advance(self.task)
+
+    def more(self, count):
+        self.total += count
+        if self.bar is not None:
+            self.bar.update(self.task, total=self.total)
+
+    def note(self, text):
+        self.console.print(text, style="yellow", highlight=False)
+
+    def end(self, seconds):
+        if self.bar is not None:
+            self.bar.stop()
+        if self.finished:
+            self.console.print(f"{self.finished} runs in {seconds / 60:.1f} min", highlight=False)

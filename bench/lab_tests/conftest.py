@@ -1,0 +1,43 @@
+"""What several tests need: the helper programs, built here so that no build folder is."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+NAMES = {
+    "empty": "empty.c",
+    "hugewarm": "hugewarm.c",
+    "linedist": "linedist.c",
+    "whose": "whose.c",
+    "bench_random_mixed_system": "bench_random_mixed.c",
+    "bench_bulk": "bench_bulk.c",
+}
+
+
+def compile_program(source, target, *flags):
+    subprocess.run(
+        ["cc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-fno-builtin-malloc", "-o", target,
+         PROGRAMS / source, *flags],
+        check=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    """A folder as CMake would make it, with what the lab's own tests use."""
+    folder = tmp_path_factory.mktemp("build")
+    compile_program("launch.c", folder / "launch", "-static")
+    compile_program("null_alloc.c", folder / "libnull.so", "-shared", "-fPIC", "-fno-builtin")
+    compile_program("empty.c", folder / "static", "-static")
+    for name, source in NAMES.items():
+        compile_program(source, folder / name, "-pthread", "-ldl")
+    return folder
+
+
+@pytest.fixture
+def launcher(build):
+    from hakmem_lab.launch import Launcher
+
+    return Launcher(build / "launch")

@@ -1,0 +1,48 @@
+/* pair.c - the loop that instructions are counted in.
+ *
+ *     pair hakmem|nothing COUNT [BATCH]
+ *
+ * COUNT times: BATCH blocks of 64 bytes are allocated, then freed. "nothing" calls two functions of
+ * known length instead, so that the cost of the loop can be taken off. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#define BATCH_LIMIT 64
+
+/* Together NOTHING_LENGTH instructions (see instructions.py), whatever the compiler's options. */
+#if defined(__x86_64__)
+__asm__(".globl nothing_allocate, nothing_free\n"
+        "nothing_allocate: mov %rdi, %rax\n ret\n"
+        "nothing_free: ret\n");
+#elif defined(__aarch64__)
+__asm__(".globl nothing_allocate, nothing_free\n"
+        "nothing_allocate: nop\n ret\n"
+        "nothing_free: ret\n");
+#else
+#error "write the two functions for this machine"
+#endif
+
+void *nothing_allocate(size_t size);
+void nothing_free(void *ptr);
+
+int main(int argc, char **argv) {
+    void *blocks[BATCH_LIMIT];
+    CHECK(argc > 2, "usage: pair hakmem|nothing COUNT [BATCH]");
+    unsigned long count = argument(argc, argv, 2, 0);
+    unsigned long batch = argument(argc, argv, 3, 1);
+    CHECK(batch >= 1 && batch <= BATCH_LIMIT, "a batch is 1 to %d", BATCH_LIMIT);
+    int real = strcmp(argv[1], "hakmem") == 0;
+    void *(*volatile allocate_place)(size_t) = real ? malloc : nothing_allocate;
+    void (*volatile free_place)(void *) = real ? free : nothing_free;
+    void *(*allocate)(size_t) = allocate_place;
+    void (*release)(void *) = free_place;
+    while (count-- > 0) {
+        for (unsigned long i = 0; i < batch; i++) blocks[i] = allocate(64);
+        for (unsigned long i = batch; i-- > 0;) release(blocks[i]);
+    }
+    return 0;
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Installs what the tests need, or names it and fails: no test is skipped for want of a package.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+
+# A pair is command=package. cmocka is a header; a name that no command has stands for it.
+cmocka=''
+echo '#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || cmocka=cmocka.h=libcmocka-dev
+
+# A package of a server starts it when it is installed. Here nothing may be left running.
+policy=/usr/sbin/policy-rc.d
+if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $policy ]; then
+    trap 'rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
+fi
+
+# shellcheck disable=SC2086 # none or one pair
+"$here/../scripts/install_deps.sh" $cmocka \
+    cmake=cmake gcc=gcc g++=g++ python3=python3 py:sqlite3=libpython3-stdlib \
+    strace=strace valgrind=valgrind objdump=binutils git=git perl=perl sqlite3=sqlite3 \
+    redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
+    javac=default-jdk-headless

@@ -1,0 +1,69 @@
+/* explore.h: runs a few cooperating threads in every order there is.
+ *
+ * A thread gives up the processor only at a step: an atomic operation, or a call of
+ * explore_step() or explore_await(). At each step every thread that can go on is a choice. An
+ * execution is one sequence of choices; the explorer repeats the scenario from its start, each time
+ * with the last choice that has an alternative changed, until none has (depth first).
+ *
+ * An execution is broken off in a state that an earlier one was in. A state is what each thread has
+ * done and seen, and the last store to each atomic variable (memory.h); threads are deterministic,
+ * so equal states have equal futures. */
+#ifndef TESTS_INTERLEAVE_EXPLORE_H
+#define TESTS_INTERLEAVE_EXPLORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXPLORE_THREADS_MAX = 6 }; /* thread 0 is the explorer itself: prepare, finally */
+
+typedef struct {
+    const char *name;
+    void (*prepare)(void);                     /* makes the first state, each time anew */
+    void (*bodies[EXPLORE_THREADS_MAX])(void); /* one thread each; ended by NULL */
+    void (*always)(void);                      /* fails when a state between steps is wrong */
+    void (*finally)(void);                     /* the same, after the last thread's end */
+    const char *(*describe)(const volatile void *variable); /* its name, for the report */
+} explore_scenario_t;
+
+typedef struct {
+    uint64_t executions; /* to their end, or to a state known already */
+    uint64_t states;
+    const char *failure; /* NULL when every execution was right */
+} explore_result_t;
+
+/* Explores a scenario until it is exhausted or an execution fails. */
+explore_result_t explore(const explore_scenario_t *scenario);
+
+/* Prints the execution that failed, step by step. */
+void explore_report(void);
+
+/* The running thread: 0, or its position among the bodies plus 1. */
+unsigned explore_thread(void);
+
+/* Any other thread may run here. */
+void explore_step(void);
+
+/* The same, and the caller goes on only in a state in which ready(argument) holds. */
+void explore_await(bool (*ready)(const void *argument), const void *argument);
+
+/* A choice that is not the scheduler's: every number below `count` is tried. */
+unsigned explore_choose(unsigned count);
+
+/* The other threads are gone, wherever they are: the child of a fork. */
+void explore_stop_others(void);
+
+/* Adds a line to the report of this execution, should it fail. */
+__attribute__((format(printf, 1, 2))) void explore_note(const char *format, ...);
+
+/* Name of a variable in such a line. */
+const char *explore_name(const volatile void *variable);
+
+/* Ends this execution as a violation. Returns to no one. */
+__attribute__((format(printf, 1, 2), noreturn)) void explore_fail(const char *format, ...);
+
+#define EXPLORE_CHECK(condition, ...)                \
+    do {                                             \
+        if (!(condition)) explore_fail(__VA_ARGS__); \
+    } while (0)
+
+#endif

@@ -1,0 +1,115 @@
+/* lock.c: explores the lock of src/os/lock.h, on the real lock.h and os/lock.c.
+ *
+ *   lock             every scenario must hold
+ *   lock --broken    the sources were broken on purpose: some scenario must fail */
+#include "os/lock.h"
+
+#include "explore.h"
+#include "memory.h"
+#include "os/os.h"
+#include "scenarios.h"
+
+static struct {
+    hak_lock_t lock;
+    char guarded; /* by the lock */
+} shared __attribute__((aligned(64)));
+
+static bool asleep[EXPLORE_THREADS_MAX], interrupted[EXPLORE_THREADS_MAX];
+static bool may_interrupt;
+
+/* ---- The kernel's futex ---------------------------------------------------------------------- */
+
+static bool is_awake(const void *thread) { return !asleep[*(const unsigned *)thread]; }
+
+/* The look at the word and falling asleep are one step. A sleep may end without a reason; once for
+ * each thread is enough to see that. It orders no memory: the lock must not rely on the kernel. */
+void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {
+    unsigned thread = explore_thread();
+    memory_atomic_begin(word, sizeof *word);
+    uint32_t found = *(volatile uint32_t *)word;
+    memory_atomic_end(word, "futex wait", true, false, __ATOMIC_RELAXED, found, found);
+    if (found != value) return;
+    if (may_interrupt && !interrupted[thread] && explore_choose(2)) {
+        interrupted[thread] = true;
+        return;
+    }
+    asleep[thread] = true;
+    explore_await(is_awake, &thread);
+}
+
+void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
+    unsigned sleepers[EXPLORE_THREADS_MAX], count = 0;
+    memory_atomic_begin(word, sizeof *word);
+    memory_atomic_end(word, all ? "futex wake all" : "futex wake one", true, false,
+                      __ATOMIC_RELAXED, 0, 0);
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        if (asleep[i]) sleepers[count++] = i;
+    if (!count) return;
+    unsigned chosen = explore_choose(count);
+    for (unsigned i = 0; i < count; i++)
+        if (all || i == chosen) asleep[sleepers[i]] = false;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void prepare(void) {
+    hak_lock_reset(&shared.lock);
+    may_interrupt = false;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) asleep[i] = interrupted[i] = false;
+}
+
+static void prepare_interrupted(void) {
+    prepare();
+    may_interrupt = true;
+}
+
+static void prepare_held(void) {
+    prepare();
+    hak_lock_acquire(&shared.lock);
+}
+
+/* Two holders at a time would be a race: nothing orders their writes. */
+static void leave(void) {
+    memory_write(&shared.guarded, sizeof shared.guarded);
+    hak_lock_release(&shared.lock);
+}
+
+static void once(void) {
+    hak_lock_acquire(&shared.lock);
+    leave();
+}
+
+static void twice(void) {
+    once();
+    once();
+}
+
+static void try_once(void) {
+    if (hak_lock_try(&shared.lock)) leave();
+}
+
+static void finally(void) {
+    EXPLORE_CHECK(shared.lock.state == 0, "the lock is left in state %u", shared.lock.state);
+}
+
+static const char *describe(const volatile void *variable) {
+    return variable == &shared.lock      ? "the lock"
+           : variable == &shared.guarded ? "what it guards"
+                                         : NULL;
+}
+
+#define RULES .finally = finally, .describe = describe
+
+static const explore_scenario_t scenarios[] = {
+    {"two threads, twice each", prepare, {twice, twice}, RULES},
+    {"two threads, sleeps are interrupted", prepare_interrupted, {twice, twice}, RULES},
+    {"a holder and two threads", prepare_held, {leave, once, once}, RULES},
+    {"a holder, a thread, and one that tries", prepare_held, {leave, once, try_once}, RULES},
+    {"three threads", prepare, {once, once, once}, RULES},
+    {"a holder and two threads, sleeps are interrupted", prepare_held, {leave, once, twice}, RULES},
+};
+
+int main(int argc, char **argv) {
+    memory_track(&shared, sizeof shared);
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}

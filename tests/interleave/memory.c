@@ -1,0 +1,234 @@
+/* memory.c: vector clocks of threads and atomic variables, and a shadow of the tracked lines.
+ *
+ * clock[t][u] is how many of u's operations happened before what t does next. A byte remembers its
+ * last write and each thread's last read; an access that one of these is not in the clock of is a
+ * race. An atomic variable carries the clock that its last release published; an operation that
+ * reads and writes leaves the release before it in force. */
+#include "memory.h"
+
+#include <string.h>
+
+#include "explore.h"
+
+enum {
+    LINE_SIZE = 64,
+    LINES_MAX = 256,
+    LINE_SLOTS = 1024, /* of the table from address to line; a power of two */
+    CELLS_MAX = 256,
+    CELL_SLOTS = 1024,
+    FORBIDDEN_MAX = 32,
+};
+
+typedef struct {
+    uint32_t by_thread[EXPLORE_THREADS_MAX];
+} clock_vector_t;
+
+typedef struct {
+    uint32_t write_time, read_time[EXPLORE_THREADS_MAX];
+    uint8_t writer;
+} byte_t;
+
+typedef struct {
+    uintptr_t address;
+    uint64_t execution; /* the bytes' marks are those of this one */
+    byte_t bytes[LINE_SIZE];
+} line_t;
+
+typedef struct {
+    uintptr_t address;
+    uint64_t last_store; /* its thread and time */
+    clock_vector_t released;
+} cell_t;
+
+static line_t lines[LINES_MAX];
+static unsigned line_count;
+static uint16_t line_slots[LINE_SLOTS]; /* index + 1; 0 is free */
+
+static cell_t cells[CELLS_MAX];
+static unsigned cell_count;
+static struct {
+    uint64_t execution;
+    uint16_t index;
+} cell_slots[CELL_SLOTS];
+
+static struct {
+    uintptr_t start, end;
+} forbidden[FORBIDDEN_MAX];
+static unsigned forbidden_count;
+
+static uint64_t execution;
+static clock_vector_t clock_of[EXPLORE_THREADS_MAX];
+static uint64_t history[EXPLORE_THREADS_MAX];
+static uint64_t stores; /* the last store of every variable, in one number */
+
+uint64_t memory_mix(uint64_t a, uint64_t b) {
+    uint64_t x = (a ^ (b + 0x9E3779B97F4A7C15u + (a << 6) + (a >> 2))) * 0xFF51AFD7ED558CCDu;
+    x = (x ^ x >> 32) * 0xC4CEB9FE1A85EC53u;
+    return x ^ x >> 29;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static unsigned line_slot(uintptr_t address) {
+    unsigned slot = (unsigned)(memory_mix(0, address / LINE_SIZE) % LINE_SLOTS);
+    while (line_slots[slot] && lines[line_slots[slot] - 1].address != address)
+        slot = (slot + 1) % LINE_SLOTS;
+    return slot;
+}
+
+static line_t *line_of(uintptr_t address) {
+    unsigned slot = line_slot(address & ~(uintptr_t)(LINE_SIZE - 1));
+    return line_slots[slot] ? &lines[line_slots[slot] - 1] : NULL;
+}
+
+void memory_track(const volatile void *start, size_t size) {
+    uintptr_t first = (uintptr_t)start & ~(uintptr_t)(LINE_SIZE - 1);
+    for (uintptr_t address = first; address < (uintptr_t)start + size; address += LINE_SIZE) {
+        unsigned slot = line_slot(address);
+        if (line_slots[slot]) continue;
+        EXPLORE_CHECK(line_count < LINES_MAX, "too many tracked lines");
+        lines[line_count++].address = address;
+        line_slots[slot] = (uint16_t)line_count;
+    }
+}
+
+bool memory_is_tracked(const volatile void *address) { return line_of((uintptr_t)address) != NULL; }
+
+void memory_forbid(const volatile void *start, size_t size) {
+    EXPLORE_CHECK(forbidden_count < FORBIDDEN_MAX, "too many forbidden ranges");
+    forbidden[forbidden_count].start = (uintptr_t)start;
+    forbidden[forbidden_count++].end = (uintptr_t)start + size;
+}
+
+static void check_allowed(const volatile void *address, size_t size) {
+    for (unsigned i = 0; i < forbidden_count; i++)
+        EXPLORE_CHECK((uintptr_t)address >= forbidden[i].end ||
+                          (uintptr_t)address + size <= forbidden[i].start,
+                      "%s is used after it was given back", explore_name(address));
+}
+
+/* ---- Plain accesses -------------------------------------------------------------------------- */
+
+static void check_race(const byte_t *byte, bool writes, const volatile void *address) {
+    const clock_vector_t *clock = &clock_of[explore_thread()];
+    EXPLORE_CHECK(byte->write_time <= clock->by_thread[byte->writer],
+                  "data race: nothing orders this %s of %s after thread %u's write",
+                  writes ? "write" : "read", explore_name(address), byte->writer);
+    for (unsigned i = 1; writes && i < EXPLORE_THREADS_MAX; i++)
+        EXPLORE_CHECK(byte->read_time[i] <= clock->by_thread[i],
+                      "data race: nothing orders this write of %s after thread %u's read",
+                      explore_name(address), i);
+}
+
+static void access_bytes(const volatile void *address, size_t size, bool writes) {
+    unsigned thread = explore_thread();
+    for (size_t i = 0; i < size; i++) {
+        uintptr_t at = (uintptr_t)address + i;
+        line_t *line = line_of(at);
+        if (!line) continue;
+        if (line->execution != execution) {
+            memset(line->bytes, 0, sizeof line->bytes);
+            line->execution = execution;
+        }
+        byte_t *byte = &line->bytes[at % LINE_SIZE];
+        check_race(byte, writes, address);
+        uint32_t now = clock_of[thread].by_thread[thread];
+        if (writes) {
+            byte->write_time = now;
+            byte->writer = (uint8_t)thread;
+        } else {
+            byte->read_time[thread] = now;
+        }
+    }
+}
+
+static void access_memory(const volatile void *address, size_t size, bool writes) {
+    if (explore_thread() == 0 || !memory_is_tracked(address)) return;
+    explore_note("%s %s", writes ? "write" : "read", explore_name(address));
+    check_allowed(address, size);
+    access_bytes(address, size, writes);
+}
+
+void memory_read(const volatile void *address, size_t size) { access_memory(address, size, false); }
+
+void memory_write(const volatile void *address, size_t size) { access_memory(address, size, true); }
+
+/* ---- Atomic operations ----------------------------------------------------------------------- */
+
+static cell_t *cell_of(uintptr_t address) {
+    unsigned slot = (unsigned)(memory_mix(1, address) % CELL_SLOTS);
+    for (; cell_slots[slot].execution == execution; slot = (slot + 1) % CELL_SLOTS)
+        if (cells[cell_slots[slot].index].address == address) return &cells[cell_slots[slot].index];
+    EXPLORE_CHECK(cell_count < CELLS_MAX, "too many atomic variables");
+    cell_slots[slot].execution = execution;
+    cell_slots[slot].index = (uint16_t)cell_count;
+    cells[cell_count] = (cell_t){.address = address};
+    return &cells[cell_count++];
+}
+
+static void join(clock_vector_t *into, const clock_vector_t *other) {
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        if (into->by_thread[i] < other->by_thread[i]) into->by_thread[i] = other->by_thread[i];
+}
+
+static bool acquires(int order) {
+    return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL ||
+           order == __ATOMIC_SEQ_CST;
+}
+
+static bool releases(int order) {
+    return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
+}
+
+void memory_atomic_begin(const volatile void *address, size_t size) {
+    explore_step();
+    if (explore_thread() != 0) check_allowed(address, size);
+}
+
+void memory_atomic_end(const volatile void *address, const char *operation, bool reads, bool writes,
+                       int order, uint64_t before, uint64_t after) {
+    unsigned thread = explore_thread();
+    if (thread == 0) return;
+    clock_vector_t *clock = &clock_of[thread];
+    cell_t *cell = cell_of((uintptr_t)address);
+    explore_note("%s %s: %#llx -> %#llx", operation, explore_name(address),
+                 (unsigned long long)before, (unsigned long long)after);
+    history[thread] = memory_mix(history[thread], cell->address * 2 + writes);
+    if (reads) {
+        history[thread] = memory_mix(history[thread], memory_mix(cell->last_store, before));
+        if (acquires(order)) join(clock, &cell->released);
+    }
+    if (writes) {
+        if (!reads) memset(&cell->released, 0, sizeof cell->released);
+        if (releases(order)) join(&cell->released, clock);
+        if (cell->last_store) stores ^= memory_mix(cell->address, cell->last_store);
+        cell->last_store = (uint64_t)thread << 32 | clock->by_thread[thread];
+        stores ^= memory_mix(cell->address, cell->last_store);
+    }
+    clock->by_thread[thread]++;
+}
+
+void memory_learn(uint64_t value) {
+    unsigned thread = explore_thread();
+    history[thread] = memory_mix(history[thread], value);
+}
+
+void memory_reset(void) {
+    execution++;
+    cell_count = forbidden_count = 0;
+    stores = 0;
+    memset(history, 0, sizeof history);
+    memset(clock_of, 0, sizeof clock_of);
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) clock_of[i].by_thread[i] = 1;
+}
+
+void memory_join(void) {
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        join(&clock_of[explore_thread()], &clock_of[i]);
+}
+
+uint64_t memory_state(void) {
+    uint64_t state = stores;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) state = memory_mix(state, history[i]);
+    return state;
+}

@@ -1,0 +1,48 @@
+/* memory.h: who may see what: happens-before by vector clocks, and data races.
+ *
+ * The variables of the checked code lie in lines of 64 bytes that are tracked by name. An atomic
+ * operation on a tracked line is a step of the explorer. It works on the present value (the
+ * exploration is sequentially consistent), but only acquire and release order anything else: two
+ * plain accesses that nothing orders are reported as a data race. So an order too weak for what it
+ * guards is found even on a machine that would never show it, and plain accesses need no steps of
+ * their own. */
+#ifndef TESTS_INTERLEAVE_MEMORY_H
+#define TESTS_INTERLEAVE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tracks the lines that [start, start + size) lies in; once, before the first exploration. */
+void memory_track(const volatile void *start, size_t size);
+
+bool memory_is_tracked(const volatile void *address);
+
+/* A new execution: nobody has accessed anything. */
+void memory_reset(void);
+
+/* The running thread has seen all that every thread did. */
+void memory_join(void);
+
+/* Plain accesses of the running thread. */
+void memory_read(const volatile void *address, size_t size);
+void memory_write(const volatile void *address, size_t size);
+
+/* Memory that nobody may access any more in this execution. */
+void memory_forbid(const volatile void *start, size_t size);
+
+/* An atomic operation on a tracked variable: begin is the step, then the operation is carried out,
+ * then end records it. `order` is one of the compiler's __ATOMIC_*. */
+void memory_atomic_begin(const volatile void *address, size_t size);
+void memory_atomic_end(const volatile void *address, const char *operation, bool reads, bool writes,
+                       int order, uint64_t before, uint64_t after);
+
+/* Number of the state that all threads and variables are in. */
+uint64_t memory_state(void);
+
+/* Mixes what a thread learned elsewhere into its state. */
+void memory_learn(uint64_t value);
+
+uint64_t memory_mix(uint64_t a, uint64_t b);
+
+#endif

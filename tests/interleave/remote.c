@@ -1,0 +1,118 @@
+/* remote.c: explores the protocol of src/shard/shard.h on the real shard.c and bin.c.
+ *
+ *   remote             every scenario must hold
+ *   remote --broken    the sources were broken on purpose: some scenario must fail */
+#include "explore.h"
+#include "scenarios.h"
+#include "world.h"
+
+/* Blocks that prepare took: of the slab that the scenario is about. */
+static void *block[68];
+
+/* A slab of shard 0 with no free block, and `spare` more units in the pool. */
+static void prepare_full_slab(unsigned class_index, unsigned count, unsigned spare) {
+    world_reset(1 + spare);
+    EXPLORE_CHECK(world_take(0, class_index, count, block) == count, "no slab to begin with");
+}
+
+/* The same, and an empty slab that its bin keeps, so that a second one is released. */
+static void prepare_full_and_empty(unsigned class_index, unsigned count) {
+    void *other[4];
+    world_reset(2);
+    EXPLORE_CHECK(world_take(0, class_index, count, other) == count &&
+                      world_take(0, class_index, count, block) == count,
+                  "no slabs to begin with");
+    for (unsigned i = 0; i < count; i++) world_free(0, class_index, other[i]);
+}
+
+static void prepare_pair(void) { prepare_full_slab(WORLD_PAIR, 2, 0); }
+static void prepare_pair_and_empty(void) { prepare_full_and_empty(WORLD_PAIR, 2); }
+static void prepare_quad(void) { prepare_full_slab(WORLD_QUAD, 4, 0); }
+static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void free_pair_0(void) { world_free(1, WORLD_PAIR, block[0]); }
+static void free_pair_1(void) { world_free(1, WORLD_PAIR, block[1]); }
+static void free_pair_1_locally(void) { world_free(0, WORLD_PAIR, block[1]); }
+static void free_quad_0(void) { world_free(1, WORLD_QUAD, block[0]); }
+static void free_quad_1(void) { world_free(1, WORLD_QUAD, block[1]); }
+static void free_quad_2(void) { world_free(1, WORLD_QUAD, block[2]); }
+static void free_word_0(void) { world_free(1, WORLD_TWO_WORDS, block[0]); }
+static void free_word_1(void) { world_free(1, WORLD_TWO_WORDS, block[67]); }
+static void free_word_0_more(void) { world_free(1, WORLD_TWO_WORDS, block[1]); }
+
+static void take_pair(void) {
+    void *taken[1];
+    world_take(0, WORLD_PAIR, 1, taken);
+}
+
+static void take_two_words(void) {
+    void *taken[1];
+    world_take(0, WORLD_TWO_WORDS, 1, taken);
+}
+
+static void sweep(void) { hak_shard_sweep(); }
+
+/* Takes a block, if it gets one, and gives it to the other shard. */
+static void take_and_return_pair(void) {
+    void *taken[1];
+    if (world_take(0, WORLD_PAIR, 1, taken)) world_free(1, WORLD_PAIR, taken[0]);
+}
+
+static void adopt_as_quad(void) {
+    void *taken[1];
+    if (world_take(1, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
+}
+
+/* In the child of a fork: the slab that was half freed into is used on. */
+static void fork_and_go_on(void) {
+    world_fork();
+    world_free(1, WORLD_QUAD, block[2]);
+    adopt_as_quad();
+}
+
+static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
+static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
+
+#define RULES \
+    .always = world_check_always, .finally = world_check_finally, .describe = world_describe
+
+static const explore_scenario_t scenarios[] = {
+    {"two freers of a word", prepare_pair, {free_pair_0, free_pair_1, take_pair}, RULES},
+    {"two freers of two words",
+     prepare_two_words,
+     {free_word_0, free_word_1, take_two_words},
+     RULES},
+    {"three freers of a word", prepare_quad, {free_quad_0, free_quad_1, free_quad_2, sweep}, RULES},
+    {"three freers of two words",
+     prepare_two_words,
+     {free_word_0, free_word_0_more, free_word_1, take_two_words},
+     RULES},
+    {"a free from home and one from afar",
+     prepare_pair_and_empty,
+     {free_pair_0, free_pair_1_locally, sweep},
+     RULES},
+    {"two takers and a freer",
+     prepare_pair,
+     {free_pair_0, take_and_return_pair, take_and_return_pair},
+     RULES},
+    {"a slab is released and adopted",
+     prepare_pair_and_empty,
+     {free_pair_0, free_pair_1, sweep, adopt_as_quad},
+     RULES},
+    {"a fork among two freers and a sweep",
+     prepare_quad,
+     {free_quad_0, free_quad_1, sweep, fork_and_go_on},
+     RULES},
+    {"a double free from afar", prepare_quad, {free_quad_0, free_quad_0_twice, sweep}, RULES},
+    {"a double free from home and from afar",
+     prepare_quad,
+     {free_quad_0, free_quad_0_twice_locally, sweep},
+     RULES},
+};
+
+int main(int argc, char **argv) {
+    world_make();
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}

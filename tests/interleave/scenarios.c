@@ -1,0 +1,41 @@
+/* scenarios.c: explores each row of a table, and counts. */
+#include "scenarios.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int must_hold(const explore_scenario_t *scenarios, unsigned count) {
+    uint64_t executions = 0, violations = 0;
+    for (unsigned i = 0; i < count; i++) {
+        explore_result_t result = explore(&scenarios[i]);
+        executions += result.executions;
+        printf("%9llu executions, %8llu states: %s\n", (unsigned long long)result.executions,
+               (unsigned long long)result.states, scenarios[i].name);
+        if (!result.failure) continue;
+        violations++;
+        explore_report();
+    }
+    printf("interleave: %llu executions, %llu violations\n", (unsigned long long)executions,
+           (unsigned long long)violations);
+    return violations ? 1 : 0;
+}
+
+static int must_fail(const explore_scenario_t *scenarios, unsigned count) {
+    uint64_t executions = 0;
+    for (unsigned i = 0; i < count; i++) {
+        explore_result_t result = explore(&scenarios[i]);
+        executions += result.executions;
+        if (!result.failure) continue;
+        printf("found after %llu executions in \"%s\": %s\n", (unsigned long long)executions,
+               scenarios[i].name, result.failure);
+        return 0;
+    }
+    printf("SURVIVED %llu executions\n", (unsigned long long)executions);
+    return 1;
+}
+
+int scenarios_main(const explore_scenario_t *scenarios, unsigned count, int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc == 2 && strcmp(argv[1], "--broken") == 0) return must_fail(scenarios, count);
+    return must_hold(scenarios, count);
+}

@@ -1,0 +1,11 @@
+/* scenarios.h: the main function of a program that explores a table of scenarios. */
+#ifndef TESTS_INTERLEAVE_SCENARIOS_H
+#define TESTS_INTERLEAVE_SCENARIOS_H
+
+#include "explore.h"
+
+/* Without arguments: explores all; 0 when there is no violation.
+ * With "--broken": the checked sources were broken on purpose; 0 when there is one. */
+int scenarios_main(const explore_scenario_t *scenarios, unsigned count, int argc, char **argv);
+
+#endif

@@ -1,0 +1,376 @@
+/* world.c: stand-ins for the layers below the shards, and the checks. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error/error.h"
+#include "explore.h"
+#include "memory.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/meta.h"
+#include "region/region.h"
+
+enum {
+    LIVE_MAX = 256,
+    BITMAPS_PER_THREAD = 3,
+    GRAIN = 64, /* of the shadow of blocks' contents; all sizes are multiples */
+    GRAINS = HAK_UNIT_SIZE / GRAIN,
+};
+
+static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+enum { CLASS_COUNT = sizeof classes / sizeof *classes };
+
+static hak_slab_t slabs[HAK_SUPERSLAB_UNITS] __attribute__((aligned(64)));
+static hak_superslab_t superslab = {.slabs = slabs};
+static char units[WORLD_UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
+
+static uint64_t bitmaps[EXPLORE_THREADS_MAX][BITMAPS_PER_THREAD][8] __attribute__((aligned(64)));
+static unsigned bitmap_count[EXPLORE_THREADS_MAX];
+
+static struct {
+    uint64_t turns; /* the pool lock, as one atomic variable */
+    hak_slab_t *stack[WORLD_UNITS];
+    unsigned count;
+} pool __attribute__((aligned(64)));
+
+static char contents[WORLD_UNITS][GRAINS] __attribute__((aligned(64)));
+
+static struct {
+    char *start;
+    size_t size;
+} live[LIVE_MAX];
+static unsigned live_count;
+static struct {
+    void *block;
+    size_t size;
+} freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
+
+static unsigned reports, reports_expected;
+
+/* ---- Stand-ins ------------------------------------------------------------------------------- */
+
+hak_map_t hak_map; /* empty: every pointer is looked up by hak_region_slab_of */
+
+hak_slab_t *hak_region_slab_of(const void *addr) {
+    size_t offset = (size_t)((const char *)addr - units[0]);
+    EXPLORE_CHECK(offset < sizeof units, "%p is looked up, which is no block", addr);
+    return &slabs[offset / HAK_UNIT_SIZE];
+}
+
+void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
+    (void)slab, (void)count, (void)class_index;
+}
+
+void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
+                               void *context) {
+    visit(&superslab, context);
+}
+
+void *hak_meta_alloc(size_t size) {
+    unsigned thread = explore_thread();
+    EXPLORE_CHECK(size <= sizeof bitmaps[0][0] && bitmap_count[thread] < BITMAPS_PER_THREAD,
+                  "the arena is too small");
+    return bitmaps[thread][bitmap_count[thread]++];
+}
+
+void hak_meta_free(void *block, size_t size) { memory_forbid(block, size); }
+
+static void enter_pool(void) {
+    memory_atomic_begin(&pool.turns, sizeof pool.turns);
+    pool.turns++;
+    memory_atomic_end(&pool.turns, "pool lock", true, true, __ATOMIC_ACQ_REL, pool.turns - 1,
+                      pool.turns);
+}
+
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    enter_pool();
+    EXPLORE_CHECK(count == 1, "%u units are taken for a slab", count);
+    *zeroed = false;
+    return pool.count ? pool.stack[--pool.count] : NULL;
+}
+
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    enter_pool();
+    EXPLORE_CHECK(count == 1 && slab->owner == 0, "a slab that has an owner is given to the pool");
+    for (unsigned i = 0; i < pool.count; i++)
+        EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
+    for (unsigned i = 0; i < live_count; i++)
+        EXPLORE_CHECK(live[i].start - slab->base >= HAK_UNIT_SIZE || live[i].start < slab->base,
+                      "a slab is given to the pool while a block of it is in use");
+    pool.stack[pool.count++] = slab;
+}
+
+int64_t hak_option(hak_option_t option) {
+    return option == HAK_OPTION_SHARDS ? WORLD_SHARDS : option == HAK_OPTION_TRYLOCK_PROBES;
+}
+
+unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
+
+void hak_error_double_free(const char *function, const void *block, size_t size) {
+    (void)function, (void)size;
+    explore_note("double free of %p is reported", block);
+    reports++;
+}
+
+static bool is_free(const void *lock) { return ((const hak_lock_t *)lock)->state == 0; }
+
+/* The waiting half of the lock has a checker of its own. */
+void hak_lock_wait(hak_lock_t *lock) {
+    explore_await(is_free, lock);
+    lock->state = 2;
+    memory_atomic_end(&lock->state, "lock after a wait", true, true, __ATOMIC_ACQUIRE, 0, 2);
+}
+
+void hak_lock_wake(hak_lock_t *lock) { (void)lock; }
+
+/* ---- The ledger ------------------------------------------------------------------------------ */
+
+static bool is_live(const char *start, size_t size) {
+    for (unsigned i = 0; i < live_count; i++)
+        if (start < live[i].start + live[i].size && live[i].start < start + size) return true;
+    return false;
+}
+
+static void enter_live(char *start, size_t size) {
+    EXPLORE_CHECK(!is_live(start, size), "a block in use is handed out");
+    EXPLORE_CHECK(live_count < LIVE_MAX, "the ledger is full");
+    live[live_count].start = start;
+    live[live_count++].size = size;
+}
+
+static void remove_live(const char *start) {
+    for (unsigned i = 0; i < live_count; i++)
+        if (live[i].start == start) live[i] = live[--live_count];
+}
+
+/* The holder writes to the first and the last byte of a block. */
+static void use_block(char *block, size_t size) {
+    char *shadow = contents[0];
+    size_t offset = (size_t)(block - units[0]);
+    memory_write(&shadow[offset / GRAIN], 1);
+    memory_write(&shadow[(offset + size - 1) / GRAIN], 1);
+}
+
+unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
+    void *top[LIVE_MAX + 1];
+    size_t size = hak_classes[class_index].size;
+    unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
+    EXPLORE_CHECK(taken <= want, "%u blocks are handed out for %u", taken, want);
+    for (unsigned i = 0; i < taken; i++) {
+        blocks[i] = top[taken - i]; /* the lowest address is the last */
+        enter_live(blocks[i], size);
+        use_block(blocks[i], size);
+    }
+    return taken;
+}
+
+void world_free(unsigned home, unsigned class_index, void *block) {
+    unsigned thread = explore_thread();
+    use_block(block, hak_classes[class_index].size);
+    remove_live(block);
+    freeing[thread].block = block;
+    freeing[thread].size = hak_classes[class_index].size;
+    hak_shard_give(home, class_index, &block, 1);
+    freeing[thread].block = NULL;
+}
+
+void world_free_again(unsigned home, unsigned class_index, void *block) {
+    reports_expected++;
+    hak_shard_give(home, class_index, &block, 1);
+}
+
+/* True when the bits say that a block was given back, merged or not. */
+static bool was_given(char *block) {
+    hak_slab_t *slab = hak_region_slab_of(block);
+    if (!slab->owner) return true;
+    const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
+    unsigned index = hak_block_index((uint32_t)(block - slab->base), info->reciprocal);
+    uint64_t bits = slab->bits[index / 64] | hak_slab_remote(slab, info->words)[index / 64];
+    return bits >> index % 64 & 1;
+}
+
+static void pool_rebuild(void) {
+    pool.count = 0;
+    for (unsigned i = 0; i < WORLD_UNITS; i++)
+        if (!slabs[i].owner) pool.stack[pool.count++] = &slabs[i];
+}
+
+/* A block whose free had not come to F1 stays in use in the child. */
+void world_fork(void) {
+    hak_shard_lock_all();
+    explore_stop_others();
+    memory_join();
+    for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++)
+        if (freeing[i].block && !was_given(freeing[i].block))
+            enter_live(freeing[i].block, freeing[i].size);
+    hak_shard_rebuild();
+    pool_rebuild();
+}
+
+/* ---- Making the first state ------------------------------------------------------------------ */
+
+void world_make(void) {
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
+        for (unsigned i = 0; i < CLASS_COUNT; i++)
+            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+    memory_track(slabs, WORLD_UNITS * sizeof *slabs);
+    memory_track(bitmaps, sizeof bitmaps);
+    memory_track(&pool.turns, sizeof pool.turns);
+    memory_track(contents, sizeof contents);
+}
+
+void world_reset(unsigned unit_count) {
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
+        memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
+    memset(slabs, 0, sizeof slabs);
+    memset(bitmap_count, 0, sizeof bitmap_count);
+    memset(freeing, 0, sizeof freeing);
+    memset(&pool, 0, sizeof pool);
+    live_count = reports = reports_expected = 0;
+    for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
+    while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
+}
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+void world_check_always(void) {
+    unsigned seen[WORLD_UNITS] = {0};
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
+        for (unsigned i = 0; i < CLASS_COUNT; i++) {
+            const hak_slab_t *slab = hak_bin_of(shard, classes[i])->pending;
+            for (; slab; slab = slab->pending_next)
+                EXPLORE_CHECK(++seen[slab - slabs] == 1, "slab %d is twice on the pending stacks",
+                              (int)(slab - slabs));
+        }
+    }
+}
+
+static void check_blocks(const hak_slab_t *slab, const hak_class_t *info, int number) {
+    for (unsigned index = 0; index < info->count; index++) {
+        bool is_free_bit = slab->bits[index / 64] >> index % 64 & 1;
+        bool in_use = is_live(slab->base + index * (size_t)info->size, info->size);
+        EXPLORE_CHECK(is_free_bit != in_use, "block %u of slab %d is %s", index, number,
+                      in_use ? "free although it is in use" : "lost: nobody's, and not free");
+    }
+}
+
+static void check_slab(const hak_slab_t *slab) {
+    int number = (int)(slab - slabs);
+    const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
+    const _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    unsigned free_count = 0;
+    check_blocks(slab, info, number);
+    EXPLORE_CHECK(slab->remote_words == 0, "remote_words of slab %d is left at %#llx", number,
+                  (unsigned long long)slab->remote_words);
+    for (unsigned w = 0; w < info->words; w++) {
+        free_count += (unsigned)__builtin_popcountll(slab->bits[w]);
+        EXPLORE_CHECK(remote[w] == 0, "remote word %u of slab %d is left at %#llx", w, number,
+                      (unsigned long long)remote[w]);
+        EXPLORE_CHECK((slab->words_free >> w & 1) == (slab->bits[w] != 0),
+                      "words_free of slab %d is wrong for word %u", number, w);
+    }
+    EXPLORE_CHECK(slab->free_count == free_count, "free_count of slab %d is %u, its bits say %u",
+                  number, slab->free_count, free_count);
+}
+
+/* How often a slab stands in the list of its bin, or is the one that is kept empty. */
+static unsigned places_in_bin(const hak_slab_t *slab) {
+    const hak_shard_bin_t *bin =
+        hak_bin_of(hak_owner_shard(slab->owner), hak_owner_class(slab->owner));
+    const hak_slab_t *before = NULL;
+    unsigned places = bin->empty == slab;
+    for (const hak_slab_t *at = bin->head; at; before = at, at = at->next) {
+        EXPLORE_CHECK(at->prev == before, "the list of slabs is broken");
+        EXPLORE_CHECK(places <= WORLD_UNITS, "the list of slabs has no end");
+        places += at == slab;
+    }
+    EXPLORE_CHECK(bin->tail == before, "the list of slabs has a wrong tail");
+    return places;
+}
+
+void world_check_finally(void) {
+    unsigned in_pool = 0;
+    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    for (unsigned i = 0; i < WORLD_UNITS; i++) {
+        unsigned places = 0;
+        for (unsigned k = 0; k < pool.count; k++) places += pool.stack[k] == &slabs[i];
+        in_pool += places;
+        if (!slabs[i].bits) continue; /* was never used */
+        if (slabs[i].owner == 0) {
+            EXPLORE_CHECK(places == 1, "slab %u has no owner and is not in the pool", i);
+            continue;
+        }
+        EXPLORE_CHECK(places == 0, "slab %u has an owner and is in the pool", i);
+        check_slab(&slabs[i]);
+        EXPLORE_CHECK(places_in_bin(&slabs[i]) == (slabs[i].free_count > 0),
+                      "slab %u has %u free blocks and %u places in its bin", i, slabs[i].free_count,
+                      places_in_bin(&slabs[i]));
+    }
+    EXPLORE_CHECK(in_pool == pool.count, "the pool holds a slab twice");
+    for (unsigned i = 0; i < live_count; i++)
+        EXPLORE_CHECK(hak_region_slab_of(live[i].start)->owner, "a block in use has no slab");
+    world_check_always();
+    EXPLORE_CHECK(reports == reports_expected, "%u double frees are reported, there were %u",
+                  reports, reports_expected);
+}
+
+/* ---- Names for the report -------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    size_t offset, size;
+} field_t;
+
+#define FIELD(type, field) \
+    { #field, offsetof(type, field), sizeof(((type *)0)->field) }
+static const field_t slab_fields[] = {
+    FIELD(hak_slab_t, bits),         FIELD(hak_slab_t, words_free), FIELD(hak_slab_t, remote_words),
+    FIELD(hak_slab_t, pending_next), FIELD(hak_slab_t, free_count), FIELD(hak_slab_t, owner),
+    FIELD(hak_slab_t, next),         FIELD(hak_slab_t, prev),       {NULL, 0, 0},
+};
+static const field_t bin_fields[] = {
+    FIELD(hak_shard_bin_t, lock),
+    FIELD(hak_shard_bin_t, listed_count),
+    FIELD(hak_shard_bin_t, head),
+    FIELD(hak_shard_bin_t, tail),
+    FIELD(hak_shard_bin_t, empty),
+    FIELD(hak_shard_bin_t, pending),
+    {NULL, 0, 0},
+};
+
+/* "WHAT index.field", or NULL when the variable is not in the array of that. */
+static const char *describe_in(const char *what, const field_t *field, const void *array,
+                               size_t count, size_t size, const volatile void *variable) {
+    static char text[4][60];
+    static unsigned next;
+    size_t offset = (size_t)((uintptr_t)variable - (uintptr_t)array);
+    if (offset >= count * size) return NULL;
+    next = (next + 1) % 4;
+    int head = snprintf(text[next], sizeof *text, "%s %zu", what, offset / size);
+    size_t within = offset % size;
+    for (; field && field->name; field++) {
+        if (within - field->offset >= field->size) continue;
+        snprintf(text[next] + head, sizeof *text - (size_t)head, ".%s", field->name);
+        return text[next];
+    }
+    snprintf(text[next] + head, sizeof *text - (size_t)head, " + %zu", within);
+    return text[next];
+}
+
+const char *world_describe(const volatile void *variable) {
+    const char *name =
+        describe_in("slab", slab_fields, slabs, WORLD_UNITS, sizeof *slabs, variable);
+    for (unsigned i = 0; i < CLASS_COUNT && !name; i++)
+        for (unsigned shard = 0; shard < WORLD_SHARDS && !name; shard++) {
+            char what[40];
+            snprintf(what, sizeof what, "bin of class %u, shard %u, bin", classes[i], shard);
+            name = describe_in(what, bin_fields, hak_bin_of(shard, classes[i]), 1,
+                               sizeof(hak_shard_bin_t), variable);
+        }
+    if (!name) name = describe_in("bitmap", NULL, bitmaps, sizeof bitmaps / 64, 64, variable);
+    if (!name) name = describe_in("content of unit", NULL, contents, WORLD_UNITS, GRAINS, variable);
+    return name ? name : describe_in("pool", NULL, &pool, 1, sizeof pool, variable);
+}

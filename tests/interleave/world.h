@@ -1,0 +1,46 @@
+/* world.h: what the checked code stands on, and a ledger of who holds which block.
+ *
+ * shard.c and bin.c are the real ones. Below them is the least that works: a few units as the pool,
+ * an arena that never reuses a bitmap, a lock that waits by the explorer. */
+#ifndef TESTS_INTERLEAVE_WORLD_H
+#define TESTS_INTERLEAVE_WORLD_H
+
+#include "shard/bin.h"
+
+enum {
+    WORLD_SHARDS = 2,
+    WORLD_UNITS = 4,
+    /* The size classes in use: 2 and 4 blocks in a slab, and 68 blocks, whose bitmap has 2 words. */
+    WORLD_PAIR = 73,
+    WORLD_QUAD = 65,
+    WORLD_TWO_WORDS = 32,
+};
+
+/* Once. */
+void world_make(void);
+
+/* A new execution: no slabs, `units` units in the pool. */
+void world_reset(unsigned units);
+
+/* hak_shard_take and hak_shard_give, with the ledger: a block that is handed out is nobody's, one
+ * that is freed is no longer the caller's. The content of blocks is written, too, so that a race
+ * between a block's former and next holder is a violation. */
+unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks);
+void world_free(unsigned home, unsigned class_index, void *block);
+
+/* Frees a block for the second time; the ledger expects one report of that. */
+void world_free_again(unsigned home, unsigned class_index, void *block);
+
+/* What thread/fork.c does around a fork, up to the child: every other thread ends here. */
+void world_fork(void);
+
+/* What holds at any time: no slab is on two pending stacks. */
+void world_check_always(void);
+
+/* What holds when nothing is under way: after sweeps, every block that nobody holds is free, and
+ * exactly once; every slab's equations hold; every unit has one place. */
+void world_check_finally(void);
+
+const char *world_describe(const volatile void *variable);
+
+#endif

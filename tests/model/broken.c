@@ -1,0 +1,142 @@
+/* broken.c - deliberately broken allocators, to show that the model notices.
+ *
+ * A bump allocator that never reuses memory, preloaded like HAKMEM. Compiled with -DBREAK_... it
+ * breaks one promise in every 500th call; compiled without, it is right, and the model must accept
+ * it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(BREAK_OVERLAP)
+#define BROKEN overlap
+#elif defined(BREAK_CALLOC)
+#define BROKEN unzeroed
+#elif defined(BREAK_ALIGNMENT)
+#define BROKEN misaligned
+#elif defined(BREAK_REALLOC)
+#define BROKEN short_copy
+#elif defined(BREAK_USABLE)
+#define BROKEN shrinking
+#else
+#define BROKEN nothing
+#endif
+
+enum fault { nothing, overlap, unzeroed, misaligned, short_copy, shrinking };
+
+#define ARENA_SIZE ((size_t)1 << 36)
+#define HEADER ((size_t)16)
+
+int hakmem_version(void);
+void free_sized(void *ptr, size_t size);
+void free_aligned_sized(void *ptr, size_t alignment, size_t size);
+void cfree(void *ptr);
+
+static unsigned char *_Atomic arena;
+static atomic_size_t used;
+static atomic_uint calls;
+static atomic_size_t live;
+
+/* Is this call the one in 500 that goes wrong? */
+static bool fails(enum fault fault) {
+    return BROKEN == fault && atomic_fetch_add(&calls, 1) % 500 == 499;
+}
+
+static unsigned char *arena_start(void) {
+    unsigned char *start = arena;
+    if (start != NULL) return start;
+    start = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) _exit(2);
+    unsigned char *expected = NULL;
+    atomic_compare_exchange_strong(&arena, &expected, start);
+    return arena;
+}
+
+static size_t *size_of(void *ptr) { return (size_t *)((unsigned char *)ptr - HEADER); }
+
+void *memalign(size_t alignment, size_t size) {
+    if (alignment < HEADER) alignment = HEADER;
+    size_t room = (size + 15) / 16 * 16;
+    size_t start = atomic_fetch_add(&used, room + HEADER + alignment);
+    uintptr_t at = (uintptr_t)arena_start() + start + HEADER;
+    at = (at + alignment - 1) / alignment * alignment;
+    if (fails(overlap) && at > (uintptr_t)arena + 1024)
+        at -= 1024 / alignment * alignment;
+    else if (fails(misaligned) && size > 8)
+        at += 8;
+    *size_of((void *)at) = room;
+    atomic_fetch_add(&live, 1);
+    return (void *)at;
+}
+
+void *malloc(size_t size) { return memalign(16, size); }
+
+void free(void *ptr) {
+    if (ptr != NULL) atomic_fetch_sub(&live, 1);
+}
+
+void *calloc(size_t count, size_t size) {
+    unsigned char *ptr = malloc(count * size);
+    if (fails(unzeroed) && size > 0) ptr[count * size - 1] = 1;
+    return ptr;
+}
+
+void *realloc(void *ptr, size_t size) {
+    if (ptr == NULL) return malloc(size);
+    if (size == 0) {
+        free(ptr);
+        return NULL;
+    }
+    size_t kept = *size_of(ptr) < size ? *size_of(ptr) : size;
+    void *moved = malloc(size);
+    if (fails(short_copy)) kept = kept / 2;
+    memcpy(moved, ptr, kept);
+    free(ptr);
+    return moved;
+}
+
+void *reallocarray(void *ptr, size_t count, size_t size) { return realloc(ptr, count * size); }
+
+void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+
+int posix_memalign(void **out, size_t alignment, size_t size) {
+    *out = memalign(alignment, size);
+    return 0;
+}
+
+void *valloc(size_t size) { return memalign(4096, size); }
+
+void *pvalloc(size_t size) { return memalign(4096, (size + 4095) / 4096 * 4096); }
+
+void free_sized(void *ptr, size_t size) {
+    (void)size;
+    free(ptr);
+}
+
+void free_aligned_sized(void *ptr, size_t alignment, size_t size) {
+    (void)alignment;
+    free_sized(ptr, size);
+}
+
+void cfree(void *ptr) { free(ptr); }
+
+size_t malloc_usable_size(void *ptr) {
+    if (ptr == NULL) return 0;
+    return fails(shrinking) ? *size_of(ptr) / 2 : *size_of(ptr);
+}
+
+int malloc_trim(size_t pad) {
+    (void)pad;
+    return 0;
+}
+
+struct mallinfo2 mallinfo2(void) { return (struct mallinfo2){.uordblks = live}; }
+
+int hakmem_version(void) { return 1; }

@@ -1,0 +1,100 @@
+/* churn.c - many short threads that hand blocks to the main thread: nothing may pile up.
+ *
+ *     churn [threads]
+ *
+ * The main thread keeps a full table of handed blocks and frees an old one for each new one. After
+ * the first tenth of the threads all is in its steady state: resident memory may grow by 2 % only. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+
+#include "load.h"
+#include "proc.h"
+
+#define AT_ONCE 4
+#define HANDED 50
+#define KEPT 5000
+#define SAMPLES 100 /* in a tenth of the run */
+#define LEAST_SIZE 16
+#define MOST_SIZE 2000
+
+struct hand_over {
+    uint64_t seed;
+    void *blocks[HANDED];
+};
+
+static void *kept[KEPT];
+static pthread_barrier_t together;
+
+static void *handed_block(struct rng *rng) {
+    size_t size = LEAST_SIZE + rng_below(rng, MOST_SIZE - LEAST_SIZE);
+    void *block = API(malloc)(size);
+    CHECK(block != NULL, "malloc(%zu) gave NULL", size);
+    memset(block, 1, size);
+    return block;
+}
+
+static void *short_life(void *argument) {
+    struct hand_over *hand_over = argument;
+    struct load own = {.rng = rng_make(hand_over->seed), .most = MOST_SIZE};
+    load_run(&own, 500);
+    /* All are at work at once in each group: else the highest number of busy threads, and with it
+     * the memory in use, would be a matter of chance that may come late. */
+    pthread_barrier_wait(&together);
+    for (size_t i = 0; i < HANDED; i++) hand_over->blocks[i] = handed_block(&own.rng);
+    load_end(&own);
+    return NULL;
+}
+
+static void take_over(struct rng *rng, const struct hand_over *hand_over) {
+    for (size_t i = 0; i < HANDED; i++) {
+        size_t place = rng_below(rng, KEPT);
+        API(free)(kept[place]);
+        kept[place] = hand_over->blocks[i];
+    }
+}
+
+/* Makes so many threads, AT_ONCE at a time. */
+static void make_threads(struct rng *rng, unsigned long count) {
+    pthread_t threads[AT_ONCE];
+    struct hand_over hand_overs[AT_ONCE];
+    for (unsigned long done = 0; done < count; done += AT_ONCE) {
+        for (size_t i = 0; i < AT_ONCE; i++) {
+            hand_overs[i].seed = rng_next(rng);
+            CHECK(pthread_create(&threads[i], NULL, short_life, &hand_overs[i]) == 0,
+                  "no thread after %lu", done);
+        }
+        for (size_t i = 0; i < AT_ONCE; i++) {
+            pthread_join(threads[i], NULL);
+            take_over(rng, &hand_overs[i]);
+        }
+    }
+}
+
+/* The highest resident memory seen while so many threads come and go. */
+static size_t peak_over(struct rng *rng, unsigned long count) {
+    size_t peak = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        make_threads(rng, count / SAMPLES);
+        size_t now = proc_rss_kib();
+        peak = now > peak ? now : peak;
+    }
+    return peak;
+}
+
+int main(int argc, char **argv) {
+    unsigned long count = argument(argc, argv, 1, 40000);
+    watchdog(60 + (unsigned)(count / 1000), "thread churn");
+    require_hakmem();
+    pthread_barrier_init(&together, NULL, AT_ONCE);
+    struct rng rng = rng_make(1);
+    for (size_t i = 0; i < KEPT; i++) kept[i] = handed_block(&rng);
+    size_t early = peak_over(&rng, count / 10);
+    make_threads(&rng, count / 10 * 8);
+    size_t late = peak_over(&rng, count / 10);
+    CHECK(late <= early + early / 50, "resident memory grew from %zu to %zu KiB over %lu threads",
+          early, late, count);
+    for (size_t i = 0; i < KEPT; i++) API(free)(kept[i]);
+    printf("%lu threads: %zu KiB in the first tenth, %zu KiB in the last\n", count, early, late);
+    return 0;
+}

@@ -1,0 +1,67 @@
+#define _GNU_SOURCE
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static long milliseconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Reads stderr of the child to its end; false when the time is up first. */
+static bool collect(int file, long deadline, struct child_end *end) {
+    char rest[512];
+    for (;;) {
+        long left = deadline - milliseconds_now();
+        struct pollfd wanted = {.fd = file, .events = POLLIN};
+        if (left <= 0) return false;
+        if (poll(&wanted, 1, (int)left) <= 0) continue;
+        size_t room = sizeof end->err - 1 - end->err_length;
+        ssize_t got =
+            room > 0 ? read(file, end->err + end->err_length, room) : read(file, rest, sizeof rest);
+        if (got == 0 || (got < 0 && errno != EINTR)) return true;
+        if (got > 0 && room > 0) end->err_length += (size_t)got;
+    }
+}
+
+void child_run(void (*body)(const void *context), const void *context, unsigned seconds,
+               struct child_end *end) {
+    int ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe failed");
+    *end = (struct child_end){.in_time = true};
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork failed");
+    if (pid == 0) {
+        alarm(0);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        body(context);
+        _exit(0);
+    }
+    close(ends[1]);
+    end->in_time = collect(ends[0], milliseconds_now() + (long)seconds * 1000, end);
+    close(ends[0]);
+    end->err[end->err_length] = 0;
+    if (!end->in_time) kill(pid, SIGKILL);
+    while (waitpid(pid, &end->status, 0) < 0 && errno == EINTR) continue;
+}
+
+void child_must_succeed(void (*body)(const void *context), const void *context, unsigned seconds,
+                        const char *what) {
+    struct child_end end;
+    child_run(body, context, seconds, &end);
+    CHECK(end.in_time, "%s: no end after %u s; stderr: %s", what, seconds, end.err);
+    CHECK(end.status == 0, "%s: %s %d; stderr: %s", what,
+          WIFSIGNALED(end.status) ? "killed by signal" : "ended with",
+          WIFSIGNALED(end.status) ? WTERMSIG(end.status) : WEXITSTATUS(end.status), end.err);
+}

@@ -1,0 +1,24 @@
+/* child.h - runs a function in a process of its own and tells how it ended. */
+#ifndef TESTS_SUPPORT_CHILD_H
+#define TESTS_SUPPORT_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct child_end {
+    bool in_time;      /* false: it was still running and was killed */
+    int status;        /* as waitpid gives it */
+    size_t err_length; /* bytes written to stderr, as far as err holds them */
+    char err[4096];    /* what it wrote to stderr, ended by a 0 */
+};
+
+/* Forks, calls body(context) in the child and waits. A body that returns ends the child with 0.
+ * The child may run for as many seconds as said. */
+void child_run(void (*body)(const void *context), const void *context, unsigned seconds,
+               struct child_end *end);
+
+/* The same, and fails this test with the child's words unless it ended with 0. */
+void child_must_succeed(void (*body)(const void *context), const void *context, unsigned seconds,
+                        const char *what);
+
+#endif

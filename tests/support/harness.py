@@ -1,0 +1,74 @@
+"""What the Python tests share: bounded runs, one failure line, HAKMEM by preload."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+
+def fail(text):
+    """Ends the test with one line that says what is wrong."""
+    print(f"FAIL: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+class Result:
+    """How a program ended: status as of subprocess, and its two outputs as bytes."""
+
+    def __init__(self, status, out, err):
+        self.status = status
+        self.out = out
+        self.err = err
+
+    def last_words(self):
+        """The end of stderr, for a failure line."""
+        return self.err.decode(errors="replace").strip()[-300:]
+
+
+def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None):
+    """Runs a program to its end. Past its time the whole process group is killed, and that fails.
+
+    env holds additions to the environment (None removes a name); address_space is a limit in bytes.
+    """
+    environment = dict(os.environ)
+    for name, value in (env or {}).items():
+        environment.pop(name, None)
+        if value is not None:
+            environment[name] = value
+
+    def limit():
+        if address_space:
+            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    try:
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=environment, cwd=cwd,
+                                   start_new_session=True, preexec_fn=limit)
+    except FileNotFoundError:
+        fail(f"{argv[0]} is missing; tests/install_deps.sh installs what the tests need")
+    try:
+        out, err = process.communicate(stdin, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        fail(f"{' '.join(argv)}: still running after {seconds} s")
+    finally:
+        # Also a program that ended may have left children behind.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return Result(process.returncode, out, err)
+
+
+def must_run(argv, **options):
+    """The same, and anything but exit status 0 fails the test."""
+    result = run(argv, **options)
+    if result.status != 0:
+        fail(f"{' '.join(argv)}: status {result.status}: {result.last_words()}")
+    return result
+
+
+def real_python():
+    """The interpreter itself; a shim or wrapper would hide what is measured."""
+    return os.path.realpath(sys.executable)

@@ -1,0 +1,61 @@
+#define _GNU_SOURCE
+#include "proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static size_t field_kib(const char *path, const char *field) {
+    char text[8192];
+    size_t length = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(file >= 0, "cannot open %s", path);
+    for (;;) {
+        ssize_t got = read(file, text + length, sizeof text - 1 - length);
+        if (got <= 0) break;
+        length += (size_t)got;
+    }
+    close(file);
+    text[length] = 0;
+    const char *line = strstr(text, field);
+    CHECK(line != NULL && line[strlen(field)] == ':', "%s has no field %s", path, field);
+    return strtoul(line + strlen(field) + 1, NULL, 10);
+}
+
+size_t proc_rss_kib(void) { return field_kib("/proc/self/smaps_rollup", "Rss"); }
+
+size_t proc_status_kib(const char *field) { return field_kib("/proc/self/status", field); }
+
+void proc_reset_peak(void) {
+    int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    CHECK(file >= 0 && write(file, "5", 1) == 1, "cannot reset VmHWM");
+    close(file);
+}
+
+long proc_minor_faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+void proc_limit_address_space(size_t bytes) {
+    struct rlimit limit = {bytes, bytes};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit(RLIMIT_AS, %zu) failed", bytes);
+}
+
+void proc_no_core_files(void) {
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+}
+
+void proc_sleep_ms(unsigned milliseconds) {
+    struct timespec rest = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) continue;
+}

@@ -1,0 +1,27 @@
+/* proc.h - what the kernel knows of this process. Nothing here allocates. */
+#ifndef TESTS_SUPPORT_PROC_H
+#define TESTS_SUPPORT_PROC_H
+
+#include <stddef.h>
+
+/* Resident memory in KiB, exact (/proc/self/smaps_rollup; the counters of statm lag). */
+size_t proc_rss_kib(void);
+
+/* A field of /proc/self/status in KiB, for example "VmHWM". */
+size_t proc_status_kib(const char *field);
+
+/* Sets VmHWM back to the present resident memory. */
+void proc_reset_peak(void);
+
+/* Page faults so far that needed no disk. */
+long proc_minor_faults(void);
+
+/* Limits the address space of this process to so many bytes. */
+void proc_limit_address_space(size_t bytes);
+
+/* Core files would only cost time: a crash is what some tests want. */
+void proc_no_core_files(void);
+
+void proc_sleep_ms(unsigned milliseconds);
+
+#endif

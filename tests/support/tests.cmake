@@ -1,0 +1,109 @@
+# How test programs are built, and how tests are given to CTest.
+
+# Sanitizers and asserts cost time, so counts of operations are divided by this.
+if(HAKMEM_SANITIZE)
+    set(DOSE_DIVISOR 10)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(DOSE_DIVISOR 3)
+else()
+    set(DOSE_DIVISOR 1)
+endif()
+
+# What every test program shares: warnings, C11, no built-in malloc (else calls are optimised away).
+function(hak_test_target target)
+    set_target_properties(${target} PROPERTIES
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
+        POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${target} PRIVATE -O2 -g -fno-builtin)
+    target_link_libraries(${target} PRIVATE hakmem_warnings)
+endfunction()
+
+# Helpers, once for each meaning of API(name).
+foreach(form preload linked prefixed)
+    string(TOUPPER ${form} macro)
+    add_library(test_support_${form} STATIC
+        ${CMAKE_CURRENT_LIST_DIR}/check.c
+        ${CMAKE_CURRENT_LIST_DIR}/proc.c
+        ${CMAKE_CURRENT_LIST_DIR}/child.c
+        ${CMAKE_CURRENT_LIST_DIR}/alloc_names.c)
+    hak_test_target(test_support_${form})
+    target_compile_definitions(test_support_${form} PUBLIC TEST_${macro})
+    target_include_directories(test_support_${form} PUBLIC
+        ${CMAKE_CURRENT_LIST_DIR} ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(test_support_${form} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+endforeach()
+
+# hak_test_program(target FORM source...)
+#
+# FORM says where the allocator comes from:
+#   preload   LD_PRELOAD, or dlopen; nothing of HAKMEM is linked
+#   shared    linked with libhakmem.so
+#   static    linked with libhakmem.a
+#   prefixed  the hakmem_* twins: of libhakmem.so, or of libhakmem.a in a sanitizer build
+function(hak_test_program target form)
+    add_executable(${target} ${ARGN})
+    hak_test_target(${target})
+    if(form STREQUAL "preload")
+        target_link_libraries(${target} PRIVATE test_support_preload)
+    elseif(form STREQUAL "prefixed")
+        set(library hakmem_shared)
+        if(HAKMEM_SANITIZE)
+            set(library hakmem_static)
+        endif()
+        target_link_libraries(${target} PRIVATE test_support_prefixed ${library})
+    else()
+        target_link_libraries(${target} PRIVATE test_support_linked)
+        # A C++ program may name no symbol of the library itself, so --no-as-needed.
+        target_link_options(${target} PRIVATE -Wl,--no-as-needed)
+        target_link_libraries(${target} PRIVATE hakmem_${form})
+        # The test looks malloc up by name, also when it is part of the program.
+        set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)
+    endif()
+endfunction()
+
+function(hak_add_one name label seconds)
+    cmake_parse_arguments(PARSE_ARGV 3 one "PRELOAD;SERIAL" "" "COMMAND")
+    add_test(NAME ${name} COMMAND ${one_COMMAND})
+    set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${seconds})
+    if(one_PRELOAD)
+        set_tests_properties(${name} PROPERTIES
+            ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:hakmem_shared>")
+    endif()
+    if(one_SERIAL)
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+endfunction()
+
+# hak_test(name [PRELOAD] [SERIAL] [SECONDS n] [LONG_SECONDS n]
+#          COMMAND word... [SHORT word...] [LONG word...])
+#
+# SHORT and LONG are the arguments that make the doses; with LONG there is a second test, name.long.
+# PRELOAD runs it on HAKMEM; SERIAL keeps other tests away while it runs.
+function(hak_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 test "PRELOAD;SERIAL" "SECONDS;LONG_SECONDS"
+        "COMMAND;SHORT;LONG")
+    if(NOT test_SECONDS)
+        set(test_SECONDS 60)
+    endif()
+    if(NOT test_LONG_SECONDS)
+        set(test_LONG_SECONDS 900)
+    endif()
+    set(flags "")
+    foreach(flag PRELOAD SERIAL)
+        if(test_${flag})
+            list(APPEND flags ${flag})
+        endif()
+    endforeach()
+    hak_add_one(${name} short ${test_SECONDS} ${flags} COMMAND ${test_COMMAND} ${test_SHORT})
+    if(DEFINED test_LONG)
+        hak_add_one(${name}.long long ${test_LONG_SECONDS} ${flags}
+            COMMAND ${test_COMMAND} ${test_LONG})
+    endif()
+endfunction()
+
+# Sets out to a count of operations as this build can bear it.
+function(hak_dose out count)
+    math(EXPR dose "${count} / ${DOSE_DIVISOR} + 1")
+    set(${out} ${dose} PARENT_SCOPE)
+endfunction()
