@@ -52,7 +52,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
     slab->free_count = info->count;
-    slab->fresh = 0;
+    slab->fresh = zeroed ? 0 : info->count;
     slab->zeroed = zeroed;
     slab->listed = false;
     return true;
@@ -95,16 +95,23 @@ hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
     return slab;
 }
 
-/* Writes up to `want` of a slab's free blocks to *end, end[-1], ..., lowest address
- * first; whole words go out as 64 addresses in a row. Returns how many. */
-static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want, void **end) {
+/* Writes up to `want` of a slab's free blocks below index `limit` to *end, end[-1],
+ * ..., lowest address first; whole words go out as 64 addresses in a row. Returns
+ * how many. */
+static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want,
+                            unsigned limit, void **end) {
     uint64_t words_free = slab->words_free;
     size_t size = info->size;
     void **out = end;
     unsigned left = want, last = 0;
     while (left && words_free) {
         unsigned w = hak_lowest_bit(words_free);
-        uint64_t x = slab->bits[w];
+        uint64_t x = slab->bits[w], beyond = 0;
+        if (limit < w * 64 + 64) {
+            if (limit <= w * 64) break;
+            beyond = x & ~(uint64_t)0 << (limit & 63);
+            x ^= beyond;
+        }
         char *base = slab->base + w * 64u * size;
         if (x == ~(uint64_t)0 && left >= 64) {
             for (unsigned i = 0; i < 64; i++) out[-(ptrdiff_t)i] = base + i * size;
@@ -119,17 +126,18 @@ static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned 
                 last = w * 64 + i;
             }
         }
-        slab->bits[w] = x;
+        slab->bits[w] = x | beyond;
+        if (beyond) break;
         if (!x) words_free &= words_free - 1;
     }
     slab->words_free = words_free;
     slab->free_count = (uint16_t)(slab->free_count - (want - left));
-    if (last >= slab->fresh) slab->fresh = (uint16_t)(last + 1);
+    if (left < want && last >= slab->fresh) slab->fresh = (uint16_t)(last + 1);
     return want - left;
 }
 
 unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
-                      bool *zeroed) {
+                      bool fresh, bool *zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
     void **end = top + want;
     while (end > top) {
@@ -140,11 +148,14 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             HAK_COUNT(&bin->stage1, 1);
             list_append(bin, slab);
         }
-        unsigned fresh = slab->fresh;
-        end -= take_blocks(slab, info, (unsigned)(end - top), end);
+        unsigned used = slab->fresh;
+        unsigned count = take_blocks(slab, info, (unsigned)(end - top),
+                                     fresh ? info->count : used, end);
+        if (count == 0) break;
+        end -= count;
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - slab->base);
-            *zeroed = slab->zeroed && offset >= (size_t)fresh * info->size;
+            *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
         }
         if (slab->free_count == 0) list_remove(bin, slab);
     }

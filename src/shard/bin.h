@@ -5,9 +5,10 @@
 #include "shard/shard.h"
 
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
- * the kept empty slab. Returns how many. Bin lock held. */
+ * the kept empty slab; with `fresh` also blocks that were never in use, and whose
+ * pages may not be there yet. Returns how many. Bin lock held. */
 unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
-                      bool *zeroed);
+                      bool fresh, bool *zeroed);
 
 /* Enters a slab taken from the pool. Bin lock held. */
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab);

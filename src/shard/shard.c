@@ -35,29 +35,44 @@ static HAK_SLOW_PATH void report_twice(const void *block, unsigned class_index) 
 
 /* One locked visit: what is listed, else what remote frees brought. */
 static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                            unsigned want, void **top, bool *zeroed) {
+                            unsigned want, void **top, bool fresh, bool *zeroed) {
     hak_slab_t *released = NULL;
     void *twice = NULL;
-    if (!bin->head) released = hak_bin_drain(bin, shard, class_index, &twice);
-    unsigned taken = hak_bin_take(bin, class_index, want, top, zeroed);
+    if (!bin->head || !fresh) released = hak_bin_drain(bin, shard, class_index, &twice);
+    unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
     if (HAK_UNLIKELY(twice != NULL)) report_twice(twice, class_index);
     return taken;
 }
 
+/* Whether a visit could bring anything; a look without the lock. */
+static bool has_free(const hak_shard_bin_t *bin) {
+    return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
+}
+
+static unsigned take_home(hak_shard_bin_t *bin, unsigned home, unsigned class_index,
+                          unsigned want, void **top, bool fresh, bool *zeroed) {
+    if (!has_free(bin)) return 0;
+    hak_lock_acquire(&bin->lock);
+    return take_locked(bin, home, class_index, want, top, fresh, zeroed);
+}
+
+/* Searches other shards: `probes` of them by trylock for used blocks, or with
+ * HAK_SHARDS_MAX all of them, waiting, for any. */
 static unsigned take_from_others(unsigned home, unsigned class_index, unsigned want, void **top,
-                                 bool *zeroed, unsigned probes, bool wait) {
+                                 bool *zeroed, unsigned probes) {
     unsigned count = hak_shard_count();
+    bool all = probes == HAK_SHARDS_MAX;
     for (unsigned i = 1; i < count && i <= probes; i++) {
         unsigned shard = (home + i) % count;
         hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-        if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
-        if (wait)
+        if (!has_free(bin)) continue;
+        if (all)
             hak_lock_acquire(&bin->lock);
         else if (!hak_lock_try(&bin->lock))
             continue;
-        unsigned taken = take_locked(bin, shard, class_index, want, top, zeroed);
+        unsigned taken = take_locked(bin, shard, class_index, want, top, all, zeroed);
         if (taken) return taken;
     }
     return 0;
@@ -75,20 +90,19 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
     hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, class_index, want, top, zeroed);
+    return take_locked(bin, home, class_index, want, top, true, zeroed);
 }
 
+/* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_lock_acquire(&bin->lock);
-    unsigned taken = take_locked(bin, home, class_index, want, top, zeroed);
-    if (taken) return taken;
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    taken = take_from_others(home, class_index, want, top, zeroed, probes, false);
+    unsigned taken = take_home(bin, home, class_index, want, top, false, zeroed);
+    if (!taken) taken = take_from_others(home, class_index, want, top, zeroed, probes);
+    if (!taken) taken = take_home(bin, home, class_index, want, top, true, zeroed);
     if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken)
-        taken = take_from_others(home, class_index, want, top, zeroed, HAK_SHARDS_MAX, true);
+    if (!taken) taken = take_from_others(home, class_index, want, top, zeroed, HAK_SHARDS_MAX);
     return taken;
 }
 
