@@ -1,6 +1,7 @@
 /* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
 #include "shard/bin.h"
 
+#include "error/error.h"
 #include "pool/pool.h"
 #include "region/meta.h"
 #include "region/region.h"
@@ -250,4 +251,8 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         slab = next;
     }
     return released;
+}
+
+HAK_SLOW_PATH void hak_bin_report_twice(const void *block, unsigned class_index) {
+    hak_error_double_free("free", block, hak_classes[class_index].size);
 }

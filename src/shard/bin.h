@@ -30,6 +30,9 @@ hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
  * whatever state its freers died in. The stacks were emptied before. */
 void hak_bin_repend(hak_slab_t *slab);
 
+/* A block that was given twice: found where its frees meet. No lock held. */
+void hak_bin_report_twice(const void *block, unsigned class_index);
+
 /* Step F1..F3 of the protocol. Returns the blocks of `mask` that were free already. */
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask);
 

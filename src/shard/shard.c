@@ -1,7 +1,6 @@
-/* shard.c: taking and giving batches, over all shards; the protocol is in shard.h. */
+/* shard.c: taking batches, over all shards, and what concerns all bins at once. */
 #include "shard/shard.h"
 
-#include "error/error.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -28,11 +27,6 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
-/* A block that was given twice: found where its frees meet. No lock held. */
-static HAK_SLOW_PATH void report_twice(const void *block, unsigned class_index) {
-    hak_error_double_free("free", block, hak_classes[class_index].size);
-}
-
 /* One locked visit: what is listed, else what remote frees brought. */
 static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
                             unsigned want, void **top, bool fresh, bool *zeroed) {
@@ -42,7 +36,7 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class
     unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
-    if (HAK_UNLIKELY(twice != NULL)) report_twice(twice, class_index);
+    if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
     return taken;
 }
 
@@ -106,126 +100,6 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
     return taken;
 }
 
-/* A batch on its way back. Every function that gets its address is inlined, so
- * that its fields stay in registers. */
-typedef struct {
-    void *const *next, *const *end;
-    hak_class_t info;
-    void *bad; /* first block found free already, or behind the last one */
-} batch_t;
-
-HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
-    if (!batch->bad) batch->bad = block;
-}
-
-/* True when the next 64 blocks of a batch are a whole word's, in order or in reverse:
- * what a program leaves that frees as it allocated. The compiler makes vector code
- * of the comparison, a fraction of the cost of 64 indices. */
-static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
-    uintptr_t expected = (uintptr_t)*next, wrong = 0;
-    if ((uintptr_t)next[63] != expected + (uintptr_t)(63 * step)) return false;
-    for (unsigned i = 0; i < 64; i++) wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
-    return wrong == 0;
-}
-
-/* Takes the next block of the batch and those after it that share its word of the
- * bitmap; returns their bits, the word in *word and their number in *count. */
-HAK_FAST_PATH uint64_t gather_word(batch_t *batch, unsigned *word, unsigned *count) {
-    void *const *next = batch->next;
-    const uintptr_t first = (uintptr_t)*next;
-    const uint32_t reciprocal = batch->info.reciprocal;
-    uint32_t index = hak_block_index((uint16_t)first, reciprocal);
-    uint64_t mask = 0;
-    *word = index >> 6;
-    if (((index + 1) & 62) == 0 && batch->end - next >= 64 && (index | 63) < batch->info.count &&
-        is_whole_word(next, index & 1 ? -(intptr_t)batch->info.size : (intptr_t)batch->info.size)) {
-        batch->next = next + 64;
-        *count = 64;
-        return ~(uint64_t)0;
-    }
-    *count = 0;
-    do {
-        uint64_t bit = (uint64_t)1 << (index & 63);
-        if (HAK_UNLIKELY((mask & bit) || index >= batch->info.count)) {
-            note_bad(batch, *next);
-        } else {
-            mask |= bit;
-            ++*count;
-        }
-        if (++next == batch->end || ((uintptr_t)*next ^ first) >= HAK_UNIT_SIZE) break;
-        index = hak_block_index((uint16_t)(uintptr_t)*next, reciprocal);
-    } while (index >> 6 == *word);
-    batch->next = next;
-    return mask;
-}
-
-HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
-                                     uint64_t twice) {
-    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->info.size);
-}
-
-/* Gives a word's worth of blocks to the slab's own bin; true when the slab must
- * be released. Bin lock held. */
-HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
-    unsigned word, count;
-    uint64_t mask = gather_word(batch, &word, &count);
-    if (HAK_UNLIKELY(mask == 0)) return false; /* `word` may be beyond the bitmap */
-    uint64_t free_already = slab->bits[word];
-    if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
-        free_already |= hak_load_relaxed(&hak_slab_remote(slab, batch->info.words)[word]);
-    if (HAK_UNLIKELY(free_already & mask)) {
-        note_twice(batch, slab, word, free_already & mask);
-        mask &= ~free_already;
-        count = mask ? hak_bit_count(mask) : 0;
-    }
-    slab->bits[word] |= mask;
-    slab->words_free |= (uint64_t)1 << word;
-    unsigned free_count = slab->free_count + count;
-    slab->free_count = (uint16_t)free_count;
-    if (HAK_LIKELY(slab->listed && free_count < batch->info.count)) return false;
-    return hak_bin_after_free(bin, slab);
-}
-
-/* The same for a slab of another shard. A slab of another class: the block was
- * free already, and its slab has gone its way since. */
-HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
-    unsigned word, count;
-    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
-        note_bad(batch, *batch->next++);
-        return;
-    }
-    uint64_t mask = gather_word(batch, &word, &count);
-    uint64_t twice = mask ? hak_bin_remote_free(slab, word, mask) : 0;
-    if (HAK_UNLIKELY(twice)) note_twice(batch, slab, word, twice);
-}
-
-void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    const uint16_t mine = hak_owner(home, class_index);
-    batch_t batch = {blocks, blocks + count, hak_classes[class_index], NULL};
-    hak_slab_t *released = NULL;
-    bool locked = false;
-    while (batch.next < batch.end) {
-        hak_slab_t *slab = hak_slab_of(*batch.next);
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
-            give_remote(&batch, class_index, slab);
-            continue;
-        }
-        if (!locked) {
-            hak_lock_acquire(&bin->lock);
-            locked = true;
-            continue; /* look again: the owner is certain only under the lock */
-        }
-        if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
-            slab->next = released;
-            released = slab;
-        }
-    }
-    if (locked) hak_lock_release(&bin->lock);
-    if (released) hak_slab_release_list(released, class_index);
-    if (HAK_UNLIKELY(batch.bad != NULL)) report_twice(batch.bad, class_index);
-}
-
 /* Bins are visited one by one; one that is busy is not idle. */
 void hak_shard_sweep(void) {
     unsigned count = hak_shard_count();
@@ -244,7 +118,7 @@ void hak_shard_sweep(void) {
             }
             hak_lock_release(&bin->lock);
             hak_slab_release_list(released, class_index);
-            if (HAK_UNLIKELY(twice != NULL)) report_twice(twice, class_index);
+            if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
         }
     }
 }

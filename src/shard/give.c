@@ -1,0 +1,156 @@
+/* give.c: a batch of blocks on its way back to the bitmaps.
+ *
+ * This is where most of the time beside malloc and free themselves goes, so the
+ * common cases are short: a block alone in its slab (freed at random), the blocks of
+ * one word gathered in a register, and a whole word in order or in reverse, which is
+ * what a program leaves that frees as it allocated. */
+#include "region/region.h"
+#include "shard/bin.h"
+#include "shard/shard.h"
+
+/* Every function that gets a batch's address is inlined: its fields stay in registers. */
+typedef struct {
+    void *const *next, *const *end;
+    uint32_t reciprocal, size;
+    uint32_t total; /* blocks in a slab */
+    unsigned words; /* of its bitmap */
+    void *bad;      /* first block found free already, or behind the last one */
+} batch_t;
+
+/* What a batch has for one word of one slab. */
+typedef struct {
+    unsigned word, count; /* count = bits in mask */
+    uint64_t mask;
+} share_t;
+
+HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
+    if (!batch->bad) batch->bad = block;
+}
+
+/* True when the next 64 blocks lie `step` bytes apart. The compiler makes vector code
+ * of the comparison, a fraction of the cost of 64 indices. */
+static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
+    uintptr_t expected = (uintptr_t)*next, wrong = 0;
+    if ((uintptr_t)next[63] != expected + (uintptr_t)(63 * step)) return false;
+    for (unsigned i = 0; i < 64; i++) wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
+    return wrong == 0;
+}
+
+/* The first block of a share is taken, the next one lies in the same slab: takes all
+ * that follow in the same word. */
+HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
+    const uintptr_t first = (uintptr_t)batch->next[-1];
+    if (((index + 1) & 62) == 0 && batch->end - batch->next >= 63 && (index | 63) < batch->total) {
+        intptr_t step = index & 1 ? -(intptr_t)batch->size : (intptr_t)batch->size;
+        if (is_whole_word(batch->next - 1, step)) {
+            batch->next += 63;
+            share->count = 64;
+            share->mask = ~(uint64_t)0;
+            return;
+        }
+    }
+    do {
+        index = hak_block_index((uint16_t)(uintptr_t)*batch->next, batch->reciprocal);
+        if (index >> 6 != share->word) return;
+        uint64_t bit = (uint64_t)1 << (index & 63);
+        if (HAK_UNLIKELY((share->mask & bit) || index >= batch->total)) {
+            note_bad(batch, *batch->next);
+        } else {
+            share->mask |= bit;
+            share->count++;
+        }
+    } while (++batch->next != batch->end && ((uintptr_t)*batch->next ^ first) < HAK_UNIT_SIZE);
+}
+
+/* Takes the next block and those after it that share its word of the bitmap. False
+ * when it lies behind the last block. */
+HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
+    const uintptr_t first = (uintptr_t)*batch->next++;
+    uint32_t index = hak_block_index((uint16_t)first, batch->reciprocal);
+    if (HAK_UNLIKELY(index >= batch->total)) {
+        note_bad(batch, (void *)first);
+        return false;
+    }
+    share->word = index >> 6;
+    share->count = 1;
+    share->mask = (uint64_t)1 << (index & 63);
+    if (batch->next != batch->end && ((uintptr_t)*batch->next ^ first) < HAK_UNIT_SIZE)
+        gather_rest(batch, share, index);
+    return true;
+}
+
+HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
+                              uint64_t twice) {
+    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
+}
+
+/* Blocks of a share that are free already, here or on their way; rare. */
+static HAK_SLOW_PATH uint64_t free_already(const hak_slab_t *slab, unsigned words, unsigned word) {
+    return slab->bits[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
+}
+
+/* Gives a share to the slab's own bin; true when the slab must be released. Lock held. */
+HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
+    share_t share;
+    if (!gather(batch, &share)) return false;
+    uint64_t bits = slab->bits[share.word];
+    if (HAK_UNLIKELY((bits & share.mask) || hak_load_relaxed(&slab->remote_words))) {
+        uint64_t twice = free_already(slab, batch->words, share.word) & share.mask;
+        if (twice) {
+            note_twice(batch, slab, share.word, twice);
+            share.mask &= ~twice;
+            if (!share.mask) return false;
+            share.count = hak_bit_count(share.mask);
+        }
+    }
+    slab->bits[share.word] = bits | share.mask;
+    slab->words_free |= (uint64_t)1 << share.word;
+    unsigned before = slab->free_count;
+    slab->free_count = (uint16_t)(before + share.count);
+    /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
+    if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
+    return hak_bin_after_free(bin, slab);
+}
+
+/* The same for a slab of another shard. A slab of another class: the block was free
+ * already, and its slab has gone its way since. */
+HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
+    share_t share;
+    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
+        note_bad(batch, *batch->next++);
+        return;
+    }
+    if (!gather(batch, &share)) return;
+    uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
+    if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
+}
+
+void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    const uint16_t mine = hak_owner(home, class_index);
+    const hak_class_t *info = &hak_classes[class_index];
+    batch_t batch = {blocks,      blocks + count, info->reciprocal, info->size,
+                     info->count, info->words,    NULL};
+    hak_slab_t *released = NULL, *slab;
+    /* Blocks of other shards at the head of the batch need no lock. */
+    while (batch.next < batch.end) {
+        slab = hak_slab_of(*batch.next);
+        if (hak_load_relaxed(&slab->owner) == mine) break;
+        give_remote(&batch, class_index, slab);
+    }
+    if (batch.next < batch.end) {
+        hak_lock_acquire(&bin->lock);
+        do {
+            slab = hak_slab_of(*batch.next);
+            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
+                give_remote(&batch, class_index, slab);
+            } else if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
+                slab->next = released;
+                released = slab;
+            }
+        } while (batch.next < batch.end);
+        hak_lock_release(&bin->lock);
+    }
+    if (released) hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(batch.bad != NULL)) hak_bin_report_twice(batch.bad, class_index);
+}
