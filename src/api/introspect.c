@@ -2,7 +2,6 @@
  * malloc_stats, malloc_trim, mallopt; counted, never remembered. */
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,23 +78,25 @@ struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
     };
 }
 
+/* glibc's struct mallinfo2 has the same fields; libcs without it need no header here. */
+HAK_TWIN(struct hakmem_mallinfo2, mallinfo2, (void))
+
 #if !HAKMEM_PREFIXED_ONLY
-HAK_EXPORT struct mallinfo2 mallinfo2(void) {
-    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
-    return (struct mallinfo2){info.arena,   info.ordblks, info.smblks,   info.hblks,
-                              info.hblkhd,  info.usmblks, info.fsmblks,  info.uordblks,
-                              info.fordblks, info.keepcost};
-}
+/* glibc's struct mallinfo. */
+typedef struct {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+} mallinfo_t;
 
 static int clamp(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
 /* The old form has ints; what does not fit is shown as the largest one. */
-HAK_EXPORT struct mallinfo mallinfo(void) {
+HAK_EXPORT mallinfo_t mallinfo(void);
+mallinfo_t mallinfo(void) {
     struct hakmem_mallinfo2 info = hakmem_mallinfo2();
-    return (struct mallinfo){clamp(info.arena),    clamp(info.ordblks), clamp(info.smblks),
-                             clamp(info.hblks),    clamp(info.hblkhd),  clamp(info.usmblks),
-                             clamp(info.fsmblks),  clamp(info.uordblks), clamp(info.fordblks),
-                             clamp(info.keepcost)};
+    return (mallinfo_t){clamp(info.arena),    clamp(info.ordblks), clamp(info.smblks),
+                        clamp(info.hblks),    clamp(info.hblkhd),  clamp(info.usmblks),
+                        clamp(info.fsmblks),  clamp(info.uordblks), clamp(info.fordblks),
+                        clamp(info.keepcost)};
 }
 #endif
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -14,6 +13,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+
+/* Operations of futex(2); a libc without the kernel's headers has no names for them. */
+enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
@@ -156,12 +158,12 @@ char **hak_os_environment(bool *secure) {
 
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {
     int saved = errno;
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0);
     errno = saved;
 }
 
 void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
     int saved = errno;
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, all ? INT_MAX : 1, NULL, NULL, 0);
+    syscall(SYS_futex, word, WAKE_PRIVATE, all ? INT_MAX : 1, NULL, NULL, 0);
     errno = saved;
 }

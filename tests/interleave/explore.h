@@ -23,6 +23,7 @@ typedef struct {
     void (*always)(void);                      /* fails when a state between steps is wrong */
     void (*finally)(void);                     /* the same, after the last thread's end */
     const char *(*describe)(const volatile void *variable); /* its name, for the report */
+    bool heavy;                                             /* takes long: only on request */
 } explore_scenario_t;
 
 typedef struct {

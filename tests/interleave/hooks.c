@@ -2,13 +2,14 @@
  *
  * The checked sources are compiled with it, so that every access to memory calls one of these
  * functions, with the memory order of atomic ones; but the program is linked with this file in
- * place of the sanitizer's library. So the code is checked as it stands: no macro of it is replaced,
- * and an atomic operation written in any other way is seen as well.
+ * place of the sanitizer's library. So the code is checked as it stands: no macro of it is
+ * replaced, and an atomic operation written in any other way is seen as well.
  *
- * The names are the compiler's. Threads cooperate, so the operations themselves need not be atomic. */
+ * The names are the compiler's. Threads cooperate, so the operations need not be atomic here. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "memory.h"
 
@@ -35,6 +36,21 @@ PLAIN(16)
 
 ENTRY(void, __tsan_read_range, (void *address, size_t size)) { memory_read(address, size); }
 ENTRY(void, __tsan_write_range, (void *address, size_t size)) { memory_write(address, size); }
+
+ENTRY(void *, __tsan_memset, (void *to, int value, size_t size)) {
+    memory_write(to, size);
+    return memset(to, value, size);
+}
+ENTRY(void *, __tsan_memcpy, (void *to, const void *from, size_t size)) {
+    memory_read(from, size);
+    memory_write(to, size);
+    return memcpy(to, from, size);
+}
+ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
+    memory_read(from, size);
+    memory_write(to, size);
+    return memmove(to, from, size);
+}
 
 /* An operation that replaces *p by `next`, which may use `old` and `value`. */
 #define UPDATE(bits, name, next)                                              \

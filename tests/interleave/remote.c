@@ -1,6 +1,6 @@
 /* remote.c: explores the protocol of src/shard/shard.h on the real shard.c and bin.c.
  *
- *   remote             every scenario must hold
+ *   remote             every scenario must hold; with --heavy, the heavy ones too
  *   remote --broken    the sources were broken on purpose: some scenario must fail */
 #include "explore.h"
 #include "scenarios.h"
@@ -27,13 +27,28 @@ static void prepare_full_and_empty(unsigned class_index, unsigned count) {
 
 static void prepare_pair(void) { prepare_full_slab(WORLD_PAIR, 2, 0); }
 static void prepare_pair_and_empty(void) { prepare_full_and_empty(WORLD_PAIR, 2); }
+static void prepare_two_pairs(void) {
+    world_reset(2);
+    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, block) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
+                  "no slabs to begin with");
+}
 static void prepare_quad(void) { prepare_full_slab(WORLD_QUAD, 4, 0); }
+static void prepare_quad_freed_afar(void) {
+    prepare_full_slab(WORLD_QUAD, 4, 1);
+    world_free(1, WORLD_QUAD, block[0]);
+}
+static void prepare_pair_freed_afar(void) {
+    prepare_full_and_empty(WORLD_PAIR, 2);
+    world_free(1, WORLD_PAIR, block[0]);
+}
 static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void free_pair_0(void) { world_free(1, WORLD_PAIR, block[0]); }
 static void free_pair_1(void) { world_free(1, WORLD_PAIR, block[1]); }
+static void free_pair_2(void) { world_free(1, WORLD_PAIR, block[2]); }
 static void free_pair_1_locally(void) { world_free(0, WORLD_PAIR, block[1]); }
 static void free_quad_0(void) { world_free(1, WORLD_QUAD, block[0]); }
 static void free_quad_1(void) { world_free(1, WORLD_QUAD, block[1]); }
@@ -75,6 +90,19 @@ static void fork_and_go_on(void) {
 static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
+/* A program that goes on after the report finds its class as it was. */
+static void free_quad_0_twice_and_take(void) {
+    void *taken[1];
+    free_quad_0_twice_locally();
+    EXPLORE_CHECK(world_take(0, WORLD_QUAD, 1, taken) == 1, "no block, with a unit in the pool");
+}
+
+/* The slab looks wholly free before its remote block is merged. */
+static void free_pair_0_again_and_1(void) {
+    world_free_again(0, WORLD_PAIR, block[0]);
+    world_free(0, WORLD_PAIR, block[1]);
+}
+
 #define RULES \
     .always = world_check_always, .finally = world_check_finally, .describe = world_describe
 
@@ -101,6 +129,15 @@ static const explore_scenario_t scenarios[] = {
      prepare_pair_and_empty,
      {free_pair_0, free_pair_1, sweep, adopt_as_quad},
      RULES},
+    {"a slab is released and adopted, two sweeps",
+     prepare_pair_freed_afar,
+     {free_pair_1, sweep, sweep, adopt_as_quad},
+     RULES,
+     .heavy = true},
+    {"two slabs on a stack",
+     prepare_two_pairs,
+     {free_pair_0, free_pair_1, free_pair_2, sweep},
+     RULES},
     {"a fork among two freers and a sweep",
      prepare_quad,
      {free_quad_0, free_quad_1, sweep, fork_and_go_on},
@@ -109,6 +146,14 @@ static const explore_scenario_t scenarios[] = {
     {"a double free from home and from afar",
      prepare_quad,
      {free_quad_0, free_quad_0_twice_locally, sweep},
+     RULES},
+    {"a double free, then a take",
+     prepare_quad_freed_afar,
+     {free_quad_0_twice_and_take, free_quad_1},
+     RULES},
+    {"a double free, then the last free of a slab",
+     prepare_pair_freed_afar,
+     {free_pair_0_again_and_1, sweep},
      RULES},
 };
 

@@ -97,6 +97,7 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     EXPLORE_CHECK(count == 1 && slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
+    EXPLORE_CHECK(slab->remote_words == 0, "a slab is given to the pool with remote blocks");
     for (unsigned i = 0; i < live_count; i++)
         EXPLORE_CHECK(live[i].start - slab->base >= HAK_UNIT_SIZE || live[i].start < slab->base,
                       "a slab is given to the pool while a block of it is in use");

@@ -10,7 +10,7 @@
 enum {
     WORLD_SHARDS = 2,
     WORLD_UNITS = 4,
-    /* The size classes in use: 2 and 4 blocks in a slab, and 68 blocks, whose bitmap has 2 words. */
+    /* The size classes in use: slabs of 2, 4 and 68 blocks; the last have two words of bitmap. */
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,

@@ -20,14 +20,15 @@
 
 struct hand_over {
     uint64_t seed;
+    size_t places[HANDED]; /* of the table; each has its size, so that live bytes stay the same */
     void *blocks[HANDED];
 };
 
 static void *kept[KEPT];
 static pthread_barrier_t together;
 
-static void *handed_block(struct rng *rng) {
-    size_t size = LEAST_SIZE + rng_below(rng, MOST_SIZE - LEAST_SIZE);
+static void *block_for(size_t place) {
+    size_t size = LEAST_SIZE + place * 7919 % (MOST_SIZE - LEAST_SIZE);
     void *block = API(malloc)(size);
     CHECK(block != NULL, "malloc(%zu) gave NULL", size);
     memset(block, 1, size);
@@ -41,16 +42,21 @@ static void *short_life(void *argument) {
     /* All are at work at once in each group: else the highest number of busy threads, and with it
      * the memory in use, would be a matter of chance that may come late. */
     pthread_barrier_wait(&together);
-    for (size_t i = 0; i < HANDED; i++) hand_over->blocks[i] = handed_block(&own.rng);
+    for (size_t i = 0; i < HANDED; i++) hand_over->blocks[i] = block_for(hand_over->places[i]);
     load_end(&own);
     return NULL;
 }
 
-static void take_over(struct rng *rng, const struct hand_over *hand_over) {
+static void prepare(struct rng *rng, struct hand_over *hand_over) {
+    hand_over->seed = rng_next(rng);
+    for (size_t i = 0; i < HANDED; i++) hand_over->places[i] = rng_below(rng, KEPT);
+}
+
+static void take_over(const struct hand_over *hand_over) {
     for (size_t i = 0; i < HANDED; i++) {
-        size_t place = rng_below(rng, KEPT);
-        API(free)(kept[place]);
-        kept[place] = hand_over->blocks[i];
+        void **place = &kept[hand_over->places[i]];
+        API(free)(*place);
+        *place = hand_over->blocks[i];
     }
 }
 
@@ -60,13 +66,13 @@ static void make_threads(struct rng *rng, unsigned long count) {
     struct hand_over hand_overs[AT_ONCE];
     for (unsigned long done = 0; done < count; done += AT_ONCE) {
         for (size_t i = 0; i < AT_ONCE; i++) {
-            hand_overs[i].seed = rng_next(rng);
+            prepare(rng, &hand_overs[i]);
             CHECK(pthread_create(&threads[i], NULL, short_life, &hand_overs[i]) == 0,
                   "no thread after %lu", done);
         }
         for (size_t i = 0; i < AT_ONCE; i++) {
             pthread_join(threads[i], NULL);
-            take_over(rng, &hand_overs[i]);
+            take_over(&hand_overs[i]);
         }
     }
 }
@@ -88,7 +94,7 @@ int main(int argc, char **argv) {
     require_hakmem();
     pthread_barrier_init(&together, NULL, AT_ONCE);
     struct rng rng = rng_make(1);
-    for (size_t i = 0; i < KEPT; i++) kept[i] = handed_block(&rng);
+    for (size_t i = 0; i < KEPT; i++) kept[i] = block_for(i);
     size_t early = peak_over(&rng, count / 10);
     make_threads(&rng, count / 10 * 8);
     size_t late = peak_over(&rng, count / 10);
