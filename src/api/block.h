@@ -8,12 +8,12 @@
 #include "region/slab.h"
 
 typedef enum {
-    HAK_KIND_CACHED,     /* block of a size class */
-    HAK_KIND_RUN,        /* large block */
-    HAK_KIND_HUGE,       /* mapping of its own */
-    HAK_KIND_FREED,      /* in memory of ours that is not in use */
-    HAK_KIND_INSIDE,     /* in a block, not at its start */
-    HAK_KIND_FOREIGN,    /* not ours */
+    HAK_KIND_CACHED,  /* block of a size class */
+    HAK_KIND_RUN,     /* large block */
+    HAK_KIND_HUGE,    /* mapping of its own */
+    HAK_KIND_FREED,   /* in memory of ours that is not in use */
+    HAK_KIND_INSIDE,  /* in a block, not at its start */
+    HAK_KIND_FOREIGN, /* not ours */
 } hak_kind_t;
 
 typedef struct {

@@ -32,8 +32,10 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
         handler();
     }
     if (_ZSt17__throw_bad_allocv) _ZSt17__throw_bad_allocv();
-    hak_error_report("operator new", "out of memory: %zu bytes, and no C++ runtime to throw "
-                                     "std::bad_alloc", size);
+    hak_error_report("operator new",
+                     "out of memory: %zu bytes, and no C++ runtime to throw "
+                     "std::bad_alloc",
+                     size);
     __builtin_trap();
 }
 
@@ -53,20 +55,20 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
     return align ? next.aligned(size, align, tag) : next.plain(size, tag);
 }
 
-#define NEW(name)                                                          \
-    HAK_EXPORT void *name(size_t size);                                    \
-    void *name(size_t size) {                                              \
-        void *block = hak_pop_small(size);                                 \
+#define NEW(name)                                                     \
+    HAK_EXPORT void *name(size_t size);                               \
+    void *name(size_t size) {                                         \
+        void *block = hak_pop_small(size);                            \
         return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0); \
     }
-#define NEW_NOTHROW(name)                                                  \
-    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);              \
-    void *name(size_t size, const nothrow_t *tag) {                        \
-        void *block = hak_pop_small(size);                                 \
+#define NEW_NOTHROW(name)                                                             \
+    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                         \
+    void *name(size_t size, const nothrow_t *tag) {                                   \
+        void *block = hak_pop_small(size);                                            \
         return HAK_LIKELY(block != NULL) ? block : nothrow_slow(#name, size, 0, tag); \
     }
-#define NEW_ALIGNED(name)                                \
-    HAK_EXPORT void *name(size_t size, size_t align);    \
+#define NEW_ALIGNED(name)                             \
+    HAK_EXPORT void *name(size_t size, size_t align); \
     void *name(size_t size, size_t align) { return new_slow(size, align); }
 #define NEW_ALIGNED_NOTHROW(name)                                           \
     HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
@@ -85,9 +87,9 @@ NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
 /* Every delete takes the pointer first; size, alignment and tag say nothing that
  * the map does not know. */
-#define DELETE(name)                     \
-    HAK_EXPORT void name(void *block);   \
-    void name(void *block) {             \
+#define DELETE(name)                             \
+    HAK_EXPORT void name(void *block);           \
+    void name(void *block) {                     \
         if (HAK_LIKELY(hak_push(block))) return; \
         hak_release(block, "operator delete");   \
     }

@@ -16,7 +16,7 @@
 #include "thread/thread.h"
 
 typedef struct {
-    size_t held;                      /* bytes of units in use or dirty */
+    size_t held; /* bytes of units in use or dirty */
     size_t live, free_count, free_bytes;
     size_t cached_count, cached_bytes;
 } heap_t;
@@ -93,9 +93,9 @@ static int clamp(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 HAK_EXPORT mallinfo_t mallinfo(void);
 mallinfo_t mallinfo(void) {
     struct hakmem_mallinfo2 info = hakmem_mallinfo2();
-    return (mallinfo_t){clamp(info.arena),    clamp(info.ordblks), clamp(info.smblks),
-                        clamp(info.hblks),    clamp(info.hblkhd),  clamp(info.usmblks),
-                        clamp(info.fsmblks),  clamp(info.uordblks), clamp(info.fordblks),
+    return (mallinfo_t){clamp(info.arena),   clamp(info.ordblks),  clamp(info.smblks),
+                        clamp(info.hblks),   clamp(info.hblkhd),   clamp(info.usmblks),
+                        clamp(info.fsmblks), clamp(info.uordblks), clamp(info.fordblks),
                         clamp(info.keepcost)};
 }
 #endif
@@ -109,8 +109,7 @@ void hakmem_malloc_stats(void) {
                         "hakmem: slabs: %llu kept or from live superslabs, %llu superslabs\n"
                         "hakmem: purged %llu units of 64 KiB; records %zu bytes\n",
                         info.uordblks, info.hblkhd, info.hblks, info.fordblks, info.fsmblks,
-                        info.keepcost,
-                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
+                        info.keepcost, (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
                         hak_meta_bytes());

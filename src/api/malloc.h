@@ -39,7 +39,8 @@ HAK_FAST_PATH bool hak_push(void *block) {
     if (HAK_UNLIKELY(top >= bin->limit)) return false;
 #if HAKMEM_CHECKS
     if (HAK_UNLIKELY(*top == block)) return false;
-    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->reciprocal))) return false;
+    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->reciprocal)))
+        return false;
 #endif
     HAK_STEP_UP(bin->top);
     top[1] = block;

@@ -59,9 +59,7 @@
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)
 
-HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) {
-    return (n + align - 1) & ~(align - 1);
-}
+HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
 HAK_FAST_PATH size_t hak_align_down(size_t n, size_t align) { return n & ~(align - 1); }
 HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 HAK_FAST_PATH size_t hak_min(size_t a, size_t b) { return a < b ? a : b; }
@@ -99,10 +97,10 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
 #else
 #define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
-#define HAK_STEP_DOWN(base, offset)                                                  \
-    do {                                                                             \
-        _Atomic(void **) *step_ = (void *)((char *)(base) + (offset));               \
-        hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);                       \
+#define HAK_STEP_DOWN(base, offset)                                    \
+    do {                                                               \
+        _Atomic(void **) *step_ = (void *)((char *)(base) + (offset)); \
+        hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);         \
     } while (0)
 #define HAK_NOT_IN_RAX(value) ((void)0)
 #endif
@@ -115,11 +113,11 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define hak_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define hak_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define hak_exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
-#define hak_cas_acquire(p, expected, v)                                                   \
-    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire,   \
+#define hak_cas_acquire(p, expected, v)                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, \
                                             memory_order_relaxed)
-#define hak_cas_weak_release(p, expected, v)                                              \
-    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release,     \
+#define hak_cas_weak_release(p, expected, v)                                          \
+    atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release, \
                                           memory_order_relaxed)
 
 /* A counter that one lock holder writes and anyone may read. */

@@ -20,16 +20,16 @@
 #include "shard/shard.h"
 
 enum {
-    SLOTS_MAX = 2048,          /* of one stack, sentinel included */
+    SLOTS_MAX = 2048,              /* of one stack, sentinel included */
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
-    START_BYTES = 1024,        /* of blocks in a first stack */
+    START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    VICTIMS_ASKED = 4,         /* bins that are asked for room in one go */
-    STEAL_INTERVAL = 16,       /* slow calls between two such rounds */
+    VICTIMS_ASKED = 4,   /* bins that are asked for room in one go */
+    STEAL_INTERVAL = 16, /* slow calls between two such rounds */
     BATCH_LEAST = 4,
-    LENT_MAX = 16,             /* first blocks of a class taken from the class above */
+    LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
-    REFILLED = 0,              /* the way of a slow call, a flag in a bin's batch */
+    REFILLED = 0, /* the way of a slow call, a flag in a bin's batch */
     FLUSHED = 0x8000,
 };
 
@@ -153,7 +153,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
     if (!bin->slots) return resize(cache, class_index, slots_start(size));
     if (!turned || bin->slots >= slots_max(size)) return false;
-    size_t slots = hak_min(bin->slots * (long_run ? 4u : 2u), slots_max(size));
+    size_t slots = hak_min((size_t)bin->slots * (long_run ? 4 : 2), slots_max(size));
     size_t more = (slots - bin->slots) * size;
     if (cache->capacity + more > limit &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, before, more, limit)))
@@ -163,8 +163,8 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
 
 /* Blocks to move now. */
 static unsigned next_batch(hak_bin_t *bin) {
-    unsigned last = bin->batch & (FLUSHED - 1u);
-    size_t batch = last ? last * 2u : hak_max(bin->slots / 8u, BATCH_LEAST);
+    size_t last = bin->batch & (FLUSHED - 1u);
+    size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, BATCH_LEAST);
     batch = hak_max(hak_min(batch, bin->slots / 2u), 1);
     bin->batch = (uint16_t)(batch | way_of(bin));
     return (unsigned)batch;

@@ -5,10 +5,10 @@
     (HAK_UNIT_SIZE / (size) < HAK_BLOCKS_MAX ? HAK_UNIT_SIZE / (size) : HAK_BLOCKS_MAX)
 
 const hak_class_t hak_classes[HAK_BIN_COUNT] = {
-#define CLASS_ROW(index, bytes)                                                            \
-    [index] = {.size = (bytes),                                                            \
-               .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes) - 1) / (bytes)),    \
-               .count = COUNT_OF(bytes),                                                   \
+#define CLASS_ROW(index, bytes)                                                       \
+    [index] = {.size = (bytes),                                                       \
+               .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
+               .count = COUNT_OF(bytes),                                              \
                .words = (COUNT_OF(bytes) + 63) / 64},
 #define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes)
 #define CLASS_MID(index, bytes, below, band) CLASS_ROW(index, bytes)

@@ -90,7 +90,8 @@ static void *map_aligned(size_t size, size_t align, int prot, int flags) {
         if (addr != MAP_FAILED) {
             char *start = (char *)hak_align_up((uintptr_t)addr, align);
             if (start > addr) munmap(addr, (size_t)(start - addr));
-            if (start + size < addr + wide) munmap(start + size, (size_t)(addr + wide - start - size));
+            if (start + size < addr + wide)
+                munmap(start + size, (size_t)(addr + wide - start - size));
             addr = start;
         }
     }
@@ -148,8 +149,6 @@ void hak_os_write_stderr(const char *text, size_t size) {
     }
     errno = saved;
 }
-
-extern char **environ;
 
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;

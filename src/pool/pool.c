@@ -130,8 +130,7 @@ static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
         unsigned start = hak_lowest_bit(rest);
         unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
         uint32_t mask = mask_of(start, count);
-        if (hak_os_purge(super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
-            clean |= mask;
+        if (hak_os_purge(super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT)) clean |= mask;
         rest &= ~mask;
     }
     return clean;

@@ -15,11 +15,11 @@
 #include "region/region.h"
 
 typedef struct {
-    _Atomic uint64_t stage2;       /* units served from a live superslab */
-    _Atomic uint64_t stage3;       /* new superslabs */
+    _Atomic uint64_t stage2; /* units served from a live superslab */
+    _Atomic uint64_t stage3; /* new superslabs */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
-    _Atomic size_t dirty_units;    /* free units that still have pages */
+    _Atomic size_t dirty_units; /* free units that still have pages */
     _Atomic size_t used_units;
 } hak_pool_stats_t; /* written under the pool lock, read by anyone */
 

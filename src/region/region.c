@@ -20,8 +20,8 @@ static void lay_out(hak_region_t *region, char *base, size_t size) {
     size_t units = size >> HAK_UNIT_SHIFT;
     size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
     size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
-    size_t supers_size = hak_align_up(units / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t),
-                                      HAK_UNIT_SIZE);
+    size_t supers_size =
+        hak_align_up(units / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t), HAK_UNIT_SIZE);
     size_t head = hak_align_up(map_size + slabs_size + supers_size, HAK_SUPERSLAB_SIZE);
     *region = (hak_region_t){.base = base};
     region->slabs = (hak_slab_t *)(void *)(base + map_size);
@@ -88,8 +88,8 @@ static hak_region_t *new_region(void) {
         if (count == 0) {
             hak_map.entries = (_Atomic uint16_t *)(void *)base;
             hak_map.unit_end = regions[count].units_end;
-            hak_map.slabs = (uintptr_t)regions[count].slabs -
-                            regions[count].first_unit * sizeof(hak_slab_t);
+            hak_map.slabs =
+                (uintptr_t)regions[count].slabs - regions[count].first_unit * sizeof(hak_slab_t);
         }
         hak_store_release(&region_count, count + 1);
         return &regions[count];

@@ -25,16 +25,16 @@ enum {
 };
 
 typedef struct {
-    char *base;                 /* constant after the region is published */
-    size_t unit_limit;          /* region lock; units [first, limit) are accessible */
-    size_t first_unit;          /* constant */
-    size_t units_end;           /* constant; end of the reservation */
-    size_t map_committed;       /* region lock; bytes */
-    size_t slabs_committed;     /* region lock; bytes */
-    size_t supers_committed;    /* region lock; bytes */
-    _Atomic size_t unit_next;   /* written under the region lock; next never used unit */
-    hak_slab_t *slabs;          /* constant; by unit - first_unit */
-    hak_superslab_t *supers;    /* constant; by (unit - first_unit) / units of a superslab */
+    char *base;               /* constant after the region is published */
+    size_t unit_limit;        /* region lock; units [first, limit) are accessible */
+    size_t first_unit;        /* constant */
+    size_t units_end;         /* constant; end of the reservation */
+    size_t map_committed;     /* region lock; bytes */
+    size_t slabs_committed;   /* region lock; bytes */
+    size_t supers_committed;  /* region lock; bytes */
+    _Atomic size_t unit_next; /* written under the region lock; next never used unit */
+    hak_slab_t *slabs;        /* constant; by unit - first_unit */
+    hak_superslab_t *supers;  /* constant; by (unit - first_unit) / units of a superslab */
 } hak_region_t;
 
 /* What free reads. All zero until the first region exists, so that before it every
@@ -61,7 +61,8 @@ hak_slab_t *hak_region_slab_of(const void *addr);
 /* The same for an address known to be in a unit of some region. */
 HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
     size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_LIKELY(unit < hak_map.unit_end)) return (hak_slab_t *)(hak_map.slabs + unit * sizeof(hak_slab_t));
+    if (HAK_LIKELY(unit < hak_map.unit_end))
+        return (hak_slab_t *)(hak_map.slabs + unit * sizeof(hak_slab_t));
     return hak_region_slab_of(block);
 }
 
@@ -71,7 +72,6 @@ hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index);
 
 /* Calls `visit` for every superslab there is. */
-void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
-                               void *context);
+void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);
 
 #endif

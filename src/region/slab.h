@@ -16,26 +16,26 @@
 #include "classes/classes.h"
 
 typedef struct hak_slab {
-    char *base;                      /* constant once the unit is committed */
-    uint64_t *bits;                  /* bin lock; 1 = free block; remote words follow */
-    uint64_t words_free;             /* bin lock */
-    _Atomic uint64_t remote_words;   /* atomic; bit w: remote word w may be non-zero */
-    struct hak_slab *next, *prev;    /* bin lock; list of partly free slabs */
-    struct hak_slab *pending_next;   /* whoever set remote_words from 0 to non-zero */
+    char *base;                    /* constant once the unit is committed */
+    uint64_t *bits;                /* bin lock; 1 = free block; remote words follow */
+    uint64_t words_free;           /* bin lock */
+    _Atomic uint64_t remote_words; /* atomic; bit w: remote word w may be non-zero */
+    struct hak_slab *next, *prev;  /* bin lock; list of partly free slabs */
+    struct hak_slab *pending_next; /* whoever set remote_words from 0 to non-zero */
     union {
         struct {
-            uint16_t free_count;     /* bin lock; blocks */
-            uint16_t fresh;          /* bin lock; blocks from here on were never handed out */
+            uint16_t free_count; /* bin lock; blocks */
+            uint16_t fresh;      /* bin lock; blocks from here on were never handed out */
         };
         struct {
-            uint16_t run_units;      /* first unit of a run: units; constant while in use */
-            uint16_t run_offset;     /* unit of a run: units after its first one */
+            uint16_t run_units;  /* first unit of a run: units; constant while in use */
+            uint16_t run_offset; /* unit of a run: units after its first one */
         };
     };
-    _Atomic uint16_t owner;          /* hak_owner(shard, class); 0 = in the pool. Written under
+    _Atomic uint16_t owner; /* hak_owner(shard, class); 0 = in the pool. Written under
                                         the lock of the bin it enters or leaves; runs: by large */
-    bool listed;                     /* bin lock; in the list of partly free slabs */
-    bool zeroed;                     /* constant while in use; the unit was zero when it was taken */
+    bool listed;            /* bin lock; in the list of partly free slabs */
+    bool zeroed;            /* constant while in use; the unit was zero when it was taken */
 } hak_slab_t;
 
 _Static_assert(sizeof(hak_slab_t) == HAK_LINE, "a slab descriptor is one cache line");

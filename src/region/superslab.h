@@ -16,14 +16,14 @@ enum {
 };
 
 typedef struct hak_superslab {
-    hak_slab_t *slabs;                              /* constant; sixteen descriptors */
-    struct hak_superslab *next, *prev;              /* pool lock; list by longest free run */
-    struct hak_superslab *dirty_next, *dirty_prev;  /* pool lock; oldest first */
-    uint32_t free;                                  /* pool lock; bit per unit */
-    uint32_t dirty;                                 /* pool lock; bit per unit */
-    uint32_t freed_ms;                              /* pool lock; when a unit came back last */
-    uint8_t longest;                                /* pool lock; longest free run, its list */
-    bool on_dirty;                                  /* pool lock */
+    hak_slab_t *slabs;                             /* constant; sixteen descriptors */
+    struct hak_superslab *next, *prev;             /* pool lock; list by longest free run */
+    struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; oldest first */
+    uint32_t free;                                 /* pool lock; bit per unit */
+    uint32_t dirty;                                /* pool lock; bit per unit */
+    uint32_t freed_ms;                             /* pool lock; when a unit came back last */
+    uint8_t longest;                               /* pool lock; longest free run, its list */
+    bool on_dirty;                                 /* pool lock */
 } hak_superslab_t;
 
 _Static_assert(sizeof(hak_superslab_t) <= HAK_LINE, "a superslab record is one cache line");

@@ -41,9 +41,12 @@ static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
     HAK_COUNT(&bin->listed_count, -1u);
 }
 
+/* Bytes of a class's bitmap with its remote words. */
+static size_t bitmap_size(const hak_class_t *info) { return info->words * 2 * sizeof(uint64_t); }
+
 bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
-    uint64_t *bits = hak_meta_alloc(2u * info->words * sizeof(uint64_t));
+    uint64_t *bits = hak_meta_alloc(bitmap_size(info));
     if (!bits) return false;
     for (unsigned w = 0; w < info->words; w++) bits[w] = ~(uint64_t)0;
     unsigned rest = info->count % 64u;
@@ -75,7 +78,7 @@ static void disown(hak_slab_t *slab) {
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
     while (list) {
         hak_slab_t *next = list->next;
-        hak_meta_free(list->bits, 2u * hak_classes[class_index].words * sizeof(uint64_t));
+        hak_meta_free(list->bits, bitmap_size(&hak_classes[class_index]));
         hak_pool_give(list, 1);
         list = next;
     }
@@ -113,7 +116,7 @@ static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned 
             beyond = x & ~(uint64_t)0 << (limit & 63);
             x ^= beyond;
         }
-        char *base = slab->base + w * 64u * size;
+        char *base = slab->base + (size_t)w * 64 * size;
         if (x == ~(uint64_t)0 && left >= 64) {
             for (unsigned i = 0; i < 64; i++) out[-(ptrdiff_t)i] = base + i * size;
             out -= 64;
@@ -150,8 +153,8 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             list_append(bin, slab);
         }
         unsigned used = slab->fresh;
-        unsigned count = take_blocks(slab, info, (unsigned)(end - top),
-                                     fresh ? info->count : used, end);
+        unsigned count =
+            take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
         if (count == 0) break;
         end -= count;
         if (zeroed) {
@@ -194,9 +197,9 @@ static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
     _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
-    uint64_t old = hak_or_acq_rel(&remote[word], mask);                      /* F1 */
+    uint64_t old = hak_or_acq_rel(&remote[word], mask);                            /* F1 */
     if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
-        pending_push(slab, bin_of_owner(owner));                                        /* F3 */
+        pending_push(slab, bin_of_owner(owner));                                   /* F3 */
     return old & mask;
 }
 

@@ -32,7 +32,8 @@ HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
 static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
     uintptr_t expected = (uintptr_t)*next, wrong = 0;
     if ((uintptr_t)next[63] != expected + (uintptr_t)(63 * step)) return false;
-    for (unsigned i = 0; i < 64; i++) wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
+    for (unsigned i = 0; i < 64; i++)
+        wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
     return wrong == 0;
 }
 
@@ -129,8 +130,8 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
-    batch_t batch = {blocks,      blocks + count, info->reciprocal, info->size,
-                     info->count, info->words,    NULL};
+    batch_t batch = {blocks, blocks + count, info->reciprocal, info->size, info->count, info->words,
+                     NULL};
     hak_slab_t *released = NULL, *slab;
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {

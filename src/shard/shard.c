@@ -45,8 +45,8 @@ static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
-static unsigned take_home(hak_shard_bin_t *bin, unsigned home, unsigned class_index,
-                          unsigned want, void **top, bool fresh, bool *zeroed) {
+static unsigned take_home(hak_shard_bin_t *bin, unsigned home, unsigned class_index, unsigned want,
+                          void **top, bool fresh, bool *zeroed) {
     if (!has_free(bin)) return 0;
     hak_lock_acquire(&bin->lock);
     return take_locked(bin, home, class_index, want, top, fresh, zeroed);
@@ -106,8 +106,7 @@ void hak_shard_sweep(void) {
     for (unsigned shard = 0; shard < count; shard++) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-            if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending))
-                continue;
+            if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
             if (!hak_lock_try(&bin->lock)) continue;
             void *twice = NULL;
             hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &twice);
@@ -156,7 +155,6 @@ unsigned hak_shard_free_count(const hak_slab_t *slab) {
     const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     unsigned count = slab->free_count;
-    for (unsigned w = 0; w < info->words; w++)
-        count += hak_bit_count(hak_load_relaxed(&remote[w]));
+    for (unsigned w = 0; w < info->words; w++) count += hak_bit_count(hak_load_relaxed(&remote[w]));
     return count;
 }

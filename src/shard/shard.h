@@ -48,14 +48,14 @@ enum { HAK_SHARDS_MAX = 16 };
 
 typedef struct {
     hak_lock_t lock;
-    _Atomic uint32_t listed_count;   /* written under the lock; slabs in list or kept empty */
-    hak_slab_t *head, *tail;         /* lock; slabs with free blocks: those freed into
+    _Atomic uint32_t listed_count; /* written under the lock; slabs in list or kept empty */
+    hak_slab_t *head, *tail;       /* lock; slabs with free blocks: those freed into
                                         last first, those never used up last */
-    hak_slab_t *empty;               /* lock; one wholly free slab, kept for the next need */
-    _Atomic(hak_slab_t *) pending;   /* atomic; slabs with remote blocks, linked by pending_next */
-    _Atomic uint32_t stage1;         /* written under the lock; kept empty slabs used again */
-    _Atomic uint32_t adopted;        /* written under the lock; slabs entered so far */
-    uint32_t empty_age;              /* lock; sweeps that `empty` has seen */
+    hak_slab_t *empty;             /* lock; one wholly free slab, kept for the next need */
+    _Atomic(hak_slab_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
+    _Atomic uint32_t stage1;       /* written under the lock; kept empty slabs used again */
+    _Atomic uint32_t adopted;      /* written under the lock; slabs entered so far */
+    uint32_t empty_age;            /* lock; sweeps that `empty` has seen */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
 /* Number of shards, and the least-loaded one for a new thread. */

@@ -20,8 +20,8 @@
 #include "thread/thread.h"
 
 enum {
-    HEAP_UNITS = 512,    /* a heap that is worth a thread: 32 MiB */
-    WAKE_UNITS = 64,     /* dirty units that are worth a wake-up: 4 MiB */
+    HEAP_UNITS = 512, /* a heap that is worth a thread: 32 MiB */
+    WAKE_UNITS = 64,  /* dirty units that are worth a wake-up: 4 MiB */
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,

@@ -14,18 +14,18 @@
 
 enum {
     BUDGET_PER_CPU = 1024 * 1024, /* bytes of blocks in caches */
-    BUDGET_LEAST = 64 * 1024,    /* of one cache */
-    TICK_INTERVAL = 64,          /* slow calls between two looks at the clock */
+    BUDGET_LEAST = 64 * 1024,     /* of one cache */
+    TICK_INTERVAL = 64,           /* slow calls between two looks at the clock */
     SWEEP_INTERVAL_MS = 250,
 };
 
 static hak_lock_t list_lock;
-static hak_cache_t *all_caches;    /* list lock */
-static hak_cache_t *waiting;       /* list lock; without a thread, last in first out */
-static unsigned waiting_full;      /* list lock; those of them that still hold blocks */
+static hak_cache_t *all_caches;       /* list lock */
+static hak_cache_t *waiting;          /* list lock; without a thread, last in first out */
+static unsigned waiting_full;         /* list lock; those of them that still hold blocks */
 static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
-static pthread_key_t exit_key;     /* list lock, then constant */
-static bool ready;                 /* list lock */
+static pthread_key_t exit_key;        /* list lock, then constant */
+static bool ready;                    /* list lock */
 
 unsigned hak_thread_count(void) { return hak_load_relaxed(&thread_count); }
 
