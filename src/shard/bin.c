@@ -6,6 +6,8 @@
 #include "region/meta.h"
 #include "region/region.h"
 
+enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
+
 static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
@@ -42,7 +44,7 @@ static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
 }
 
 /* Bytes of a class's bitmap with its remote words. */
-static size_t bitmap_size(const hak_class_t *info) { return info->words * 2 * sizeof(uint64_t); }
+static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
 
 bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
@@ -144,6 +146,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
                       bool fresh, bool *zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
     void **end = top + want;
+    unsigned passed_over = 0;
     while (end > top) {
         hak_slab_t *slab = bin->head;
         if (!slab) {
@@ -155,7 +158,13 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
         unsigned used = slab->fresh;
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
-        if (count == 0) break;
+        if (count == 0) {
+            /* Never used blocks only: that slab is for last. */
+            if (slab == bin->tail || passed_over++ == PASS_OVER_MAX) break;
+            list_remove(bin, slab);
+            list_append(bin, slab);
+            continue;
+        }
         end -= count;
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - slab->base);
