@@ -141,7 +141,7 @@ static bool take_room(hak_cache_t *cache, uint32_t before, size_t bytes, size_t 
 }
 
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
- * the last one and the budget has room; four times after a run of such calls. */
+ * the last one and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
     size_t size = hak_classes[class_index].size;
@@ -149,16 +149,14 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     uint32_t before = cache->used_at[class_index];
     cache->used_at[class_index] = ++cache->slow_count;
     bool turned = !bin->slots || way_of(bin) != way;
-    bool long_run = (bin->batch & (FLUSHED - 1u)) * 2u >= bin->slots;
     if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
     if (!bin->slots) return resize(cache, class_index, slots_start(size));
     if (!turned || bin->slots >= slots_max(size)) return false;
-    size_t slots = hak_min((size_t)bin->slots * (long_run ? 4 : 2), slots_max(size));
-    size_t more = (slots - bin->slots) * size;
+    size_t more = bin->slots * size;
     if (cache->capacity + more > limit &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, before, more, limit)))
         return false;
-    return resize(cache, class_index, (unsigned)slots);
+    return resize(cache, class_index, bin->slots * 2u);
 }
 
 /* Blocks to move now. */

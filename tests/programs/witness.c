@@ -3,7 +3,7 @@
  * One line "PROGRAM<tab>LIBRARY" is appended to the file named by TEST_WITNESS when a process starts.
  * The witness stands first in LD_PRELOAD, so the next malloc after it in the linker's search order is
  * the one that the program gets, unless the program itself defines malloc. (Asking for the default
- * one would give the stub of a program that is not position independent.) */
+ * one would give the linkage entry of a program that is not position independent.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
