@@ -26,14 +26,6 @@
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 #define HAK_UNUSED __attribute__((unused))
 
-/* One pointer of static TLS, so that the library can be loaded late in a process.
- * musl refuses that altogether: there the build asks for global-dynamic. */
-#ifdef HAKMEM_TLS_GLOBAL_DYNAMIC
-#define HAK_TLS_MODEL __attribute__((tls_model("global-dynamic")))
-#else
-#define HAK_TLS_MODEL __attribute__((tls_model("initial-exec")))
-#endif
-
 /* A prefixed build exports hakmem_* only: sanitizers own malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY
 #define HAKMEM_PREFIXED_ONLY 0

@@ -39,7 +39,7 @@ static void *const empty_slot = NULL;
 const hak_cache_t hak_cache_none = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
 const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
 
-__thread hak_cache_t *hak_cache HAK_TLS_MODEL = (hak_cache_t *)(uintptr_t)&hak_cache_none;
+__thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
 static _Atomic size_t budget = 1 * MIB;
 

@@ -53,8 +53,9 @@ typedef struct hak_cache {
 /* Caches of threads that have none yet, and none any more. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;
 
-/* The calling thread's cache. One pointer of static TLS. */
-extern __thread hak_cache_t *hak_cache HAK_TLS_MODEL;
+/* The calling thread's cache: one pointer of static TLS, so that the library can be
+ * loaded late in a process. The build sets the TLS model (musl has its own needs). */
+extern __thread hak_cache_t *hak_cache;
 
 _Static_assert(offsetof(hak_cache_t, bins) == 0 && offsetof(hak_bin_t, top) == 0,
                "a bin's byte offset is the offset of its top");
