@@ -52,21 +52,14 @@ static unsigned take_home(hak_shard_bin_t *bin, unsigned home, unsigned class_in
     return take_locked(bin, home, class_index, want, top, fresh, zeroed);
 }
 
-/* Searches other shards: `probes` of them by trylock for used blocks, or with
- * HAK_SHARDS_MAX all of them, waiting, for any. */
+/* Searches the next `probes` shards. It waits for their locks: a wait is shorter
+ * than the page fault that a shard passed over would cost. */
 static unsigned take_from_others(unsigned home, unsigned class_index, unsigned want, void **top,
-                                 bool *zeroed, unsigned probes) {
+                                 bool fresh, bool *zeroed, unsigned probes) {
     unsigned count = hak_shard_count();
-    bool all = probes == HAK_SHARDS_MAX;
     for (unsigned i = 1; i < count && i <= probes; i++) {
         unsigned shard = (home + i) % count;
-        hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-        if (!has_free(bin)) continue;
-        if (all)
-            hak_lock_acquire(&bin->lock);
-        else if (!hak_lock_try(&bin->lock))
-            continue;
-        unsigned taken = take_locked(bin, shard, class_index, want, top, all, zeroed);
+        unsigned taken = take_from(shard, class_index, want, top, fresh, zeroed);
         if (taken) return taken;
     }
     return 0;
@@ -90,13 +83,13 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_home(bin, home, class_index, want, top, false, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, zeroed, probes);
-    if (!taken) taken = take_home(bin, home, class_index, want, top, true, zeroed);
+    unsigned taken = take_from(home, class_index, want, top, false, zeroed);
+    if (!taken) taken = take_from_others(home, class_index, want, top, false, zeroed, probes);
+    if (!taken) taken = take_from(home, class_index, want, top, true, zeroed);
     if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, zeroed, HAK_SHARDS_MAX);
+    if (!taken)
+        taken = take_from_others(home, class_index, want, top, true, zeroed, HAK_SHARDS_MAX);
     return taken;
 }
 

@@ -2,8 +2,9 @@
  *
  *     churn [threads]
  *
- * The main thread keeps a full table of handed blocks and frees an old one for each new one. After
- * the first tenth of the threads all is in its steady state: resident memory may grow by 2 % only. */
+ * The main thread keeps a full table of handed blocks and frees an old one for each new one, of the
+ * same size, so that what is live is the same at all times, in every size. After the first tenth of
+ * the threads all is in its steady state: resident memory may grow by 2 % only. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
