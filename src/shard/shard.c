@@ -45,11 +45,12 @@ static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
-static unsigned take_home(hak_shard_bin_t *bin, unsigned home, unsigned class_index, unsigned want,
-                          void **top, bool fresh, bool *zeroed) {
+static unsigned take_from(unsigned shard, unsigned class_index, unsigned want, void **top,
+                          bool fresh, bool *zeroed) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     if (!has_free(bin)) return 0;
     hak_lock_acquire(&bin->lock);
-    return take_locked(bin, home, class_index, want, top, fresh, zeroed);
+    return take_locked(bin, shard, class_index, want, top, fresh, zeroed);
 }
 
 /* Searches the next `probes` shards. It waits for their locks: a wait is shorter
