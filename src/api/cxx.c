@@ -56,7 +56,7 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
 }
 
 #define NEW(name)                                                     \
-    HAK_EXPORT void *name(size_t size);                               \
+    HAK_EXPORT HAK_HOT void *name(size_t size);                               \
     void *name(size_t size) {                                         \
         void *block = hak_pop_small(size);                            \
         return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0); \
@@ -88,7 +88,7 @@ NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 /* Every delete takes the pointer first; size, alignment and tag say nothing that
  * the map does not know. */
 #define DELETE(name)                             \
-    HAK_EXPORT void name(void *block);           \
+    HAK_EXPORT HAK_HOT void name(void *block);           \
     void name(void *block) {                     \
         if (HAK_LIKELY(hak_push(block))) return; \
         hak_release(block, "operator delete");   \

@@ -18,14 +18,14 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
  * to do; it is the promise that hak_push relies on. */
 __attribute__((constructor)) static void prepare(void) { hak_region_prepare(); }
 
-void *hakmem_malloc(size_t size) {
+HAK_HOT void *hakmem_malloc(size_t size) {
     void *block = hak_pop_small(size);
     if (HAK_LIKELY(block != NULL)) return block;
     return hak_allocate(size);
 }
 HAK_TWIN(void *, malloc, (size_t size))
 
-void hakmem_free(void *block) {
+HAK_HOT void hakmem_free(void *block) {
     if (HAK_LIKELY(hak_push(block))) return;
     hak_release(block, "free");
 }

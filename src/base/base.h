@@ -23,6 +23,7 @@
 #define HAK_EXPORT __attribute__((visibility("default")))
 #define HAK_LINE 64 /* bytes of a cache line */
 #define HAK_ALIGNED(n) __attribute__((aligned(n)))
+#define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 #define HAK_UNUSED __attribute__((unused))
 
