@@ -29,8 +29,8 @@ CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
 CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) build-deps lint-deps test-deps test test-full run bench install format lint \
-        clean help
+.PHONY: all $(PRESETS) build-deps lint-deps test-deps test test-full lab-test run bench install \
+        format lint clean help
 
 all: release ## Build release and link its results into the root (the default)
 	@for file in $(LINKS); do \
@@ -51,12 +51,16 @@ $(PRESETS): build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
 	@$(CMAKE) --preset $@ --log-level=NOTICE -DHAKMEM_BUILD_TESTS=$(TESTS) $(CMAKE_FLAGS)
 	@$(CMAKE) --build --preset $@ --parallel $(JOBS)
 
-test: test-deps all $(TEST_PRESETS) ## Run the short doses of all tests, on every preset
+test: test-deps all $(TEST_PRESETS) lab-test ## Run the short doses of all tests, on every preset
 	@set -e; for preset in $(TEST_PRESETS); do \
 	    echo "== tests: $$preset"; ctest --preset $$preset -LE long -j $(JOBS); \
 	done
 
-test-full: test-deps all $(TEST_PRESETS) ## Run all tests with their full doses
+lab-test: $(VENV)/.ready
+	@echo "== tests: the benchmark engine"
+	@$(PYTHON) -m pytest -q bench
+
+test-full: test-deps all $(TEST_PRESETS) lab-test ## Run all tests with their full doses
 	@set -e; for preset in $(TEST_PRESETS); do \
 	    echo "== tests: $$preset"; ctest --preset $$preset -j $(JOBS); \
 	done
@@ -100,5 +104,5 @@ $(VENV)/.ready: bench/pyproject.toml
 	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv
 	@echo "preparing $(VENV)"
 	@python3 -m venv $(VENV)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable bench
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable 'bench[test]'
 	@touch $@
