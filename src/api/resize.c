@@ -20,10 +20,11 @@ void *hakmem_calloc(size_t count, size_t size) {
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
-/* A block stays where it is when the new size fits and would not leave more than
- * half of it unused. */
+/* A block stays as it is when the new size fits and would not leave more than half of
+ * it unused; of a mapping, which can be cut where it stands, an eighth. */
 static bool fits(const hak_block_t *block, size_t size) {
-    return size <= block->size && (size > block->size / 2 || block->size <= 64);
+    size_t unused_most = block->kind == HAK_KIND_HUGE ? block->size / 8 : block->size / 2;
+    return size <= block->size && (block->size - size < unused_most || block->size <= 64);
 }
 
 static void *resize(void *pointer, size_t size, const char *function) {
