@@ -1,0 +1,199 @@
+"""Breaks the checked sources on purpose, one way after the other: the checker must see each.
+
+    mutants.py GROUP --root DIR --work DIR --objects FILE... --compile WORD...
+
+A mutant is a row below: what is broken, and the text before and after. Each is compiled with the
+words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
+survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
+the row has to follow them.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+RELAXED = r"memory_order_relaxed"
+
+# The checked sources and headers, what else is compiled with them, and an edit that every
+# compilation gets.
+GROUPS = {
+    "remote": ("src/shard/*.[ch]", [], []),
+    # One turn of the spin shows all there is to see; a hundred turns make 10^8 states.
+    "lock": (
+        "src/os/lock.[ch]",
+        ["tests/interleave/lock.c"],
+        [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 1")],
+    ),
+}
+
+# (group, name, pattern, replacement); the pattern has one match in all files of the group.
+MUTANTS = [
+    ("remote", "F1 without an order",
+     r"hak_or_acq_rel\(&remote\[word\], mask\)",
+     rf"atomic_fetch_or_explicit(&remote[word], mask, {RELAXED})"),
+    ("remote", "F1 is no single step",
+     r"hak_or_acq_rel\(&remote\[word\], mask\)",
+     r"hak_load_acquire(&remote[word]); hak_store_release(&remote[word], old | mask)"),
+    ("remote", "every freer does F2",
+     r"if \(old == 0 && (hak_or_acq_rel\(&slab->remote_words,)",
+     r"if (\1"),
+    ("remote", "no F2",
+     r"if \(old == 0 && hak_or_acq_rel\(&slab->remote_words, .*?\) == 0\)",
+     r"if (old == 0)"),
+    ("remote", "F3 by everyone who does F2",
+     r"if \(old == 0 && (hak_or_acq_rel\(&slab->remote_words, .*?\)) == 0\)",
+     r"if (old == 0 && (\1, true))"),
+    ("remote", "F3 without an order",
+     r"hak_cas_weak_release\(&bin->pending, &old, slab\)",
+     rf"atomic_compare_exchange_weak_explicit(&bin->pending, &old, slab, {RELAXED}, {RELAXED})"),
+    ("remote", "F3 is no single step",
+     r"while \(!hak_cas_weak_release\(&bin->pending, &old, slab\)\)",
+     r"while (hak_store_release(&bin->pending, slab), false)"),
+    ("remote", "D1 without an order",
+     r"hak_exchange_acq_rel\(&bin->pending, NULL\)",
+     rf"atomic_exchange_explicit(&bin->pending, NULL, {RELAXED})"),
+    ("remote", "D1 is no single step",
+     r"hak_exchange_acq_rel\(&bin->pending, NULL\)",
+     r"hak_load_acquire(&bin->pending); hak_store_release(&bin->pending, NULL)"),
+    ("remote", "the link is read after D2",
+     r"slab = next;(\s*\}\s*return released;)",
+     r"slab = slab->pending_next;\1"),
+    ("remote", "D2 is no single step",
+     r"hak_exchange_acq_rel\(&slab->remote_words, 0\)",
+     r"hak_load_acquire(&slab->remote_words); hak_store_release(&slab->remote_words, 0)"),
+    ("remote", "D3 before D2",
+     r"hak_exchange_acq_rel\(&slab->remote_words, 0\);(.*?merge_remote\([^;]*\);)",
+     r"hak_load_acquire(&slab->remote_words);\1 hak_exchange_acq_rel(&slab->remote_words, 0);"),
+    ("remote", "D3 without an order",
+     r"hak_exchange_acq_rel\(&remote\[w\], 0\)",
+     rf"atomic_exchange_explicit(&remote[w], 0, {RELAXED})"),
+    ("remote", "D3 is no single step",
+     r"hak_exchange_acq_rel\(&remote\[w\], 0\)",
+     r"hak_load_acquire(&remote[w]); hak_store_release(&remote[w], 0)"),
+    ("remote", "D3 counts a block twice",
+     r"mask &= ~twice;(\s*if \(!mask\) continue;)",
+     r"\1"),
+    ("remote", "D3 tells nobody of a double free",
+     r"\*double_freed = [^;]*;",
+     r"(void)double_freed;"),
+    ("remote", "a drained slab is not listed",
+     r"if \(slab->free_count > 0 && hak_bin_after_free\(bin, slab\)\)",
+     r"if (slab->free_count == hak_classes[class_index].count && hak_bin_after_free(bin, slab))"),
+    ("remote", "a bin is drained without its lock",
+     r"if \(!hak_lock_try\(&bin->lock\)\) continue;(\s*void \*twice)",
+     r"bool held = hak_lock_try(&bin->lock); (void)held;\1"),
+    ("remote", "a local give does not look at remote blocks",
+     r" \| hak_load_relaxed\(&hak_slab_remote\(slab, words\)\[word\]\)",
+     r""),
+    ("remote", "the child of a fork does not look for half-finished frees",
+     r"hak_region_each_superslab\(repend_superslab, NULL\);",
+     r"(void)repend_superslab;"),
+    ("remote", "the child of a fork keeps the stacks",
+     r"hak_store_relaxed\(&bin->pending, NULL\);",
+     r""),
+    ("lock", "a sleeper forgets the others",
+     r"hak_os_futex_wait\(&lock->state, 2\);",
+     r"{ hak_os_futex_wait(&lock->state, 2); if (hak_lock_try(lock)) return; }"),
+    ("lock", "the wait has no order",
+     r"(atomic_exchange_explicit\(&lock->state, 2,) memory_order_acquire\)",
+     rf"\1 {RELAXED})"),
+    ("lock", "a waiter falls asleep whatever the state is",
+     r"hak_os_futex_wait\(&lock->state, 2\)",
+     r"hak_os_futex_wait(&lock->state, hak_load_relaxed(&lock->state))"),
+    ("lock", "nobody is woken",
+     r"hak_os_futex_wake\(&lock->state, false\);",
+     r"(void)lock;"),
+    ("lock", "acquire has no order",
+     r"!hak_cas_acquire\(&lock->state, &free_state, 1\)",
+     r"!atomic_compare_exchange_strong_explicit(&lock->state, &free_state, 1,"
+     rf" {RELAXED}, {RELAXED})"),
+    ("lock", "release has no order",
+     r"(atomic_exchange_explicit\(&lock->state, 0,) memory_order_release\)",
+     rf"\1 {RELAXED})"),
+    ("lock", "release is no single step",
+     r"atomic_exchange_explicit\(&lock->state, 0, memory_order_release\) == 2",
+     r"hak_load_relaxed(&lock->state) + (hak_store_release(&lock->state, 0), 0u) == 2"),
+    ("lock", "a try that takes what is held",
+     r"hak_load_relaxed\(&lock->state\) == 0 && hak_cas_acquire\(&lock->state, &free_state, 1\)",
+     r"hak_load_acquire(&lock->state) == free_state && (hak_store_relaxed(&lock->state, 1), true)"),
+]
+
+RUN_SECONDS = 120
+
+
+def edited(files, pattern, replacement):
+    """The name and the new text of the one file that has the one match."""
+    hits = []
+    for name, text in files.items():
+        new, count = re.subn(pattern, replacement, text, flags=re.DOTALL)
+        hits += [(name, new)] * count
+    if len(hits) != 1:
+        raise LookupError(f"the row has {len(hits)} matches; it has to follow the source")
+    return hits[0]
+
+
+def build(args, name, edits):
+    """Compiles and links one set of edits; returns the program."""
+    pattern, others, _ = GROUPS[args.group]
+    files = {str(path.relative_to(args.root)): path.read_text() for path in args.root.glob(pattern)}
+    work = args.work / re.sub(r"\W+", "_", name)
+    shutil.rmtree(work, ignore_errors=True)
+    for row in edits:
+        file, text = edited(files, *row)
+        files[file] = text
+    for file, text in files.items():
+        (work / file).parent.mkdir(parents=True, exist_ok=True)
+        (work / file).write_text(text)
+    objects = []
+    sources = [work / file for file in files if file.endswith(".c")]
+    sources += [args.root / file for file in others]
+    for source in sources:
+        objects.append(work / f"{len(objects)}.o")
+        # The copies of headers stand before the headers.
+        words = [args.compile[0], "-I", work / "src", *args.compile[1:], "-w"]
+        subprocess.run([*words, "-c", source, "-o", objects[-1]], check=True)
+    program = work / "program"
+    subprocess.run([args.compile[0], *objects, *args.objects, "-o", program], check=True)
+    return program
+
+
+def run(args, name, edits):
+    """True and a line to print when the outcome is what it must be."""
+    try:
+        program = build(args, name or "unbroken", GROUPS[args.group][2] + edits)
+        words = [program, "--broken"] if name else [program]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
+    except (LookupError, subprocess.SubprocessError) as problem:
+        return False, f"FAIL {name}: {problem}"
+    if not name:
+        return done.returncode == 0, done.stdout.rstrip()
+    if done.returncode < 0:
+        return True, f"{name}: crashes"
+    return done.returncode == 0, f"{name}: {done.stdout.strip()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("group", choices=GROUPS)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--objects", nargs="+", required=True)
+    parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
+    args = parser.parse_args()
+    rows = [(name, [row]) for group, name, *row in MUTANTS if group == args.group]
+    failures = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for right, line in pool.map(lambda row: run(args, *row), [("", []), *rows]):
+            print(line, flush=True)
+            failures += not right
+    print(f"interleave: {len(rows)} mutants, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+/* cache.c: stacks that grow and shrink within a budget, and never lose or mix a block.
+ *
+ * The caches here are made by the test; the program's own stays out of the way. */
+#include "unit.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "cache/cache.h"
+#include "shard/shard.h"
+
+enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };
+
+static hak_cache_t *make_cache(size_t budget) {
+    hak_cache_set_budget(budget);
+    hak_cache_t *cache = hak_cache_make();
+    assert_non_null(cache);
+    cache->shard = HOME;
+    return cache;
+}
+
+static void drop_cache(hak_cache_t *cache) {
+    hak_cache_flush_all(cache);
+    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    /* The record itself is left: caches are never given back. */
+    hak_cache_set_budget(1 * MIB);
+}
+
+static unsigned class_of(const void *block) {
+    return hak_owner_class(hak_region_slab_of(block)->owner);
+}
+
+/* As malloc and free use a bin. A block may be of a larger class than was asked for. */
+static void *take(hak_cache_t *cache, unsigned class_index) {
+    void *block = hak_cache_pop(cache, class_index);
+    if (!block) block = hak_cache_refill(cache, class_index, NULL);
+    assert_non_null(block);
+    REQUIRE(class_of(block) >= class_index, "a block of class %u for class %u", class_of(block),
+            class_index);
+    return block;
+}
+
+static void give(hak_cache_t *cache, void *block) {
+    unsigned class_index = class_of(block);
+    hak_bin_t *bin = &cache->bins[class_index];
+    void **top = hak_load_relaxed(&bin->top);
+    if (top >= bin->limit) {
+        hak_cache_overflow(cache, class_index, block);
+        return;
+    }
+    top[1] = block;
+    hak_store_relaxed(&bin->top, top + 1);
+}
+
+/* The equations at the top of cache.h, and the sum of the stacks. */
+static void check_cache(hak_cache_t *cache) {
+    size_t capacity = 0;
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+        const hak_bin_t *bin = &cache->bins[i];
+        void **top = hak_load_relaxed(&bin->top);
+        capacity += (size_t)bin->slots * hak_classes[i].size;
+        if (!bin->slots) {
+            REQUIRE(*top == NULL && top >= bin->limit, "bin %u without a stack is not both", i);
+            continue;
+        }
+        REQUIRE(hak_is_pow2(bin->slots), "bin %u has %u slots", i, bin->slots);
+        REQUIRE(bin->base[0] == NULL, "bin %u has no sentinel", i);
+        REQUIRE(bin->limit == bin->base + bin->slots - 1, "bin %u ends elsewhere", i);
+        REQUIRE(top >= bin->base && top <= bin->limit, "bin %u: top is outside", i);
+        REQUIRE(hak_cache_count(cache, i) == (size_t)(top - bin->base), "bin %u is miscounted", i);
+        for (void **at = bin->base + 1; at <= top; at++)
+            REQUIRE(*at != NULL, "bin %u holds NULL", i);
+    }
+    REQUIRE(cache->capacity == capacity, "capacity is %zu, the stacks have %zu", cache->capacity,
+            capacity);
+}
+
+/* Takes and gives `count` blocks of a class. */
+static void swing(hak_cache_t *cache, unsigned class_index, unsigned count) {
+    static void *blocks[HELD_MAX];
+    for (unsigned i = 0; i < count; i++) blocks[i] = take(cache, class_index);
+    for (unsigned i = 0; i < count; i++) give(cache, blocks[i]);
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+static void a_new_cache_is_empty(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(1 * MIB);
+    check_cache(cache);
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+        assert_null(hak_cache_pop(cache, i));
+        assert_int_equal(hak_cache_count(cache, i), 0);
+        assert_int_equal(cache->bins[i].reciprocal, hak_classes[i].reciprocal);
+    }
+    for (size_t size = 0; size <= HAK_SMALL_MAX; size++) {
+        const hak_bin_t *bin = hak_cache_bin(cache, cache->route[(size + 7) / 8]);
+        REQUIRE(bin == &cache->bins[hak_class_of(size)], "size %zu has a wrong route", size);
+    }
+    drop_cache(cache);
+}
+
+static void the_shared_caches_are_empty_and_full(void **state) {
+    (void)state;
+    const hak_cache_t *const shared[] = {&hak_cache_none, &hak_cache_dead};
+    for (unsigned k = 0; k < 2; k++) {
+        assert_null(*hak_load_relaxed(&shared[k]->bins[0].top));
+        for (unsigned i = 0; i < HAK_BIN_COUNT; i++)
+            assert_true(hak_load_relaxed(&shared[k]->bins[i].top) >= shared[k]->bins[i].limit);
+        for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++) assert_int_equal(shared[k]->route[i], 0);
+    }
+}
+
+static void without_a_cache_blocks_go_one_by_one(void **state) {
+    (void)state;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        void *block = hak_cache_refill(NULL, i, NULL);
+        assert_non_null(block);
+        hak_cache_overflow(NULL, class_of(block), block);
+    }
+    for (int i = 0; i < 3; i++) hak_shard_sweep();
+}
+
+static void blocks_come_back_in_the_other_order(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(1 * MIB);
+    for (unsigned class_index = 41; class_index <= HAK_CLASS_COUNT; class_index += 5) {
+        void *first = take(cache, class_index), *second = take(cache, class_index);
+        assert_ptr_not_equal(first, second);
+        give(cache, first);
+        assert_ptr_equal(take(cache, class_index), first);
+        give(cache, second);
+        assert_ptr_equal(take(cache, class_index), second);
+        give(cache, first);
+        give(cache, second);
+        check_cache(cache);
+    }
+    drop_cache(cache);
+}
+
+/* A program that takes more than the stack holds and gives it back gets a deeper one, until the
+ * budget or the greatest depth is reached. */
+static void stacks_grow_within_the_budget(void **state) {
+    (void)state;
+    enum { CLASS = 25 };
+    static const size_t budgets[] = {64 * KIB, 256 * KIB, 1 * MIB};
+    for (unsigned k = 0; k < 3; k++) {
+        hak_cache_t *cache = make_cache(budgets[k]);
+        unsigned first = 0, grown;
+        for (unsigned turn = 0; turn < 40; turn++) {
+            swing(cache, CLASS, HELD_MAX);
+            check_cache(cache);
+            if (!first) first = cache->bins[CLASS].slots;
+            REQUIRE(cache->capacity <= budgets[k], "%zu bytes with a budget of %zu",
+                    cache->capacity, budgets[k]);
+        }
+        grown = cache->bins[CLASS].slots;
+        REQUIRE(grown > first && grown * 2u * hak_classes[CLASS].size > budgets[k] / 4,
+                "with %zu bytes the stack stays at %u slots", budgets[k], grown);
+        drop_cache(cache);
+    }
+}
+
+/* Both in one go: whoever is slow more often has the room. */
+static void room_comes_from_colder_bins(void **state) {
+    (void)state;
+    enum { COLD = 13, HOT = 17 }; /* odd: none is lent from the class above */
+    size_t budget = 128 * KIB;
+    hak_cache_t *cache = make_cache(budget);
+    for (unsigned turn = 0; turn < 30; turn++) swing(cache, COLD, HELD_MAX);
+    unsigned cold = cache->bins[COLD].slots, hot = 0;
+    assert_true(cold >= 64);
+    for (unsigned turn = 0; turn < 400; turn++) {
+        swing(cache, HOT, 1000 + unit_random(1000));
+        if (!hot) hot = cache->bins[HOT].slots;
+        check_cache(cache);
+        REQUIRE(cache->capacity <= budget, "%zu bytes with a budget of %zu", cache->capacity,
+                budget);
+    }
+    REQUIRE(cache->bins[HOT].slots > hot, "the hot bin stays at %u slots", hot);
+    REQUIRE(cache->bins[COLD].slots < cold, "the cold bin keeps its %u slots", cold);
+    drop_cache(cache);
+}
+
+/* Blocks whose first stack has two slots, under the least budget: no bin has room to give. */
+static void use_big_classes_only(const void *unused) {
+    (void)unused;
+    hak_cache_set_budget(64 * KIB);
+    hak_cache_t *cache = hak_cache_make();
+    CHECK(cache, "no memory");
+    for (unsigned turn = 0; turn < 100; turn++)
+        for (unsigned class_index = 66; class_index <= HAK_CLASS_COUNT; class_index++)
+            swing(cache, class_index, 8);
+}
+
+static void a_budget_that_is_used_up_hangs_nobody(void **state) {
+    (void)state;
+    unit_child(use_big_classes_only, NULL, SECONDS, "big classes, small budget");
+}
+
+/* A full stack gives its oldest blocks to the shard and keeps the newest. */
+static void the_oldest_blocks_are_flushed(void **state) {
+    (void)state;
+    enum { CLASS = 33 };
+    hak_cache_t *cache = make_cache(64 * KIB);
+    static void *blocks[HELD_MAX];
+    for (unsigned turn = 0; turn < 20; turn++) swing(cache, CLASS, 600);
+    unsigned count = 0, slots = cache->bins[CLASS].slots;
+    while (count < 4 * slots) blocks[count++] = take(cache, CLASS);
+    while (hak_cache_count(cache, CLASS)) blocks[count++] = take(cache, CLASS);
+    unsigned given = 0, before = 0;
+    do {
+        before = (unsigned)hak_cache_count(cache, CLASS);
+        give(cache, blocks[given++]);
+    } while (hak_cache_count(cache, CLASS) > before || cache->bins[CLASS].slots != slots);
+    /* What is left are the last ones that were given, in their order. */
+    unsigned left = (unsigned)hak_cache_count(cache, CLASS);
+    REQUIRE(left >= 1 && left >= slots / 2 - 1, "%u of %u slots are left", left, slots);
+    for (unsigned i = 0; i < left; i++)
+        REQUIRE(cache->bins[CLASS].base[1 + i] == blocks[given - left + i],
+                "slot %u of %u does not hold the block given %u ago", i, left, left - i);
+    while (given < count) give(cache, blocks[given++]);
+    check_cache(cache);
+    drop_cache(cache);
+}
+
+static void a_flush_empties_all(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(1 * MIB);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) swing(cache, i, 10);
+    hak_cache_flush_all(cache);
+    check_cache(cache);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) assert_int_equal(hak_cache_count(cache, i), 0);
+    swing(cache, 9, 10); /* it can be used on */
+    drop_cache(cache);
+}
+
+static void a_reset_forgets_all(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(1 * MIB);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) swing(cache, i, 10);
+    cache->stack_lock.state = 1; /* its thread held it when the process forked */
+    hak_cache_reset(cache);
+    check_cache(cache);
+    assert_int_equal(cache->capacity, 0);
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+        assert_null(hak_cache_pop(cache, i));
+        assert_int_equal(hak_cache_count(cache, i), 0);
+    }
+    swing(cache, 9, 10);
+    drop_cache(cache);
+}
+
+/* Many classes in random order under a small budget; no block is handed out twice. */
+static void blocks_are_never_mixed(void **state) {
+    (void)state;
+    static struct {
+        unsigned *block;
+        unsigned class_index;
+    } held[HELD_MAX];
+    hak_cache_t *cache = make_cache(96 * KIB);
+    for (unsigned turn = 0; turn < 200000; turn++) {
+        unsigned i = unit_random(HELD_MAX);
+        if (held[i].block) {
+            REQUIRE(*held[i].block == i, "block %u of class %u was handed out twice", i,
+                    held[i].class_index);
+            give(cache, held[i].block);
+            held[i].block = NULL;
+        } else {
+            held[i].class_index = 1 + unit_random(unit_random(3) ? 30 : 60);
+            held[i].block = take(cache, held[i].class_index);
+            *held[i].block = i;
+        }
+        if (turn % 5000 == 0) check_cache(cache);
+    }
+    for (unsigned i = 0; i < HELD_MAX; i++)
+        if (held[i].block) give(cache, held[i].block);
+    check_cache(cache);
+    drop_cache(cache);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(
+        argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_cache_is_empty),
+        cmocka_unit_test(the_shared_caches_are_empty_and_full),
+        cmocka_unit_test(without_a_cache_blocks_go_one_by_one),
+        cmocka_unit_test(blocks_come_back_in_the_other_order),
+        cmocka_unit_test(stacks_grow_within_the_budget),
+        cmocka_unit_test(room_comes_from_colder_bins),
+        cmocka_unit_test(a_budget_that_is_used_up_hangs_nobody),
+        cmocka_unit_test(the_oldest_blocks_are_flushed),
+        cmocka_unit_test(a_flush_empties_all),
+        cmocka_unit_test(a_reset_forgets_all),
+        cmocka_unit_test(blocks_are_never_mixed),
+    };
+    watchdog(100, "a cache test hangs");
+    return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* classes.c: T7, exhaustive: every size to its class, every offset to its block. */
+#include "unit.h"
+
+#include "classes/classes.h"
+
+static void sizes_find_the_smallest_class_that_fits(void **state) {
+    (void)state;
+    for (size_t size = 0; size <= HAK_CLASS_MAX; size++) {
+        unsigned index = hak_class_of(size);
+        REQUIRE(index >= 1 && index <= HAK_CLASS_COUNT, "size %zu has class %u", size, index);
+        REQUIRE(hak_classes[index].size >= size, "size %zu does not fit class %u of %u bytes", size,
+                index, hak_classes[index].size);
+        REQUIRE(hak_classes[index - 1].size < size || index == 1,
+                "size %zu would fit class %u of %u bytes, but has %u", size, index - 1,
+                hak_classes[index - 1].size, index);
+    }
+}
+
+static void waste_is_at_most_an_eighth(void **state) {
+    (void)state;
+    for (size_t size = 128; size <= HAK_CLASS_MAX; size++) {
+        size_t block = hak_classes[hak_class_of(size)].size;
+        REQUIRE(block * 8 <= size * 9, "size %zu gets %zu bytes, more than 12.5 %% too many", size,
+                block);
+    }
+}
+
+/* As a slab begins at a multiple of 64 KiB, a block is aligned as its size is. */
+static void blocks_are_aligned(void **state) {
+    (void)state;
+    for (size_t size = 1; size <= HAK_CLASS_MAX; size++) {
+        size_t block = hak_classes[hak_class_of(size)].size;
+        size_t align = size > 8 ? 16 : 8;
+        REQUIRE(block % align == 0, "size %zu gets blocks of %zu bytes, not aligned to %zu", size,
+                block, align);
+        if (hak_is_pow2(size) && size >= 8)
+            REQUIRE(block == size, "the power of two %zu is no class", size);
+    }
+}
+
+/* What hak_allocate_aligned relies on: it goes up from a size's class to an aligned one. */
+static void every_alignment_has_a_class_above_every_size(void **state) {
+    (void)state;
+    for (size_t align = 8; align <= HAK_UNIT_SIZE; align *= 2) {
+        for (size_t size = align; size <= HAK_CLASS_MAX; size += 8) {
+            unsigned index = hak_class_of(size);
+            while (index <= HAK_CLASS_COUNT && hak_classes[index].size % align != 0) index++;
+            REQUIRE(index <= HAK_CLASS_COUNT, "no class for size %zu, alignment %zu", size, align);
+        }
+    }
+}
+
+static void table_rows_are_consistent(void **state) {
+    (void)state;
+    for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
+        const hak_class_t *row = &hak_classes[index];
+        unsigned count = HAK_UNIT_SIZE / row->size;
+        if (count > HAK_BLOCKS_MAX) count = HAK_BLOCKS_MAX;
+        REQUIRE(row->size > hak_classes[index - 1].size, "class %u is not above the one below",
+                index);
+        REQUIRE(row->count == count, "class %u has %u blocks, not %u", index, row->count, count);
+        REQUIRE(row->words == (count + 63) / 64 && row->words <= HAK_WORDS_MAX,
+                "class %u has %u words", index, row->words);
+        REQUIRE(row->reciprocal == (0x100000000u + row->size - 1) / row->size,
+                "class %u has a wrong reciprocal", index);
+    }
+    assert_int_equal(hak_classes[HAK_CLASS_COUNT].size, HAK_CLASS_MAX);
+    assert_int_equal(hak_classes[HAK_CLASS_NONE].size, 0);
+    assert_int_equal(hak_classes[HAK_CLASS_RUN].size, 0);
+}
+
+/* The rows of classes.def name their neighbour and table; these must be true. */
+static void definition_rows_are_consistent(void **state) {
+    (void)state;
+#define CLASS_ROW(index, bytes, below, least, most)                           \
+    assert_int_equal(hak_classes[index].size, bytes);                         \
+    assert_true((index) == 1 || (below) == (int)hak_classes[(index)-1].size); \
+    assert_true((bytes) > (least) && (bytes) <= (most));
+#define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes, below, 0, HAK_SMALL_MAX)
+#define CLASS_MID(index, bytes, below, band) \
+    CLASS_ROW(index, bytes, below, HAK_SMALL_MAX, HAK_CLASS_MAX)
+#include "classes/classes.def"
+#undef CLASS_SMALL
+#undef CLASS_MID
+#undef CLASS_ROW
+}
+
+static void offsets_find_their_block(void **state) {
+    (void)state;
+    for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
+        uint32_t size = hak_classes[index].size, reciprocal = hak_classes[index].reciprocal;
+        for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
+            REQUIRE(hak_block_index(offset, reciprocal) == offset / size,
+                    "class %u: offset %u is in block %u, not %u", index, offset, offset / size,
+                    hak_block_index(offset, reciprocal));
+            REQUIRE(hak_is_block_start(offset, reciprocal) == (offset % size == 0),
+                    "class %u: offset %u is %sthe start of a block", index, offset,
+                    offset % size ? "not " : "");
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_find_the_smallest_class_that_fits),
+        cmocka_unit_test(waste_is_at_most_an_eighth),
+        cmocka_unit_test(blocks_are_aligned),
+        cmocka_unit_test(every_alignment_has_a_class_above_every_size),
+        cmocka_unit_test(table_rows_are_consistent),
+        cmocka_unit_test(definition_rows_are_consistent),
+        cmocka_unit_test(offsets_find_their_block),
+    };
+    return cmocka_run_group_tests_name("classes", tests, NULL, NULL);
+}

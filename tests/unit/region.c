@@ -1,0 +1,287 @@
+/* region.c: reserved ranges, the map, and look-up by any address.
+ *
+ * The first region is made before main. To see small ones, the program starts itself again with
+ * SMALL in the environment: a constructor that runs before the engine's then limits the address
+ * space to a few MiB more than the process has. There a call that changes the protection of memory
+ * can be made to fail as well. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "region/region.h"
+
+enum {
+    SMALL_ROOM = 96 * 1024 * 1024,
+    SUPERSLABS_MAX = 512,
+    SECONDS = 30,
+};
+
+/* ---- A protection that is refused ------------------------------------------------------------ */
+
+static unsigned protect_count, refuse_from, refuse_count;
+
+int __real_mprotect(void *address, size_t size, int protection);
+int __wrap_mprotect(void *address, size_t size, int protection);
+
+/* The linker sends the engine's calls here (--wrap). */
+int __wrap_mprotect(void *address, size_t size, int protection) {
+    unsigned number = ++protect_count;
+    if (refuse_count && number >= refuse_from && number - refuse_from < refuse_count) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return __real_mprotect(address, size, protection);
+}
+
+/* ---- In the first region --------------------------------------------------------------------- */
+
+static size_t unit_of(const void *address) {
+    return ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+}
+
+static void a_superslab_is_fresh(void **state) {
+    (void)state;
+    for (unsigned turn = 0; turn < 20; turn++) {
+        hak_superslab_t *super = hak_region_take_superslab();
+        assert_non_null(super);
+        assert_int_equal(super->free, 0xffff);
+        assert_int_equal(super->dirty, 0);
+        char *base = super->slabs[0].base;
+        REQUIRE((uintptr_t)base % HAK_SUPERSLAB_SIZE == 0, "a superslab begins at %p",
+                (void *)base);
+        for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+            assert_ptr_equal(super->slabs[i].base, base + i * (size_t)HAK_UNIT_SIZE);
+            assert_int_equal(super->slabs[i].owner, 0);
+            assert_ptr_equal(hak_region_superslab_of(&super->slabs[i]), super);
+        }
+        for (size_t i = 0; i < HAK_SUPERSLAB_SIZE; i += 512)
+            REQUIRE(base[i] == 0, "a fresh superslab is not zero at %zu", i);
+        memset(base, 1, HAK_SUPERSLAB_SIZE);
+    }
+}
+
+static void every_address_of_a_unit_finds_its_slab(void **state) {
+    (void)state;
+    hak_superslab_t *super = hak_region_take_superslab();
+    assert_non_null(super);
+    for (size_t offset = 0; offset < HAK_SUPERSLAB_SIZE; offset += 13) {
+        hak_slab_t *slab = &super->slabs[offset >> HAK_UNIT_SHIFT];
+        char *address = super->slabs[0].base + offset;
+        REQUIRE(hak_region_slab_of(address) == slab, "%p is not found in its unit",
+                (void *)address);
+        REQUIRE(hak_slab_of(address) == slab, "%p is not found in its unit", (void *)address);
+    }
+}
+
+static void other_addresses_find_no_slab(void **state) {
+    (void)state;
+    int on_stack = 0;
+    static int in_data;
+    hak_superslab_t *super = hak_region_take_superslab();
+    assert_non_null(super);
+    char *base = (char *)hak_map.entries;
+    char *last_end = super->slabs[HAK_SUPERSLAB_UNITS - 1].base + HAK_UNIT_SIZE;
+    size_t size = hak_map.unit_end << HAK_UNIT_SHIFT;
+    void *mapping = mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct {
+        const char *what;
+        const void *address;
+    } rows[] = {
+        {"NULL", NULL},
+        {"one", (void *)1},
+        {"the stack", &on_stack},
+        {"data", &in_data},
+        {"code", (void *)(uintptr_t)&other_addresses_find_no_slab},
+        {"a mapping", mapping},
+        {"below the region", base - 1},
+        {"the map", base},
+        {"the descriptors", super->slabs},
+        {"the superslab records", super},
+        {"a unit that is not in use yet", last_end},
+        {"the last byte of the region", base + size - 1},
+        {"behind the region", base + size},
+        {"the highest address", (void *)UINTPTR_MAX},
+        {"a tagged address", (void *)((uintptr_t)super->slabs[0].base | (uintptr_t)1 << 60)},
+        {"an address of 57 bits", (void *)((uintptr_t)1 << 56)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        REQUIRE(hak_region_slab_of(rows[i].address) == NULL, "%s (%p) finds a slab", rows[i].what,
+                rows[i].address);
+    munmap(mapping, 65536);
+}
+
+static void the_map_holds_what_was_entered(void **state) {
+    (void)state;
+    hak_superslab_t *super = hak_region_take_superslab();
+    assert_non_null(super);
+    size_t unit = unit_of(super->slabs[0].base);
+    for (unsigned first = 0; first < HAK_SUPERSLAB_UNITS; first++) {
+        for (unsigned count = 1; first + count <= HAK_SUPERSLAB_UNITS; count++) {
+            unsigned class_index = 1 + (first * 16 + count) % HAK_CLASS_RUN;
+            hak_region_set_class(&super->slabs[first], count, class_index);
+            for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+                bool inside = i >= first && i < first + count;
+                unsigned expected = inside ? class_index << HAK_BIN_SHIFT : 0;
+                REQUIRE(hak_map.entries[unit + i] == expected,
+                        "units %u..%u of class %u: the entry of unit %u is %u", first,
+                        first + count - 1, class_index, i, hak_map.entries[unit + i]);
+            }
+            hak_region_set_class(&super->slabs[first], count, HAK_CLASS_NONE);
+        }
+    }
+}
+
+/* So a pointer below the first unit, into the map or a descriptor, is foreign. */
+static void units_of_the_head_have_no_class(void **state) {
+    (void)state;
+    hak_superslab_t *super = hak_region_take_superslab();
+    size_t end = unit_of(super->slabs[0].base), first = 0;
+    while (first < end && !hak_region_slab_of((char *)hak_map.entries + (first << HAK_UNIT_SHIFT)))
+        assert_int_equal(hak_map.entries[first++], 0);
+    assert_true(first > 0 && first < end);
+}
+
+typedef struct {
+    hak_superslab_t *wanted;
+    unsigned seen, count;
+} search_t;
+
+static void look_for(hak_superslab_t *super, void *context) {
+    search_t *search = context;
+    search->seen += super == search->wanted;
+    search->count++;
+}
+
+static void each_superslab_is_visited_once(void **state) {
+    (void)state;
+    search_t before = {0}, after = {0};
+    hak_region_each_superslab(look_for, &before);
+    after.wanted = hak_region_take_superslab();
+    hak_region_each_superslab(look_for, &after);
+    assert_int_equal(after.count, before.count + 1);
+    assert_int_equal(after.seen, 1);
+}
+
+/* ---- Small regions --------------------------------------------------------------------------- */
+
+static size_t address_space_used(void) {
+    char text[64] = "";
+    int file = open("/proc/self/statm", O_RDONLY);
+    if (file < 0 || read(file, text, sizeof text - 1) <= 0) return 0;
+    close(file);
+    return strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+__attribute__((constructor(101))) static void limit_address_space(void) {
+    if (!getenv("SMALL")) return;
+    size_t limit = address_space_used() + SMALL_ROOM;
+    struct rlimit both = {limit, limit};
+    CHECK(setrlimit(RLIMIT_AS, &both) == 0, "the address space cannot be limited");
+}
+
+static hak_superslab_t *supers[SUPERSLABS_MAX];
+
+/* All that the limit allows; then each unit is written to, and looked up. */
+static unsigned take_all(void) {
+    unsigned count = 0, failures = 0;
+    while (count < SUPERSLABS_MAX && failures < 3) {
+        supers[count] = hak_region_take_superslab();
+        if (supers[count])
+            count++;
+        else
+            failures++;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned unit = 0; unit < HAK_SUPERSLAB_UNITS; unit++)
+            memset(supers[i]->slabs[unit].base, (int)i, 100);
+        hak_region_set_class(supers[i]->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned unit = 0; unit < HAK_SUPERSLAB_UNITS; unit++) {
+            hak_slab_t *slab = &supers[i]->slabs[unit];
+            CHECK(*slab->base == (char)i, "superslab %u overlaps another one", i);
+            CHECK(hak_region_slab_of(slab->base + 100) == slab, "unit %u of superslab %u is lost",
+                  unit, i);
+            CHECK(hak_slab_of(slab->base + 100) == slab, "unit %u of superslab %u is lost", unit,
+                  i);
+            CHECK(hak_region_superslab_of(slab) == supers[i], "superslab %u is lost", i);
+        }
+        CHECK(!hak_region_slab_of((char *)supers[i]->slabs), "descriptors look like a unit");
+    }
+    return count;
+}
+
+static void small_regions(void) {
+    unsigned count = take_all(), elsewhere = 0;
+    for (unsigned i = 0; i < count; i++)
+        elsewhere += unit_of(supers[i]->slabs[0].base) >= hak_map.unit_end;
+    CHECK((size_t)count * HAK_SUPERSLAB_SIZE >= SMALL_ROOM / 2, "only %u MiB of %d", count,
+          SMALL_ROOM >> 20);
+    CHECK(elsewhere > 0 && elsewhere < count, "%u of %u superslabs are in later regions", elsewhere,
+          count);
+}
+
+/* `refuse_count` refusals from the one that is numbered on, at most those that there are. */
+static void small_regions_refused(const void *context) {
+    const unsigned *refuse = context;
+    protect_count = 0;
+    refuse_from = refuse[0];
+    refuse_count = refuse[1];
+    unsigned count = take_all();
+    refuse_count = 0;
+    CHECK(count + take_all() > 0, "no superslab at all");
+}
+
+static void refused_everywhere(void) {
+    for (unsigned count = 1; count <= 3; count++) {
+        for (unsigned from = 1; from <= 40; from++) {
+            unsigned refuse[2] = {from, count};
+            char what[80];
+            snprintf(what, sizeof what, "calls %u..%u of mprotect refused", from, from + count - 1);
+            child_must_succeed(small_regions_refused, refuse, SECONDS, what);
+        }
+    }
+}
+
+static void rerun_small(const char *what) {
+    static const char *const environment[] = {"SMALL=1", NULL};
+    struct child_end end;
+    unit_rerun(what, environment, SECONDS, &end);
+    REQUIRE(end.in_time && end.status == 0, "%s: status %#x, stderr: %s", what,
+            (unsigned)end.status, end.err);
+}
+
+static void a_small_address_space_gets_several_regions(void **state) {
+    (void)state;
+    rerun_small("regions");
+}
+
+static void a_refused_protection_loses_nothing(void **state) {
+    (void)state;
+    rerun_small("refusals");
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        strcmp(argv[1], "regions") == 0 ? small_regions() : refused_everywhere();
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_superslab_is_fresh),
+        cmocka_unit_test(every_address_of_a_unit_finds_its_slab),
+        cmocka_unit_test(other_addresses_find_no_slab),
+        cmocka_unit_test(the_map_holds_what_was_entered),
+        cmocka_unit_test(units_of_the_head_have_no_class),
+        cmocka_unit_test(each_superslab_is_visited_once),
+        cmocka_unit_test(a_small_address_space_gets_several_regions),
+        cmocka_unit_test(a_refused_protection_loses_nothing),
+    };
+    return cmocka_run_group_tests_name("region", tests, NULL, NULL);
+}
