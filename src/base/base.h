@@ -58,7 +58,7 @@ HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; 
 HAK_FAST_PATH size_t hak_min(size_t a, size_t b) { return a < b ? a : b; }
 HAK_FAST_PATH size_t hak_max(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Index of the lowest set bit, of the highest, and the number of bits; x != 0. */
+/* Index of the lowest set bit and of the highest, x != 0; the number of bits. */
 HAK_FAST_PATH unsigned hak_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 HAK_FAST_PATH unsigned hak_highest_bit(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
 HAK_FAST_PATH unsigned hak_bit_count(uint64_t x) { return (unsigned)__builtin_popcountll(x); }

@@ -184,7 +184,7 @@ static void *lend(hak_cache_t *cache, unsigned class_index) {
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
-    if (bin && !bin->slots) {
+    if (bin && !bin->slots && !zeroed) {
         one[0] = lend(cache, class_index);
         if (one[0]) return one[0];
     }

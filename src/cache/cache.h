@@ -73,6 +73,7 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
 }
 
 /* A block of a class whose bin is empty; the bin is refilled. NULL without memory.
+ * The very first blocks of a small class may be of the class above.
  * With `zeroed`, takes just this block and tells whether it is known to be zero.
  * A NULL cache (a thread on its way out) asks the shard for one block. */
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);

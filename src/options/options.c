@@ -82,8 +82,8 @@ static void set_option(const row_t *row, const char *text) {
     } else if (parse_number(text, &value) && value >= row->least && value <= row->most) {
         hak_store_relaxed(&values[row - rows], value);
     } else {
-        snprintf(range, sizeof range, "%lld..%lld %s", (long long)row->least, (long long)row->most,
-                 row->unit);
+        snprintf(range, sizeof range, "%lld..%lld%s%s", (long long)row->least, (long long)row->most,
+                 *row->unit ? " " : "", row->unit);
         warn("hakmem: option HAKMEM_%s: '%.64s' is not a number in %s; the default is kept\n",
              row->name, text, range);
     }

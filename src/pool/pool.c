@@ -177,17 +177,22 @@ size_t hak_pool_purge(uint32_t delay_ms) {
     return purged;
 }
 
+/* Units without an owner are free, whatever the dead threads were about to do with
+ * them; what one of them was purging may be dirty or not. */
 static void rebuild_superslab(hak_superslab_t *super, void *context) {
     (void)context;
-    uint32_t lost = 0;
+    uint32_t unowned = 0;
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
-        if (hak_load_relaxed(&super->slabs[i].owner) == 0) lost |= 1u << i;
-    lost &= ~super->free;
-    if (!lost) return;
-    add_free(super, lost);
-    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(lost));
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)hak_bit_count(lost));
-    if (!super->on_dirty) dirty_append(super);
+        if (hak_load_relaxed(&super->slabs[i].owner) == 0) unowned |= 1u << i;
+    if (unowned != super->free) add_free(super, unowned);
+    uint32_t dirty = super->free & super->dirty;
+    if (dirty && !super->on_dirty) dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, dirty ? hak_bit_count(dirty) : 0);
+    HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS - hak_bit_count(super->free));
 }
 
-void hak_pool_rebuild(void) { hak_region_each_superslab(rebuild_superslab, NULL); }
+void hak_pool_rebuild(void) {
+    hak_store_relaxed(&hak_pool_stats.dirty_units, 0);
+    hak_store_relaxed(&hak_pool_stats.used_units, 0);
+    hak_region_each_superslab(rebuild_superslab, NULL);
+}

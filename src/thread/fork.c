@@ -37,8 +37,9 @@ static void after_fork_child(void) {
     hak_lock_reset(&hak_huge_lock);
     hak_lock_reset(&hak_region_lock);
     hak_lock_reset(&hak_pool_lock);
-    hak_purger_forget();
-    if (hak_thread_list_rebuild()) {
+    bool purger = hak_purger_forget();
+    bool others = hak_thread_list_rebuild();
+    if (others || purger) {
         hak_shard_rebuild();
         hak_pool_rebuild();
     } else {

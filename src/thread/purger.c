@@ -83,4 +83,8 @@ void hak_purger_wake(void) {
     if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
 }
 
-void hak_purger_forget(void) { hak_store_relaxed(&state, NONE); }
+bool hak_purger_forget(void) {
+    uint32_t before = hak_load_relaxed(&state);
+    hak_store_relaxed(&state, NONE);
+    return before != NONE && before != REFUSED;
+}
