@@ -125,8 +125,8 @@ HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t si
  * the block's life. 0 for NULL. */
 HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
 
-/* malloc_trim(3): gives free memory back to the system, keeping about pad bytes ready for use.
- * Returns 1 if any memory was given back, else 0. */
+/* malloc_trim(3): gives free memory back to the system. There is no heap end to pad: pad is not
+ * used. Returns 1 if any memory was given back, else 0. */
 HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 
 /* What hakmem_mallinfo2 reports: the fields of glibc's struct mallinfo2, all in bytes but for the
@@ -156,8 +156,8 @@ HAKMEM_API struct hakmem_mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
 #pragma GCC diagnostic pop
 #endif
 
-/* mallopt(3): sets a parameter named by an M_* constant of <malloc.h>. Returns 1 on success, 0 when
- * the parameter is not known or the value is not allowed. */
+/* mallopt(3): returns 0, "not known", for every parameter: glibc's steer arenas, fast bins and a
+ * heap end, none of which exist here. */
 HAKMEM_API int hakmem_mallopt(int param, int value) HAKMEM_NOEXCEPT;
 
 /* malloc_stats(3): writes a summary for people to stderr, without allocating. */

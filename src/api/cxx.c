@@ -15,11 +15,42 @@ typedef struct nothrow nothrow_t; /* std::nothrow_t, passed by reference */
 
 /* libstdc++'s names; libc++ has the handler under the same one. */
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
-extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak, noreturn));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
 /* Weak, too: a static program has no next definition, and need not link it. */
 extern void *dlsym(void *handle, const char *symbol) __attribute__((weak));
+extern void *dlopen(const char *file, int flags) __attribute__((weak));
 #define NEXT_OBJECT ((void *)-1) /* RTLD_NEXT */
+enum { LAZY_IF_LOADED = 1 | 4 }; /* RTLD_LAZY | RTLD_NOLOAD */
+
+/* A function of the C++ runtime. The weak symbol is empty in a C program that loads C++
+ * later, as a plug-in: then the runtime is looked for among the loaded objects. */
+static void *runtime_function(void *known, const char *name) {
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
+    for (unsigned i = 0; !known && dlopen && dlsym && i < 2; i++) {
+        void *runtime = dlopen(runtimes[i], LAZY_IF_LOADED);
+        if (runtime) known = dlsym(runtime, name);
+    }
+    return known;
+}
+
+static new_handler_t current_handler(void) {
+    union {
+        void *symbol;
+        new_handler_t (*get)(void);
+    } found = {.get = _ZSt15get_new_handlerv};
+    found.symbol = runtime_function(found.symbol, "_ZSt15get_new_handlerv");
+    return found.symbol ? found.get() : NULL;
+}
+
+static void throw_bad_alloc(void) {
+    union {
+        void *symbol;
+        void (*call)(void);
+    } found = {.call = _ZSt17__throw_bad_allocv};
+    found.symbol = runtime_function(found.symbol, "_ZSt17__throw_bad_allocv");
+    if (found.symbol) found.call();
+}
 
 /* What [new.delete.single] asks for: call the handler as long as there is one, then
  * throw. A handler may throw itself. */
@@ -27,11 +58,11 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
     for (;;) {
         void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
         if (block) return block;
-        new_handler_t handler = _ZSt15get_new_handlerv ? _ZSt15get_new_handlerv() : NULL;
+        new_handler_t handler = current_handler();
         if (!handler) break;
         handler();
     }
-    if (_ZSt17__throw_bad_allocv) _ZSt17__throw_bad_allocv();
+    throw_bad_alloc();
     hak_error_report("operator new",
                      "out of memory: %zu bytes, and no C++ runtime to throw "
                      "std::bad_alloc",
@@ -45,7 +76,7 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
 HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t align,
                                         const nothrow_t *tag) {
     void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
-    if (block || !dlsym || !_ZSt15get_new_handlerv || !_ZSt15get_new_handlerv()) return block;
+    if (block || !dlsym || !current_handler()) return block;
     union {
         void *symbol;
         void *(*plain)(size_t, const nothrow_t *);
@@ -56,7 +87,7 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
 }
 
 #define NEW(name)                                                     \
-    HAK_EXPORT HAK_HOT void *name(size_t size);                               \
+    HAK_EXPORT HAK_HOT void *name(size_t size);                       \
     void *name(size_t size) {                                         \
         void *block = hak_pop_small(size);                            \
         return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0); \
@@ -88,7 +119,7 @@ NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 /* Every delete takes the pointer first; size, alignment and tag say nothing that
  * the map does not know. */
 #define DELETE(name)                             \
-    HAK_EXPORT HAK_HOT void name(void *block);           \
+    HAK_EXPORT HAK_HOT void name(void *block);   \
     void name(void *block) {                     \
         if (HAK_LIKELY(hak_push(block))) return; \
         hak_release(block, "operator delete");   \

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "options/options.h"
 #include "region/region.h"
 #include "thread/thread.h"
 
@@ -16,7 +17,10 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 
 /* The C library allocates before it starts a thread, so this seldom finds anything
  * to do; it is the promise that hak_push relies on. */
-__attribute__((constructor)) static void prepare(void) { hak_region_prepare(); }
+__attribute__((constructor)) static void prepare(void) {
+    hak_options_load();
+    hak_region_prepare();
+}
 
 HAK_HOT void *hakmem_malloc(size_t size) {
     void *block = hak_pop_small(size);
@@ -103,7 +107,7 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
     hak_block_t block = hak_block_of(pointer);
     bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
-        hak_cache_t *cache = hak_thread_cache();
+        hak_cache_t *cache = hak_thread_cache_of_free();
         hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
         if (bin && bin->slots && *hak_load_relaxed(&bin->top) == pointer)
             twice = true;

@@ -38,10 +38,11 @@ typedef struct hak_cache {
     hak_bin_t bins[HAK_BIN_COUNT];
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
     hak_lock_t stack_lock;                 /* innermost but for meta; see above */
-    uint8_t shard;                         /* constant; home */
+    uint8_t shard;                         /* home; changes only between two threads */
     bool has_thread;                       /* thread list lock */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
+    uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */

@@ -18,8 +18,9 @@ void *hak_large_alloc(size_t size, bool *zeroed) {
 }
 
 bool hak_large_free(hak_slab_t *slab) {
-    /* The exchange makes one of two racing frees the winner. */
-    if (hak_exchange_acq_rel(&slab->owner, 0) != hak_owner(0, HAK_CLASS_RUN)) return false;
+    /* One of two racing frees wins, and the other touches nothing. */
+    uint16_t run = hak_owner(0, HAK_CLASS_RUN);
+    if (!hak_cas_acquire(&slab->owner, &run, 0)) return false;
     unsigned units = slab->run_units;
     hak_region_set_class(slab, units, HAK_CLASS_NONE);
     for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].owner, 0);

@@ -10,14 +10,14 @@
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
 
-/* CPUs this process may run on, at least 1. */
+/* CPUs this process may run on, at least 1; read once. */
 unsigned hak_os_cpu_count(void);
 
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 
-/* Sleeps for about `ms`. */
-void hak_os_sleep_ms(unsigned ms);
+/* Sleeps for about `ms`; false when the system refuses to. */
+bool hak_os_sleep_ms(unsigned ms);
 
 /* Bytes of address space that RLIMIT_AS leaves, SIZE_MAX when unlimited. */
 size_t hak_os_address_space_left(void);

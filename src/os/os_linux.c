@@ -29,6 +29,9 @@ size_t hak_os_page_size(void) {
 }
 
 unsigned hak_os_cpu_count(void) {
+    static _Atomic unsigned cached;
+    unsigned known = hak_load_relaxed(&cached);
+    if (HAK_LIKELY(known != 0)) return known;
     /* The raw call: libc's CPU_ALLOC path would allocate on wide machines. */
     unsigned long mask[1024 / sizeof(unsigned long)];
     int saved = errno;
@@ -36,31 +39,42 @@ unsigned hak_os_cpu_count(void) {
     errno = saved;
     unsigned count = 0;
     for (long i = 0; i < bytes / (long)sizeof *mask; i++) count += hak_bit_count(mask[i]);
-    return count ? count : 1;
+    if (count == 0) count = 1;
+    hak_store_relaxed(&cached, count);
+    return count;
 }
 
 uint64_t hak_os_now_ms(void) {
     struct timespec now;
-    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
+    int saved = errno;
+    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
+        errno = saved;
+        return 0;
+    }
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-void hak_os_sleep_ms(unsigned ms) {
-    struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
+bool hak_os_sleep_ms(unsigned ms) {
+    struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+    _Atomic uint32_t nobody = 0;
     int saved = errno;
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
+    syscall(SYS_futex, &nobody, WAIT_PRIVATE, 0, &time, NULL, 0);
+    bool slept = errno == ETIMEDOUT || errno == EINTR;
     errno = saved;
+    return slept;
 }
 
 /* Bytes of address space in use, from the first number of /proc/self/statm. */
 static size_t address_space_used(void) {
     char text[64];
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    /* Raw calls, here and in writing: libc's are points where a thread may be cancelled,
+     * and it may hold our locks. */
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
-    ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
+    long got = syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
     size_t pages = 0;
-    for (ssize_t i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+    for (long i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
         pages = pages * 10 + (size_t)(text[i] - '0');
     return pages * hak_os_page_size();
 }
@@ -141,7 +155,7 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
 void hak_os_write_stderr(const char *text, size_t size) {
     int saved = errno;
     while (size > 0) {
-        ssize_t done = write(STDERR_FILENO, text, size);
+        long done = syscall(SYS_write, STDERR_FILENO, text, size);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) break;
         text += done;

@@ -120,8 +120,11 @@ hak_superslab_t *hak_region_take_superslab(void) {
     hak_lock_acquire(&hak_region_lock);
     unsigned count = hak_load_relaxed(&region_count);
     hak_region_t *region = count ? &regions[count - 1] : NULL;
-    if (!region || (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region)))
+    /* Only a full range is followed by another: a refusal may be gone the next time. */
+    if (!region || region->units_end - hak_load_relaxed(&region->unit_next) < HAK_SUPERSLAB_UNITS)
         region = new_region();
+    else if (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region))
+        region = NULL;
     hak_superslab_t *super = region ? carve_superslab(region) : NULL;
     hak_lock_release(&hak_region_lock);
     return super;

@@ -8,7 +8,6 @@
 #include "shard/bin.h"
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
-static _Atomic unsigned next_shard;
 
 unsigned hak_shard_count(void) {
     unsigned count = hak_load_relaxed(&shard_count);
@@ -20,8 +19,6 @@ unsigned hak_shard_count(void) {
     }
     return count;
 }
-
-unsigned hak_shard_assign(void) { return hak_add_relaxed(&next_shard, 1) % hak_shard_count(); }
 
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;

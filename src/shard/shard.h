@@ -58,9 +58,8 @@ typedef struct {
     uint32_t empty_age;            /* lock; sweeps that `empty` has seen */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
-/* Number of shards, and the least-loaded one for a new thread. */
+/* Number of shards. */
 unsigned hak_shard_count(void);
-unsigned hak_shard_assign(void);
 
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);

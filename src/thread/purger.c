@@ -1,6 +1,6 @@
 /* purger.c: a helper thread that gives memory back while the program does not call.
  *
- *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING -> REFUSED
+ *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
  * Started by a slow malloc of a program whose heap has grown large; never from free,
  * which libc calls with its thread lists locked, and never from a constructor. It
@@ -45,7 +45,10 @@ static void *run(void *unused) {
     size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
     hak_store_release(&state, AWAKE);
     while (hak_thread_count() > 0) {
-        hak_os_sleep_ms((unsigned)period);
+        if (!hak_os_sleep_ms((unsigned)period)) {
+            hak_store_release(&state, REFUSED);
+            return NULL;
+        }
         hak_thread_purge((uint32_t)delay_ms);
         if (dirty_units() == 0) sleep_until_needed();
     }

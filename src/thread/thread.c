@@ -4,6 +4,7 @@
  * that may come next, emptied otherwise, and serves the next thread as it is. */
 #include "thread/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "options/options.h"
@@ -17,6 +18,7 @@ enum {
     BUDGET_LEAST = 64 * 1024,     /* of one cache */
     TICK_INTERVAL = 64,           /* slow calls between two looks at the clock */
     SWEEP_INTERVAL_MS = 250,
+    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
 
 static hak_lock_t list_lock;
@@ -24,8 +26,10 @@ static hak_cache_t *all_caches;       /* list lock */
 static hak_cache_t *waiting;          /* list lock; without a thread, last in first out */
 static unsigned waiting_full;         /* list lock; those of them that still hold blocks */
 static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
-static pthread_key_t exit_key;        /* list lock, then constant */
-static bool ready;                    /* list lock */
+static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
+static pthread_key_t exit_key;                 /* list lock, then constant */
+static bool has_key;                           /* list lock, then constant */
+static bool ready;                             /* list lock */
 
 unsigned hak_thread_count(void) { return hak_load_relaxed(&thread_count); }
 
@@ -52,10 +56,20 @@ static void on_thread_exit(void *argument) {
     cache->next_waiting = waiting;
     waiting = cache;
     cache->has_thread = false;
+    shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
     share_budget();
     hak_lock_release(&list_lock);
     hak_purger_wake();
+}
+
+/* The shard with the fewest threads. A cache may change its shard with its thread:
+ * blocks in its bins are given to their own slabs, wherever those are at home. */
+static unsigned emptiest_shard(void) {
+    unsigned best = 0, count = hak_shard_count();
+    for (unsigned shard = 1; shard < count; shard++)
+        if (shard_threads[shard] < shard_threads[best]) best = shard;
+    return best;
 }
 
 /* Takes a waiting cache, full ones first since they lie on top, or makes one. */
@@ -66,12 +80,13 @@ static hak_cache_t *acquire_cache(void) {
         waiting = cache->next_waiting;
         if (cache->holds) waiting_full--;
     } else if ((cache = hak_cache_make()) != NULL) {
-        cache->shard = (uint8_t)hak_shard_assign();
         cache->next = all_caches;
         all_caches = cache;
     }
     if (cache) {
         cache->has_thread = true;
+        cache->shard = (uint8_t)emptiest_shard();
+        shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);
         share_budget();
     }
@@ -85,7 +100,7 @@ static void prepare_process(void) {
     hak_lock_acquire(&list_lock);
     bool first = !ready;
     if (first) {
-        pthread_key_create(&exit_key, on_thread_exit);
+        has_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
         ready = true;
     }
     hak_lock_release(&list_lock);
@@ -93,12 +108,14 @@ static void prepare_process(void) {
 }
 
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
+    int saved = errno;
     hak_options_load();
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;
     prepare_process();
-    pthread_setspecific(exit_key, cache);
+    if (has_key) pthread_setspecific(exit_key, cache);
+    errno = saved;
     return cache;
 }
 
@@ -106,6 +123,12 @@ hak_cache_t *hak_thread_cache(void) {
     hak_cache_t *cache = hak_cache;
     if (HAK_LIKELY(cache != &hak_cache_none && cache != &hak_cache_dead)) return cache;
     return cache == &hak_cache_dead ? NULL : make_thread_cache();
+}
+
+hak_cache_t *hak_thread_cache_of_free(void) {
+    static __thread unsigned frees;
+    if (hak_cache == &hak_cache_none && ++frees < FREES_WITHOUT_CACHE) return NULL;
+    return hak_thread_cache();
 }
 
 /* Empties the caches that wait for a thread. */
@@ -122,8 +145,11 @@ static void flush_waiting(void) {
 
 static void tick(void) {
     static _Atomic uint64_t next_sweep_ms;
+    static _Atomic uint32_t shared_ticks; /* of threads without a cache */
     hak_cache_t *cache = hak_cache;
-    if (cache->slow_count % TICK_INTERVAL != 0) return;
+    bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
+    uint32_t ticks = own ? ++cache->ticks : hak_add_relaxed(&shared_ticks, 1);
+    if (ticks % TICK_INTERVAL != 0) return;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     if (delay_ms < 0) return;
     uint64_t now = hak_os_now_ms();
@@ -173,10 +199,14 @@ bool hak_thread_list_rebuild(void) {
         if (!cache->has_thread || cache == hak_cache) continue;
         hak_cache_reset(cache);
         cache->has_thread = false;
+        shard_threads[cache->shard]--;
         cache->holds = false;
         cache->next_waiting = waiting;
         waiting = cache;
         HAK_COUNT(&thread_count, -1u);
     }
+    waiting_full = 0;
+    for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting)
+        if (cache->holds) waiting_full++;
     return others;
 }

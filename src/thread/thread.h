@@ -10,6 +10,11 @@
  * or there is no memory for one; then the shards serve block by block. */
 hak_cache_t *hak_thread_cache(void);
 
+/* The same for free. A thread that has only freed so far gets no cache for its first
+ * few blocks: libc frees a dead thread's own blocks after its destructors have run, and
+ * a cache made then would never come back. */
+hak_cache_t *hak_thread_cache_of_free(void);
+
 /* Called by the slow paths of malloc and of free: now and then purge what has been
  * free for long. */
 void hak_thread_tick_malloc(void);
