@@ -3,8 +3,8 @@
  *     churn [threads]
  *
  * The main thread keeps a full table of handed blocks and frees an old one for each new one, of the
- * same size, so that what is live is the same at all times, in every size. After the first tenth of
- * the threads all is in its steady state: resident memory may grow by 2 % only. */
+ * same size, and every group of threads does the same work: what is needed is the same at all times,
+ * in every size. After the first tenth of the threads resident memory may grow by 2 % only. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -48,8 +48,8 @@ static void *short_life(void *argument) {
     return NULL;
 }
 
-static void prepare(struct rng *rng, struct hand_over *hand_over) {
-    hand_over->seed = rng_next(rng);
+static void prepare(struct rng *rng, struct hand_over *hand_over, size_t number) {
+    hand_over->seed = number + 1;
     for (size_t i = 0; i < HANDED; i++) hand_over->places[i] = rng_below(rng, KEPT);
 }
 
@@ -67,7 +67,7 @@ static void make_threads(struct rng *rng, unsigned long count) {
     struct hand_over hand_overs[AT_ONCE];
     for (unsigned long done = 0; done < count; done += AT_ONCE) {
         for (size_t i = 0; i < AT_ONCE; i++) {
-            prepare(rng, &hand_overs[i]);
+            prepare(rng, &hand_overs[i], i);
             CHECK(pthread_create(&threads[i], NULL, short_life, &hand_overs[i]) == 0,
                   "no thread after %lu", done);
         }
