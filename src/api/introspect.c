@@ -106,10 +106,12 @@ void hakmem_malloc_stats(void) {
     int size = snprintf(text, sizeof text,
                         "hakmem: live %zu bytes (%zu in %zu mappings of their own)\n"
                         "hakmem: free %zu bytes (%zu in thread caches, %zu dirty)\n"
-                        "hakmem: slabs: %llu kept or from live superslabs, %llu superslabs\n"
+                        "hakmem: stages: %llu slabs kept empty and used again, %llu units of live "
+                        "superslabs, %llu new superslabs\n"
                         "hakmem: purged %llu units of 64 KiB; records %zu bytes\n",
                         info.uordblks, info.hblkhd, info.hblks, info.fordblks, info.fsmblks,
-                        info.keepcost, (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
+                        info.keepcost, (unsigned long long)hak_shard_stage1(),
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
                         hak_meta_bytes());

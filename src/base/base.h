@@ -25,7 +25,6 @@
 #define HAK_ALIGNED(n) __attribute__((aligned(n)))
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
-#define HAK_UNUSED __attribute__((unused))
 
 /* A prefixed build exports hakmem_* only: sanitizers own malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY
@@ -53,7 +52,6 @@
 #define GIB (MIB * 1024)
 
 HAK_FAST_PATH size_t hak_align_up(size_t n, size_t align) { return (n + align - 1) & ~(align - 1); }
-HAK_FAST_PATH size_t hak_align_down(size_t n, size_t align) { return n & ~(align - 1); }
 HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
 HAK_FAST_PATH size_t hak_min(size_t a, size_t b) { return a < b ? a : b; }
 HAK_FAST_PATH size_t hak_max(size_t a, size_t b) { return a > b ? a : b; }
@@ -104,7 +102,6 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define hak_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define hak_or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define hak_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
-#define hak_sub_relaxed(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define hak_exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define hak_cas_acquire(p, expected, v)                                                 \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, \

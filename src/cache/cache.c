@@ -15,7 +15,6 @@
 
 #include <string.h>
 
-#include "options/options.h"
 #include "region/meta.h"
 #include "shard/shard.h"
 

@@ -149,3 +149,12 @@ unsigned hak_shard_free_count(const hak_slab_t *slab) {
     for (unsigned w = 0; w < info->words; w++) count += hak_bit_count(hak_load_relaxed(&remote[w]));
     return count;
 }
+
+uint64_t hak_shard_stage1(void) {
+    uint64_t total = 0;
+    unsigned count = hak_shard_count();
+    for (unsigned shard = 0; shard < count; shard++)
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
+            total += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
+    return total;
+}

@@ -74,6 +74,9 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
+/* Times that a slab kept empty was used again: the first stage of the pool. */
+uint64_t hak_shard_stage1(void);
+
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);
 
