@@ -11,7 +11,7 @@ import psutil
 import pytest
 from hakmem_lab import bench, override, realrun
 from hakmem_lab.errors import LabError
-from hakmem_lab.tables import ROWS
+from hakmem_lab.workloads import ROWS
 
 
 def lab(*arguments, timeout=25):

@@ -5,7 +5,8 @@ import math
 import pytest
 from hakmem_lab import verdict
 from hakmem_lab.engine import Result, Sample
-from hakmem_lab.tables import ROWS, Allocator
+from hakmem_lab.tables import Allocator
+from hakmem_lab.workloads import ROWS
 
 HAKMEM = Allocator("hakmem", "HAKMEM", kind="subject")
 GLIBC = Allocator("system", "glibc", kind="system")

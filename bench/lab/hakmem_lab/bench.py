@@ -13,7 +13,7 @@ from .errors import LabError
 from .launch import Launcher
 from .paths import ROOT, build_folder, built
 from .progress import Meter
-from .tables import GROUPS, ROWS
+from .workloads import GROUPS, ROWS
 
 PLAIN_WIDTH = 180  # of tables when stdout is a file
 

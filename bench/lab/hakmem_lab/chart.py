@@ -1,6 +1,7 @@
 """The chart of a comparison: every row's speed and memory beside HAKMEM's."""
 
-from .tables import GROUPS, LIMIT, SUBJECT, SYSTEM
+from .tables import LIMIT, SUBJECT, SYSTEM
+from .workloads import GROUPS
 
 # Colour-blind safe (Okabe and Ito); HAKMEM is the line at 1
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#8C6D31", "#000000")

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from .errors import LabError
-from .tables import GROUPS, ROWS
+from .workloads import GROUPS, ROWS
 
 
 def _number(kind, low, high):

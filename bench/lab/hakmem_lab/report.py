@@ -3,7 +3,8 @@
 from rich.table import Table
 from rich.text import Text
 
-from .tables import GROUPS, LIMIT, SUBJECT
+from .tables import LIMIT, SUBJECT
+from .workloads import GROUPS
 
 # the figure in question on rows that are about memory
 MEMORY_FIGURES = {"overhead": "(peak - floor) / live", "growth": "end / after a tenth"}

@@ -1,11 +1,19 @@
-"""What is compared: the rows (workloads) and the allocators. Data only."""
+"""What a comparison is made of: a row's and an allocator's shape, and our own allocators.
+
+The rows themselves are in workloads.py, the peers in bench/peers/table.py.
+"""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Row:
-    """One workload. In `args`, {n} is the scaled count and {s} the seconds of a sample."""
+    """One workload. In `args`, {n} is the scaled count and {s} the seconds of a sample.
+
+    kind "rate": `program` is one of ours and prints its Throughput and [RSS] lines.
+    kind "command": `program` is any command; its wall time (1 / s) is the speed, and the largest
+    process of its tree the RSS. `needs` names what must be there: (command, Debian package).
+    """
 
     key: str
     group: str
@@ -17,6 +25,10 @@ class Row:
     null: bool = False  # the null allocator can run it
     threads: bool = False  # depends on how far apart the CPUs are
     memory: str = ""  # the printed figure that the row is about, if it is not speed
+    kind: str = "rate"
+    needs: tuple = ()
+    environment: tuple = ()  # (name, value) pairs the command runs with
+    sizes: tuple = ("standard", "full")  # the runs that have this row
 
 
 @dataclass(frozen=True)
@@ -31,85 +43,11 @@ class Allocator:
     environment: dict = field(default_factory=dict, compare=False)
 
 
-GROUPS = {
-    "mixed": "random mixed (iterations / working set / sizes)",
-    "bulk": "bulk phases (blocks x size, order of frees)",
-    "threads": "threads",
-    "prodcons": "memory under producers, consumers and short threads",
-}
-
-MIXED = (
-    ("200K/32/1024", 200_000, 32, 1024, 1024),
-    ("1M/256/129-1024", 1_000_000, 256, 129, 1024),
-    ("1M/256/16-1024", 1_000_000, 256, 16, 1024),
-    ("200K/400/8-128", 200_000, 400, 8, 128),
-    ("1M/512/256", 1_000_000, 512, 256, 256),
-    ("1M/400/16-1040", 1_000_000, 400, 16, 1040),
-    ("2M/4000/16-1024", 2_000_000, 4000, 16, 1024),
-    ("2M/20000/16-1024", 2_000_000, 20_000, 16, 1024),
-)
-
-ORDERS = ("in order", "in reverse", "at random")
-
-# seconds, min, max, chunks, rounds, seed, threads
-LARSON = ("{s}", "8", "1000", "5000", "100", "4141")
-
-
-def _mixed_rows():
-    for title, count, working_set, low, high in MIXED:
-        yield Row(
-            f"mixed:{title}", "mixed", title, "bench_random_mixed_system",
-            ("{n}", str(working_set), "1234567", str(low), str(high)),
-            count=count, headroom=1.5, null=True,
-        )  # fmt: skip
-
-
-def _bulk_rows():
-    for blocks in (1600, 100_000):
-        for size in (16, 64, 512):
-            for number, order in enumerate(ORDERS):
-                title = f"{blocks} x {size} B {order}"
-                yield Row(
-                    f"bulk:{blocks}/{size}/{order.split()[-1]}", "bulk", title, "bench_bulk",
-                    (str(blocks), str(size), str(number), "{n}"),
-                    count=max(2, 1_000_000 // blocks), headroom=1.5, null=True,
-                )  # fmt: skip
-
-
-def _thread_rows():
-    for threads in (1, 2, 4):
-        yield Row(
-            f"threads:larson-{threads}", "threads", f"larson 8-1000 B, {threads} thread{'s' * (threads > 1)}",
-            "bench_larson", (*LARSON, str(threads)), threads=threads > 1,
-        )  # fmt: skip
-    yield Row(
-        "threads:cross", "threads", "2 threads free each other's 64 B blocks", "bench_cross",
-        ("{s}", "64"), threads=True,
-    )  # fmt: skip
-    yield Row(
-        "threads:churn", "threads", "short threads allocate and exit", "bench_churn",
-        ("{n}", "200", "0"), count=2000, headroom=1.5, threads=True,
-    )  # fmt: skip
-
-
-def _memory_rows():
-    yield Row(
-        "prodcons:4", "prodcons", "4 producers, a free-only consumer", "bench_prodcons",
-        ("{s}", "4"), threads=True, memory="overhead",
-    )  # fmt: skip
-    yield Row(
-        "prodcons:handed", "prodcons", "40,000 short threads hand blocks to main", "bench_churn",
-        ("40000", "200", "1"), threads=True, memory="growth",
-    )  # fmt: skip
-
-
-ROWS = (*_mixed_rows(), *_bulk_rows(), *_thread_rows(), *_memory_rows())
-
 SUBJECT = "hakmem"
 SYSTEM = "system"
 LIMIT = "null"
 
-# name -> title; the peers themselves, with versions and sources, are in bench/peers/build.py
+# name -> title; the peers themselves, with versions and sources, are in bench/peers/table.py
 OWN_ALLOCATORS = {
     SUBJECT: Allocator(SUBJECT, "HAKMEM", kind="subject"),
     SYSTEM: Allocator(SYSTEM, "glibc", kind="system"),
