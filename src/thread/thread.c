@@ -14,9 +14,9 @@
 #include "shard/shard.h"
 
 enum {
-    BUDGET_PER_CPU = 1024 * 1024, /* bytes of blocks in caches */
-    BUDGET_LEAST = 64 * 1024,     /* of one cache */
-    TICK_INTERVAL = 64,           /* slow calls between two looks at the clock */
+    BUDGET_PER_CPU = 2 * 1024 * 1024, /* bytes of blocks in caches */
+    BUDGET_LEAST = 64 * 1024,         /* of one cache */
+    TICK_INTERVAL = 64,               /* slow calls between two looks at the clock */
     SWEEP_INTERVAL_MS = 250,
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
