@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "options/options.h"
 #include "region/meta.h"
 #include "shard/shard.h"
 
@@ -40,9 +41,11 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
-static _Atomic size_t budget = 1 * MIB;
+static _Atomic size_t budgets[HAK_TIER_COUNT] = {1 * MIB, 1 * MIB};
 
-void hak_cache_set_budget(size_t bytes) { hak_store_relaxed(&budget, bytes); }
+void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
+    hak_store_relaxed(&budgets[tier], bytes);
+}
 
 void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
@@ -53,7 +56,7 @@ void hak_cache_reset(hak_cache_t *cache) {
         bin->reciprocal = hak_classes[i].reciprocal;
     }
     hak_lock_reset(&cache->stack_lock);
-    cache->capacity = 0;
+    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++) cache->capacity[tier] = 0;
 }
 
 hak_cache_t *hak_cache_make(void) {
@@ -80,13 +83,22 @@ size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
 
 static unsigned way_of(const hak_bin_t *bin) { return bin->batch & FLUSHED; }
 
-static unsigned slots_max(size_t size) {
-    size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / size + 1) / 2;
+static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index) == HAK_TIER_MID; }
+
+/* Slots of the deepest stack of a class, sentinel included; 0 = none at all. A mid
+ * class's stack is called its ring by the options. */
+static unsigned slots_max(unsigned class_index) {
+    if (is_mid(class_index)) {
+        if (!hak_option(HAK_OPTION_POOL_TLS_RING)) return 0;
+        return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;
+    }
+    size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / hak_classes[class_index].size + 1) / 2;
     return (unsigned)hak_min(hak_max(slots, 2), SLOTS_MAX);
 }
 
-static unsigned slots_start(size_t size) {
-    return (unsigned)hak_min(hak_ceil_pow2(START_BYTES / size + 2), START_SLOTS_MAX);
+static unsigned slots_start(unsigned class_index) {
+    size_t slots = hak_ceil_pow2(START_BYTES / hak_classes[class_index].size + 2);
+    return (unsigned)hak_min(hak_min(slots, START_SLOTS_MAX), slots_max(class_index));
 }
 
 /* Moves a bin to a stack of `slots`, which must hold what it has. */
@@ -98,7 +110,8 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     void **old = bin->base;
     base[0] = NULL;
     if (count) memcpy(base + 1, old + 1, count * sizeof(void *));
-    cache->capacity += (slots - old_slots) * hak_classes[class_index].size;
+    cache->capacity[hak_tier_of_class(class_index)] +=
+        (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&bin->top, base + count);
     bin->base = base;
@@ -126,43 +139,50 @@ static void shrink(hak_cache_t *cache, unsigned class_index) {
     resize(cache, class_index, slots);
 }
 
-/* Makes room for `bytes` at the cost of bins that were slow less recently. */
-static bool take_room(hak_cache_t *cache, uint32_t before, size_t bytes, size_t limit) {
+/* Makes room for `bytes` of a tier at the cost of bins that were slow less recently. */
+static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes) {
+    size_t limit = hak_load_relaxed(&budgets[tier]);
     int asked = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
-        if (cache->capacity + bytes <= limit) break;
+        if (cache->capacity[tier] + bytes <= limit) break;
         unsigned index = cache->victim = cache->victim % HAK_CLASS_COUNT + 1;
-        if (cache->bins[index].slots <= 2) continue;
+        if (cache->bins[index].slots <= 2 || hak_tier_of_class(index) != tier) continue;
         asked++;
         if (cache->used_at[index] < before) shrink(cache, index);
     }
-    return cache->capacity + bytes <= limit;
+    return cache->capacity[tier] + bytes <= limit;
 }
 
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
  * the last one and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
-    size_t size = hak_classes[class_index].size;
-    size_t limit = hak_load_relaxed(&budget);
+    hak_tier_t tier = hak_tier_of_class(class_index);
     uint32_t before = cache->used_at[class_index];
     cache->used_at[class_index] = ++cache->slow_count;
     bool turned = !bin->slots || way_of(bin) != way;
     if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
-    if (!bin->slots) return resize(cache, class_index, slots_start(size));
-    if (!turned || bin->slots >= slots_max(size)) return false;
-    size_t more = bin->slots * size;
-    if (cache->capacity + more > limit &&
-        (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, before, more, limit)))
+    unsigned most = slots_max(class_index);
+    if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
+    if (!turned || bin->slots >= most) return false;
+    size_t more = bin->slots * hak_classes[class_index].size;
+    if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
+        (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
         return false;
     return resize(cache, class_index, bin->slots * 2u);
 }
 
 /* Blocks to move now. */
-static unsigned next_batch(hak_bin_t *bin) {
-    size_t last = bin->batch & (FLUSHED - 1u);
-    size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, BATCH_LEAST);
-    batch = hak_max(hak_min(batch, bin->slots / 2u), 1);
+static unsigned next_batch(hak_bin_t *bin, unsigned class_index) {
+    size_t last = bin->batch & (FLUSHED - 1u), least = BATCH_LEAST, most = bin->slots / 2u;
+    if (is_mid(class_index)) {
+        if (way_of(bin) == FLUSHED)
+            most = bin->slots / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
+        else
+            least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
+    }
+    size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, least);
+    batch = hak_max(hak_min(batch, most), 1);
     bin->batch = (uint16_t)(batch | way_of(bin));
     return (unsigned)batch;
 }
@@ -192,7 +212,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         unsigned home = cache ? cache->shard : 0;
         return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
     }
-    unsigned want = next_batch(bin);
+    unsigned want = next_batch(bin, class_index);
     unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
     if (taken == 0) return NULL;
     hak_store_relaxed(&bin->top, bin->base + taken - 1);
@@ -210,7 +230,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
             hak_shard_give(cache->shard, class_index, &block, 1);
             return;
         }
-        flush(cache, class_index, next_batch(bin));
+        flush(cache, class_index, next_batch(bin, class_index));
     }
     void **top = hak_load_relaxed(&bin->top) + 1;
     *top = block;

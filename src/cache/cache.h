@@ -46,7 +46,7 @@ typedef struct hak_cache {
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
-    size_t capacity;                       /* bytes of blocks that all stacks may hold */
+    size_t capacity[HAK_TIER_COUNT];       /* bytes of blocks that its stacks may hold */
     struct hak_cache *next;                /* thread list lock; all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
@@ -93,8 +93,8 @@ hak_cache_t *hak_cache_make(void);
  * fork left behind in an unknown state. */
 void hak_cache_reset(hak_cache_t *cache);
 
-/* Bytes of blocks that one cache may hold from now on; for all caches. */
-void hak_cache_set_budget(size_t bytes);
+/* Bytes of blocks of a tier that one cache may hold from now on; for all caches. */
+void hak_cache_set_budget(hak_tier_t tier, size_t bytes);
 
 /* Blocks that a cache holds of a class, from any thread. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);

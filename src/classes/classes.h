@@ -16,11 +16,15 @@ enum {
     HAK_CLASS_RUN = 82,    /* units of a large block: known, but never cached */
     HAK_BIN_COUNT = 83,    /* one bin for each of the above */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
+    HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */
     HAK_CLASS_MAX = 65536, /* largest size of a size class */
     HAK_LARGE_MAX = 1 << 20,
     HAK_BLOCKS_MAX = 4096, /* most blocks in a slab, which bounds its bitmap */
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
 };
+
+/* The tiers that have size classes. */
+typedef enum { HAK_TIER_TINY, HAK_TIER_MID, HAK_TIER_COUNT } hak_tier_t;
 
 typedef struct {
     uint32_t size;       /* bytes of a block */
@@ -41,6 +45,10 @@ HAK_FAST_PATH unsigned hak_class_of(size_t size) {
     HAK_ASSERT(size <= HAK_CLASS_MAX);
     return size <= HAK_SMALL_MAX ? hak_class_by_8[(size + 7) >> 3]
                                  : hak_class_by_128[(size + 127) >> 7];
+}
+
+HAK_FAST_PATH hak_tier_t hak_tier_of_class(unsigned class_index) {
+    return hak_classes[class_index].size <= HAK_TINY_MAX ? HAK_TIER_TINY : HAK_TIER_MID;
 }
 
 /* Index of the block that contains `offset`; exact for every offset < 65536,

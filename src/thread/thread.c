@@ -14,9 +14,10 @@
 #include "shard/shard.h"
 
 enum {
-    BUDGET_PER_CPU = 2 * 1024 * 1024, /* bytes of blocks in caches */
-    BUDGET_LEAST = 64 * 1024,         /* of one cache */
-    TICK_INTERVAL = 64,               /* slow calls between two looks at the clock */
+    BUDGET_PER_CPU = 20 * 1024 * 1024, /* bytes of blocks in caches */
+    TINY_SHARE = 10,                   /* one part of so many is for the tiny tier */
+    BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
+    TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
     SWEEP_INTERVAL_MS = 250,
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
@@ -38,7 +39,8 @@ static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
     size_t each = total / hak_max(hak_thread_count(), 1);
-    hak_cache_set_budget(hak_max(each, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_TIER_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_TIER_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
 }
 
 /* The thread is gone. Later destructors of other libraries may still free: they

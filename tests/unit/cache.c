@@ -11,8 +11,13 @@
 
 enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };
 
+static void set_budget(size_t bytes) {
+    hak_cache_set_budget(HAK_TIER_TINY, bytes);
+    hak_cache_set_budget(HAK_TIER_MID, bytes);
+}
+
 static hak_cache_t *make_cache(size_t budget) {
-    hak_cache_set_budget(budget);
+    set_budget(budget);
     hak_cache_t *cache = hak_cache_make();
     assert_non_null(cache);
     cache->shard = HOME;
@@ -23,7 +28,7 @@ static void drop_cache(hak_cache_t *cache) {
     hak_cache_flush_all(cache);
     for (int i = 0; i < 3; i++) hak_shard_sweep();
     /* The record itself is left: caches are never given back. */
-    hak_cache_set_budget(1 * MIB);
+    set_budget(1 * MIB);
 }
 
 static unsigned class_of(const void *block) {
@@ -54,11 +59,11 @@ static void give(hak_cache_t *cache, void *block) {
 
 /* The equations at the top of cache.h, and the sum of the stacks. */
 static void check_cache(hak_cache_t *cache) {
-    size_t capacity = 0;
+    size_t capacity[HAK_TIER_COUNT] = {0};
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         const hak_bin_t *bin = &cache->bins[i];
         void **top = hak_load_relaxed(&bin->top);
-        capacity += (size_t)bin->slots * hak_classes[i].size;
+        capacity[hak_tier_of_class(i)] += (size_t)bin->slots * hak_classes[i].size;
         if (!bin->slots) {
             REQUIRE(*top == NULL && top >= bin->limit, "bin %u without a stack is not both", i);
             continue;
@@ -71,8 +76,9 @@ static void check_cache(hak_cache_t *cache) {
         for (void **at = bin->base + 1; at <= top; at++)
             REQUIRE(*at != NULL, "bin %u holds NULL", i);
     }
-    REQUIRE(cache->capacity == capacity, "capacity is %zu, the stacks have %zu", cache->capacity,
-            capacity);
+    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++)
+        REQUIRE(cache->capacity[tier] == capacity[tier], "capacity is %zu, the stacks have %zu",
+                cache->capacity[tier], capacity[tier]);
 }
 
 /* Takes and gives `count` blocks of a class. */
@@ -151,8 +157,9 @@ static void stacks_grow_within_the_budget(void **state) {
             swing(cache, CLASS, HELD_MAX);
             check_cache(cache);
             if (!first) first = cache->bins[CLASS].slots;
-            REQUIRE(cache->capacity <= budgets[k], "%zu bytes with a budget of %zu",
-                    cache->capacity, budgets[k]);
+            REQUIRE(cache->capacity[hak_tier_of_class(CLASS)] <= budgets[k],
+                    "%zu bytes with a budget of %zu", cache->capacity[hak_tier_of_class(CLASS)],
+                    budgets[k]);
         }
         grown = cache->bins[CLASS].slots;
         REQUIRE(grown > first && grown * 2u * hak_classes[CLASS].size > budgets[k] / 4,
@@ -174,8 +181,8 @@ static void room_comes_from_colder_bins(void **state) {
         swing(cache, HOT, 1000 + unit_random(1000));
         if (!hot) hot = cache->bins[HOT].slots;
         check_cache(cache);
-        REQUIRE(cache->capacity <= budget, "%zu bytes with a budget of %zu", cache->capacity,
-                budget);
+        REQUIRE(cache->capacity[hak_tier_of_class(HOT)] <= budget, "%zu bytes with a budget of %zu",
+                cache->capacity[hak_tier_of_class(HOT)], budget);
     }
     REQUIRE(cache->bins[HOT].slots > hot, "the hot bin stays at %u slots", hot);
     REQUIRE(cache->bins[COLD].slots < cold, "the cold bin keeps its %u slots", cold);
@@ -185,7 +192,7 @@ static void room_comes_from_colder_bins(void **state) {
 /* Blocks whose first stack has two slots, under the least budget: no bin has room to give. */
 static void use_big_classes_only(const void *unused) {
     (void)unused;
-    hak_cache_set_budget(64 * KIB);
+    set_budget(64 * KIB);
     hak_cache_t *cache = hak_cache_make();
     CHECK(cache, "no memory");
     for (unsigned turn = 0; turn < 100; turn++)
@@ -242,7 +249,8 @@ static void a_reset_forgets_all(void **state) {
     cache->stack_lock.state = 1; /* its thread held it when the process forked */
     hak_cache_reset(cache);
     check_cache(cache);
-    assert_int_equal(cache->capacity, 0);
+    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++)
+        assert_int_equal(cache->capacity[tier], 0);
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         assert_null(hak_cache_pop(cache, i));
         assert_int_equal(hak_cache_count(cache, i), 0);
