@@ -36,7 +36,8 @@ bool program_find(const char *name, char *path, size_t size) {
     for (;;) {
         size_t length = strcspn(folders, ":");
         struct stat info;
-        snprintf(path, size, "%.*s%s%s", (int)length, folders, length ? "/" : "", name);
+        const char *between = length ? "/" : strchr(name, '/') ? "" : "./";
+        snprintf(path, size, "%.*s%s%s", (int)length, folders, between, name);
         if (stat(path, &info) == 0) {
             if (S_ISREG(info.st_mode) && access(path, X_OK) == 0) return true;
             error = EACCES;
