@@ -133,7 +133,7 @@ static char upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') 
 /* Letters that must be changed, added or left out to make one name of the other,
  * upper and lower case being the same; both at most NAME_MOST long. */
 enum { NAME_MOST = 63 };
-static unsigned distance(hak_text_t name, const char *other) {
+static size_t distance(hak_text_t name, const char *other) {
     uint8_t row[NAME_MOST + 1];
     for (size_t i = 0; i <= name.size; i++) row[i] = (uint8_t)i;
     for (size_t k = 1; other[k - 1]; k++) {
@@ -152,11 +152,11 @@ static unsigned distance(hak_text_t name, const char *other) {
 /* Up to two letters in a longer name, one in a short one; or its beginning. */
 int hak_option_closest(hak_text_t name) {
     int best = -1;
-    unsigned best_distance = 3;
+    size_t best_distance = 3;
     name = hak_option_short_name(name);
     if (name.size < 3 || name.size > NAME_MOST) return -1;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
-        unsigned found = distance(name, short_name(i));
+        size_t found = distance(name, short_name(i));
         bool begins = strncmp(short_name(i), name.at, name.size) == 0;
         if (begins) found = 2;
         if (found < best_distance && (begins || found * 4 < name.size)) {

@@ -1,12 +1,12 @@
 /* main.c: the hakmem command: which subcommand, help, version, how a failure looks. */
-#include "hakmem.h"
+#include "command.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <hakmem.h>
+#include "hakmem.h"
 #include "options/options.h"
 
 #define TEXT_OF(number) #number

@@ -1,5 +1,5 @@
 /* options.c: `hakmem options`: the table with the values that the environment at hand gives. */
-#include "hakmem.h"
+#include "command.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* run.c: `hakmem run`: settings into the environment, the library in front, then exec. The program
  * takes this process's place, so signals and the exit status are its own. */
-#include "hakmem.h"
+#include "command.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
-/* hakmem.h: what the files of the command share.
+/* command.h: what the files of the command share.
  *
  * The command has the option table and its parser from src/options; it runs on the allocator of the
  * system, so that its environment may be any. */
-#ifndef TOOLS_HAKMEM_H
-#define TOOLS_HAKMEM_H
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>
