@@ -127,6 +127,7 @@ def case_bad_settings(folder):
         (("--opt", "SHARD=1"), ("SHARD", "did you mean HAKMEM_SHARDS?")),
         (("--opt", "SHARDS=many"), ("many", "HAKMEM_SHARDS", "0..16 shards")),
         (("--opt=HAKMEM_SHARDS=17",), ("17", "HAKMEM_SHARDS", "0..16 shards")),
+        (("--opt", "CONF=SHARDS:1"), ("HAKMEM_CONF", "--opt")),
         (("--opt", "SHARDS"), ("SHARDS", "NAME=VALUE")),
         (("--profile=NONE_SUCH",), ("NONE_SUCH", "none|LOWMEM|")),
         (("--profiles=LOWMEM",), ("--profiles=LOWMEM", "--help")),

@@ -22,6 +22,8 @@ static void set(const char *name, const char *value) {
     hak_option_t option = (hak_option_t)find_option(name, STATUS_RUN);
     hak_option_row_t row = hak_option_row(option);
     int64_t unused;
+    if (option == HAK_OPTION_CONF)
+        fail(STATUS_RUN, "run: --opt sets one option by its own name; HAKMEM_CONF holds several");
     if (!hak_option_parse(option, (hak_text_t){value, strlen(value)}, &unused))
         fail(STATUS_RUN, "run: '%.64s' is no value of %s, which takes %s%s%s", value, row.name,
              row.accepted, *row.unit ? " " : "", row.unit);
