@@ -22,10 +22,8 @@ _hakmem_settings() {
 }
 
 _hakmem() {
-    local -a names profiles
-    local state line
+    local -a names
     names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES)
-    profiles=(LOWMEM SERVER DEBUG)
     if ((CURRENT == 2)); then
         local -a commands
         commands=(
@@ -40,6 +38,13 @@ _hakmem() {
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -a names ;;
     run)
+        integer dashes=${words[(i)--]}
+        if ((dashes < CURRENT)); then
+            words=("${(@)words[dashes + 1,-1]}")
+            ((CURRENT -= dashes))
+            _normal
+            return
+        fi
         words=("${(@)words[2,-1]}")
         ((CURRENT--))
         _arguments -S \
