@@ -326,11 +326,15 @@ def case_other_libc(folder):
 def case_loader(folder):
     """What only the loader knows: a library of the program is missing."""
     other = build(folder, "libgone.so", "int gone;", "-shared", "-fPIC")
-    path = build(folder, "needing", WITNESS, "-Wl,--no-as-needed", other, f"-Wl,-rpath,{folder}")
+    path = build(folder, "needing", WITNESS, "-Wl,--no-as-needed", "-L" + folder, "-lgone",
+                 "-Wl,-rpath,$ORIGIN")
+    link = os.path.join(folder, "elsewhere", "link")
+    os.mkdir(os.path.dirname(link))
+    os.symlink(path, link)
+    expect_served(folder, path)
+    expect_served(folder, link)  # $ORIGIN is where the file lies, not the link
     os.remove(other)
-    result = hakmem("run", path)
-    if result.status == 0 or b"libgone.so" not in result.err:
-        harness.fail(f"status {result.status}: {result.err}")
+    expect_line(hakmem("run", path), 125, "loader does not start", path, "libgone.so")
 
 
 def case_place(folder):

@@ -96,20 +96,21 @@ static bool check_preloaded(const char *list, const char *library) {
     return true;
 }
 
-/* The loader lists the library, "PATH (0x...", and had nothing to say against the program. */
+/* The loader lists the library, "PATH (0x...", and had nothing to say against the program. It is
+ * given the file itself: a link would make it look for libraries around the link. */
 static bool ask_loader(const char *path, const char *subject, const char *library,
                        const char *loader) {
     static char list[65536];
-    char wanted[PATH_MAX + 3];
-    bool starts = loader_list(loader, path, list, sizeof list);
+    char wanted[PATH_MAX + 3], file[PATH_MAX];
+    bool starts = loader_list(loader, realpath(path, file) ? file : path, list, sizeof list);
     snprintf(wanted, sizeof wanted, "%s (", library);
     const char *words = list; /* its first line that is no object */
     while (*words == '\t') words += strcspn(words, "\n") + (strchr(words, '\n') != NULL);
+    if (!*words) words = "no reason is given";
     int length = (int)strcspn(words, "\n");
+    if (!starts) return explain("its loader does not start %s: %.*s", subject, length, words);
     if (!strstr(list, wanted))
-        return explain("the loader of %s does not take %s: %.*s", subject, library,
-                       length ? length : 17, length ? words : "no reason is given");
-    if (!starts) return explain("the loader does not start %s: %.*s", subject, length, words);
+        return explain("the loader of %s does not take %s: %.*s", subject, library, length, words);
     return check_preloaded(list, library);
 }
 
