@@ -11,7 +11,7 @@ ARGS        ?=
 PRESETS      := release debug asan tsan
 TEST_PRESETS ?= $(PRESETS)
 
-LINKS := libhakmem.so libhakmem.a \
+LINKS := libhakmem.so libhakmem.a hakmem \
          bench_random_mixed_hakmem bench_random_mixed_system bench_random_mixed_mimalloc
 
 # The generator counts for a fresh build folder only; CMake keeps the one it began with.
@@ -22,9 +22,9 @@ CMAKE  := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake
 VENV   := build/venv
 PYTHON := $(VENV)/bin/python
 
-C_FILES = $(shell find include src bench tests -type f \( -name '*.[ch]' -o -name '*.cc' -o \
+C_FILES = $(shell find include src tools bench tests -type f \( -name '*.[ch]' -o -name '*.cc' -o \
             -name '*.cpp' -o -name '*.hpp' \))
-TIDY_FILES = $(shell find src -type f -name '*.c')
+TIDY_FILES = $(shell find src tools -type f -name '*.c')
 CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
 CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
 

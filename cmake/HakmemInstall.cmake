@@ -1,5 +1,5 @@
-# make install: libraries, header, pkg-config file and CMake package. All are relocatable: the
-# installed tree may be moved.
+# make install: libraries, header, the command, manual pages, shell completion, pkg-config file and
+# CMake package. All are relocatable: the installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hakmem_shared hakmem_static EXPORT hakmem
@@ -7,6 +7,17 @@ install(TARGETS hakmem_shared hakmem_static EXPORT hakmem
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(FILES "${HAKMEM_OBJECT}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(FILES "${PROJECT_SOURCE_DIR}/include/hakmem.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
+if(HAKMEM_BUILD_TOOLS)
+    set(tool_dir "${PROJECT_SOURCE_DIR}/tools/hakmem")
+    install(TARGETS hakmem_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1"
+            DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+    install(FILES "${tool_dir}/completion.bash" RENAME hakmem
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+    install(FILES "${tool_dir}/completion.zsh" RENAME _hakmem
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hakmem")

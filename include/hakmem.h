@@ -168,6 +168,48 @@ HAKMEM_API void hakmem_malloc_stats(void) HAKMEM_NOEXCEPT;
 HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(2));
 
+/* ---- Options --------------------------------------------------------------------------------- */
+
+/* An option is named as its environment variable, with or without the HAKMEM_ in front. Its value is
+ * what the environment, HAKMEM_CONF or HAKMEM_PROFILE said before the first allocation, or its
+ * default; docs/ENV_OPTIONS.md and `hakmem options` list them all. These three functions return an
+ * error number instead of setting errno, and do not allocate. Strings that they point to live as long
+ * as the process. */
+
+/* Writes the value of an option to value as text, ended by a 0, of at most size bytes in all.
+ * Returns 0; ENOENT: there is no such option; ERANGE: the text does not fit, and nothing was
+ * written. An obsolete option has the empty text. */
+HAKMEM_API int hakmem_option_get(const char *name, char *value, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(1));
+
+/* Sets an option to a value, given as the text that would stand in the environment; it counts from
+ * now on in all threads. Returns 0; ENOENT: there is no such option; EINVAL: the option does not
+ * take that value; EPERM: the value is fixed once the process runs. On error nothing changes. */
+HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(1, 2));
+
+/* What hakmem_option_info tells of an option. */
+struct hakmem_option {
+    const char *name;       /* of its environment variable */
+    const char *type;       /* "number", "word", "text" or "obsolete" */
+    const char *unit;       /* of a number: "ms", "bytes", ...; "" for none */
+    const char *accepted;   /* "0..16", "abort|report", "text", "anything" */
+    const char *help;       /* one sentence */
+    const char *tier;       /* what it acts on: "selector", "tiny", "mid", "large", "memory" or
+                               "process" */
+    const char *source;     /* of its value: "default", "profile", "conf", "environment" or
+                               "program", which is hakmem_option_set */
+    int is_changeable;      /* 1: hakmem_option_set may change it, 0: it is fixed */
+    char default_value[64]; /* as text, ended by a 0 */
+};
+
+/* Describes the option number index, counted from 0, for programs that list them all. size is
+ * sizeof *option as the program knows it: a later version of the library may have more fields, and
+ * fields that the library does not have are set to zero. Returns 0; ENOENT: index is beyond the last
+ * option. */
+HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
+                                  size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+
 #ifdef __cplusplus
 }
 #endif

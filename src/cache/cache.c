@@ -41,7 +41,7 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
-static _Atomic size_t budgets[HAK_TIER_COUNT] = {1 * MIB, 1 * MIB};
+static _Atomic size_t budgets[HAK_CACHED_TIERS] = {1 * MIB, 1 * MIB};
 
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     hak_store_relaxed(&budgets[tier], bytes);
@@ -56,7 +56,7 @@ void hak_cache_reset(hak_cache_t *cache) {
         bin->reciprocal = hak_classes[i].reciprocal;
     }
     hak_lock_reset(&cache->stack_lock);
-    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++) cache->capacity[tier] = 0;
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
 }
 
 hak_cache_t *hak_cache_make(void) {
@@ -83,7 +83,7 @@ size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
 
 static unsigned way_of(const hak_bin_t *bin) { return bin->batch & FLUSHED; }
 
-static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index) == HAK_TIER_MID; }
+static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index) == HAK_MID; }
 
 /* Slots of the deepest stack of a class, sentinel included; 0 = none at all. A mid
  * class's stack is called its ring by the options. */
@@ -177,7 +177,7 @@ static unsigned next_batch(hak_bin_t *bin, unsigned class_index) {
     size_t last = bin->batch & (FLUSHED - 1u), least = BATCH_LEAST, most = bin->slots / 2u;
     if (is_mid(class_index)) {
         if (way_of(bin) == FLUSHED)
-            most = bin->slots / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
+            most = (bin->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
         else
             least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
     }

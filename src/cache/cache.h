@@ -46,7 +46,7 @@ typedef struct hak_cache {
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
-    size_t capacity[HAK_TIER_COUNT];       /* bytes of blocks that its stacks may hold */
+    size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
     struct hak_cache *next;                /* thread list lock; all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;

@@ -24,7 +24,7 @@ enum {
 };
 
 /* The tiers that have size classes. */
-typedef enum { HAK_TIER_TINY, HAK_TIER_MID, HAK_TIER_COUNT } hak_tier_t;
+typedef enum { HAK_TINY, HAK_MID, HAK_CACHED_TIERS } hak_tier_t;
 
 typedef struct {
     uint32_t size;       /* bytes of a block */
@@ -48,7 +48,7 @@ HAK_FAST_PATH unsigned hak_class_of(size_t size) {
 }
 
 HAK_FAST_PATH hak_tier_t hak_tier_of_class(unsigned class_index) {
-    return hak_classes[class_index].size <= HAK_TINY_MAX ? HAK_TIER_TINY : HAK_TIER_MID;
+    return hak_classes[class_index].size <= HAK_TINY_MAX ? HAK_TINY : HAK_MID;
 }
 
 /* Index of the block that contains `offset`; exact for every offset < 65536,

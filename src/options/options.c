@@ -1,120 +1,251 @@
-/* options.c: the one reader of the environment, driven by options.def. */
+/* options.c: the rows and the values of options.def, and setting one from a text. */
 #include "options/options.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "os/os.h"
+#include "options/profiles.h"
+
+/* The only words that are not a literal; hak_option_row() puts them in. */
+#define HAK_PROFILE_WORDS ""
+
+static const char prefix[] = "HAKMEM_";
+_Static_assert(sizeof prefix - 1 == HAK_OPTION_PREFIX_LENGTH, "the length of the prefix");
+
+enum { START = false, ANY_TIME = true };
+
+/* The texts of all rows, end to end. Rows hold offsets into it: pointers would cost
+ * each process a relocation and, with the rows, pages of its own. */
+typedef struct {
+#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
+    char name_##id[sizeof "HAKMEM_" #id];                                                 \
+    char accepted_##id[sizeof accepted];                                                  \
+    char unit_##id[sizeof unit];                                                          \
+    char help_##id[sizeof help];
+#include "options/each.def"
+} strings_t;
+
+static const strings_t strings = {
+#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
+    "HAKMEM_" #id, accepted, unit, help,
+#include "options/each.def"
+};
+
+/* Values of the text options, one byte for the others; written once, by hak_options_load. */
+typedef struct {
+#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
+    char id[(size) + 1];
+#include "options/each.def"
+} texts_t;
+
+static texts_t texts;
 
 typedef struct {
-    const char *name;
-    const char *words; /* NULL for a number */
-    const char *unit;
     int64_t least, most, fallback;
+    uint16_t name, accepted, unit, help; /* offsets into strings */
+    uint16_t text, text_size;            /* in texts */
+    uint8_t kind, tier;
+    bool any_time;
 } row_t;
 
+_Static_assert(sizeof strings <= UINT16_MAX && sizeof texts <= UINT16_MAX, "offsets have 16 bits");
+
 static const row_t rows[HAK_OPTION_COUNT] = {
-#define OPTION_WORD(name, words, fallback, help) {#name, words, "", 0, 0, fallback},
-#define OPTION_NUMBER(name, unit, least, most, fallback, help) \
-    {#name, NULL, unit, least, most, fallback},
-#include "options/options.def"
-#undef OPTION_WORD
-#undef OPTION_NUMBER
+#define OPTION(id, row_tier, row_kind, change, words, of, from, to, standard, size, text_help) \
+    {.name = offsetof(strings_t, name_##id),                                                   \
+     .accepted = offsetof(strings_t, accepted_##id),                                           \
+     .unit = offsetof(strings_t, unit_##id),                                                   \
+     .help = offsetof(strings_t, help_##id),                                                   \
+     .least = (from),                                                                          \
+     .most = (to),                                                                             \
+     .fallback = (standard),                                                                   \
+     .text = offsetof(texts_t, id),                                                            \
+     .text_size = (size),                                                                      \
+     .kind = HAK_OPTION_IS_##row_kind,                                                         \
+     .tier = HAK_TIER_##row_tier,                                                              \
+     .any_time = (change)},
+#include "options/each.def"
 };
 
 static _Atomic int64_t values[HAK_OPTION_COUNT] = {
-#define OPTION_WORD(name, words, fallback, help) fallback,
-#define OPTION_NUMBER(name, unit, least, most, fallback, help) fallback,
-#include "options/options.def"
-#undef OPTION_WORD
-#undef OPTION_NUMBER
+#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, ...) fallback,
+#include "options/each.def"
 };
+
+static _Atomic uint8_t sources[HAK_OPTION_COUNT];
+
+const char *const hak_option_kinds[] = {"number", "word", "text", "obsolete"};
+const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
+const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
 
 int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
 
-/* A whole number with an optional K, M or G. False when it is anything else. */
-static bool parse_number(const char *text, int64_t *value) {
-    bool negative = *text == '-';
-    if (negative) text++;
-    if (*text < '0' || *text > '9') return false;
-    int64_t n = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *text - '0', &n))
-            return false;
-    int shift = *text == 'K' ? 10 : *text == 'M' ? 20 : *text == 'G' ? 30 : 0;
-    if (shift) {
-        if (__builtin_mul_overflow(n, (int64_t)1 << shift, &n)) return false;
-        text++;
-    }
-    *value = negative ? -n : n;
-    return *text == '\0';
+static const char *string(size_t offset) { return (const char *)&strings + offset; }
+static char *text_of(hak_option_t option) { return (char *)&texts + rows[option].text; }
+
+hak_option_row_t hak_option_row(hak_option_t option) {
+    const row_t *row = &rows[option];
+    return (hak_option_row_t){
+        .name = string(row->name),
+        .help = string(row->help),
+        .accepted = option == HAK_OPTION_PROFILE ? hak_profile_words : string(row->accepted),
+        .unit = string(row->unit),
+        .least = row->least,
+        .most = row->most,
+        .fallback = row->fallback,
+        .text_size = row->text_size,
+        .kind = (hak_option_kind_t)row->kind,
+        .tier = (hak_option_tier_t)row->tier,
+        .any_time = row->any_time,
+    };
 }
 
-/* Index of `text` in "a|b|c", -1 when it is none of them. */
-static int find_word(const char *words, const char *text) {
-    size_t length = strlen(text);
-    for (int index = 0; words; index++) {
-        const char *bar = strchr(words, '|');
-        size_t size = bar ? (size_t)(bar - words) : strlen(words);
-        if (size == length && memcmp(words, text, size) == 0) return index;
-        words = bar ? bar + 1 : NULL;
-    }
+const char *hak_option_text(hak_option_t option) { return text_of(option); }
+
+hak_option_source_t hak_option_source(hak_option_t option) {
+    return (hak_option_source_t)hak_load_relaxed(&sources[option]);
+}
+
+hak_text_t hak_option_short_name(hak_text_t name) {
+    bool has_prefix = name.size >= HAK_OPTION_PREFIX_LENGTH &&
+                      memcmp(name.at, prefix, HAK_OPTION_PREFIX_LENGTH) == 0;
+    size_t skip = has_prefix ? HAK_OPTION_PREFIX_LENGTH : 0;
+    return (hak_text_t){name.at + skip, name.size - skip};
+}
+
+static const char *short_name(int option) {
+    return string(rows[option].name) + HAK_OPTION_PREFIX_LENGTH;
+}
+
+static bool is_same(hak_text_t text, const char *word, size_t size) {
+    return text.size == size && memcmp(text.at, word, size) == 0;
+}
+
+int hak_option_find(hak_text_t name) {
+    name = hak_option_short_name(name);
+    for (int i = 0; i < HAK_OPTION_COUNT; i++)
+        if (is_same(name, short_name(i), strlen(short_name(i)))) return i;
     return -1;
 }
 
-static void warn(const char *format, const char *name, const char *value, const char *accepted) {
-    char line[512];
-    int size = snprintf(line, sizeof line, format, name, value, accepted);
-    if (size > 0) hak_os_write_stderr(line, hak_min((size_t)size, sizeof line - 1));
-}
+static char upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 
-static void set_option(const row_t *row, const char *text) {
-    int64_t value;
-    char range[96];
-    if (row->words) {
-        int index = find_word(row->words, text);
-        if (index >= 0)
-            hak_store_relaxed(&values[row - rows], index);
-        else
-            warn("hakmem: option HAKMEM_%s: '%.64s' is not one of %s; the default is kept\n",
-                 row->name, text, row->words);
-    } else if (parse_number(text, &value) && value >= row->least && value <= row->most) {
-        hak_store_relaxed(&values[row - rows], value);
-    } else {
-        snprintf(range, sizeof range, "%lld..%lld%s%s", (long long)row->least, (long long)row->most,
-                 *row->unit ? " " : "", row->unit);
-        warn("hakmem: option HAKMEM_%s: '%.64s' is not a number in %s; the default is kept\n",
-             row->name, text, range);
-    }
-}
-
-static void read_variable(const char *variable) {
-    static const char prefix[] = "HAKMEM_";
-    if (strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
-    const char *name = variable + sizeof prefix - 1;
-    const char *equals = strchr(name, '=');
-    if (!equals || strncmp(name, "BENCH_", 6) == 0) return; /* the benchmarks' own */
-    size_t length = (size_t)(equals - name);
-    for (const row_t *row = rows; row < rows + HAK_OPTION_COUNT; row++) {
-        if (strlen(row->name) == length && memcmp(row->name, name, length) == 0) {
-            set_option(row, equals + 1);
-            return;
+/* Letters that must be changed, added or left out to make one name of the other,
+ * upper and lower case being the same; both at most NAME_MOST long. */
+enum { NAME_MOST = 63 };
+static size_t distance(hak_text_t name, const char *other) {
+    uint8_t row[NAME_MOST + 1];
+    for (size_t i = 0; i <= name.size; i++) row[i] = (uint8_t)i;
+    for (size_t k = 1; other[k - 1]; k++) {
+        uint8_t diagonal = row[0];
+        row[0] = (uint8_t)k;
+        for (size_t i = 1; i <= name.size; i++) {
+            bool same = upper(name.at[i - 1]) == upper(other[k - 1]);
+            size_t least = hak_min(hak_min(row[i], row[i - 1]) + 1u, diagonal + (same ? 0u : 1u));
+            diagonal = row[i];
+            row[i] = (uint8_t)least;
         }
     }
-    char text[96];
-    snprintf(text, sizeof text, "%.*s", (int)hak_min(length, sizeof text - 1), name);
-    warn("hakmem: unknown option HAKMEM_%s%s is ignored; the options are in %s\n", text, "",
-         "docs/ENV_OPTIONS.md");
+    return row[name.size];
 }
 
-void hak_options_load(void) {
-    static _Atomic bool loaded;
-    bool secure;
-    char **environment = hak_os_environment(&secure);
-    if (!environment || atomic_exchange_explicit(&loaded, true, memory_order_relaxed)) return;
-    if (secure) return;
-    int saved = errno;
-    for (; *environment; environment++) read_variable(*environment);
-    errno = saved;
+/* Up to two letters in a longer name, one in a short one; or its beginning. */
+int hak_option_closest(hak_text_t name) {
+    int best = -1;
+    size_t best_distance = 3;
+    name = hak_option_short_name(name);
+    if (name.size < 3 || name.size > NAME_MOST) return -1;
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        size_t found = distance(name, short_name(i));
+        bool begins = strncmp(short_name(i), name.at, name.size) == 0;
+        if (begins) found = 2;
+        if (found < best_distance && (begins || found * 4 < name.size)) {
+            best = i;
+            best_distance = found;
+        }
+    }
+    return best;
+}
+
+/* A whole number with an optional K, M or G. False when it is anything else. */
+static bool parse_number(hak_text_t text, int64_t *value) {
+    size_t i = 0;
+    bool negative = text.size > 0 && text.at[0] == '-';
+    if (negative) i++;
+    size_t first = i;
+    int64_t n = 0;
+    for (; i < text.size && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, text.at[i] - '0', &n))
+            return false;
+    if (i == first) return false;
+    char letter = i < text.size ? text.at[i] : 0;
+    int shift = letter == 'K' ? 10 : letter == 'M' ? 20 : letter == 'G' ? 30 : 0;
+    if (shift) {
+        if (__builtin_mul_overflow(n, (int64_t)1 << shift, &n)) return false;
+        i++;
+    }
+    *value = negative ? -n : n;
+    return i == text.size;
+}
+
+/* The word of that index in "a|b|c"; its `at` is NULL beyond the last one. */
+static hak_text_t word_at(const char *words, int64_t index) {
+    for (; words; index--) {
+        const char *bar = strchr(words, '|');
+        if (index == 0) return (hak_text_t){words, bar ? (size_t)(bar - words) : strlen(words)};
+        words = bar ? bar + 1 : NULL;
+    }
+    return (hak_text_t){NULL, 0};
+}
+
+static bool parse_word(const char *words, hak_text_t text, int64_t *value) {
+    hak_text_t word;
+    for (int64_t i = 0; (word = word_at(words, i)).at; i++) {
+        if (!is_same(text, word.at, word.size)) continue;
+        *value = i;
+        return true;
+    }
+    return false;
+}
+
+bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value) {
+    const row_t *row = &rows[option];
+    *value = 0;
+    switch (row->kind) {
+    case HAK_OPTION_IS_NUMBER:
+        return parse_number(text, value) && *value >= row->least && *value <= row->most;
+    case HAK_OPTION_IS_WORD:
+        return parse_word(hak_option_row(option).accepted, text, value);
+    case HAK_OPTION_IS_TEXT:
+        return text.size < row->text_size;
+    case HAK_OPTION_IS_OBSOLETE:
+        break;
+    }
+    return true;
+}
+
+bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t source) {
+    int64_t value;
+    if (!hak_option_parse(option, text, &value)) return false;
+    if (rows[option].kind == HAK_OPTION_IS_TEXT) {
+        memcpy(text_of(option), text.at, text.size);
+        text_of(option)[text.size] = 0;
+    }
+    hak_store_relaxed(&values[option], value);
+    hak_store_relaxed(&sources[option], (uint8_t)source);
+    return true;
+}
+
+int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size) {
+    hak_option_row_t row = hak_option_row(option);
+    if (row.kind == HAK_OPTION_IS_NUMBER) return snprintf(text, size, "%lld", (long long)value);
+    hak_text_t word = {"", 0};
+    if (row.kind == HAK_OPTION_IS_WORD) word = word_at(row.accepted, value);
+    return snprintf(text, size, "%.*s", (int)word.size, word.at);
+}
+
+int hak_option_format_now(hak_option_t option, char *text, size_t size) {
+    if (rows[option].kind == HAK_OPTION_IS_TEXT)
+        return snprintf(text, size, "%s", hak_option_text(option));
+    return hak_option_format(option, hak_option(option), text, size);
 }

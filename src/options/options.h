@@ -1,26 +1,102 @@
-/* options.h: the options of options.def, read once from the environment.
+/* options.h: the options of options.def: rows, values, where each value is from.
  *
- * Reading needs no lock and never allocates. Until libc has set up the
- * environment the defaults hold. */
+ * Values are set from the environment once, before the first allocation; until
+ * libc has set the environment up, the defaults hold. Reading needs no lock.
+ * Nothing here allocates. */
 #ifndef HAK_OPTIONS_H
 #define HAK_OPTIONS_H
 
 #include "base/base.h"
 
 typedef enum {
-#define OPTION_WORD(name, words, fallback, help) HAK_OPTION_##name,
-#define OPTION_NUMBER(name, unit, least, most, fallback, help) HAK_OPTION_##name,
-#include "options/options.def"
-#undef OPTION_WORD
-#undef OPTION_NUMBER
+#define OPTION(name, ...) HAK_OPTION_##name,
+#include "options/each.def"
     HAK_OPTION_COUNT
 } hak_option_t;
+
+typedef enum {
+    HAK_OPTION_IS_NUMBER,
+    HAK_OPTION_IS_WORD,
+    HAK_OPTION_IS_TEXT,
+    HAK_OPTION_IS_OBSOLETE,
+} hak_option_kind_t;
+
+typedef enum {
+    HAK_TIER_SELECTOR,
+    HAK_TIER_TINY,
+    HAK_TIER_MID,
+    HAK_TIER_LARGE,
+    HAK_TIER_MEMORY,
+    HAK_TIER_PROCESS,
+} hak_option_tier_t;
+
+/* In the order of precedence, but that the program's word is its last one. */
+typedef enum {
+    HAK_SOURCE_DEFAULT,
+    HAK_SOURCE_PROFILE,
+    HAK_SOURCE_CONF,
+    HAK_SOURCE_ENVIRONMENT,
+    HAK_SOURCE_PROGRAM,
+} hak_option_source_t;
+
+typedef struct {
+    const char *name; /* with HAKMEM_ */
+    const char *help;
+    const char *accepted; /* "0..16", "abort|report", "text", "anything" */
+    const char *unit;     /* "" for none */
+    int64_t least, most;  /* of a number */
+    int64_t fallback;     /* the default: a number, or the index of a word */
+    size_t text_size;     /* of a text, in bytes, with its 0 */
+    hak_option_kind_t kind;
+    hak_option_tier_t tier;
+    bool any_time; /* may change while the process runs */
+} hak_option_row_t;
+
+enum { HAK_OPTION_PREFIX_LENGTH = 7 }; /* of "HAKMEM_" */
+
+/* The row of an option; its texts live for ever. */
+hak_option_row_t hak_option_row(hak_option_t option);
+
+/* Words for a row's kind and tier, and for a source. */
+extern const char *const hak_option_kinds[];
+extern const char *const hak_option_tiers[];
+extern const char *const hak_option_sources[];
+
+/* Part of a text; not ended by a 0. */
+typedef struct {
+    const char *at;
+    size_t size;
+} hak_text_t;
 
 /* Value of an option: the number, or the index of the word. */
 int64_t hak_option(hak_option_t option);
 
+/* Value of a text option; valid for ever. */
+const char *hak_option_text(hak_option_t option);
+
+hak_option_source_t hak_option_source(hak_option_t option);
+
+/* The name without HAKMEM_ at its beginning. */
+hak_text_t hak_option_short_name(hak_text_t name);
+
+/* Index of the option of that name, with or without HAKMEM_; -1 when there is none. */
+int hak_option_find(hak_text_t name);
+
+/* Option whose name is close to one that is none, for a "did you mean"; -1 without. */
+int hak_option_closest(hak_text_t name);
+
+/* Whether an option takes `text`; *value is then the number or the word's index. */
+bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value);
+
+/* Sets an option when it takes `text`; false when it does not. */
+bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t source);
+
+/* Writes a value of an option as text, as snprintf does; the same for the value it has. */
+int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size);
+int hak_option_format_now(hak_option_t option, char *text, size_t size);
+
 /* Reads the environment, once; later calls return at once. A variable that is
- * unknown or out of range gives one line on stderr and changes nothing. */
+ * unknown or has a value out of range gives one line on stderr and changes nothing. */
 void hak_options_load(void);
 
 #endif

@@ -39,8 +39,8 @@ static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
     size_t each = total / hak_max(hak_thread_count(), 1);
-    hak_cache_set_budget(HAK_TIER_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
-    hak_cache_set_budget(HAK_TIER_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
 }
 
 /* The thread is gone. Later destructors of other libraries may still free: they

@@ -12,8 +12,8 @@
 enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };
 
 static void set_budget(size_t bytes) {
-    hak_cache_set_budget(HAK_TIER_TINY, bytes);
-    hak_cache_set_budget(HAK_TIER_MID, bytes);
+    hak_cache_set_budget(HAK_TINY, bytes);
+    hak_cache_set_budget(HAK_MID, bytes);
 }
 
 static hak_cache_t *make_cache(size_t budget) {
@@ -59,7 +59,7 @@ static void give(hak_cache_t *cache, void *block) {
 
 /* The equations at the top of cache.h, and the sum of the stacks. */
 static void check_cache(hak_cache_t *cache) {
-    size_t capacity[HAK_TIER_COUNT] = {0};
+    size_t capacity[HAK_CACHED_TIERS] = {0};
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         const hak_bin_t *bin = &cache->bins[i];
         void **top = hak_load_relaxed(&bin->top);
@@ -76,7 +76,7 @@ static void check_cache(hak_cache_t *cache) {
         for (void **at = bin->base + 1; at <= top; at++)
             REQUIRE(*at != NULL, "bin %u holds NULL", i);
     }
-    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++)
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)
         REQUIRE(cache->capacity[tier] == capacity[tier], "capacity is %zu, the stacks have %zu",
                 cache->capacity[tier], capacity[tier]);
 }
@@ -249,7 +249,7 @@ static void a_reset_forgets_all(void **state) {
     cache->stack_lock.state = 1; /* its thread held it when the process forked */
     hak_cache_reset(cache);
     check_cache(cache);
-    for (unsigned tier = 0; tier < HAK_TIER_COUNT; tier++)
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)
         assert_int_equal(cache->capacity[tier], 0);
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         assert_null(hak_cache_pop(cache, i));

@@ -1,0 +1,54 @@
+/* option.c: the options as the program sees them: read, change, list. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/export.h"
+#include "options/options.h"
+
+/* Index of a named option, -1 when there is none; the values are there from now on. */
+static int find(const char *name) {
+    hak_options_load();
+    return hak_option_find((hak_text_t){name, strlen(name)});
+}
+
+int hakmem_option_get(const char *name, char *value, size_t size) {
+    int option = find(name);
+    if (option < 0) return ENOENT;
+    int needed = hak_option_format_now((hak_option_t)option, NULL, 0);
+    if (needed < 0 || (size_t)needed >= size) return ERANGE;
+    hak_option_format_now((hak_option_t)option, value, size);
+    return 0;
+}
+
+int hakmem_option_set(const char *name, const char *value) {
+    int option = find(name);
+    int64_t unused;
+    hak_text_t text = {value, strlen(value)};
+    if (option < 0) return ENOENT;
+    if (!hak_option_parse((hak_option_t)option, text, &unused)) return EINVAL;
+    if (!hak_option_row((hak_option_t)option).any_time) return EPERM;
+    hak_option_assign((hak_option_t)option, text, HAK_SOURCE_PROGRAM);
+    return 0;
+}
+
+int hakmem_option_info(size_t index, struct hakmem_option *option, size_t size) {
+    hak_options_load();
+    if (index >= HAK_OPTION_COUNT) return ENOENT;
+    hak_option_row_t row = hak_option_row((hak_option_t)index);
+    struct hakmem_option info = {
+        .name = row.name,
+        .type = hak_option_kinds[row.kind],
+        .unit = row.unit,
+        .accepted = row.accepted,
+        .help = row.help,
+        .tier = hak_option_tiers[row.tier],
+        .source = hak_option_sources[hak_option_source((hak_option_t)index)],
+        .is_changeable = row.any_time,
+    };
+    hak_option_format((hak_option_t)index, row.fallback, info.default_value,
+                      sizeof info.default_value);
+    memset(option, 0, size);
+    memcpy(option, &info, hak_min(size, sizeof info));
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* options_load.c: the environment, HAKMEM_CONF and HAKMEM_PROFILE become values.
+ *
+ * The variable of an option wins over HAKMEM_CONF, that over the profile, that over
+ * the default. Read in this order, each fills in what is not yet set. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options/options.h"
+#include "options/profiles.h"
+#include "os/os.h"
+
+enum { SHOWN_MOST = 64 }; /* bytes of a name or value that a warning repeats */
+
+__attribute__((format(printf, 1, 2))) static void warn(const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (size > 0) hak_os_write_stderr(line, hak_min((size_t)size, sizeof line - 1));
+}
+
+static int shown(hak_text_t text) { return (int)hak_min(text.size, SHOWN_MOST); }
+
+static const char *place(hak_option_source_t source) {
+    return source == HAK_SOURCE_CONF ? " in HAKMEM_CONF" : "";
+}
+
+static void warn_unknown(hak_text_t name, hak_option_source_t source) {
+    int closest = hak_option_closest(name);
+    name = hak_option_short_name(name);
+    if (closest >= 0)
+        warn("hakmem: unknown option HAKMEM_%.*s%s is ignored; did you mean %s?\n", shown(name),
+             name.at, place(source), hak_option_row((hak_option_t)closest).name);
+    else
+        warn("hakmem: unknown option HAKMEM_%.*s%s is ignored; `hakmem options` lists them all\n",
+             shown(name), name.at, place(source));
+}
+
+static void warn_refused(hak_option_t option, hak_text_t value, hak_option_source_t source) {
+    hak_option_row_t row = hak_option_row(option);
+    char accepted[600];
+    if (row.kind == HAK_OPTION_IS_NUMBER)
+        snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,
+                 *row.unit ? " " : "", row.unit);
+    else if (row.kind == HAK_OPTION_IS_WORD)
+        snprintf(accepted, sizeof accepted, "one of %s", row.accepted);
+    else
+        snprintf(accepted, sizeof accepted, "a text below %zu bytes", row.text_size);
+    warn("hakmem: option %s%s: '%.*s' is not %s; it is ignored\n", row.name, place(source),
+         shown(value), value.at, accepted);
+}
+
+/* One setting. Of two variables of one name the first counts, as for getenv; of
+ * two settings in HAKMEM_CONF the last. */
+static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source) {
+    int option = hak_option_find(name);
+    if (option < 0) {
+        warn_unknown(name, source);
+        return;
+    }
+    hak_option_row_t row = hak_option_row((hak_option_t)option);
+    hak_option_source_t before = hak_option_source((hak_option_t)option);
+    int64_t unused;
+    if (option == HAK_OPTION_CONF && source == HAK_SOURCE_CONF) {
+        warn("hakmem: option HAKMEM_CONF in HAKMEM_CONF is ignored\n");
+        return;
+    }
+    if (!hak_option_parse((hak_option_t)option, value, &unused)) {
+        warn_refused((hak_option_t)option, value, source);
+        return;
+    }
+    if (row.kind == HAK_OPTION_IS_OBSOLETE && before == HAK_SOURCE_DEFAULT)
+        warn("hakmem: option %s is obsolete and does nothing: %s\n", row.name, row.help);
+    if (before > source || (before == source && source == HAK_SOURCE_ENVIRONMENT)) return;
+    hak_option_assign((hak_option_t)option, value, source);
+}
+
+static void read_variable(const char *variable) {
+    static const char prefix[] = "HAKMEM_", others[] = "HAKMEM_BENCH_"; /* the benchmarks' own */
+    const char *equals = strchr(variable, '=');
+    if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
+    if (strncmp(variable, others, sizeof others - 1) == 0) return;
+    apply((hak_text_t){variable, (size_t)(equals - variable)},
+          (hak_text_t){equals + 1, strlen(equals + 1)}, HAK_SOURCE_ENVIRONMENT);
+}
+
+/* "name:value,name:value"; an empty setting is nothing. */
+static void read_conf(const char *conf) {
+    while (*conf) {
+        size_t size = strcspn(conf, ",");
+        const char *colon = memchr(conf, ':', size);
+        hak_text_t whole = {conf, size};
+        if (colon) {
+            hak_text_t name = {conf, (size_t)(colon - conf)};
+            apply(name, (hak_text_t){colon + 1, size - name.size - 1}, HAK_SOURCE_CONF);
+        } else if (size > 0) {
+            warn("hakmem: option HAKMEM_CONF: '%.*s' is not name:value; it is ignored\n",
+                 shown(whole), conf);
+        }
+        conf += size;
+        if (*conf) conf++;
+    }
+}
+
+static void apply_profile(int64_t profile) {
+    for (size_t i = 0; i < hak_profile_row_count; i++) {
+        const hak_profile_row_t *row = &hak_profile_rows[i];
+        hak_text_t value = {row->value, strlen(row->value)};
+        if ((int64_t)row->profile != profile) continue;
+        if (hak_option_source(row->option) != HAK_SOURCE_DEFAULT) continue;
+        hak_option_assign(row->option, value, HAK_SOURCE_PROFILE);
+    }
+}
+
+void hak_options_load(void) {
+    static _Atomic bool loaded;
+    bool secure;
+    char **environment = hak_os_environment(&secure);
+    if (!environment || atomic_exchange_explicit(&loaded, true, memory_order_relaxed)) return;
+    if (secure) return;
+    int saved = errno;
+    for (; *environment; environment++) read_variable(*environment);
+    read_conf(hak_option_text(HAK_OPTION_CONF));
+    apply_profile(hak_option(HAK_OPTION_PROFILE));
+    errno = saved;
+}

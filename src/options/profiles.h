@@ -1,0 +1,33 @@
+/* profiles.h: the groups of settings of profiles.def. */
+#ifndef HAK_PROFILES_H
+#define HAK_PROFILES_H
+
+#include "options/options.h"
+
+/* Numbered as the words of the option PROFILE, whose first one is "none". */
+typedef enum {
+    HAK_PROFILE_NONE,
+#define PROFILE(name, help) HAK_PROFILE_##name,
+#define PROFILE_SET(profile, option, value)
+#include "options/profiles.def"
+#undef PROFILE
+#undef PROFILE_SET
+    HAK_PROFILE_COUNT
+} hak_profile_t;
+
+typedef struct {
+    hak_profile_t profile;
+    hak_option_t option;
+    char value[16];
+} hak_profile_row_t;
+
+extern const hak_profile_row_t hak_profile_rows[];
+extern const size_t hak_profile_row_count;
+
+/* The names as a list of words: "none|FIRST|SECOND". */
+extern const char hak_profile_words[];
+
+/* What a profile is for; HAK_PROFILE_NONE has the empty text. */
+extern const char *const hak_profile_help[HAK_PROFILE_COUNT];
+
+#endif

@@ -1,0 +1,344 @@
+/* effects.c - what setting an option changes, for every row of the table of options.
+ *
+ * Each row of `effects` gives one option two values and the figure that tells them apart. The figure
+ * is taken in a process of its own for each value and each way to set it: the environment,
+ * HAKMEM_CONF and, for an option that may change while the process runs, hakmem_option_set. Figures
+ * are counts and bytes, never times. A row of options.def without a row here fails the test;
+ * obsolete options need none. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc_names.h"
+#include "check.h"
+#include "child.h"
+#include "proc.h"
+
+#if defined(TEST_PREFIXED)
+static int set_option(const char *name, const char *value) {
+    return hakmem_option_set(name, value);
+}
+#else
+#include <dlfcn.h>
+static int set_option(const char *name, const char *value) {
+    int (*set)(const char *, const char *) = dlsym(RTLD_DEFAULT, "hakmem_option_set");
+    CHECK(set != NULL, "there is no hakmem_option_set");
+    return set(name, value);
+}
+#endif
+
+enum { SECONDS = 60, MIB = 1024 * 1024, UNIT_SHIFT = 16, THREADS = 4 };
+enum { ENDED_BY_ABORT = -1 };
+
+/* ---- The figures ------------------------------------------------------------------------------- */
+
+static void *block_of_no_use;
+
+/* 1 after a double free was ignored; the process does not get that far when it aborts. */
+static long after_a_free_error(void) {
+    proc_no_core_files();
+    void *block = API(malloc)(100);
+    API(free)(block);
+    *(void *volatile *)&block_of_no_use = block;
+    API(free)(block_of_no_use);
+    return 1;
+}
+
+enum { SPIKE_COUNT = 40000, SPIKE_SIZE = 1000 };
+static void *spike[SPIKE_COUNT];
+
+/* MiB of freed memory that still has its pages, after two looks at the clock of the purge; taken
+ * while the program goes on to call. */
+static long dirty_after_a_spike(void) {
+    for (int i = 0; i < SPIKE_COUNT; i++) spike[i] = memset(API(malloc)(SPIKE_SIZE), 1, SPIKE_SIZE);
+    for (int i = 0; i < SPIKE_COUNT; i++) API(free)(spike[i]);
+    for (int round = 0; round < 70; round++) {
+        for (int i = 0; i < 100; i++) API(free)(API(malloc)(100000));
+        proc_sleep_ms(10);
+    }
+    return (long)(API(mallinfo2)().keepcost / MIB);
+}
+
+static long thread_count(void) {
+    long count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL, "no /proc/self/task");
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void *do_nothing(void *unused) { return unused; }
+
+/* Threads that the allocator started while the heap grew to 64 MiB. A sanitizer's own thread may
+ * come with the first one. */
+static long helper_threads(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    long before = thread_count();
+    for (int i = 0; i < 1000; i++) *(char *)API(malloc)(64 * 1024) = 1;
+    return thread_count() - before;
+}
+
+/* KiB in the thread's cache after it has freed 16 MiB of several sizes, over and over. */
+static long cached_kib(void) {
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < SPIKE_COUNT; i++) spike[i] = API(malloc)((size_t)(64 << i % 5));
+        for (int i = 0; i < SPIKE_COUNT; i++) API(free)(spike[i]);
+    }
+    return (long)(API(mallinfo2)().fsmblks / 1024);
+}
+
+enum { RING_SIZE = 3000, RING_BLOCKS = 600 };
+
+static long blocks_in_cache(void) { return (long)API(mallinfo2)().smblks; }
+
+/* Takes and gives blocks of one mid class until its ring is as deep as it gets. */
+static void swing_ring(void) {
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
+        for (int i = 0; i < RING_BLOCKS; i++) API(free)(spike[i]);
+    }
+}
+
+/* Most free blocks that the ring of a mid class ever holds. */
+static long ring_depth(void) {
+    long before = blocks_in_cache(), most = 0;
+    swing_ring();
+    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
+    for (int i = 0; i < RING_BLOCKS; i++) {
+        API(free)(spike[i]);
+        long held = blocks_in_cache() - before;
+        if (held > most) most = held;
+    }
+    return most;
+}
+
+/* Most blocks that leave a full ring in one go. */
+static long blocks_returned(void) {
+    long most = 0;
+    swing_ring();
+    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
+    long held = blocks_in_cache();
+    for (int i = 0; i < RING_BLOCKS; i++) {
+        API(free)(spike[i]);
+        long now = blocks_in_cache(), returned = held + 1 - now;
+        if (returned > most) most = returned;
+        held = now;
+    }
+    return most;
+}
+
+/* Blocks that the first refill takes after the ring was full. */
+static long blocks_of_first_refill(void) {
+    swing_ring();
+    for (;;) {
+        long held = blocks_in_cache();
+        block_of_no_use = API(malloc)(RING_SIZE);
+        long now = blocks_in_cache();
+        if (now >= held) return now + 1 - held;
+    }
+}
+
+static uintptr_t unit_of(const void *block) { return (uintptr_t)block >> UNIT_SHIFT; }
+
+static pthread_barrier_t all_are_here;
+
+static void *allocate_one(void *size) {
+    void *block = API(malloc)(*(size_t *)size);
+    pthread_barrier_wait(&all_are_here); /* so that no thread takes over another one's cache */
+    return block;
+}
+
+/* Slabs that the blocks of four threads lie in, each thread with one block of the same size. */
+static long slabs_of_four_threads(void) {
+    pthread_t threads[THREADS];
+    size_t size = 200;
+    long count = 0;
+    uintptr_t seen[THREADS];
+    for (int i = 0; i < 1000; i++) block_of_no_use = API(malloc)(size); /* the class has slabs */
+    pthread_barrier_init(&all_are_here, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocate_one, &size) == 0, "no thread");
+    for (int i = 0; i < THREADS; i++) {
+        void *block;
+        bool is_new = true;
+        pthread_join(threads[i], &block);
+        for (long k = 0; k < count; k++) is_new = is_new && seen[k] != unit_of(block);
+        if (is_new) seen[count++] = unit_of(block);
+    }
+    return count;
+}
+
+/* 1 when a thread of another shard gets a used block of this thread's shard, 0 when it gets one
+ * from a slab of its own. */
+static long blocks_of_another_shard(void) {
+    enum { COUNT = 200 };
+    void *blocks[COUNT], *theirs;
+    pthread_t thread;
+    size_t size = 200;
+    for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(size);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 2) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+    pthread_barrier_init(&all_are_here, NULL, 1);
+    CHECK(pthread_create(&thread, NULL, allocate_one, &size) == 0, "no thread");
+    pthread_join(thread, &theirs);
+    for (int i = 0; i < COUNT; i += 2)
+        if (unit_of(blocks[i]) == unit_of(theirs)) return 1;
+    return 0;
+}
+
+/* ---- The table --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *value;
+    long least, most; /* what the figure then is */
+} outcome_t;
+
+static const struct effect {
+    const char *option;
+    const char *beside; /* another setting that the figure needs, or NULL */
+    long (*figure)(void);
+    outcome_t one, other;
+} effects[] = {
+    {"ON_ERROR",
+     NULL,
+     after_a_free_error,
+     {"abort", ENDED_BY_ABORT, ENDED_BY_ABORT},
+     {"report", 1, 1}},
+    {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
+    {"PURGE_DELAY_MS",
+     "HAKMEM_PURGE_THREAD=0",
+     dirty_after_a_spike,
+     {"1", 0, 4},
+     {"3600000", 30, 60}},
+    {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"1", 1, 1}},
+    {"CACHE_BUDGET", NULL, cached_kib, {"1", 1, 64}, {"1G", 1000, 20000}},
+    {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"16", 4, 4}},
+    {"TRYLOCK_PROBES", "HAKMEM_SHARDS=2", blocks_of_another_shard, {"0", 0, 0}, {"15", 1, 1}},
+    {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
+    {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
+    {"RING_RETURN_DIV", NULL, blocks_returned, {"1", 31, 31}, {"8", 3, 3}},
+    {"POOL_MIN_BUNDLE", NULL, blocks_of_first_refill, {"1", 4, 4}, {"64", 16, 16}},
+    {"CONF",
+     "HAKMEM_PURGE_THREAD=0",
+     dirty_after_a_spike,
+     {"PURGE_DELAY_MS:0", 0, 4},
+     {"PURGE_DELAY_MS:-1", 30, 60}},
+    {"PROFILE", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"LOWMEM", 0, 4}, {"SERVER", 30, 60}},
+};
+
+enum { START, ANY_TIME };
+enum { NUMBER, WORD, TEXT, OBSOLETE };
+static const struct {
+    const char *name;
+    int kind, change;
+} options[] = {
+#define OPTION(name, tier, kind, change, ...) {#name, kind, change},
+#include "options/each.def"
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+/* ---- Running them ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const struct effect *effect;
+    const char *value;
+    enum { BY_ENVIRONMENT, BY_CONF, BY_CALL } way;
+} trial_t;
+
+static const char *const ways[] = {"the environment", "HAKMEM_CONF", "hakmem_option_set"};
+
+/* In the child: this program again, in the environment of the trial. */
+static void run_trial(const void *context) {
+    static char setting[200], number[20];
+    const char *environment[300];
+    const trial_t *trial = context;
+    const struct effect *effect = trial->effect;
+    size_t count = 0;
+    for (char **at = environ; *at && count < 290; at++)
+        if (strncmp(*at, "HAKMEM_", 7) != 0) environment[count++] = *at;
+    if (effect->beside) environment[count++] = effect->beside;
+    snprintf(setting, sizeof setting, trial->way == BY_CONF ? "HAKMEM_CONF=%s:%s" : "HAKMEM_%s=%s",
+             effect->option, trial->value);
+    if (trial->way != BY_CALL) environment[count++] = setting;
+    environment[count] = NULL;
+    snprintf(number, sizeof number, "%zu", (size_t)(effect - effects));
+    const char *call = trial->way == BY_CALL ? trial->value : NULL;
+    const char *arguments[] = {"effects", number, call, NULL};
+    execve("/proc/self/exe", (char **)(uintptr_t)arguments, (char **)(uintptr_t)environment);
+}
+
+/* The figure, in the last line of what the child wrote. */
+static long figure_of(const trial_t *trial) {
+    struct child_end end;
+    child_run(run_trial, trial, SECONDS, &end);
+    CHECK(end.in_time, "%s=%s: no end after %d s", trial->effect->option, trial->value, SECONDS);
+    if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT) return ENDED_BY_ABORT;
+    CHECK(end.status == 0, "%s=%s: status %#x: %s", trial->effect->option, trial->value,
+          (unsigned)end.status, end.err);
+    const char *figure = strstr(end.err, "figure ");
+    CHECK(figure != NULL, "%s=%s: no figure in %s", trial->effect->option, trial->value, end.err);
+    return strtol(figure + 7, NULL, 10);
+}
+
+static unsigned failure_count;
+
+static void try_value(const struct effect *effect, const outcome_t *outcome, int way) {
+    trial_t trial = {effect, outcome->value, way};
+    long figure = figure_of(&trial);
+    bool is_right = figure >= outcome->least && figure <= outcome->most;
+    if (is_right) return;
+    fprintf(stderr, "FAIL: %s=%s by %s: the figure is %ld, not in %ld..%ld\n", effect->option,
+            outcome->value, ways[way], figure, outcome->least, outcome->most);
+    failure_count++;
+}
+
+static void try_effect(const struct effect *effect, int change) {
+    bool is_selector = strcmp(effect->option, "CONF") == 0;
+    int last = change == ANY_TIME ? BY_CALL : is_selector ? BY_ENVIRONMENT : BY_CONF;
+    for (int way = BY_ENVIRONMENT; way <= last; way++) {
+        try_value(effect, &effect->one, way);
+        try_value(effect, &effect->other, way);
+    }
+}
+
+/* effects                 every option
+ * effects ROW [VALUE]     the figure of one row, after a call of hakmem_option_set for VALUE */
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        const struct effect *effect = &effects[argument(argc, argv, 1, 0)];
+        if (argc > 2)
+            CHECK(set_option(effect->option, argv[2]) == 0, "%s cannot be set", effect->option);
+        fprintf(stderr, "figure %ld\n", effect->figure());
+        return 0;
+    }
+    watchdog(240, "effects of options");
+    require_hakmem();
+    for (size_t i = 0; i < COUNT_OF(options); i++) {
+        unsigned found = 0;
+        for (size_t k = 0; k < COUNT_OF(effects); k++) {
+            if (strcmp(effects[k].option, options[i].name) != 0) continue;
+            try_effect(&effects[k], options[i].change);
+            found++;
+        }
+        if (found > 0 || options[i].kind == OBSOLETE) continue;
+        fprintf(stderr, "FAIL: no row of effects.c says what HAKMEM_%s changes\n", options[i].name);
+        failure_count++;
+    }
+    CHECK(failure_count == 0, "%u options without their effect, see the lines above",
+          failure_count);
+    printf("%zu effects of %zu options seen\n", COUNT_OF(effects), COUNT_OF(options));
+    return 0;
+}

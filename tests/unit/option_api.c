@@ -1,0 +1,112 @@
+/* option_api.c: hakmem_option_get, _set and _info over every row of the table. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hakmem.h"
+#include "options/options.h"
+
+static const char *bare(int option) { return hak_option_row((hak_option_t)option).name + 7; }
+
+static void expect_now(int option, const char *value, const char *source) {
+    char text[200];
+    struct hakmem_option info;
+    assert_int_equal(hakmem_option_get(bare(option), text, sizeof text), 0);
+    assert_string_equal(text, value);
+    assert_int_equal(hakmem_option_info((size_t)option, &info, sizeof info), 0);
+    assert_string_equal(info.source, source);
+}
+
+/* Each value of a row that is taken, then one that is not. */
+static void the_program_sets_what_may_change(void **state) {
+    (void)state;
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        hak_option_row_t row = hak_option_row((hak_option_t)i);
+        char values[400], before[100];
+        if (row.kind == HAK_OPTION_IS_NUMBER)
+            snprintf(values, sizeof values, "%lld|%lld", (long long)row.least, (long long)row.most);
+        else
+            snprintf(values, sizeof values, "%s", row.accepted);
+        hakmem_option_get(row.name, before, sizeof before);
+        if (!row.any_time) {
+            char *first = strtok(values, "|");
+            assert_int_equal(hakmem_option_set(row.name, first), EPERM);
+            expect_now(i, before, i == HAK_OPTION_SHARDS ? "environment" : "default");
+        } else {
+            for (char *rest = values, *value; (value = strtok_r(rest, "|", &rest)) != NULL;) {
+                assert_int_equal(hakmem_option_set(bare(i), value), 0);
+                expect_now(i, value, "program");
+                assert_int_equal(hakmem_option_set(bare(i), "rubbish"), EINVAL);
+                expect_now(i, value, "program");
+            }
+            assert_int_equal(hakmem_option_set(row.name, before), 0);
+        }
+        bool takes_all = row.kind == HAK_OPTION_IS_TEXT || row.kind == HAK_OPTION_IS_OBSOLETE;
+        if (!takes_all) assert_int_equal(hakmem_option_set(row.name, "rubbish"), EINVAL);
+    }
+}
+
+static void the_api_tells_its_errors(void **state) {
+    (void)state;
+    char text[8] = "before";
+    errno = 77;
+    assert_int_equal(hakmem_option_get("NO_SUCH", text, sizeof text), ENOENT);
+    assert_int_equal(hakmem_option_get("hakmem_SHARDS", text, sizeof text), ENOENT);
+    assert_int_equal(hakmem_option_set("NO_SUCH", "1"), ENOENT);
+    assert_int_equal(hakmem_option_set("", ""), ENOENT);
+    assert_int_equal(hakmem_option_get("ON_ERROR", text, 5), ERANGE);
+    assert_int_equal(hakmem_option_get("ON_ERROR", NULL, 0), ERANGE);
+    assert_string_equal(text, "before");
+    assert_int_equal(hakmem_option_get("ON_ERROR", text, 6), 0);
+    assert_string_equal(text, "abort");
+    assert_int_equal(errno, 77);
+}
+
+static void the_options_can_be_listed(void **state) {
+    (void)state;
+    struct hakmem_option info;
+    size_t count = 0;
+    for (; hakmem_option_info(count, &info, sizeof info) == 0; count++) {
+        hak_option_row_t row = hak_option_row((hak_option_t)count);
+        assert_string_equal(info.name, row.name);
+        assert_string_equal(info.help, row.help);
+        assert_string_equal(info.accepted, row.accepted);
+        assert_string_equal(info.unit, row.unit);
+        assert_string_equal(info.type, hak_option_kinds[row.kind]);
+        assert_string_equal(info.tier, hak_option_tiers[row.tier]);
+        assert_int_equal(info.is_changeable, row.any_time);
+    }
+    assert_int_equal(count, HAK_OPTION_COUNT);
+    assert_int_equal(hakmem_option_info((size_t)-1, &info, sizeof info), ENOENT);
+}
+
+/* A program built against an older or a newer header. */
+static void other_versions_of_the_struct_work(void **state) {
+    (void)state;
+    struct {
+        struct hakmem_option info;
+        char more[16];
+    } newer;
+    memset(&newer, 0xAA, sizeof newer);
+    assert_int_equal(hakmem_option_info(0, &newer.info, sizeof newer), 0);
+    for (size_t i = 0; i < sizeof newer.more; i++) assert_int_equal(newer.more[i], 0);
+    memset(&newer, 0xAA, sizeof newer);
+    assert_int_equal(hakmem_option_info(0, &newer.info, offsetof(struct hakmem_option, unit)), 0);
+    assert_string_equal(newer.info.type, "word");
+    assert_int_equal(((unsigned char *)&newer.info.unit)[0], 0xAA);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    const char *environment[] = {"HAKMEM_SHARDS=2", NULL};
+    unit_need_environment(argv, environment);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_program_sets_what_may_change),
+        cmocka_unit_test(the_api_tells_its_errors),
+        cmocka_unit_test(the_options_can_be_listed),
+        cmocka_unit_test(other_versions_of_the_struct_work),
+    };
+    return cmocka_run_group_tests_name("option_api", tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* command.h: what the files of the command share.
+ *
+ * The command has the option table and its parser from src/options; it runs on the allocator of the
+ * system, so that its environment may be any. */
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    STATUS_USAGE = 2,       /* the command was used wrongly */
+    STATUS_RUN = 125,       /* run: not started, as env(1) and timeout(1) have it */
+    STATUS_NOT_EXEC = 126,  /* run: the program cannot be executed */
+    STATUS_NOT_FOUND = 127, /* run: there is no such program */
+};
+
+/* Writes "hakmem: " and the formatted text as one line to stderr, and exits. */
+_Noreturn void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Index of a named option; where there is none the command fails with `status` and one line. */
+int find_option(const char *name, int status);
+
+/* The subcommands; argv[0] is the subcommand's name. They return the exit status. */
+int command_options(int argc, char **argv);
+int command_run(int argc, char **argv);
+
+#endif

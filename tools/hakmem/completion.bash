@@ -1,0 +1,61 @@
+# bash completion for hakmem(1). Made by scripts/options_doc.py from the tables of options and
+# profiles.
+
+_hakmem_values() {
+    case ${1#HAKMEM_} in
+    PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
+    ON_ERROR) echo 'abort report' ;;
+    PURGE_THREAD) echo '0 1' ;;
+    POOL_TLS_RING) echo '0 1' ;;
+    esac
+}
+
+_hakmem() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
+    local names='PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE' profiles='LOWMEM SERVER DEBUG'
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'run options --help --version' -- "$current")
+        return
+    fi
+    case ${COMP_WORDS[1]} in
+    options)
+        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names" -- "${current#HAKMEM_}")
+        return
+        ;;
+    run) ;;
+    *) return ;;
+    esac
+    # Behind "--" stands a command of its own.
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        [[ ${COMP_WORDS[i]} == -- ]] || continue
+        if declare -F _command_offset >/dev/null; then
+            _command_offset $((i + 1))
+        elif ((i + 1 == COMP_CWORD)); then
+            mapfile -t COMPREPLY < <(compgen -c -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        fi
+        return
+    done
+    # The shell splits words at "=", which is then a word.
+    if [[ $current == = ]]; then
+        current=
+    elif [[ $before == = ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    case $before in
+    --profile) mapfile -t COMPREPLY < <(compgen -W "$profiles" -- "$current") ;;
+    --opt) compopt -o nospace && mapfile -t COMPREPLY < <(compgen -S = -W "$names" -- "$current") ;;
+    *)
+        if [[ " $names " == *" ${before#HAKMEM_} "* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_values "$before")" -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -W '--profile= --opt --debug --help --' -- "$current")
+            [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+        fi
+        ;;
+    esac
+}
+
+complete -F _hakmem hakmem

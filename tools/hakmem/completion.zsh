@@ -1,0 +1,61 @@
+#compdef hakmem
+# zsh completion for hakmem(1). Made by scripts/options_doc.py from the tables of options and
+# profiles.
+
+_hakmem_values() {
+    case ${1#HAKMEM_} in
+    PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
+    ON_ERROR) echo 'abort report' ;;
+    PURGE_THREAD) echo '0 1' ;;
+    POOL_TLS_RING) echo '0 1' ;;
+    esac
+}
+
+_hakmem_settings() {
+    local -a names values
+    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE)
+    if compset -P 1 '*='; then
+        values=(${=$(_hakmem_values ${IPREFIX%=})})
+        compadd -a values
+    else
+        compadd -S = -a names
+    fi
+}
+
+_hakmem() {
+    local -a names
+    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE)
+    if ((CURRENT == 2)); then
+        local -a commands
+        commands=(
+            'run:start a program on HAKMEM'
+            'options:show every option with its value, source, range and help'
+            '--help:show how to use it'
+            '--version:show the version'
+        )
+        _describe command commands
+        return
+    fi
+    case $words[2] in
+    options) ((CURRENT == 3)) && compadd -a names ;;
+    run)
+        integer dashes=${words[(i)--]}
+        if ((dashes < CURRENT)); then
+            words=("${(@)words[dashes + 1,-1]}")
+            ((CURRENT -= dashes))
+            _normal
+            return
+        fi
+        words=("${(@)words[2,-1]}")
+        ((CURRENT--))
+        _arguments -S \
+            "--profile=[a named group of settings]:profile:(LOWMEM SERVER DEBUG)" \
+            '*--opt[one setting]:NAME=VALUE:_hakmem_settings' \
+            '--debug[the debug build of the library]' \
+            '--help[show how to use it]' \
+            '*::program:_normal'
+        ;;
+    esac
+}
+
+_hakmem "$@"

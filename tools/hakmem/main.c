@@ -1,0 +1,66 @@
+/* main.c: the hakmem command: which subcommand, help, version, how a failure looks. */
+#include "command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hakmem.h"
+#include "options/options.h"
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+#define VERSION \
+    TEXT(HAKMEM_VERSION_MAJOR) "." TEXT(HAKMEM_VERSION_MINOR) "." TEXT(HAKMEM_VERSION_PATCH)
+
+static const char help[] =
+    "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--debug] [--] PROGRAM "
+    "[ARGUMENT]...\n"
+    "       hakmem options [NAME]\n"
+    "       hakmem --help | --version\n"
+    "\n"
+    "run      starts PROGRAM on HAKMEM; tells why when that is not possible\n"
+    "         --profile=NAME     a named group of settings, as HAKMEM_PROFILE\n"
+    "         --opt NAME=VALUE   one setting, as the variable HAKMEM_NAME\n"
+    "         --debug            the debug build of the library\n"
+    "options  shows every option, or one: value, where that is from, range, help\n"
+    "\n"
+    "More: man hakmem\n";
+
+void fail(int status, const char *format, ...) {
+    va_list arguments;
+    fputs("hakmem: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(status);
+}
+
+int find_option(const char *name, int status) {
+    hak_text_t text = {name, strlen(name)};
+    int option = hak_option_find(text);
+    if (option >= 0) return option;
+    int closest = hak_option_closest(text);
+    if (closest >= 0)
+        fail(status, "there is no option '%.64s'; did you mean %s?", name,
+             hak_option_row((hak_option_t)closest).name);
+    fail(status, "there is no option '%.64s'; `hakmem options` lists them all", name);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } commands[] = {{"run", command_run}, {"options", command_options}};
+    if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    const char *text = NULL;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) text = help;
+    if (strcmp(argv[1], "--version") == 0) text = "hakmem " VERSION "\n";
+    if (!text) fail(STATUS_USAGE, "'%.64s' is no command; `hakmem --help` lists them", argv[1]);
+    fputs(text, stdout);
+    return fflush(stdout) == 0 ? 0 : 1;
+}

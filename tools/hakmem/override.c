@@ -1,0 +1,193 @@
+/* override.c: what keeps a preloaded library from serving a program, each case with its reason.
+ *
+ * First what the files themselves say, which also makes sure that the program's loader can be asked
+ * without starting the program; then what the loader says. */
+#include "override.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "binary.h"
+
+enum { SCRIPTS_MOST = 4 }; /* interpreters that are scripts in turn, as the kernel allows */
+
+static char problem[3 * PATH_MAX];
+
+__attribute__((format(printf, 1, 2))) static bool explain(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem, sizeof problem, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool program_find(const char *name, char *path, size_t size) {
+    const char *folders = strchr(name, '/') || !*name ? "" : getenv("PATH");
+    int error = ENOENT;
+    if (!folders) folders = "/usr/local/bin:/usr/bin:/bin";
+    for (;;) {
+        size_t length = strcspn(folders, ":");
+        struct stat info;
+        const char *between = length ? "/" : strchr(name, '/') ? "" : "./";
+        snprintf(path, size, "%.*s%s%s", (int)length, folders, between, name);
+        if (stat(path, &info) == 0) {
+            if (S_ISREG(info.st_mode) && access(path, X_OK) == 0) return true;
+            error = EACCES;
+        }
+        if (!folders[length]) break;
+        folders += length + 1;
+    }
+    errno = error;
+    return false;
+}
+
+/* Would the kernel start it with rights that its caller does not have? Then the loader ignores
+ * LD_PRELOAD. */
+static const char *raised_rights(const char *path) {
+    struct stat info;
+    struct statvfs system;
+    if (stat(path, &info) != 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return NULL;
+    if (statvfs(path, &system) == 0 && (system.f_flag & ST_NOSUID)) return NULL;
+    if ((info.st_mode & S_ISUID) && info.st_uid != getuid()) return "is set-user-ID";
+    if ((info.st_mode & S_ISGID) && (info.st_mode & S_IXGRP) && info.st_gid != getgid())
+        return "is set-group-ID";
+    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        return "has file capabilities";
+    return NULL;
+}
+
+static bool is_same_file(const char *one, const char *other) {
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+/* Where the loader found an object that LD_PRELOAD names without a folder: "\tNAME => PATH (0x". */
+static void find_listed(const char *list, const char *name, char *path, size_t size) {
+    char wanted[PATH_MAX + 8];
+    snprintf(wanted, sizeof wanted, "\t%s => ", name);
+    const char *found = strstr(list, wanted);
+    if (found) found += strlen(wanted);
+    snprintf(path, size, "%.*s", found ? (int)strcspn(found, " \n") : 0, found ? found : "");
+}
+
+/* No other allocator among what is preloaded. */
+static bool check_preloaded(const char *list, const char *library) {
+    char names[8192];
+    snprintf(names, sizeof names, "%s", getenv("LD_PRELOAD"));
+    for (char *rest = names, *name; (name = strtok_r(rest, ": ", &rest)) != NULL;) {
+        char path[PATH_MAX];
+        binary_t binary;
+        snprintf(path, sizeof path, "%s", name);
+        if (!strchr(name, '/')) find_listed(list, name, path, sizeof path);
+        binary_read(path, &binary);
+        if (binary.has_malloc && !is_same_file(path, library))
+            return explain("LD_PRELOAD already holds another allocator, %s: take it out first",
+                           path);
+    }
+    return true;
+}
+
+/* The loader lists the library, "PATH (0x...", and had nothing to say against the program. It is
+ * given the file itself: a link would make it look for libraries around the link. */
+static bool ask_loader(const char *path, const char *subject, const char *library,
+                       const char *loader) {
+    static char list[65536];
+    char wanted[PATH_MAX + 3], file[PATH_MAX];
+    bool starts = loader_list(loader, realpath(path, file) ? file : path, list, sizeof list);
+    snprintf(wanted, sizeof wanted, "%s (", library);
+    const char *words = list; /* its first line that is no object */
+    while (*words == '\t') words += strcspn(words, "\n") + (strchr(words, '\n') != NULL);
+    if (!*words) words = "no reason is given";
+    int length = (int)strcspn(words, "\n");
+    if (!starts) return explain("its loader does not start %s: %.*s", subject, length, words);
+    if (!strstr(list, wanted))
+        return explain("the loader of %s does not take %s: %.*s", subject, library, length, words);
+    return check_preloaded(list, library);
+}
+
+static bool check_elf(const char *path, const char *subject, const char *library,
+                      const binary_t *binary) {
+    binary_t ours;
+    binary_read(library, &ours);
+    if (!ours.has_malloc)
+        return explain("%s has the hakmem_* names only, not malloc; it was built with "
+                       "HAKMEM_PREFIXED_ONLY",
+                       library);
+    if (binary->elf_class != ours.elf_class)
+        return explain("%s is a %d-bit program, and %s is a %d-bit library", subject,
+                       binary->elf_class * 32, library, ours.elf_class * 32);
+    if (binary->machine != ours.machine || binary->elf_data != ours.elf_data) {
+        const char *theirs = binary_machine(binary->machine);
+        return explain("%s is a program for %s, and %s is a library for %s", subject,
+                       theirs ? theirs : "another machine", library, binary_machine(ours.machine));
+    }
+    if (!binary->is_whole) return explain("%s is damaged: its headers cannot be read", subject);
+    if (!*binary->interpreter)
+        return explain("%s is statically linked: no loader reads LD_PRELOAD for it; link it with "
+                       "libhakmem.a",
+                       subject);
+    const char *rights = raised_rights(path);
+    if (rights)
+        return explain("%s %s: the loader ignores LD_PRELOAD for it; start it as its owner, or "
+                       "link it with libhakmem",
+                       subject, rights);
+    bool on_musl = strstr(binary->interpreter, "/ld-musl") != NULL;
+    if (on_musl == ours.needs_glibc)
+        return explain("%s runs on %s, and %s was built for %s: build HAKMEM with a compiler for "
+                       "that libc",
+                       subject, on_musl ? "musl" : "glibc", library, on_musl ? "glibc" : "musl");
+    if (binary->has_malloc)
+        return explain("%s has an allocator of its own linked in, which comes before any preload",
+                       subject);
+    return ask_loader(path, subject, library, binary->interpreter);
+}
+
+/* "#!/usr/bin/env [-S] [NAME=VALUE] PROGRAM": env itself is dynamic; PROGRAM is what matters. */
+static bool find_env_program(const binary_t *script, char *path, size_t size) {
+    char words[PATH_MAX];
+    const char *base = strrchr(script->interpreter, '/');
+    if (!base || strcmp(base, "/env") != 0) return false;
+    snprintf(words, sizeof words, "%s", script->argument);
+    for (char *rest = words, *word; (word = strtok_r(rest, " \t", &rest)) != NULL;)
+        if (*word != '-' && !strchr(word, '=')) return program_find(word, path, size);
+    return false;
+}
+
+static bool check(const char *path, const char *script, const char *library, int depth) {
+    char subject[2 * PATH_MAX + 20], next[PATH_MAX];
+    binary_t binary;
+    snprintf(subject, sizeof subject, "%s%s%s", path, script ? ", which runs " : "",
+             script ? script : "");
+    binary_read(path, &binary);
+    if (!script) script = path;
+    switch (binary.kind) {
+    case BINARY_UNREADABLE:
+        fprintf(stderr,
+                "hakmem: run: %s cannot be read, so nobody knows whether HAKMEM serves it\n",
+                subject);
+        return true;
+    case BINARY_ELF:
+        return check_elf(path, subject, library, &binary);
+    case BINARY_OTHER:
+        return check("/bin/sh", script, library, depth + 1);
+    case BINARY_SCRIPT:
+        break;
+    }
+    if (depth > SCRIPTS_MOST) return explain("%s is a script of too many scripts", subject);
+    if (find_env_program(&binary, next, sizeof next))
+        return check(next, script, library, depth + 1);
+    return check(binary.interpreter, script, library, depth + 1);
+}
+
+const char *override_problem(const char *path, const char *library) {
+    return check(path, NULL, library, 0) ? NULL : problem;
+}

@@ -1,0 +1,127 @@
+/* run.c: `hakmem run`: settings into the environment, the library in front, then exec. The program
+ * takes this process's place, so signals and the exit status are its own. */
+#include "command.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options/options.h"
+#include "override.h"
+
+typedef struct {
+    char **argv; /* the program and its arguments */
+    bool debug;
+} order_t;
+
+/* One setting, refused here where the library would only warn. */
+static void set(const char *name, const char *value) {
+    hak_option_t option = (hak_option_t)find_option(name, STATUS_RUN);
+    hak_option_row_t row = hak_option_row(option);
+    int64_t unused;
+    if (option == HAK_OPTION_CONF)
+        fail(STATUS_RUN, "run: --opt sets one option by its own name; HAKMEM_CONF holds several");
+    if (!hak_option_parse(option, (hak_text_t){value, strlen(value)}, &unused))
+        fail(STATUS_RUN, "run: '%.64s' is no value of %s, which takes %s%s%s", value, row.name,
+             row.accepted, *row.unit ? " " : "", row.unit);
+    if (setenv(row.name, value, 1) != 0) fail(STATUS_RUN, "run: no memory");
+}
+
+static void set_pair(char *pair) {
+    char *equals = strchr(pair, '=');
+    if (!equals) fail(STATUS_RUN, "run: --opt takes NAME=VALUE, not '%.64s'", pair);
+    *equals = 0;
+    set(pair, equals + 1);
+}
+
+/* The value of "--name VALUE" or "--name=VALUE", NULL when argv[0] is another option; *count is how
+ * many words it takes. */
+static char *value_of(char **argv, const char *name, int *count) {
+    size_t length = strlen(name);
+    if (strncmp(argv[0], name, length) != 0) return NULL;
+    *count = argv[0][length] == '=' ? 1 : 2;
+    if (*count == 1) return argv[0] + length + 1;
+    if (argv[0][length]) return NULL;
+    if (!argv[1]) fail(STATUS_RUN, "run: %s needs a value", name);
+    return argv[1];
+}
+
+static order_t read_arguments(char **argv) {
+    order_t order = {0};
+    for (argv++; *argv && **argv == '-' && !order.argv;) {
+        int count = 1;
+        char *value;
+        if (strcmp(*argv, "--") == 0)
+            order.argv = argv + 1;
+        else if (strcmp(*argv, "--debug") == 0)
+            order.debug = true;
+        else if ((value = value_of(argv, "--profile", &count)) != NULL)
+            set("PROFILE", value);
+        else if ((value = value_of(argv, "--opt", &count)) != NULL)
+            set_pair(value);
+        else
+            fail(STATUS_RUN, "run: '%.64s' is not known; `hakmem --help` shows the form", *argv);
+        argv += count;
+    }
+    if (!order.argv) order.argv = argv;
+    if (!*order.argv) fail(STATUS_RUN, "run: no program given");
+    return order;
+}
+
+/* The library, as an absolute path: beside the command in a build folder, or where `make install`
+ * puts it, relative to the command. */
+static void find_library(bool debug, char *library) {
+    static const char *const places[] = {"libhakmem.so.1", HAKMEM_LIBRARY_FROM_COMMAND};
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (length <= 0) fail(STATUS_RUN, "run: /proc is needed to find the library");
+    folder[length] = 0;
+    *strrchr(folder, '/') = 0;
+    if (debug) {
+        snprintf(path, sizeof path, "%s/../debug/libhakmem.so.1", folder);
+        if (!realpath(path, library))
+            fail(STATUS_RUN, "run: there is no debug build at %s; `make debug` makes it", path);
+        return;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+        if (realpath(path, library)) return;
+    }
+    fail(STATUS_RUN, "run: there is no libhakmem.so.1 beside the command, nor at %s", path);
+}
+
+/* The library first; what is preloaded already stays. */
+static void preload(const char *library) {
+    const char *before = getenv("LD_PRELOAD");
+    char value[8192];
+    size_t length = strlen(library);
+    bool is_first = before && strncmp(before, library, length) == 0 && strchr(": ", before[length]);
+    if (is_first) return; /* a run within a run */
+    if (strpbrk(library, ": "))
+        fail(STATUS_RUN, "run: LD_PRELOAD cannot name %s: a colon or a blank is in its path",
+             library);
+    int size = snprintf(value, sizeof value, "%s%s%s", library, before && *before ? ":" : "",
+                        before ? before : "");
+    if (size >= (int)sizeof value) fail(STATUS_RUN, "run: LD_PRELOAD is too long");
+    if (setenv("LD_PRELOAD", value, 1) != 0) fail(STATUS_RUN, "run: no memory");
+}
+
+int command_run(int argc, char **argv) {
+    char path[PATH_MAX], library[PATH_MAX];
+    (void)argc;
+    order_t order = read_arguments(argv);
+    find_library(order.debug, library);
+    if (!program_find(order.argv[0], path, sizeof path)) {
+        bool exists = errno == EACCES;
+        fail(exists ? STATUS_NOT_EXEC : STATUS_NOT_FOUND, "run: %s: %s", order.argv[0],
+             exists ? "not an executable file" : "no such program");
+    }
+    preload(library);
+    const char *problem = override_problem(path, library);
+    if (problem) fail(STATUS_RUN, "run: not started on HAKMEM: %s", problem);
+    execvp(path, order.argv);
+    fail(STATUS_NOT_EXEC, "run: %s: %s", path, strerror(errno));
+}
