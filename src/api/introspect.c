@@ -1,81 +1,35 @@
 /* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
- * malloc_stats, malloc_trim, mallopt; counted, never remembered. */
+ * malloc_stats, malloc_trim, mallopt; from the same
+ * collection as all other statistics. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/export.h"
-#include "large/huge.h"
-#include "options/options.h"
-#include "os/os.h"
-#include "pool/pool.h"
-#include "region/meta.h"
-#include "region/region.h"
-#include "shard/shard.h"
+#include "stats/report.h"
+#include "stats/stats.h"
 #include "thread/thread.h"
 
-typedef struct {
-    size_t held; /* bytes of units in use or dirty */
-    size_t live, free_count, free_bytes;
-    size_t cached_count, cached_bytes;
-} heap_t;
-
-static void count_slab(const hak_slab_t *slab, heap_t *heap) {
-    unsigned class_index = hak_owner_class(hak_load_acquire(&slab->owner));
-    if (class_index == HAK_CLASS_NONE) return;
-    heap->held += HAK_UNIT_SIZE;
-    if (class_index == HAK_CLASS_RUN) {
-        heap->live += HAK_UNIT_SIZE;
-        return;
-    }
-    const hak_class_t *info = &hak_classes[class_index];
-    size_t unused = hak_shard_free_count(slab);
-    heap->free_count += unused;
-    heap->free_bytes += unused * info->size;
-    heap->live += (info->count - unused) * (size_t)info->size;
-}
-
-static void count_superslab(hak_superslab_t *super, void *context) {
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], context);
-}
-
-static void count_cache(hak_cache_t *cache, void *context) {
-    heap_t *heap = context;
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        size_t count = hak_cache_count(cache, i);
-        heap->cached_count += count;
-        heap->cached_bytes += count * hak_classes[i].size;
-    }
-}
-
-/* Live = in use by slabs and runs, less what lies in caches. The bins' locks are
- * held, so no slab is made, emptied or released meanwhile. */
-static heap_t count_heap(void) {
-    heap_t heap = {0};
-    hak_thread_each_cache(count_cache, &heap);
-    hak_shard_lock_all();
-    hak_region_each_superslab(count_superslab, &heap);
-    hak_shard_unlock_all();
-    heap.live -= hak_min(heap.live, heap.cached_bytes);
-    return heap;
-}
-
 struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
-    heap_t heap = count_heap();
-    size_t huge = hak_load_relaxed(&hak_huge_stats.bytes);
-    size_t dirty = hak_load_relaxed(&hak_pool_stats.dirty_units) * HAK_UNIT_SIZE;
+    hak_stats_t stats;
+    hak_stats_collect(&stats);
+#define VALUE(name) stats.values[HAK_VALUE_STAT_##name]
+    const uint64_t *huge = stats.tiers[HAK_STATS_HUGE], *large = stats.tiers[HAK_STATS_LARGE];
+    size_t dirty = VALUE(memory_dirty_bytes);
     return (struct hakmem_mallinfo2){
-        .arena = heap.held + dirty,
-        .ordblks = heap.free_count,
-        .smblks = heap.cached_count,
-        .hblks = hak_load_relaxed(&hak_huge_stats.block_count),
-        .hblkhd = huge,
-        .fsmblks = heap.cached_bytes,
-        .uordblks = heap.live + huge,
-        .fordblks = heap.free_bytes + heap.cached_bytes + dirty,
+        .arena = VALUE(memory_slab_bytes) + large[HAK_TIER_STAT_live_bytes] + dirty,
+        .ordblks = VALUE(total_free),
+        .smblks = VALUE(total_cached),
+        .hblks = huge[HAK_TIER_STAT_live],
+        .hblkhd = huge[HAK_TIER_STAT_live_bytes],
+        .fsmblks = VALUE(total_cached_bytes),
+        .uordblks = VALUE(total_live_bytes),
+        .fordblks = VALUE(total_free_bytes) + VALUE(total_cached_bytes) + dirty,
         .keepcost = dirty,
     };
+#undef VALUE
 }
 
 /* glibc's struct mallinfo2 has the same fields; libcs without it need no header here. */
@@ -101,21 +55,12 @@ mallinfo_t mallinfo(void) {
 #endif
 
 void hakmem_malloc_stats(void) {
-    char text[512];
-    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
-    int size = snprintf(text, sizeof text,
-                        "hakmem: live %zu bytes (%zu in %zu mappings of their own)\n"
-                        "hakmem: free %zu bytes (%zu in thread caches, %zu dirty)\n"
-                        "hakmem: stages: %llu slabs kept empty and used again, %llu units of live "
-                        "superslabs, %llu new superslabs\n"
-                        "hakmem: purged %llu units of 64 KiB; records %zu bytes\n",
-                        info.uordblks, info.hblkhd, info.hblks, info.fordblks, info.fsmblks,
-                        info.keepcost, (unsigned long long)hak_shard_stage1(),
-                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
-                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
-                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
-                        hak_meta_bytes());
-    if (size > 0) hak_os_write_stderr(text, hak_min((size_t)size, sizeof text - 1));
+    hak_stats_t stats;
+    char chunk[HAK_OUT_CHUNK];
+    hak_stats_collect(&stats);
+    hak_out_t out = hak_out_to_file(STDERR_FILENO, chunk);
+    hak_stats_write_text(&out, &stats);
+    hak_out_end(&out);
 }
 HAK_TWIN(void, malloc_stats, (void))
 

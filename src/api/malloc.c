@@ -11,6 +11,7 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "region/region.h"
+#include "stats/exit.h"
 #include "thread/thread.h"
 
 enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
@@ -20,6 +21,7 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    hak_stats_prepare();
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {

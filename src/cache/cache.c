@@ -122,10 +122,23 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     return true;
 }
 
+static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
+    hak_cache_counts_t *counts = &cache->counts[hak_bands[class_index]];
+    if (!taken) return;
+    HAK_COUNT(&counts->uc_miss, 1);
+    HAK_COUNT(&counts->refilled, taken);
+}
+
+/* Gives blocks to the cache's home shard. */
+static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
+    HAK_COUNT(&cache->counts[hak_bands[class_index]].flushed, count);
+    hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
+}
+
 /* Gives the oldest `count` blocks of a bin to the shard. */
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
     hak_bin_t *bin = &cache->bins[class_index];
-    hak_shard_give(cache->shard, class_index, bin->base + 1, (unsigned)count);
+    give(cache, class_index, bin->base + 1, count);
     size_t left = count_of(bin) - count;
     memmove(bin->base + 1, bin->base + 1 + count, left * sizeof(void *));
     hak_store_relaxed(&bin->top, bin->base + left);
@@ -210,10 +223,13 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (zeroed || !bin || !bin->slots) {
         unsigned home = cache ? cache->shard : 0;
-        return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
+        unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
+        if (cache) count_refill(cache, class_index, taken);
+        return taken ? one[1] : NULL;
     }
     unsigned want = next_batch(bin, class_index);
     unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
+    count_refill(cache, class_index, taken);
     if (taken == 0) return NULL;
     hak_store_relaxed(&bin->top, bin->base + taken - 1);
     return bin->base[taken];
@@ -227,7 +243,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_bin_t *bin = &cache->bins[class_index];
     if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
-            hak_shard_give(cache->shard, class_index, &block, 1);
+            give(cache, class_index, &block, 1);
             return;
         }
         flush(cache, class_index, next_batch(bin, class_index));

@@ -34,6 +34,13 @@ typedef struct {
 
 _Static_assert(sizeof(hak_bin_t) == 1 << HAK_BIN_SHIFT, "the map holds byte offsets of bins");
 
+/* What a cache has done in one band, whichever threads it has served. */
+typedef struct {
+    _Atomic uint64_t uc_miss;  /* owner writes, as below; refills */
+    _Atomic uint64_t refilled; /* blocks taken from shards */
+    _Atomic uint64_t flushed;  /* blocks given to shards */
+} hak_cache_counts_t;
+
 typedef struct hak_cache {
     hak_bin_t bins[HAK_BIN_COUNT];
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
@@ -47,7 +54,8 @@ typedef struct hak_cache {
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
-    struct hak_cache *next;                /* thread list lock; all caches */
+    hak_cache_counts_t counts[HAK_BAND_COUNT];
+    struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
 
@@ -58,6 +66,7 @@ extern const hak_cache_t hak_cache_none, hak_cache_dead;
  * loaded late in a process. The build sets the TLS model (musl has its own needs). */
 extern __thread hak_cache_t *hak_cache;
 
+_Static_assert(sizeof(hak_cache_t) <= 4096, "a cache is one page of records");
 _Static_assert(offsetof(hak_cache_t, bins) == 0 && offsetof(hak_bin_t, top) == 0,
                "a bin's byte offset is the offset of its top");
 

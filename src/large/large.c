@@ -4,6 +4,18 @@
 #include "pool/pool.h"
 #include "region/region.h"
 
+static _Atomic size_t block_count, unit_count; /* anyone writes */
+
+hak_large_stats_t hak_large_stats(void) {
+    size_t units = hak_load_relaxed(&unit_count);
+    return (hak_large_stats_t){hak_load_relaxed(&block_count), units << HAK_UNIT_SHIFT};
+}
+
+static void count_run(size_t blocks, size_t units) {
+    hak_add_relaxed(&block_count, blocks);
+    hak_add_relaxed(&unit_count, units);
+}
+
 void *hak_large_alloc(size_t size, bool *zeroed) {
     unsigned units = (unsigned)((size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT);
     hak_slab_t *slab = hak_pool_take(units, zeroed);
@@ -14,6 +26,7 @@ void *hak_large_alloc(size_t size, bool *zeroed) {
         hak_store_release(&slab[i].owner, hak_owner(0, HAK_CLASS_RUN));
     }
     hak_region_set_class(slab, units, HAK_CLASS_RUN);
+    count_run(1, units);
     return slab->base;
 }
 
@@ -22,6 +35,7 @@ bool hak_large_free(hak_slab_t *slab) {
     uint16_t run = hak_owner(0, HAK_CLASS_RUN);
     if (!hak_cas_acquire(&slab->owner, &run, 0)) return false;
     unsigned units = slab->run_units;
+    count_run(-(size_t)1, -(size_t)units);
     hak_region_set_class(slab, units, HAK_CLASS_NONE);
     for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].owner, 0);
     hak_pool_give(slab, units);

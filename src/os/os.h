@@ -7,6 +7,14 @@
 
 #include "base/base.h"
 
+/* What was asked of the system so far. */
+typedef struct {
+    _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap; /* calls, refused ones too */
+    _Atomic size_t committed_bytes; /* readable and writable: committed or mapped */
+} hak_os_stats_t; /* written and read by anyone */
+
+extern hak_os_stats_t hak_os_stats;
+
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
 
@@ -41,12 +49,28 @@ void *hak_os_map(size_t size, size_t align);
 
 void hak_os_unmap(void *addr, size_t size);
 
+/* Gives a whole reserved range back, of which `committed` bytes were made writable. */
+void hak_os_unreserve(void *addr, size_t size, size_t committed);
+
 /* Resizes a mapping of hak_os_map, moving its pages but copying none when
  * `may_move`. NULL when refused; then the old mapping stands as it was. */
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
 
 /* Writes all of `text` to stderr, as far as stderr takes it. */
 void hak_os_write_stderr(const char *text, size_t size);
+
+/* The same to a file; false, with the error's number in *error, when it takes no more. */
+bool hak_os_write(int file, const char *text, size_t size, int *error);
+
+/* Makes or empties a file that only its owner may read and write. -1 with *error. */
+int hak_os_create(const char *path, int *error);
+void hak_os_close(int file);
+
+/* A second descriptor of stderr, out of the way of the program's own; -1 without. */
+int hak_os_copy_stderr(void);
+bool hak_os_is_open(int file);
+
+unsigned hak_os_process_id(void);
 
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */

@@ -17,6 +17,12 @@
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
+hak_os_stats_t hak_os_stats;
+
+static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
+
+static void count_committed(size_t bytes) { hak_add_relaxed(&hak_os_stats.committed_bytes, bytes); }
+
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
     size_t size = hak_load_relaxed(&cached);
@@ -91,21 +97,31 @@ size_t hak_os_address_space_left(void) {
     return left;
 }
 
+static void *map(size_t size, int prot, int flags) {
+    count_call(&hak_os_stats.mmap);
+    return mmap(NULL, size, prot, flags, -1, 0);
+}
+
+static void unmap(void *addr, size_t size) {
+    count_call(&hak_os_stats.munmap);
+    munmap(addr, size);
+}
+
 /* mmap of `size` bytes aligned to `align`: ask for more only when the first
  * answer happens to be misaligned, then cut off both ends. */
 static void *map_aligned(size_t size, size_t align, int prot, int flags) {
     int saved = errno;
     flags |= MAP_PRIVATE | MAP_ANONYMOUS;
-    char *addr = mmap(NULL, size, prot, flags, -1, 0);
+    char *addr = map(size, prot, flags);
     if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
-        munmap(addr, size);
+        unmap(addr, size);
         size_t wide = size + align - hak_os_page_size();
-        addr = wide < size ? MAP_FAILED : mmap(NULL, wide, prot, flags, -1, 0);
+        addr = wide < size ? MAP_FAILED : map(wide, prot, flags);
         if (addr != MAP_FAILED) {
             char *start = (char *)hak_align_up((uintptr_t)addr, align);
-            if (start > addr) munmap(addr, (size_t)(start - addr));
+            if (start > addr) unmap(addr, (size_t)(start - addr));
             if (start + size < addr + wide)
-                munmap(start + size, (size_t)(addr + wide - start - size));
+                unmap(start + size, (size_t)(addr + wide - start - size));
             addr = start;
         }
     }
@@ -119,6 +135,7 @@ void *hak_os_reserve(size_t size, size_t align) {
 
 static bool protect(void *addr, size_t size, int prot) {
     int saved = errno;
+    count_call(&hak_os_stats.mprotect);
     int result = mprotect(addr, size, prot);
     errno = saved;
     return result == 0;
@@ -126,43 +143,98 @@ static bool protect(void *addr, size_t size, int prot) {
 
 bool hak_os_make_readable(void *addr, size_t size) { return protect(addr, size, PROT_READ); }
 
-bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_READ | PROT_WRITE); }
+bool hak_os_commit(void *addr, size_t size) {
+    if (!protect(addr, size, PROT_READ | PROT_WRITE)) return false;
+    count_committed(size);
+    return true;
+}
 
 bool hak_os_purge(void *addr, size_t size) {
     int saved = errno;
+    count_call(&hak_os_stats.madvise);
     int result = madvise(addr, size, MADV_DONTNEED);
     errno = saved;
     return result == 0;
 }
 
 void *hak_os_map(size_t size, size_t align) {
-    return map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
+    void *addr = map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
+    if (addr) count_committed(size);
+    return addr;
 }
 
-void hak_os_unmap(void *addr, size_t size) {
+void hak_os_unmap(void *addr, size_t size) { hak_os_unreserve(addr, size, size); }
+
+void hak_os_unreserve(void *addr, size_t size, size_t committed) {
     int saved = errno;
-    munmap(addr, size);
+    unmap(addr, size);
     errno = saved;
+    count_committed(-committed);
 }
 
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
     int saved = errno;
+    count_call(&hak_os_stats.mremap);
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
     errno = saved;
-    return moved == MAP_FAILED ? NULL : moved;
+    if (moved == MAP_FAILED) return NULL;
+    count_committed(new_size - old_size);
+    return moved;
 }
 
-void hak_os_write_stderr(const char *text, size_t size) {
+bool hak_os_write(int file, const char *text, size_t size, int *error) {
     int saved = errno;
+    *error = 0;
     while (size > 0) {
-        long done = syscall(SYS_write, STDERR_FILENO, text, size);
+        long done = syscall(SYS_write, file, text, size);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) break;
+        if (done <= 0) {
+            *error = done < 0 ? errno : EIO;
+            break;
+        }
         text += done;
         size -= (size_t)done;
     }
     errno = saved;
+    return size == 0;
 }
+
+void hak_os_write_stderr(const char *text, size_t size) {
+    int error;
+    hak_os_write(STDERR_FILENO, text, size, &error);
+}
+
+int hak_os_create(const char *path, int *error) {
+    int saved = errno;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+    *error = file < 0 ? errno : 0;
+    errno = saved;
+    return file;
+}
+
+void hak_os_close(int file) {
+    int saved = errno;
+    syscall(SYS_close, file);
+    errno = saved;
+}
+
+int hak_os_copy_stderr(void) {
+    enum { OUT_OF_THE_WAY = 100 };
+    int saved = errno;
+    int file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    errno = saved;
+    return file;
+}
+
+bool hak_os_is_open(int file) {
+    int saved = errno;
+    bool is_open = fcntl(file, F_GETFD) >= 0;
+    errno = saved;
+    return is_open;
+}
+
+unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;

@@ -82,7 +82,9 @@ static hak_region_t *new_region(void) {
         size_t map_size = regions[count].units_end * sizeof(uint16_t);
         if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
             !grow(&regions[count])) {
-            hak_os_unmap(base, size);
+            const hak_region_t *made = &regions[count];
+            hak_os_unreserve(base, size,
+                             made->map_committed + made->slabs_committed + made->supers_committed);
             return NULL;
         }
         if (count == 0) {

@@ -10,6 +10,23 @@ enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 
 static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
 
+/* Bin lock of the bin. How often a counter has gone round, stage1 behind the others.
+ * With them a bin would be two cache lines, each process a page larger; here nothing
+ * is touched until a counter overflows. */
+static uint32_t carries[HAK_SHARDS_MAX * (HAK_CLASS_COUNT + 1)][HAK_SHARD_COUNTERS + 1];
+
+static uint32_t *carries_of(const hak_shard_bin_t *bin) { return carries[bin - &bins[0][0]]; }
+
+HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter) {
+    carries_of(bin)[counter]++;
+}
+
+uint64_t hak_bin_counted(const hak_shard_bin_t *bin, unsigned counter) {
+    uint64_t carry = carries_of(bin)[counter];
+    if (counter == HAK_SHARD_COUNTERS) return carry << 16 | bin->stage1;
+    return carry << 32 | bin->counts[counter];
+}
+
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &bins[shard][class_index];
 }
@@ -67,7 +84,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
-    HAK_COUNT(&bin->adopted, 1);
+    hak_store_relaxed(&bin->adopted, true);
     list_append(bin, slab);
 }
 
@@ -152,7 +169,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
         if (!slab) {
             slab = unkeep(bin);
             if (!slab) break;
-            HAK_COUNT(&bin->stage1, 1);
+            if (++bin->stage1 == 0) hak_bin_carry(bin, HAK_SHARD_COUNTERS);
             list_append(bin, slab);
         }
         unsigned used = slab->fresh;
@@ -188,7 +205,7 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     if (slab->listed) list_remove(bin, slab);
     if (!bin->empty) {
         bin->empty = slab;
-        bin->empty_age = 0;
+        bin->empty_aged = false;
         HAK_COUNT(&bin->listed_count, 1);
         return false;
     }
@@ -213,8 +230,8 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap. */
-static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
-                         void **double_freed) {
+static void merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
+                         uint64_t words, void **double_freed) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (; words; words &= words - 1) {
         unsigned w = hak_lowest_bit(words);
@@ -226,7 +243,9 @@ static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t wor
         if (!mask) continue;
         slab->bits[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
-        slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
+        unsigned count = hak_bit_count(mask);
+        slab->free_count = (uint16_t)(slab->free_count + count);
+        hak_bin_count(bin, HAK_SHARD_DRAINED, count);
     }
 }
 
@@ -254,7 +273,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            merge_remote(slab, &hak_classes[class_index], words, double_freed);
+            merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;

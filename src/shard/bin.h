@@ -4,6 +4,17 @@
 
 #include "shard/shard.h"
 
+/* Adds to a counter of a bin. Bin lock held. */
+HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter);
+HAK_FAST_PATH void hak_bin_count(hak_shard_bin_t *bin, unsigned counter, unsigned n) {
+    uint32_t before = bin->counts[counter];
+    bin->counts[counter] = before + n;
+    if (HAK_UNLIKELY(before + n < before)) hak_bin_carry(bin, counter);
+}
+
+/* A counter of a bin with what it has carried. Bin lock held. */
+uint64_t hak_bin_counted(const hak_shard_bin_t *bin, unsigned counter);
+
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
  * the kept empty slab; with `fresh` also blocks that were never in use, and whose
  * pages may not be there yet. Returns how many. Bin lock held. */

@@ -46,6 +46,16 @@
 
 enum { HAK_SHARDS_MAX = 16 };
 
+/* What a bin counts while its lock is held. */
+enum {
+    HAK_SHARD_LOCKS,   /* times its lock was taken to take, give or sweep */
+    HAK_SHARD_MISSES,  /* takes that brought blocks */
+    HAK_SHARD_TAKEN,   /* blocks taken */
+    HAK_SHARD_PROBED,  /* of those, blocks for a cache at home in another shard */
+    HAK_SHARD_DRAINED, /* blocks of remote frees merged */
+    HAK_SHARD_COUNTERS
+};
+
 typedef struct {
     hak_lock_t lock;
     _Atomic uint32_t listed_count; /* written under the lock; slabs in list or kept empty */
@@ -53,10 +63,19 @@ typedef struct {
                                         last first, those never used up last */
     hak_slab_t *empty;             /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_slab_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
-    _Atomic uint32_t stage1;       /* written under the lock; kept empty slabs used again */
-    _Atomic uint32_t adopted;      /* written under the lock; slabs entered so far */
-    uint32_t empty_age;            /* lock; sweeps that `empty` has seen */
+    uint32_t counts[HAK_SHARD_COUNTERS]; /* lock; hak_bin_count() carries what overflows */
+    uint16_t stage1;               /* lock; the same; kept empty slabs used again */
+    _Atomic bool adopted;          /* written under the lock; a slab has entered */
+    bool empty_aged;               /* lock; a sweep has seen `empty` */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
+
+_Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line, counters included");
+
+/* What the bins of a class have counted since the process began. */
+typedef struct {
+    uint64_t counts[HAK_SHARD_COUNTERS];
+    uint64_t stage1;
+} hak_shard_counts_t;
 
 /* Number of shards. */
 unsigned hak_shard_count(void);
@@ -74,8 +93,8 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* Times that a slab kept empty was used again: the first stage of the pool. */
-uint64_t hak_shard_stage1(void);
+/* Counts of all bins of a class, added up. All bin locks held. */
+hak_shard_counts_t hak_shard_counts(unsigned class_index);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);
@@ -86,7 +105,7 @@ void hak_shard_lock_all(void);
 void hak_shard_unlock_all(void);
 void hak_shard_rebuild(void);
 
-/* Free blocks of a slab, remote ones included; for statistics. */
-unsigned hak_shard_free_count(const hak_slab_t *slab);
+/* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */
+unsigned hak_shard_remote_count(const hak_slab_t *slab);
 
 #endif
