@@ -1,6 +1,5 @@
 /* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
- * malloc_stats, malloc_trim, mallopt; from the same
- * collection as all other statistics. */
+ * malloc_stats, malloc_trim, mallopt; from the collection of all statistics. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

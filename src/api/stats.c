@@ -20,7 +20,7 @@ int hakmem_stats_info(size_t index, struct hakmem_stat *stat, size_t size) {
     if (index >= HAK_STATS_COUNT) return ENOENT;
     const hak_stat_row_t *row = hak_stats_name(index, info.name);
     info.unit = row->unit;
-    info.help = row->help;
+    info.help = hak_stats_help(row);
     info.is_counter = row->is_counter;
     memset(stat, 0, size);
     memcpy(stat, &info, hak_min(size, sizeof info));

@@ -60,9 +60,9 @@ void hak_cache_reset(hak_cache_t *cache) {
 }
 
 hak_cache_t *hak_cache_make(void) {
-    hak_cache_t *cache = hak_meta_alloc(sizeof *cache);
+    hak_cache_t *cache = hak_meta_alloc(HAK_CACHE_SIZE);
     if (!cache) return NULL;
-    memset(cache, 0, sizeof *cache);
+    memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_BIN_SHIFT);
@@ -122,8 +122,12 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     return true;
 }
 
+static hak_cache_counts_t *counts_of(hak_cache_t *cache, unsigned class_index) {
+    return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
+}
+
 static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
-    hak_cache_counts_t *counts = &cache->counts[hak_bands[class_index]];
+    hak_cache_counts_t *counts = counts_of(cache, class_index);
     if (!taken) return;
     HAK_COUNT(&counts->uc_miss, 1);
     HAK_COUNT(&counts->refilled, taken);
@@ -131,7 +135,7 @@ static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned take
 
 /* Gives blocks to the cache's home shard. */
 static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
-    HAK_COUNT(&cache->counts[hak_bands[class_index]].flushed, count);
+    HAK_COUNT(&counts_of(cache, class_index)->flushed, count);
     hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
 }
 

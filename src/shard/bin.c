@@ -10,21 +10,19 @@ enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 
 static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
 
-/* Bin lock of the bin. How often a counter has gone round, stage1 behind the others.
- * With them a bin would be two cache lines, each process a page larger; here nothing
- * is touched until a counter overflows. */
-static uint32_t carries[HAK_SHARDS_MAX * (HAK_CLASS_COUNT + 1)][HAK_SHARD_COUNTERS + 1];
-
-static uint32_t *carries_of(const hak_shard_bin_t *bin) { return carries[bin - &bins[0][0]]; }
+/* Times that a counter of a class's bins has gone round, stage1 behind the others.
+ * Counters of 64 bits would make a bin two cache lines and each process a page larger;
+ * here nothing is touched until one overflows. */
+static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS + 1];
 
 HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter) {
-    carries_of(bin)[counter]++;
+    size_t class_index = (size_t)(bin - &bins[0][0]) % (HAK_CLASS_COUNT + 1);
+    hak_add_relaxed(&carries[class_index][counter], 1);
 }
 
-uint64_t hak_bin_counted(const hak_shard_bin_t *bin, unsigned counter) {
-    uint64_t carry = carries_of(bin)[counter];
-    if (counter == HAK_SHARD_COUNTERS) return carry << 16 | bin->stage1;
-    return carry << 32 | bin->counts[counter];
+uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
+    unsigned width = counter == HAK_SHARD_COUNTERS ? 16 : 32;
+    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << width;
 }
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {

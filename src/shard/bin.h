@@ -4,7 +4,7 @@
 
 #include "shard/shard.h"
 
-/* Adds to a counter of a bin. Bin lock held. */
+/* Adds to a counter of a bin; what overflows is carried. Bin lock held. */
 HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter);
 HAK_FAST_PATH void hak_bin_count(hak_shard_bin_t *bin, unsigned counter, unsigned n) {
     uint32_t before = bin->counts[counter];
@@ -12,8 +12,8 @@ HAK_FAST_PATH void hak_bin_count(hak_shard_bin_t *bin, unsigned counter, unsigne
     if (HAK_UNLIKELY(before + n < before)) hak_bin_carry(bin, counter);
 }
 
-/* A counter of a bin with what it has carried. Bin lock held. */
-uint64_t hak_bin_counted(const hak_shard_bin_t *bin, unsigned counter);
+/* What the bins of a class have carried of a counter; stage1 is HAK_SHARD_COUNTERS. */
+uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
 
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
  * the kept empty slab; with `fresh` also blocks that were never in use, and whose

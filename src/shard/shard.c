@@ -164,8 +164,11 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     unsigned count = hak_shard_count();
     for (unsigned shard = 0; shard < count; shard++) {
         const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += hak_bin_counted(bin, i);
-        sum.stage1 += hak_bin_counted(bin, HAK_SHARD_COUNTERS);
+        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
+        sum.stage1 += bin->stage1;
     }
+    for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
+        sum.counts[i] += hak_bin_carried(class_index, i);
+    sum.stage1 += hak_bin_carried(class_index, HAK_SHARD_COUNTERS);
     return sum;
 }

@@ -14,13 +14,7 @@ enum { PATH_SIZE = 2048, STDERR = 2 };
 
 static int stderr_copy = -1; /* constant after start */
 
-static bool is_wanted(void) {
-    return hak_option(HAK_OPTION_STATS) != STATS_OFF || hak_option(HAK_OPTION_TINY_STATS_DUMP);
-}
-
-void hak_stats_prepare(void) {
-    if (is_wanted()) stderr_copy = hak_os_copy_stderr();
-}
+void hak_stats_prepare(void) { stderr_copy = hak_os_copy_stderr(); }
 
 /* The program's stderr as it is now; where it has closed it, as it was at first. */
 static int stderr_file(void) {
@@ -44,23 +38,30 @@ static void expand(const char *name, char *path, size_t size) {
     path[used] = 0;
 }
 
-/* The C library's texts may come from a catalogue, which it would allocate for. */
+/* The C library's own texts may come from a catalogue, which it would allocate for. */
+static const char *reason(int error) {
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        return "permission denied";
+    case ENOENT:
+    case ENOTDIR:
+        return "there is no such folder";
+    case EISDIR:
+        return "it is a folder";
+    case ENOSPC:
+        return "no space is left";
+    case EROFS:
+        return "the file system is read-only";
+    default:
+        return "the system reports an error";
+    }
+}
+
 static void complain(const char *path, int error) {
-    static const struct {
-        int number;
-        const char *text;
-    } reasons[] = {{EACCES, "permission denied"},   {ENOENT, "there is no such folder"},
-                   {EISDIR, "it is a folder"},      {ENOSPC, "no space left"},
-                   {EROFS, "read-only file system"}, {ENOTDIR, "there is no such folder"}};
     char line[PATH_SIZE + 100];
-    int size = 0;
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].number == error)
-            size = snprintf(line, sizeof line, "hakmem: statistics cannot be written to %s: %s\n",
-                            path, reasons[i].text);
-    if (size == 0)
-        size = snprintf(line, sizeof line, "hakmem: statistics cannot be written to %s: error %d\n",
-                        path, error);
+    int size = snprintf(line, sizeof line, "hakmem: statistics cannot be written to %s: %s (%d)\n",
+                        path, reason(error), error);
     hak_os_write(stderr_file(), line, hak_min((size_t)size, sizeof line - 1), &error);
 }
 
@@ -91,12 +92,9 @@ static void write_classes(const hak_stats_t *stats) {
     hak_out_end(&out);
 }
 
-/* Runs in each process that ends by exit() or a return of main, so also in the child of
- * a fork that does; not where _exit or a signal ends it. */
-__attribute__((destructor)) static void report(void) {
+void hak_stats_report(void) {
     hak_stats_t stats;
     int64_t form = hak_option(HAK_OPTION_STATS);
-    if (HAK_LIKELY(!is_wanted())) return;
     hak_stats_collect(&stats);
     if (form != STATS_OFF) write_report(form, &stats, hak_option_text(HAK_OPTION_STATS_FILE));
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(&stats);

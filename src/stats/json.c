@@ -84,7 +84,7 @@ static void write_caches(hak_out_t *out) {
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
         hak_out_open(out, NULL, '{');
         for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
-            hak_cache_counts_t *counts = &cache->counts[band];
+            hak_cache_counts_t *counts = hak_cache_counts(cache, (hak_band_t)band);
             uint64_t refills = hak_load_relaxed(&counts->uc_miss);
             uint64_t flushed = hak_load_relaxed(&counts->flushed);
             if (!refills && !flushed) continue;

@@ -4,23 +4,40 @@
 
 #include "stats/stats.h"
 
-/* Texts lie in the rows themselves: a pointer would cost each process a relocation. */
+/* Texts lie in the rows themselves or, the long ones, end to end in one object: a pointer
+ * would cost each process a relocation. */
+typedef struct {
+#define STAT_CLASS(name, kind, unit, where, help) char class_##name[sizeof help];
+#define STAT_TIER(name, kind, unit, figure, large, huge, help) char tier_##name[sizeof help];
+#define STAT_VALUE(group, name, kind, unit, where, help) char group##_##name[sizeof help];
+#include "stats/each.def"
+} helps_t;
+
+static const helps_t helps = {
+#define STAT_CLASS(name, kind, unit, where, help) .class_##name = help,
+#define STAT_TIER(name, kind, unit, figure, large, huge, help) .tier_##name = help,
+#define STAT_VALUE(group, name, kind, unit, where, help) .group##_##name = help,
+#include "stats/each.def"
+};
+
+const char *hak_stats_help(const hak_stat_row_t *row) { return (const char *)&helps + row->help; }
+
 enum { COUNTER = true, GAUGE = false };
-#define ROW(group, name, kind, unit, help) {group, name, unit, kind, help}
+#define ROW(group, name, kind, unit, place) {group, name, unit, kind, offsetof(helps_t, place)}
 
 const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS] = {
-#define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, help),
+#define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, class_##name),
 #include "stats/each.def"
 };
 
 const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS] = {
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) \
-    ROW("tiers", #name, kind, unit, help),
+    ROW("tiers", #name, kind, unit, tier_##name),
 #include "stats/each.def"
 };
 
 const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS] = {
-#define STAT_VALUE(group, name, kind, unit, where, help) ROW(#group, #name, kind, unit, help),
+#define STAT_VALUE(group, name, kind, unit, where, help) ROW(#group, #name, kind, unit, group##_##name),
 #include "stats/each.def"
 };
 

@@ -46,8 +46,10 @@ void hak_stats_collect(hak_stats_t *stats);
 typedef struct {
     char group[8], name[16], unit[12];
     bool is_counter; /* else a gauge */
-    char help[128];
+    uint16_t help;   /* for hak_stats_help */
 } hak_stat_row_t;
+
+const char *hak_stats_help(const hak_stat_row_t *row);
 
 extern const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS];
 extern const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS];

@@ -85,7 +85,7 @@ MUTANTS = [
      r"if \(slab->free_count > 0 && hak_bin_after_free\(bin, slab\)\)",
      r"if (slab->free_count == hak_classes[class_index].count && hak_bin_after_free(bin, slab))"),
     ("remote", "a bin is drained without its lock",
-     r"if \(!hak_lock_try\(&bin->lock\)\) continue;(\s*void \*twice)",
+     r"if \(!hak_lock_try\(&bin->lock\)\) continue;(\s*hak_bin_count)",
      r"bool held = hak_lock_try(&bin->lock); (void)held;\1"),
     ("remote", "a local give does not look at remote blocks",
      r" \| hak_load_relaxed\(&hak_slab_remote\(slab, words\)\[word\]\)",
