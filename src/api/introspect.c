@@ -1,6 +1,7 @@
 /* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
  * malloc_stats, malloc_trim, mallopt; from the collection of all statistics. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,9 @@
 #include "stats/stats.h"
 #include "thread/thread.h"
 
-struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
-    hak_stats_t stats;
-    hak_stats_collect(&stats);
-#define VALUE(name) stats.values[HAK_VALUE_STAT_##name]
-    const uint64_t *huge = stats.tiers[HAK_STATS_HUGE], *large = stats.tiers[HAK_STATS_LARGE];
+static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
+#define VALUE(name) stats->values[HAK_VALUE_STAT_##name]
+    const uint64_t *huge = stats->tiers[HAK_STATS_HUGE], *large = stats->tiers[HAK_STATS_LARGE];
     size_t dirty = VALUE(memory_dirty_bytes);
     return (struct hakmem_mallinfo2){
         .arena = VALUE(memory_slab_bytes) + large[HAK_TIER_STAT_live_bytes] + dirty,
@@ -29,6 +28,12 @@ struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
         .keepcost = dirty,
     };
 #undef VALUE
+}
+
+struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
+    hak_stats_t stats;
+    hak_stats_collect(&stats);
+    return mallinfo_of(&stats);
 }
 
 /* glibc's struct mallinfo2 has the same fields; libcs without it need no header here. */
@@ -68,17 +73,30 @@ int hakmem_malloc_info(int options, FILE *stream) {
         errno = EINVAL;
         return -1;
     }
-    struct hakmem_mallinfo2 info = hakmem_mallinfo2();
+    hak_stats_t stats;
+    hak_stats_collect(&stats);
+    struct hakmem_mallinfo2 info = mallinfo_of(&stats);
     fprintf(stream,
             "<malloc version=\"hakmem-1\">\n"
             "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
             "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n"
             "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
             "<system type=\"current\" size=\"%zu\"/>\n"
-            "<live size=\"%zu\"/>\n"
-            "</malloc>\n",
+            "<live size=\"%zu\"/>\n",
             info.ordblks, info.fordblks - info.fsmblks, info.smblks, info.fsmblks, info.hblks,
             info.hblkhd, info.arena + info.hblkhd, info.uordblks);
+    for (unsigned i = 0; i < HAK_STATS_TIERS; i++)
+        fprintf(stream, "<tier name=\"%s\" count=\"%" PRIu64 "\" size=\"%" PRIu64 "\"/>\n",
+                hak_stats_tier_names[i], stats.tiers[i][HAK_TIER_STAT_live],
+                stats.tiers[i][HAK_TIER_STAT_live_bytes]);
+    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+        fprintf(stream, "<band name=\"%s\"", hak_stats_band_names[band]);
+        for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
+            fprintf(stream, " %s=\"%" PRIu64 "\"", hak_class_stat_rows[i].name,
+                    stats.bands[band][i]);
+        fprintf(stream, "/>\n");
+    }
+    fprintf(stream, "</malloc>\n");
     return 0;
 }
 HAK_TWIN(int, malloc_info, (int options, FILE *stream))

@@ -8,7 +8,8 @@
 enum { LINES_DEPTH = 2 }; /* JSON down to here has a line for each member */
 
 hak_out_t hak_out_to_buffer(char *buffer, size_t size) {
-    return (hak_out_t){.buffer = buffer, .size = size ? size - 1 : 0, .file = -1};
+    if (size == 0) return (hak_out_t){.file = -1};
+    return (hak_out_t){.buffer = buffer, .size = size - 1, .file = -1};
 }
 
 hak_out_t hak_out_to_file(int file, char *chunk) {
@@ -23,7 +24,7 @@ static void flush(hak_out_t *out) {
 size_t hak_out_end(hak_out_t *out) {
     if (out->file >= 0)
         flush(out);
-    else if (out->buffer && (out->size || out->total == 0))
+    else if (out->buffer)
         out->buffer[out->used] = 0;
     return out->total;
 }

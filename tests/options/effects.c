@@ -198,6 +198,33 @@ static long blocks_of_another_shard(void) {
     return 0;
 }
 
+/* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
+ * 2 as JSON, 3 the tiny tier's table, 4 anything else. */
+static long words_at_the_end(void) {
+    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands"};
+    char text[64] = "", rest[4096];
+    int ends[2], status;
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "no child");
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        exit(0);
+    }
+    close(ends[1]);
+    ssize_t size = read(ends[0], text, sizeof text - 1);
+    while (read(ends[0], rest, sizeof rest) > 0) continue;
+    close(ends[0]);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the child's status is %#x",
+          (unsigned)status);
+    if (size <= 0) return 0;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
+    return 4;
+}
+
 /* ---- The table --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -216,6 +243,10 @@ static const struct effect {
      after_a_free_error,
      {"abort", ENDED_BY_ABORT, ENDED_BY_ABORT},
      {"report", 1, 1}},
+    {"STATS", NULL, words_at_the_end, {"off", 0, 0}, {"text", 1, 1}},
+    {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
+    {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
+    {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",
