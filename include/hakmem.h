@@ -236,8 +236,8 @@ struct hakmem_stat {
 /* Describes the figure number index, counted from 0, for programs that list them all. size is
  * sizeof *stat as the program knows it; fields that the library does not have are set to zero.
  * Returns 0; ENOENT: index is beyond the last figure. */
-HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat, size_t size) HAKMEM_NOEXCEPT
-    HAKMEM_ATTR(nonnull(2));
+HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
+                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
 
 /* Writes all figures and options as one JSON object, schema "hakmem-stats/1", to buffer, of at most
  * size bytes with the 0 at its end. Returns the length of the whole text without the 0, as

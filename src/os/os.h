@@ -11,7 +11,7 @@
 typedef struct {
     _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap; /* calls, refused ones too */
     _Atomic size_t committed_bytes; /* readable and writable: committed or mapped */
-} hak_os_stats_t; /* written and read by anyone */
+} hak_os_stats_t;                   /* written and read by anyone */
 
 extern hak_os_stats_t hak_os_stats;
 

@@ -64,9 +64,9 @@ typedef struct {
     hak_slab_t *empty;             /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_slab_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
     uint32_t counts[HAK_SHARD_COUNTERS]; /* lock; hak_bin_count() carries what overflows */
-    uint16_t stage1;               /* lock; the same; kept empty slabs used again */
-    _Atomic bool adopted;          /* written under the lock; a slab has entered */
-    bool empty_aged;               /* lock; a sweep has seen `empty` */
+    uint16_t stage1;                     /* lock; the same; kept empty slabs used again */
+    _Atomic bool adopted;                /* written under the lock; a slab has entered */
+    bool empty_aged;                     /* lock; a sweep has seen `empty` */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
 _Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line, counters included");

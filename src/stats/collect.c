@@ -86,11 +86,11 @@ static uint64_t sum_bands(const hak_stats_t *stats, unsigned row, hak_tier_t tie
 }
 
 static void fill_tiers(hak_stats_t *stats, const from_t *from) {
-#define STAT_TIER(name, kind, unit, figure, of_large, of_huge, help)                              \
-    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)                                      \
-        stats->tiers[tier][HAK_TIER_STAT_##name] =                                                \
-            sum_bands(stats, HAK_CLASS_STAT_##figure, (hak_tier_t)tier);                          \
-    stats->tiers[HAK_STATS_LARGE][HAK_TIER_STAT_##name] = (of_large);                             \
+#define STAT_TIER(name, kind, unit, figure, of_large, of_huge, help)     \
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)             \
+        stats->tiers[tier][HAK_TIER_STAT_##name] =                       \
+            sum_bands(stats, HAK_CLASS_STAT_##figure, (hak_tier_t)tier); \
+    stats->tiers[HAK_STATS_LARGE][HAK_TIER_STAT_##name] = (of_large);    \
     stats->tiers[HAK_STATS_HUGE][HAK_TIER_STAT_##name] = (of_huge);
 #include "stats/each.def"
 }

@@ -23,7 +23,8 @@ static const helps_t helps = {
 const char *hak_stats_help(const hak_stat_row_t *row) { return (const char *)&helps + row->help; }
 
 enum { COUNTER = true, GAUGE = false };
-#define ROW(group, name, kind, unit, place) {group, name, unit, kind, offsetof(helps_t, place)}
+#define ROW(group, name, kind, unit, place) \
+    { group, name, unit, kind, offsetof(helps_t, place) }
 
 const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS] = {
 #define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, class_##name),
@@ -37,7 +38,8 @@ const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS] = {
 };
 
 const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS] = {
-#define STAT_VALUE(group, name, kind, unit, where, help) ROW(#group, #name, kind, unit, group##_##name),
+#define STAT_VALUE(group, name, kind, unit, where, help) \
+    ROW(#group, #name, kind, unit, group##_##name),
 #include "stats/each.def"
 };
 

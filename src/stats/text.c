@@ -26,8 +26,7 @@ static void fit(table_t *table, const uint64_t *line) {
 static void begin_table(table_t *table, const hak_stat_row_t *columns, unsigned count) {
     table->columns = columns;
     table->column_count = count;
-    for (unsigned i = 0; i < count; i++)
-        table->widths[i] = (unsigned)strlen(columns[i].name) + GAP;
+    for (unsigned i = 0; i < count; i++) table->widths[i] = (unsigned)strlen(columns[i].name) + GAP;
 }
 
 static void write_head(hak_out_t *out, const table_t *table, const char *label) {
@@ -100,8 +99,7 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
     write_head(out, &table, "class");
     for (unsigned i = 1; i <= HAK_CLASS_COUNT && hak_bands[i] != HAK_BAND_MID; i++) {
         if (hak_bands[i] != hak_bands[i - 1] || i == 1)
-            write_line(out, &table, hak_stats_band_names[hak_bands[i]],
-                       stats->bands[hak_bands[i]]);
+            write_line(out, &table, hak_stats_band_names[hak_bands[i]], stats->bands[hak_bands[i]]);
         if (!hak_stats_is_used(stats->classes[i])) continue;
         snprintf(label, sizeof label, "  %u", hak_classes[i].size);
         write_line(out, &table, label, stats->classes[i]);

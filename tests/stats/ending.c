@@ -37,7 +37,8 @@ static void print_json(void) {
     CHECK(hakmem_stats_json(part, 1) > 1000 && part[0] == 0 && part[1] == 'x',
           "a buffer of one byte is not just ended");
     hakmem_stats_json(part, 100);
-    CHECK(strlen(part) == 99 && memcmp(part, text, 99) == 0, "a short buffer has not the beginning");
+    CHECK(strlen(part) == 99 && memcmp(part, text, 99) == 0,
+          "a short buffer has not the beginning");
 }
 
 /* Names, in the order of their numbers. */
@@ -50,7 +51,8 @@ static void print_names(void) {
         i += i > 200 ? 50 : 0; /* not all of a thousand */
     }
     uint64_t value = 7;
-    CHECK(hakmem_stats_get("pool.nothing", &value) == ENOENT && value == 7, "pool.nothing is known");
+    CHECK(hakmem_stats_get("pool.nothing", &value) == ENOENT && value == 7,
+          "pool.nothing is known");
     CHECK(hakmem_stats_get("", &value) == ENOENT, "the empty name is known");
 }
 

@@ -85,9 +85,9 @@ static void expect_exact(const char *when) {
     uint64_t sum = sum_held(&count);
     uint64_t bytes = stat_of("total.live_bytes") - others_bytes;
     uint64_t blocks = stat_of("total.live") - others_blocks;
-    CHECK(bytes == sum && blocks == count, "%s: %llu bytes in %llu blocks are live, not %llu in %zu",
-          when, (unsigned long long)bytes, (unsigned long long)blocks, (unsigned long long)sum,
-          count);
+    CHECK(bytes == sum && blocks == count,
+          "%s: %llu bytes in %llu blocks are live, not %llu in %zu", when,
+          (unsigned long long)bytes, (unsigned long long)blocks, (unsigned long long)sum, count);
     CHECK(stat_of("total.live_bytes") == API(mallinfo2)().uordblks, "%s: mallinfo2 differs", when);
 }
 

@@ -142,8 +142,8 @@ static bool read_members(reader_t *reader, json_t *value, char close) {
     if (take(reader, close)) return true;
     do {
         const char *name = NULL;
-        if (close == '}' && (!take(reader, '"') || !(name = read_text(reader)) ||
-                             !take(reader, ':')))
+        if (close == '}' &&
+            (!take(reader, '"') || !(name = read_text(reader)) || !take(reader, ':')))
             return false;
         json_t *member = read_value(reader);
         if (!member) return false;

@@ -208,7 +208,8 @@ static form_t read_arguments(int argc, char **argv, const char **name) {
         else if (strcmp(argv[i], "--prometheus") == 0)
             form = AS_PROMETHEUS;
         else if (argv[i][0] == '-')
-            fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form", argv[i]);
+            fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form",
+                 argv[i]);
         else if (*name)
             fail(STATUS_USAGE, "stat: one file only; `hakmem --help` shows the form");
         else
