@@ -182,7 +182,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     unsigned most = slots_max(class_index);
     if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
     if (!turned || bin->slots >= most) return false;
-    size_t more = bin->slots * hak_classes[class_index].size;
+    size_t more = (size_t)bin->slots * hak_classes[class_index].size;
     if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
         return false;

@@ -29,7 +29,9 @@ static char *read_file(const char *name, size_t *size) {
         *size += got;
         if (got == 0 || *size > FILE_MOST) break;
         if (*size < room) continue;
-        text = realloc(text, room *= 2);
+        char *larger = realloc(text, room *= 2);
+        if (!larger) free(text);
+        text = larger;
     }
     if (!text) fail(1, "stat: no memory");
     if (ferror(file)) fail(1, "stat: %.256s cannot be read: %s", name, strerror(errno));
