@@ -43,6 +43,19 @@ static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
     HAK_COUNT(&bin->listed_count, -1u);
 }
 
+void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    list_remove(bin, slab);
+    list_append(bin, slab);
+}
+
+/* Purged pages count as touched again: the next take will. Bin lock held. */
+static void count_as_touched(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info) {
+    uint32_t blocks = hak_bin_purged_blocks(slab, info);
+    HAK_COUNT(&bin->touched, blocks);
+    HAK_COUNT(&bin->spare, blocks);
+    slab->purged = 0;
+}
+
 /* Bytes of a class's bitmap with its remote words. */
 static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
 
@@ -61,6 +74,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     slab->fresh = zeroed ? 0 : info->count;
     slab->zeroed = zeroed;
     slab->listed = false;
+    slab->purged = 0;
     return true;
 }
 
@@ -68,11 +82,17 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
     HAK_COUNT(&bin->adopted, 1);
+    HAK_COUNT(&bin->touched, slab->fresh);
+    HAK_COUNT(&bin->spare, slab->fresh);
     list_append(bin, slab);
 }
 
-/* The slab leaves its bin: from here on it belongs to nobody. Bin lock held. */
-static void disown(hak_slab_t *slab) {
+/* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
+static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+    uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
+    HAK_COUNT(&bin->touched, -blocks);
+    HAK_COUNT(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
     hak_store_relaxed(&slab->owner, 0);
 }
@@ -97,7 +117,7 @@ static hak_slab_t *unkeep(hak_shard_bin_t *bin) {
 
 hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
     hak_slab_t *slab = unkeep(bin);
-    if (slab) disown(slab);
+    if (slab) disown(bin, slab);
     return slab;
 }
 
@@ -155,6 +175,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             HAK_COUNT(&bin->stage1, 1);
             list_append(bin, slab);
         }
+        if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
         unsigned used = slab->fresh;
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
@@ -166,6 +187,8 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             continue;
         }
         end -= count;
+        HAK_COUNT(&bin->touched, slab->fresh - used);
+        HAK_COUNT(&bin->spare, slab->fresh - used - count);
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - slab->base);
             *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
@@ -192,7 +215,7 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
         HAK_COUNT(&bin->listed_count, 1);
         return false;
     }
-    disown(slab);
+    disown(bin, slab);
     return true;
 }
 
@@ -213,8 +236,8 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap. */
-static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
-                         void **double_freed) {
+static void merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
+                         uint64_t words, void **double_freed) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (; words; words &= words - 1) {
         unsigned w = hak_lowest_bit(words);
@@ -227,6 +250,7 @@ static void merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t wor
         slab->bits[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
         slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
+        HAK_COUNT(&bin->spare, hak_bit_count(mask));
     }
 }
 
@@ -254,7 +278,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            merge_remote(slab, &hak_classes[class_index], words, double_freed);
+            merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;

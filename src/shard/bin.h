@@ -23,6 +23,14 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
 hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
                           void **double_freed);
 
+/* Blocks of a slab that `purged` stands for. */
+HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_slab_t *slab, const hak_class_t *info) {
+    return (uint32_t)slab->purged * info->count / 256;
+}
+
+/* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
+void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);
+
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
 
