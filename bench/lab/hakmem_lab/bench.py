@@ -104,7 +104,8 @@ def run(options) -> int:
     folder = Path(options.out) if options.out else ROOT / "build" / "bench" / stamp
     kept = {name: getattr(options, name) for name in (*KEPT_OPTIONS, *counters.NAMES)}
     summary = session.run(
-        rows, compared, settings_of(options), folder, base=options.base, resume=bool(options.resume),
+        rows, compared, settings_of(options), folder,
+        base=options.base, resume=bool(options.resume),
         options={**kept, "command": _command_line(options)}, counters=wanted,
     )  # fmt: skip
     report.show(output, summary, compared)

@@ -11,7 +11,7 @@
     for row in summary["rows"]:
         cell = row["allocators"][small.name]
         cell["ops_per_s"], cell["rss_kb"]              # medians
-        cell["speed"]   # {"value": B/A, "low", "high": 95 %, "sign": 1 faster, -1 slower, 0 neither}
+        cell["speed"]   # {"value": B/A, "low", "high": 95 %, "sign": 1 faster, -1 slower, 0 unsure}
         cell["rss"]     # the same for peak RSS (1 = bigger)
     compare.said(cell["speed"])                        # "1.05 [1.02, 1.08] faster"
 

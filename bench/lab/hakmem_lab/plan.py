@@ -110,7 +110,7 @@ class Plan:
                 self.rounds[slowest.key] -= 1
 
     def changes(self, skipped=()) -> list:
-        """What was cut, in a line for each number of rounds; rows in `skipped` have other reasons."""
+        """What was cut, in a line for each number of rounds; `skipped` rows have other reasons."""
         cut = {}
         for row in self.rows:
             if row.key not in skipped and self.rounds[row.key] < self.settings.rounds:
