@@ -28,9 +28,12 @@ static void *allocate(uint64_t number, size_t alignment, size_t size) {
     void *bytes = NULL;
 
     switch (number % 3) {
-    case 0: return posix_memalign(&bytes, alignment, size) == 0 ? bytes : NULL;
-    case 1: return aligned_alloc(alignment, size);
-    default: return memalign(alignment, size);
+    case 0:
+        return posix_memalign(&bytes, alignment, size) == 0 ? bytes : NULL;
+    case 1:
+        return aligned_alloc(alignment, size);
+    default:
+        return memalign(alignment, size);
     }
 }
 
@@ -51,8 +54,7 @@ static struct block new_block(uint32_t *state, uint64_t number, uint32_t low, ui
 
 static void discard(struct block *block) {
     if (block->bytes == NULL) return;
-    if (block->bytes[0] != (char)block->size ||
-        block->bytes[block->size - 1] != (char)block->size)
+    if (block->bytes[0] != (char)block->size || block->bytes[block->size - 1] != (char)block->size)
         bench_fail(1, "a block of %zu bytes has changed", block->size);
     free(block->bytes);
     live.bytes -= block->size;

@@ -67,12 +67,9 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     struct bench_arg args[ARGUMENTS] = {
-        [SECONDS] = BENCH_SECONDS(2000),
-        [MIN] = {"min", 1, 1u << 30, 65536, 0},
-        [MAX] = {"max", 1, 1u << 30, 1048576, 0},
-        [SLOTS] = {"slots", 1, 1u << 20, 200, 0},
-        [PAGES] = {"pages", 0, 1, 1, 0},
-        [SEED] = {"seed", 1, UINT32_MAX, 4141, 0},
+        [SECONDS] = BENCH_SECONDS(2000),          [MIN] = {"min", 1, 1u << 30, 65536, 0},
+        [MAX] = {"max", 1, 1u << 30, 1048576, 0}, [SLOTS] = {"slots", 1, 1u << 20, 200, 0},
+        [PAGES] = {"pages", 0, 1, 1, 0},          [SEED] = {"seed", 1, UINT32_MAX, 4141, 0},
         [THREADS] = {"threads", 1, 1024, 1, 0},
     };
     uint64_t start, ns, ops = 0, live = 0;

@@ -7,11 +7,11 @@
  * each new page is written and all of them are read back at the end. An operation is one
  * realloc; the time contains the use of the pages.
  *
- * Whether bytes were copied is seen like this: of each new half a quarter in its middle is
- * left untouched (from 1 MiB on). If the middle page of that hole was not resident before
+ * Whether bytes were copied is seen like this: of each new half a quarter, from its middle
+ * on, is left untouched (from 1 MiB on). If the middle page of that hole was not resident before
  * realloc and is afterwards, the block was copied. When it cannot be seen, because the
  * allocator's memory was not new, a block that has moved counts as copied. Printed: copied_mb,
- * the sum of the sizes of the blocks of 1 MiB and more that were copied, and moved, how
+ * the sum of the sizes of the blocks above 1 MiB that were copied, and moved, how
  * many blocks of any size came back at another address.
  */
 #include "bench.h"
@@ -62,8 +62,7 @@ static char *grow(char *block, size_t size) {
     seen.realloc_ns += bench_now_ns() - start;
     seen.calls++;
     seen.moved += moved;
-    if (size >= SMALLEST_HOLE && moved && (!hole || resident(bigger + middle)))
-        seen.copied += size;
+    if (size > SMALLEST_HOLE && moved && (!hole || resident(bigger + middle))) seen.copied += size;
     return bigger;
 }
 
@@ -97,12 +96,13 @@ int main(int argc, char **argv) {
         pass(args[FIRST].value, args[MEGABYTES].value << 20);
     ns = bench_now_ns() - start;
 
-    snprintf(extra, sizeof extra,
-             "passes=%llu megabytes=%llu copied_mb=%llu moved=%llu ns_per_realloc=%.0f live_kb=%llu",
-             (unsigned long long)args[PASSES].value, (unsigned long long)args[MEGABYTES].value,
-             (unsigned long long)(seen.copied >> 20), (unsigned long long)seen.moved,
-             (double)seen.realloc_ns / (double)(seen.calls > 0 ? seen.calls : 1),
-             (unsigned long long)args[MEGABYTES].value * 1024 * 7 / 8);
+    snprintf(
+        extra, sizeof extra,
+        "passes=%llu megabytes=%llu copied_mb=%llu moved=%llu ns_per_realloc=%.0f live_kb=%llu",
+        (unsigned long long)args[PASSES].value, (unsigned long long)args[MEGABYTES].value,
+        (unsigned long long)(seen.copied >> 20), (unsigned long long)seen.moved,
+        (double)seen.realloc_ns / (double)(seen.calls > 0 ? seen.calls : 1),
+        (unsigned long long)args[MEGABYTES].value * 1024 * 3 / 4);
     bench_report(seen.calls > 0 ? seen.calls : args[PASSES].value, ns, extra);
     return 0;
 }
