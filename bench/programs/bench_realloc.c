@@ -4,8 +4,8 @@
  *   bench_realloc [passes] [first] [megabytes]
  *
  * A pass starts with `first` bytes and doubles by realloc up to `megabytes` MiB; a word of
- * each new page is written and all of them are read back at the end. An operation is one
- * realloc; the time contains the use of the pages.
+ * each new page is written and all of them are read back at the end. An operation is
+ * one MiB by which the block grows; the time contains the use of the pages.
  *
  * Whether bytes were copied is seen like this: of each new half a quarter, from its middle
  * on, is left untouched (from 1 MiB on). If the middle page of that hole was not resident before
@@ -103,6 +103,6 @@ int main(int argc, char **argv) {
         (unsigned long long)(seen.copied >> 20), (unsigned long long)seen.moved,
         (double)seen.realloc_ns / (double)(seen.calls > 0 ? seen.calls : 1),
         (unsigned long long)args[MEGABYTES].value * 1024 * 3 / 4);
-    bench_report(seen.calls > 0 ? seen.calls : args[PASSES].value, ns, extra);
+    bench_report(args[PASSES].value * args[MEGABYTES].value, ns, extra);
     return 0;
 }
