@@ -172,7 +172,7 @@ def _call_rows():
             ("{n}", str(low), str(high), str(slots)), count=count, headroom=1.5,
         )  # fmt: skip
     yield Row("calls:calloc-new-small", "calls", "calloc, small, new memory", "bench_calloc",
-              ("4000000", "16", "512", "0"), memory="touched")  # fmt: skip
+              ("2000000", "16", "512", "0"), memory="touched")  # fmt: skip
     yield Row("calls:calloc-new-large", "calls", "calloc, large, new memory", "bench_calloc",
               ("4000", "65536", "1048576", "0"), memory="touched")  # fmt: skip
     yield Row("calls:aligned", "calls", "aligned blocks, 16 B-4 KiB", "bench_aligned", ("{n}",),
