@@ -97,6 +97,7 @@
         return sum;                                                                            \
     }
 
+/* clang-format off: lists of macros without commas */
 #define VALUES(do, prefix, key)                                                                   \
     do                                                                                            \
     (prefix##_i8, key, int8_t) do(prefix##_u16, key, uint16_t) do(prefix##_i32, key, int32_t) do( \
@@ -108,11 +109,13 @@
         VALUES(do, map_i64, int64_t) VALUES(do, map_u64, uint64_t)
 
 KEYS(MAP)
+/* clang-format on */
 
-#define USE(name, key_type, value_type) sum += name##_use(argc + sizeof(key_type));
+#define USE(name, key_type, value_type) sum += name##_use((uint64_t)argc + sizeof(key_type));
 
 int main(int argc, char **argv) {
     double sum = 0;
+
     (void)argv;
     KEYS(USE)
     printf("%.6f\n", sum);
