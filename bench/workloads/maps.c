@@ -97,19 +97,20 @@
         return sum;                                                                            \
     }
 
-/* clang-format off: lists of macros without commas */
-#define VALUES(do, prefix, key)                                                                   \
-    do                                                                                            \
-    (prefix##_i8, key, int8_t) do(prefix##_u16, key, uint16_t) do(prefix##_i32, key, int32_t) do( \
-        prefix##_u64, key, uint64_t) do(prefix##_f, key, float) do(prefix##_d, key, double)
+#define VALUES(make, prefix, key)                                          \
+    make(prefix##_i8, key, int8_t) make(prefix##_u16, key, uint16_t)       \
+        make(prefix##_i32, key, int32_t) make(prefix##_u64, key, uint64_t) \
+            make(prefix##_f, key, float) make(prefix##_d, key, double)
 
-#define KEYS(do)                                                                             \
-    VALUES(do, map_i16, int16_t)                                                             \
-    VALUES(do, map_u16, uint16_t) VALUES(do, map_i32, int32_t) VALUES(do, map_u32, uint32_t) \
-        VALUES(do, map_i64, int64_t) VALUES(do, map_u64, uint64_t)
+#define KEYS(make)                  \
+    VALUES(make, map_i16, int16_t)  \
+    VALUES(make, map_u16, uint16_t) \
+    VALUES(make, map_i32, int32_t)  \
+    VALUES(make, map_u32, uint32_t) \
+    VALUES(make, map_i64, int64_t)  \
+    VALUES(make, map_u64, uint64_t)
 
 KEYS(MAP)
-/* clang-format on */
 
 #define USE(name, key_type, value_type) sum += name##_use((uint64_t)argc + sizeof(key_type));
 
