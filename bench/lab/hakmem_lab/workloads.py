@@ -17,7 +17,7 @@ GROUPS = {
     "prodcons": "memory under producers, consumers and short threads",
     "mid": "2 KiB to 64 KiB",
     "large": "64 KiB and more",
-    "calls": "zeroed, aligned and growing blocks; single calls; the start of a program",
+    "calls": "realloc, calloc, aligned blocks; latency and start-up",
     "memory": "memory kept for what is alive, and given back",
     "real": "real programs",
 }
@@ -51,6 +51,12 @@ ORDERS = ("in order", "in reverse", "at random")
 
 # seconds, min, max, chunks, rounds, seed, threads
 LARSON = ("{s}", "8", "1000", "5000", "100", "4141")
+
+
+def _both(key, group, title, program, standard, length, full, **rest):
+    """The row as `standard` runs have it, and the one with its full length."""
+    yield Row(key, group, title, program, standard, **rest, sizes=STANDARD)
+    yield Row(f"{key}-{length}", group, f"{title}, {length}", program, full, **rest, sizes=FULL)
 
 
 def _mixed_rows():
@@ -107,24 +113,10 @@ def _prodcons_rows():
         "prodcons:4", "prodcons", "4 producers, a free-only consumer", "bench_prodcons",
         ("{s}", "4"), threads=True, memory="overhead",
     )  # fmt: skip
-    yield from _both(
-        "prodcons:16", "prodcons", "16 producers, a free-only consumer", "bench_prodcons",
-        ("{s}", "16"), "60s", ("60", "16"), threads=True, memory="overhead",
-    )  # fmt: skip
     yield Row(
         "prodcons:handed", "prodcons", "40,000 short threads hand blocks to main", "bench_churn",
         ("40000", "200", "1"), threads=True, memory="growth",
     )  # fmt: skip
-    yield Row(
-        "prodcons:churn-1M", "prodcons", "1,000,000 short threads", "bench_churn",
-        ("1000000", "20", "0"), threads=True, memory="growth", sizes=FULL,
-    )  # fmt: skip
-
-
-def _both(key, group, title, program, standard, length, full, **rest):
-    """The row as `standard` runs have it, and the one with its full length."""
-    yield Row(key, group, title, program, standard, **rest, sizes=STANDARD)
-    yield Row(f"{key}-{length}", group, f"{title}, {length}", program, full, **rest, sizes=FULL)
 
 
 def _larson(key, group, title, sizes, chunks, counts):
@@ -174,7 +166,7 @@ def _call_rows():
     yield Row("calls:calloc-new-small", "calls", "calloc, small, new memory", "bench_calloc",
               ("2000000", "16", "512", "0"), memory="touched")  # fmt: skip
     yield Row("calls:calloc-new-large", "calls", "calloc, large, new memory", "bench_calloc",
-              ("4000", "65536", "1048576", "0"), memory="touched")  # fmt: skip
+              ("1000", "65536", "1048576", "0"), memory="touched")  # fmt: skip
     yield Row("calls:aligned", "calls", "aligned blocks, 16 B-4 KiB", "bench_aligned", ("{n}",),
               count=500_000, headroom=1.5)  # fmt: skip
     yield Row("calls:aligned-large", "calls", "aligned blocks, 8 KiB-256 KiB", "bench_aligned",
@@ -188,6 +180,14 @@ def _call_rows():
 
 
 def _memory_rows():
+    yield from _both(
+        "memory:producers-16", "memory", "16 producers, a free-only consumer", "bench_prodcons",
+        ("{s}", "16"), "60s", ("60", "16"), threads=True, memory="overhead",
+    )  # fmt: skip
+    yield Row(
+        "memory:churn-1M", "memory", "1,000,000 short threads", "bench_churn",
+        ("1000000", "20", "0"), threads=True, memory="growth", sizes=FULL,
+    )  # fmt: skip
     yield Row("memory:phase", "memory", "500 MB of 64 B blocks, then of 4 KiB blocks", "bench_frag",
               ("phase", "500"), memory="frag")  # fmt: skip
     yield from _both(
