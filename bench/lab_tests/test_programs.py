@@ -21,7 +21,7 @@ TINY = {
     "bench_bulk": (["100", "64", "2", "10"], {"live_kb"}),
     "bench_larson": (["0.05", "8", "1000", "100", "10", "1", "2"], {"live_kb", "lives"}),
     "larson": (["0.05", "65536", "1048576", "10", "10", "1", "1"], {"live_kb"}),
-    "bench_cross": (["0.05"], {"live_kb"}),
+    "bench_cross": (["0.05", "64", "16", "8", "3"], {"live_kb"}),
     "bench_churn": (["20", "10"], {"growth"}),
     "bench_prodcons": (["0.05", "16"], {"overhead", "live_kb"}),
     "bench_large": (["0.05", "65536", "100000", "10", "1", "7", "3"], {"live_kb", "ns_per_op"}),
@@ -65,6 +65,7 @@ BAD = [
     ["bench_prodcons", "1", "0"],
     ["bench_churn", "1", "1", "7"],
     ["bench_cross", "1", "64", "64", "0"],
+    ["bench_cross", "1", "64", "64", "1", "1"],
     ["bench_bulk", "1", "1", "3"],
 ]
 
@@ -119,6 +120,12 @@ def test_a_tiny_run_prints_what_the_engine_reads(folder, hakmem, name):
         assert parse.peak_rss_kb(done.stderr) > 500
         checksums.add((found["extra"].get("checksum"), found["extra"].get("ops")))
     assert len(checksums) == 1
+
+
+def test_quantiles_are_in_order(folder):
+    extra = parse.throughput(run([folder / "bench_latency", "0.1"]).stdout)["extra"]
+    assert 0 <= extra["p50_ns"] <= extra["p99_ns"] <= extra["p999_ns"]
+    assert extra["p999_ns"] <= 1.07 * extra["max_ns"] and extra["max_ns"] > 0
 
 
 def test_a_scenario_depends_on_its_seed(folder):

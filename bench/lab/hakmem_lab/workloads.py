@@ -14,6 +14,7 @@ GROUPS = {
     "scenarios": "what real programs do, in small",
     "bulk": "bulk phases (blocks x size, order of frees)",
     "threads": "threads",
+    "ring": "blocks passed round a ring of threads",
     "prodcons": "memory under producers, consumers and short threads",
     "mid": "2 KiB to 64 KiB",
     "large": "64 KiB and more",
@@ -106,6 +107,13 @@ def _thread_rows():
         "threads:churn", "threads", "short threads allocate and exit", "bench_churn",
         ("{n}", "200", "0"), count=2000, headroom=1.5, threads=True,
     )  # fmt: skip
+
+
+def _ring_rows():
+    yield Row("ring:4", "ring", "ring of 4 threads, 64 B", "bench_cross",
+              ("{s}", "64", "64", "64", "4"), threads=True)  # fmt: skip
+    yield Row("ring:2-mid", "ring", "ring of 2 threads, 4 KiB", "bench_cross",
+              ("{s}", "4096", "16", "64", "2"), threads=True)  # fmt: skip
 
 
 def _prodcons_rows():
@@ -248,6 +256,6 @@ def _real_rows():
 
 
 ROWS = (
-    *_mixed_rows(), *_scenario_rows(), *_bulk_rows(), *_thread_rows(), *_prodcons_rows(),
-    *_mid_rows(), *_large_rows(), *_call_rows(), *_memory_rows(), *_real_rows(),
+    *_mixed_rows(), *_scenario_rows(), *_bulk_rows(), *_thread_rows(), *_ring_rows(),
+    *_prodcons_rows(), *_mid_rows(), *_large_rows(), *_call_rows(), *_memory_rows(), *_real_rows(),
 )  # fmt: skip
