@@ -128,7 +128,7 @@ def _prodcons_rows():
 
 
 def _larson(key, group, title, sizes, chunks, counts):
-    """larson with blocks of these sizes: what is left of 10 s in `standard`, all of it in `full`."""
+    """larson with blocks of these sizes: 10 s in `full` runs, the length of a sample else."""
     for threads in counts:
         rest = (*map(str, sizes), str(chunks), "100", "4141", str(threads))
         yield from _both(
