@@ -1,0 +1,89 @@
+"""Ends the processes of this checkout's benchmarks, and no others.
+
+Everything the lab starts carries its mark in the environment, and the scripts give it to the lab
+itself. /proc/PID/environ tells; names of programs are never looked at.
+"""
+
+import os
+
+import psutil
+
+from ..cli import Parser
+from ..errors import LabError
+from ..guard import MARK, mark
+from .options import number
+
+ABOUT = """\
+Ends what the benchmarks of this checkout have left running: TERM, then after KILL_GRACE seconds
+KILL. Only processes with {mark} in their environment are meant, never a name.""".format(mark=MARK)
+
+
+def spared() -> set:
+    """Ourselves and everything above us."""
+    own = psutil.Process()
+    return {own.pid, *(parent.pid for parent in own.parents())}
+
+
+def marked(value) -> list:
+    """This user's processes whose environment carries the mark with this value."""
+    found, wanted = [], os.fsencode(f"{MARK}={value}")
+    keep = spared()
+    for process in psutil.process_iter():
+        try:
+            with open(f"/proc/{process.pid}/environ", "rb") as file:
+                there = wanted in file.read().split(b"\0")
+            if there and process.pid not in keep and process.uids().real == os.getuid():
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        except (OSError, psutil.Error):
+            continue
+    return found
+
+
+def _signal(processes, send) -> None:
+    for process in processes:
+        try:
+            send(process)  # psutil makes sure that the number has not been given to another
+        except psutil.Error:
+            continue
+
+
+def end(value, grace) -> tuple:
+    """(ended by TERM, ended by KILL): numbers of processes."""
+    processes = marked(value)
+    _signal(processes, psutil.Process.terminate)
+    gone, alive = psutil.wait_procs(processes, timeout=grace)
+    killed = 0
+    for _ in range(3):  # those that a process has started meanwhile as well
+        left = {p.pid: p for p in (*alive, *marked(value))}
+        if not left:
+            break
+        _signal(left.values(), psutil.Process.kill)
+        done, alive = psutil.wait_procs(list(left.values()), timeout=max(grace, 1.0))
+        killed += len(done)
+    if alive or marked(value):
+        raise LabError(f"still running: {', '.join(str(p.pid) for p in marked(value))}")
+    return len(gone), killed
+
+
+def run(argv) -> int:
+    parser = Parser(
+        prog="scripts/kill_bench.sh", description=ABOUT,
+        epilog="example: KILL_GRACE=5 scripts/kill_bench.sh",
+    )  # fmt: skip
+    parser.add_argument(
+        "--grace", type=number(float, 0, 600), default=os.environ.get("KILL_GRACE") or "2",
+        metavar="SECONDS", help="between TERM and KILL (environment KILL_GRACE; 2)",
+    )  # fmt: skip
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be ended")
+    options = parser.parse_args(argv)
+    if options.dry_run:
+        for process in marked(mark()):
+            print(process.pid, " ".join(process.cmdline()))
+        return 0
+    ended, killed = end(mark(), options.grace)
+    if not ended + killed:
+        print("no benchmark of this checkout is running")
+    else:
+        print(f"ended {ended + killed} processes, {killed} of them by KILL")
+    return 0
