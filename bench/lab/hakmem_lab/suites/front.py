@@ -3,6 +3,7 @@
 import os
 import sys
 
+from .. import train
 from ..guard import guarded
 from . import ab, kill, large, larson, matrix, sweep, whole
 from .options import parse
@@ -14,7 +15,7 @@ SUITES = {
 }
 SUITES["prof_sweep"] = (sweep.PROF_SWEEP, matrix.run)
 SUITES["save_prof_sweep"] = (sweep.SAVE_PROF_SWEEP, sweep.save)
-TOOLS = {"kill_bench": kill.run}
+TOOLS = {"kill_bench": kill.run, "train": train.run}
 
 
 def run_suite(name, argv) -> int:
@@ -31,7 +32,7 @@ def main(argv=None) -> int:
     if name in SUITES:
         return guarded(f"{name}.sh", lambda: run_suite(name, argv[1:]))
     if name in TOOLS:
-        return guarded(f"{name}.sh", lambda: TOOLS[name](argv[1:]))
+        return guarded(name, lambda: TOOLS[name](argv[1:]))
     from ..cli import main as lab
 
     return lab(argv)

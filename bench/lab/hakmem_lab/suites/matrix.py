@@ -107,6 +107,8 @@ def perform(suite, options, argv, title, folder, samples="samples.jsonl"):
     finally:
         logs.close()
         results.remove_if_unused(folder, samples)
+    if result.interrupted and not result.samples:
+        raise KeyboardInterrupt
     statements = state(rows, [(a.name, b.name) for a, b in suite.pairs(entries)], result)
     command, facts = shlex.join([f"scripts/{suite.name}.sh", *argv]), machine.describe()
     page = notes.page(title, suite, command, facts, rows, entries, result, statements)
