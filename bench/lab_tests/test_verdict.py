@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from hakmem_lab import verdict
-from hakmem_lab.engine import Result, Sample
+from hakmem_lab import summaries
+from hakmem_lab.samples import Result, Sample
 from hakmem_lab.tables import Allocator
 from hakmem_lab.workloads import ROWS
 
@@ -42,7 +42,7 @@ def summary(group, speeds, rss=None, extra=None):
                     row, allocator, int(speeds[allocator.name] * 1e6),
                     rss=rss.get(allocator.name, 2000), extra=extra.get(allocator.name, {}),
                 )  # fmt: skip
-    return verdict.summarise(rows, ALL, result)
+    return summaries.summarise(rows, ALL, result)
 
 
 def line(found, text):
@@ -112,20 +112,20 @@ def test_samples_of_the_rarer_cpu_distance_are_left_out():
     near = samples(row, HAKMEM, 100, rounds=3)
     far = samples(row, HAKMEM, 10, rounds=2, trips=(350, 350))
     moved = samples(row, HAKMEM, 10, rounds=1, trips=(50, 350))
-    assert verdict.clean(near + far + moved, 50) == near
+    assert summaries.clean(near + far + moved, 50) == near
     result = Result(samples=near + far + moved, shortest_trip=50)
-    found = verdict.summarise([row], [HAKMEM], result)
+    found = summaries.summarise([row], [HAKMEM], result)
     assert found["dropped_samples"] == 3
     assert found["rows"][0]["allocators"]["hakmem"]["ops_per_s"] == 100
 
 
 def test_interrupted_before_anything_was_measured():
-    found = verdict.summarise(list(ROWS), ALL, Result(interrupted=True))
+    found = summaries.summarise(list(ROWS), ALL, Result(interrupted=True))
     assert found["rows"] == [] and found["verdict"] == [] and found["interrupted"]
 
 
 def test_one_round_has_no_interval():
     row = rows_of("mixed")[0]
     result = Result(samples=samples(row, HAKMEM, 100, 1) + samples(row, GLIBC, 50, 1))
-    ratio = verdict.summarise([row], ALL, result)["rows"][0]["ratio"]
+    ratio = summaries.summarise([row], ALL, result)["rows"][0]["ratio"]
     assert ratio["value"] == 2.0 and math.isnan(ratio["low"])

@@ -1,0 +1,5 @@
+"""The HTML report: not drawn yet."""
+
+
+def write(summary, path):
+    path.write_text("")
