@@ -29,44 +29,35 @@ print(json.dumps({name: ask(name.encode(), room, 256) for name in sys.argv[1:]})
 """
 
 
-def _asked(launcher, library, names):
+def _asked(session, library, names):
     """{name: errno} from the library itself, None when it has no such function."""
     command = [sys.executable, "-I", "-c", QUESTION, *names]
-    outcome = launcher.run(command, library, LIMIT)
+    outcome = session.launcher.run(command, library, LIMIT)
     if not outcome.good:
         raise LabError(f"{library} cannot be asked for its options: {outcome.reason()}")
     return json.loads(outcome.stdout.decode().splitlines()[-1])
 
 
-def _warned(launcher, build, library, names):
+def _warned(session, library, names):
     """{name: errno} from the warnings of a program that allocates nothing."""
     environment = {PREFIX + name: "1" for name in names}
-    outcome = launcher.run([built(build, "empty")], library, LIMIT, environment)
+    empty = built(session.build, "empty")
+    outcome = session.launcher.run([empty], library, LIMIT, environment)
     said = outcome.stderr.decode(errors="replace")
     unknown = set(re.findall(rf"unknown option {PREFIX}(\w+)", said))
     return {name: errno.ENOENT if name in unknown else 0 for name in names}
 
 
-def check_names(launcher, build, library, names) -> None:
+def check_names(session, library, names) -> None:
     """Fails unless the library has every option of `names` (without HAKMEM_)."""
-    names = sorted(set(names))
-    if not names:
-        return
-    answers = _asked(launcher, library, names) or _warned(launcher, build, library, names)
+    names = sorted(names)
+    answers = _asked(session, library, names) or _warned(session, library, names)
     missing = [PREFIX + name for name in names if answers[name] == errno.ENOENT]
     if missing:
         raise LabError(
             f"this libhakmem has no option {', '.join(missing)} ({library}); "
-            "give the value 'default' to leave an option out"
+            "the value 'default' leaves an option out"
         )
     refused = [PREFIX + name for name in names if answers[name] == errno.ENOTSUP]
     if refused:
-        raise LabError(f"this build of libhakmem does not support {', '.join(refused)}")
-
-
-def check_values(launcher, build, library, environment) -> None:
-    """Fails when the library would refuse a value: its own line says what it accepts."""
-    outcome = launcher.run([built(build, "empty")], library, LIMIT, environment)
-    for line in outcome.stderr.decode(errors="replace").splitlines():
-        if any(name in line for name in environment):
-            raise LabError(line.replace("; the default is kept", ""))
+        raise LabError(f"this build of libhakmem does not support {', '.join(refused)} ({library})")

@@ -33,13 +33,7 @@ def _defaults_and_ours(options):
 
 def ours_against_others(entries):
     """Each of our entries against each other allocator."""
-    return [
-        (a, b)
-        for b in entries
-        if b.allocator == SUBJECT
-        for a in entries
-        if a.allocator != SUBJECT
-    ]
+    return [(a, b) for b in entries if b.ours for a in entries if not a.ours]
 
 
 SUITES = (

@@ -4,7 +4,6 @@ from . import loads
 from .large import ours_against_others
 from .options import size
 from .shapes import Entry, Suite
-from ..tables import SUBJECT
 
 # phase -> (blocks per thread, rounds): how long a thread lives before its successor takes over
 PHASES = {"burst": (10_000, 1), "loop": (1024, 10_000)}
@@ -60,12 +59,12 @@ def _profile_rows(options):
 
 def _profile_entries(options):
     settings = PROFILES[options.profile][3]
-    return [Entry(n, settings if n == SUBJECT else ()) for n in options.alloc]
+    return [Entry(n, settings if Entry(n).ours else ()) for n in options.alloc]
 
 
 SUITES = (
     Suite(
-        name="run_larson", suffix="LARSON", rounds=5, runtime="10", alloc="hakmem,system,mimalloc",
+        name="run_larson", suffix="LARSON", runtime="10", alloc="hakmem,system,mimalloc",
         about="Larson, a server whose threads hand their blocks on, in blocks of MIN..MAX bytes.",
         example="scripts/run_larson.sh -d 10 -p burst -m 8 -M 64 -t 1,4",
         rows=lambda options: loads.larson_rows([_band(options)], options),

@@ -2,8 +2,6 @@
 
 import time
 
-from .. import stats
-from ..verdict import clean
 from .statements import FIGURES
 
 
@@ -13,39 +11,18 @@ def table(head, lines) -> str:
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
-def of_row(row, result) -> list:
-    """The samples of a row that can be compared."""
-    return clean([s for s in result.samples if s.row == row.key], result.shortest_trip)
-
-
-def cells(rows, entries, result):
-    """{row key: {entry: (ops/s, peak RSS in KB)}}, medians."""
-    found = {}
-    for row in rows:
-        kept = of_row(row, result)
-        found[row.key] = {
-            entry.name: (
-                stats.median([s.ops_per_s for s in kept if s.allocator == entry.name]),
-                stats.median([s.rss_kb for s in kept if s.allocator == entry.name]),
-            )
-            for entry in entries
-            if any(s.allocator == entry.name for s in kept)
-        }
-    return found
-
-
-def figures(rows, entries, result) -> str:
-    """The table of medians: entries down when there are many of them, else rows down."""
-    medians = cells(rows, entries, result)
+def figures(summary, entries) -> str:
+    """The medians: settings down when there are more of them than rows, else rows down."""
+    rows = summary["rows"]
 
     def cell(row, entry):
-        speed, rss = medians[row.key].get(entry.name, (None, None))
-        return "-" if speed is None else f"{speed / 1e6:.2f} ({rss / 1024:.1f})"
+        found = row["allocators"].get(entry.name)
+        return f"{found['ops_per_s'] / 1e6:.2f} ({found['rss_kb'] / 1024:.1f})" if found else "-"
 
     if len(entries) > len(rows):
         lines = [[e.name, *(cell(r, e) for r in rows)] for e in entries]
-        return table(["settings", *(r.title for r in rows)], lines)
-    lines = [[r.title, *(cell(r, e) for e in entries)] for r in rows]
+        return table(["settings", *(r["title"] for r in rows)], lines)
+    lines = [[r["title"], *(cell(r, e) for e in entries)] for r in rows]
     return table(["load", *(e.name for e in entries)], lines)
 
 
@@ -60,32 +37,37 @@ def statements_table(statements) -> str:
     return table(["load", *FIGURES], lines)
 
 
-def page(title, suite, command, facts, rows, entries, result, statements) -> str:
+def _remarks(summary):
+    if summary["dropped_samples"]:
+        yield f"{summary['dropped_samples']} samples are left out: the CPUs stood farther or nearer."
+    if summary["disturbed_samples"]:
+        yield (
+            f"{summary['disturbed_samples']} of {summary['total_samples']} samples were disturbed "
+            "by other programs."
+        )
+    yield from (f"**Skipped:** {one['row']}: {one['reason']}" for one in summary["skipped"])
+    for one in summary["failures"]:
+        yield f"**Failed:** {one['row']} on {one['allocator']}: {one['reason']}"
+    if summary["interrupted"]:
+        yield "**Stopped before the end**: the figures are of what was done."
+
+
+def page(title, suite, command, summary, entries, statements) -> str:
     """The whole report."""
-    done = time.strftime("%Y-%m-%d %H:%M")
+    facts = summary["machine"]
     parts = [
         f"# {title}",
-        f"{done}, `{command}`; {facts['cpu']}, {facts['cpus']} CPUs, Linux {facts['kernel']}, "
-        f"huge pages {facts['huge_pages']}.",
+        f"{time.strftime('%Y-%m-%d %H:%M')}, `{command}`; {facts['cpu']}, {facts['cpus']} CPUs, "
+        f"Linux {facts['kernel']}, huge pages {facts['huge_pages']}.",
         suite.about,
         "Million operations per second, in brackets peak RSS in MB; medians.",
-        figures(rows, entries, result),
+        figures(summary, entries),
     ]
     if statements:
         parts += [
             "Ratios of medians with their 95 % intervals; \"no difference seen\" where the "
-            f"interval holds 1. Of {len(statements)} such statements about one in twenty is "
-            "wrong by chance.",
+            f"interval holds 1. About one in twenty of {len(statements)} such statements is wrong "
+            "by chance.",
             statements_table(statements),
         ]
-    dropped = len(result.samples) - sum(len(of_row(row, result)) for row in rows)
-    if dropped:
-        parts.append(f"{dropped} samples are left out: the CPUs were not as far apart as mostly.")
-    disturbed = sum(bool(s.disturbed) for s in result.samples)
-    if disturbed:
-        parts.append(f"{disturbed} of {len(result.samples)} samples were disturbed by others.")
-    for (row, entry), reason in result.failures.items():
-        parts.append(f"**Failed:** {row} on {entry}: {reason}")
-    if result.interrupted:
-        parts.append("**Stopped before the end**: the figures are of what was done.")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *_remarks(summary)]) + "\n"

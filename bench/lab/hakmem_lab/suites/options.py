@@ -92,7 +92,7 @@ def parser_for(suite) -> Parser:
     parser.add_argument(
         "--rounds", type=number(int, 1, 1000), metavar="N",
         default=_variable("ROUNDS", str(suite.rounds)),
-        help=f"samples of each cell ({suite.rounds}); fewer than 5 are too few for a verdict",
+        help=f"samples of each cell ({suite.rounds}); with one there is no verdict",
     )  # fmt: skip
     if suite.alloc:
         parser.add_argument(

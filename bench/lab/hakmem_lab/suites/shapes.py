@@ -1,6 +1,9 @@
 """What a suite is made of. Data only: the work is in matrix.py."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
+
+from ..tables import SUBJECT
 
 DEFAULT = "default"  # as a knob's value: the option is left alone
 
@@ -31,6 +34,10 @@ class Entry:
         return "+".join([self.allocator, *(f"{name}={value}" for name, value in self.options)])
 
     @property
+    def ours(self) -> bool:
+        return re.split(r"[+:-]", self.allocator)[0] == SUBJECT
+
+    @property
     def environment(self) -> dict:
         return {f"HAKMEM_{name}": value for name, value in self.options}
 
@@ -56,4 +63,3 @@ class Suite:
     threads: str = "1,4"
     keep: bool = True  # in docs/benchmarks; else build/bench
     alloc: str = None  # default of --alloc where the suite has one
-    extra: dict = field(default_factory=dict, compare=False)

@@ -3,10 +3,7 @@
 import math
 from dataclasses import asdict, dataclass
 
-from .. import stats
-from ..verdict import clean
-
-ENOUGH_SAMPLES = 5  # the interval of a median of fewer does not hold what it promises
+from ..summaries import clean, ratio
 
 # figure -> (of a sample, more of it, less of it)
 FIGURES = {
@@ -26,7 +23,7 @@ class Statement:
     value: float
     low: float
     high: float
-    verdict: str  # faster, slower, more, less, no difference seen, too few samples
+    verdict: str  # faster, slower, more, less, no difference seen, one sample
 
     @property
     def text(self) -> str:
@@ -37,34 +34,32 @@ class Statement:
         return {**asdict(self), "text": self.text}
 
 
-def judge(ratio, samples, more, less) -> str:
+def judge(found, more, less) -> str:
     """The word for a ratio with its interval."""
-    if samples < ENOUGH_SAMPLES or math.isnan(ratio.low):
-        return f"{samples} sample{'s' * (samples != 1)}, too few to say"
-    if ratio.low > 1:
-        return more
-    if ratio.high < 1:
-        return less
-    return "no difference seen"
+    if math.isnan(found.low):
+        return "one sample, no verdict"
+    return {1: more, -1: less, 0: "no difference seen"}[found.sign]
 
 
-def state(rows, pairs, result) -> list:
+def comparable(row, samples) -> dict:
+    """{entry: samples} of a row, as far as the CPUs stood alike."""
+    trips = [d for s in samples for d in (s.distance_before, s.distance_after) if d]
+    by_name = {}
+    for sample in clean([s for s in samples if s.row == row.key], min(trips, default=None)):
+        by_name.setdefault(sample.allocator, []).append(sample)
+    return by_name
+
+
+def state(rows, pairs, samples) -> list:
     """A Statement per row, pair of entry names and figure, where both have samples."""
     found = []
     for row in rows:
-        by_name = {}
-        kept = clean([s for s in result.samples if s.row == row.key], result.shortest_trip)
-        for sample in kept:
-            by_name.setdefault(sample.allocator, []).append(sample)
+        by_name = comparable(row, samples)
         for a, b in pairs:
-            ours, theirs = by_name.get(b, []), by_name.get(a, [])
-            if not ours or not theirs:
+            if a not in by_name or b not in by_name:
                 continue
-            paired = [s.round for s in ours] == [s.round for s in theirs]
             for figure, (value, more, less) in FIGURES.items():
-                ratio = stats.ratio([value(s) for s in ours], [value(s) for s in theirs], paired)
-                word = judge(ratio, min(len(ours), len(theirs)), more, less)
-                found.append(
-                    Statement(row.title, figure, a, b, ratio.value, ratio.low, ratio.high, word)
-                )
+                r = ratio(by_name[b], by_name[a], value)
+                word = judge(r, more, less)
+                found.append(Statement(row.title, figure, a, b, r.value, r.low, r.high, word))
     return found

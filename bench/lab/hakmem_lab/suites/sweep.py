@@ -3,6 +3,7 @@
 import dataclasses
 import time
 
+from .. import samples
 from . import loads, matrix, results
 from .large import ours_against_others
 from .options import number, size
@@ -47,12 +48,15 @@ SAVE_PROF_SWEEP = dataclasses.replace(
 def save(suite, options, argv) -> int:
     """Adds a sweep to the notes of the day; the logs go to the folder of the day."""
     base, day = options.out or results.BENCHMARKS, time.strftime("%Y-%m-%d")
-    folder = results.writable(results.writable(base) / day)
-    title = f"Sweep of {results.stamp()}"
-    page, _, status = matrix.perform(suite, options, argv, title, folder, "samples.log")
+    results.writable(base)
+    with results.folder(results.SCRATCH / f"{results.stamp()}_{suite.suffix}") as scratch:
+        title = f"Sweep of {results.stamp()}"
+        page, summary, status = matrix.perform(suite, options, argv, title, scratch)
+        logs = results.writable(base / day)
+        results.write_logs(logs, summary, samples.load(scratch / "samples.jsonl"))
     path = base / f"{day}_SWEEP_NOTES.md"
     with path.open("a") as file:
         file.write(("\n" if file.tell() else "") + page)
     print(page)
-    print(f"files: {path}, {folder}/")
+    print(f"files: {path}, {logs}/")
     return status
