@@ -1,5 +1,6 @@
 """`python -m hakmem_lab NAME ...`: a script of scripts/, or else a command of the lab."""
 
+import importlib
 import os
 import sys
 
@@ -15,7 +16,17 @@ SUITES = {
 }
 SUITES["prof_sweep"] = (sweep.PROF_SWEEP, matrix.run)
 SUITES["save_prof_sweep"] = (sweep.SAVE_PROF_SWEEP, sweep.save)
-TOOLS = {"kill_bench": kill.run, "train": train.run}
+TOOLS = {
+    "kill_bench": kill.run,
+    "perf_report": lambda argv: _later("profile.report").run(argv),
+    "train": train.run,
+}
+
+
+def _later(name):
+    """A module that is imported when it is needed."""
+    return importlib.import_module(f"hakmem_lab.{name}")
+
 
 
 def run_suite(name, argv) -> int:
