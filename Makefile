@@ -6,6 +6,7 @@ JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 CMD         ?=
 ARGS        ?=
+FROM        ?=
 
 # Each preset is a build folder below build/.
 PRESETS      := release debug asan tsan
@@ -88,6 +89,9 @@ run: all $(VENV)/.ready ## Run a real program on both allocators: make run [CMD=
 bench: all $(VENV)/.ready ## Compare HAKMEM with its peers: make bench [ARGS='...']
 	@$(LAB) bench $(ARGS)
 
+bench-report: all $(VENV)/.ready ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
+	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
+
 install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]
 	@$(CMAKE) --install build/release --prefix "$(PREFIX)"
 
@@ -104,7 +108,7 @@ clean: ## Remove build/ and the links in the root
 help: ## Show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS"
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS FROM"
 
 build-deps:
 	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \

@@ -18,6 +18,7 @@ SUITES["prof_sweep"] = (sweep.PROF_SWEEP, matrix.run)
 SUITES["save_prof_sweep"] = (sweep.SAVE_PROF_SWEEP, sweep.save)
 TOOLS = {
     "kill_bench": kill.run,
+    "page": lambda argv: _later("page.command").run(argv),
     "perf_report": lambda argv: _later("profile.report").run(argv),
     "train": train.run,
 }

@@ -54,10 +54,7 @@ def check_names(session, library, names) -> None:
     answers = _asked(session, library, names) or _warned(session, library, names)
     missing = [PREFIX + name for name in names if answers[name] == errno.ENOENT]
     if missing:
-        raise LabError(
-            f"this libhakmem has no option {', '.join(missing)} ({library}); "
-            "the value 'default' leaves an option out"
-        )
+        raise LabError(f"this libhakmem has no option {', '.join(missing)} ({library})")
     refused = [PREFIX + name for name in names if answers[name] == errno.ENOTSUP]
     if refused:
         raise LabError(f"this build of libhakmem does not support {', '.join(refused)} ({library})")
