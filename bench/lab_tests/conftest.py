@@ -13,6 +13,7 @@ NAMES = {
     "whose": "whose.c",
     "bench_random_mixed_system": "bench_random_mixed.c",
     "bench_bulk": "bench_bulk.c",
+    "bench_larson": "bench_larson.c",
 }
 
 

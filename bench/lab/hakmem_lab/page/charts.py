@@ -2,7 +2,8 @@
 
 from . import figures
 
-OURS, OTHERS, VARIANTS = "#0072B2", "#E69F00", "#56B4E9"
+OTHERS = "#E69F00"
+COLOURS = {"subject": "#0072B2", "variant": "#56B4E9", "limit": "#BBBBBB"}
 COLUMNS = 3
 LEAST, MOST = 0.02, 50.0
 
@@ -14,7 +15,7 @@ CHARTS = {
 
 def _colour(summary, name) -> str:
     kind = summary["allocators"][name]["kind"]
-    return OURS if kind == "subject" else VARIANTS if kind == "variant" else OTHERS
+    return COLOURS.get(kind, OTHERS)
 
 
 def _panel(axes, summary, title, rows, field) -> None:

@@ -4,47 +4,45 @@ import importlib
 import os
 import sys
 
-from .. import train
 from ..guard import guarded
-from . import ab, kill, large, larson, matrix, sweep, whole
+from . import ab, large, larson, sweep, whole
 from .options import parse
 
 SUITES = {
-    suite.name: (suite, matrix.run)
-    for module in (ab, large, larson, whole)
-    for suite in module.SUITES
+    suite.name: suite for module in (ab, large, larson, sweep, whole) for suite in module.SUITES
 }
-SUITES["prof_sweep"] = (sweep.PROF_SWEEP, matrix.run)
-SUITES["save_prof_sweep"] = (sweep.SAVE_PROF_SWEEP, sweep.save)
+KEEPERS = ("save_prof_sweep",)  # suites that add to the notes of the day
+# Modules with run(argv); imported when they are needed, since some bring much with them.
 TOOLS = {
-    "kill_bench": kill.run,
-    "page": lambda argv: _later("page.command").run(argv),
-    "perf_report": lambda argv: _later("profile.report").run(argv),
-    "train": train.run,
+    "kill_bench": "suites.kill",
+    "page": "page.command",
+    "perf_report": "profile.report",
+    "train": "train",
 }
+SCRIPTS = (*SUITES, "kill_bench", "perf_report")
 
 
-def _later(name):
-    """A module that is imported when it is needed."""
+def _module(name):
     return importlib.import_module(f"hakmem_lab.{name}")
 
 
-
 def run_suite(name, argv) -> int:
-    suite, run = SUITES[name]
+    suite = SUITES[name]
     options = parse(suite, argv)
     # the engine's own bounds are read from the environment
     os.environ["BENCH_TIMEOUT"], os.environ["KILL_GRACE"] = str(options.timeout), str(options.grace)
-    return run(suite, options, argv)
+    matrix = _module("suites.matrix")
+    return (matrix.save if name in KEEPERS else matrix.run)(suite, options, argv)
 
 
 def main(argv=None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     name = argv[0] if argv else ""
+    said = f"{name}.sh" if name in SCRIPTS else f"hakmem_lab {name}"
     if name in SUITES:
-        return guarded(f"{name}.sh", lambda: run_suite(name, argv[1:]))
+        return guarded(said, lambda: run_suite(name, argv[1:]))
     if name in TOOLS:
-        return guarded(name, lambda: TOOLS[name](argv[1:]))
+        return guarded(said, lambda: _module(TOOLS[name]).run(argv[1:]))
     from ..cli import main as lab
 
     return lab(argv)

@@ -5,6 +5,7 @@ itself. /proc/PID/environ tells; names of programs are never looked at.
 """
 
 import os
+import time
 
 import psutil
 
@@ -13,6 +14,8 @@ from ..errors import LabError
 from ..guard import MARK, mark
 from .options import number
 
+POLL = 0.05  # seconds
+KILL_TRIES = 3  # what a process has started meanwhile is ended too
 ABOUT = """\
 Ends what the benchmarks of this checkout have left running: TERM, then after KILL_GRACE seconds
 KILL. Only processes with {mark} in their environment are meant, never a name.""".format(mark=MARK)
@@ -32,9 +35,9 @@ def marked(value) -> list:
         try:
             with open(f"/proc/{process.pid}/environ", "rb") as file:
                 there = wanted in file.read().split(b"\0")
-            if there and process.pid not in keep and process.uids().real == os.getuid():
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            own = process.pid not in keep and process.uids().real == os.getuid()
+            if there and own and alive(process):
+                found.append(process)
         except (OSError, psutil.Error):
             continue
     return found
@@ -48,22 +51,39 @@ def _signal(processes, send) -> None:
             continue
 
 
+def alive(process) -> bool:
+    """A zombie has ended: it only waits for its parent."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def wait(processes, seconds) -> list:
+    """Those that have not ended by then."""
+    deadline = time.monotonic() + seconds
+    left = [process for process in processes if alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(POLL)
+        left = [process for process in left if alive(process)]
+    return left
+
+
 def end(value, grace) -> tuple:
-    """(ended by TERM, ended by KILL): numbers of processes."""
+    """(processes ended, how many of them by KILL)."""
     processes = marked(value)
     _signal(processes, psutil.Process.terminate)
-    gone, alive = psutil.wait_procs(processes, timeout=grace)
-    killed = 0
-    for _ in range(3):  # those that a process has started meanwhile as well
-        left = {p.pid: p for p in (*alive, *marked(value))}
+    left, ended, killed = wait(processes, grace), len(processes), 0
+    for _ in range(KILL_TRIES):
+        started = [process for process in marked(value) if process not in processes]
+        ended, processes = ended + len(started), processes + started
+        left += started
         if not left:
-            break
-        _signal(left.values(), psutil.Process.kill)
-        done, alive = psutil.wait_procs(list(left.values()), timeout=max(grace, 1.0))
-        killed += len(done)
-    if alive or marked(value):
-        raise LabError(f"still running: {', '.join(str(p.pid) for p in marked(value))}")
-    return len(gone), killed
+            return ended, killed
+        _signal(left, psutil.Process.kill)
+        killed += len(left)
+        left = wait(left, max(grace, 1.0))
+    raise LabError(f"still running: {', '.join(str(process.pid) for process in left)}")
 
 
 def run(argv) -> int:
@@ -82,8 +102,8 @@ def run(argv) -> int:
             print(process.pid, " ".join(process.cmdline()))
         return 0
     ended, killed = end(mark(), options.grace)
-    if not ended + killed:
+    if not ended:
         print("no benchmark of this checkout is running")
     else:
-        print(f"ended {ended + killed} processes, {killed} of them by KILL")
+        print(f"ended {ended} processes, {killed} of them by KILL")
     return 0

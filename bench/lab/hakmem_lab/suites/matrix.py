@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 
 from .. import allocators as finder
 from .. import compare, samples
@@ -65,4 +66,21 @@ def run(suite, options, argv) -> int:
         (folder / f"{suite.suffix}.md").write_text(page)
     print(page)
     print(f"files: {folder}")
+    return status
+
+
+def save(suite, options, argv) -> int:
+    """Adds a sweep to the notes of the day; the logs go to the folder of the day."""
+    base, day = options.out or results.BENCHMARKS, time.strftime("%Y-%m-%d")
+    results.writable(base)
+    with results.folder(results.SCRATCH / f"{results.stamp()}_{suite.suffix}") as scratch:
+        title = f"Sweep of {results.stamp()}"
+        page, summary, status = perform(suite, options, argv, title, scratch)
+        logs = results.writable(base / day)
+        results.write_logs(logs, summary, samples.load(scratch / "samples.jsonl"))
+    path = base / f"{day}_SWEEP_NOTES.md"
+    with path.open("a") as file:
+        file.write(("\n" if file.tell() else "") + page)
+    print(page)
+    print(f"files: {path}, {logs}/")
     return status

@@ -10,6 +10,9 @@ from ..errors import LabError
 from ..paths import ROOT
 
 BENCHMARKS = ROOT / "docs" / "benchmarks"
+# what compare.Session.run writes
+ENGINE_FILES = ("samples.jsonl", "setup.json", "summary.json", "report.html", "chart.png",
+                "chart.svg")  # fmt: skip
 SCRATCH = ROOT / "build" / "bench"
 
 
@@ -36,16 +39,19 @@ def writable(path: Path) -> Path:
 
 @contextlib.contextmanager
 def folder(path: Path):
-    """A folder for results, taken back when nothing came of it."""
+    """A folder for results; when nothing was measured, what the engine began there is removed."""
+    there = path.exists()
     try:
         yield writable(path)
-    finally:
+    except BaseException:
+        samples = path / "samples.jsonl"
         with contextlib.suppress(OSError):
-            samples = path / "samples.jsonl"
-            if samples.exists() and not samples.stat().st_size:
-                for file in path.iterdir():
-                    file.unlink()
-            path.rmdir()  # only when it is empty
+            if not samples.exists() or not samples.stat().st_size:
+                for name in ENGINE_FILES:
+                    (path / name).unlink(missing_ok=True)
+                if not there:
+                    path.rmdir()  # only when it is empty
+        raise
 
 
 def log_name(entry: str, row: str) -> str:

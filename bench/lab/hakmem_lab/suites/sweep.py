@@ -1,10 +1,8 @@
-"""The sweep over block sizes, and the one that keeps its notes and raw logs."""
+"""The sweeps over block sizes."""
 
 import dataclasses
-import time
 
-from .. import samples
-from . import loads, matrix, results
+from . import loads
 from .large import ours_against_others
 from .options import number, size
 from .shapes import Entry, Suite
@@ -38,25 +36,11 @@ PROF_SWEEP = Suite(
     pairs=ours_against_others, arguments=_arguments,
 )  # fmt: skip
 
+# matrix.save writes what it measures
 SAVE_PROF_SWEEP = dataclasses.replace(
     PROF_SWEEP, name="save_prof_sweep", keep=True,
     about="prof_sweep, kept: <date>_SWEEP_NOTES.md and raw logs <date>/<label>_T<threads>.log.",
     example="scripts/save_prof_sweep.sh -d 2 -t 1,4 -s 8",
 )  # fmt: skip
 
-
-def save(suite, options, argv) -> int:
-    """Adds a sweep to the notes of the day; the logs go to the folder of the day."""
-    base, day = options.out or results.BENCHMARKS, time.strftime("%Y-%m-%d")
-    results.writable(base)
-    with results.folder(results.SCRATCH / f"{results.stamp()}_{suite.suffix}") as scratch:
-        title = f"Sweep of {results.stamp()}"
-        page, summary, status = matrix.perform(suite, options, argv, title, scratch)
-        logs = results.writable(base / day)
-        results.write_logs(logs, summary, samples.load(scratch / "samples.jsonl"))
-    path = base / f"{day}_SWEEP_NOTES.md"
-    with path.open("a") as file:
-        file.write(("\n" if file.tell() else "") + page)
-    print(page)
-    print(f"files: {path}, {logs}/")
-    return status
+SUITES = (PROF_SWEEP, SAVE_PROF_SWEEP)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from ..bench import choose_rows
 from .large import ours_against_others
 from .shapes import Entry, Suite
 
@@ -28,6 +27,8 @@ def _with_threads(row, options):
 
 
 def _rows(options):
+    from ..bench import choose_rows  # here, since it brings the statistics with it
+
     found = {}
     for row in choose_rows(options.rows):
         found.update({new.key: new for new in _with_threads(row, options)})
