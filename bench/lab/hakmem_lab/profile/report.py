@@ -30,7 +30,7 @@ def _arguments(argv):
     )  # fmt: skip
     parser.add_argument(
         "workload", nargs="?", default="mixed",
-        help=f"{', '.join(work.NAMED)}, or a row of 'hakmem_lab bench --list' (mixed)",
+        help=f"{', '.join(work.NAMED)}, a scenario (json, vm ...) or a row of 'hakmem_lab bench --list' (mixed)",
     )  # fmt: skip
     parser.add_argument("--tool", choices=tuple(TOOLS), help="instead of the choice made here")
     parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")

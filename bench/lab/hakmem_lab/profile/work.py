@@ -10,20 +10,21 @@ from ..paths import built
 from ..tables import Row
 from ..workloads import ROWS
 
+SCENARIOS = "scenarios"
 SECONDS = 1.0  # of rows that run for a given time
 SHORT_SECONDS = 3.0  # under callgrind, where everything is slower
 
 NAMED = {
     "mixed": Row("mixed", "profile", "random mixed, 400 blocks of 16..1040 B",
-                 "bench_random_mixed_system", ("{n}", "400", "1"), count=10_000_000),
+                 "bench_random_mixed_system", ("{n}", "400", "1"), count=1_000_000),
     "tiny": Row("tiny", "profile", "random mixed, 400 blocks of 8..128 B",
-                "bench_random_mixed_system", ("{n}", "400", "1", "8", "128"), count=10_000_000),
+                "bench_random_mixed_system", ("{n}", "400", "1", "8", "128"), count=1_000_000),
     "larson": Row("larson", "profile", "larson 8..1000 B, 1 thread", "bench_larson",
                   ("{s}", "8", "1000", "1000", "100", "4141", "1")),
     "large": Row("large", "profile", "larson 64 KiB..1 MiB, 1 thread", "bench_larson",
                  ("{s}", "65536", "1048576", "16", "100", "4141", "1")),
 }  # fmt: skip
-SHORTER = 10  # times fewer steps under callgrind
+LONGER = 10  # times more steps where no profiler slows them down
 
 
 def _libc() -> str:
@@ -55,7 +56,7 @@ class Work:
 
     def command(self, short=False) -> list:
         """The words of the command; `short` where a profiler slows it down."""
-        count = max(1, self.row.count // SHORTER) if short else self.row.count
+        count = self.row.count * (1 if short else LONGER)
         seconds = SHORT_SECONDS if short else SECONDS
         words = [w.replace("{n}", str(count)).replace("{s}", str(seconds)) for w in self.row.args]
         return [str(built(self.build, self.row.program)), *words]
@@ -63,10 +64,12 @@ class Work:
 
 def find(name, build) -> Work:
     """The work of this name."""
-    rows = {**{row.key: row for row in ROWS if row.kind == "rate"}, **NAMED}
+    rows = {row.key: row for row in ROWS if row.kind == "rate"}
+    scenarios = {key.partition(":")[2]: row for key, row in rows.items() if row.group == SCENARIOS}
+    rows = {**rows, **scenarios, **NAMED}
     if name not in rows:
         raise LabError(
-            f"unknown workload '{name}'; there are {', '.join(NAMED)}, and the rows of "
+            f"unknown workload '{name}'; there are {', '.join([*NAMED, *scenarios])}, and the rows of "
             "'hakmem_lab bench --list' that run a program of ours"
         )
     return Work(rows[name], build)

@@ -60,7 +60,7 @@ def perform(suite, options, argv, title, folder):
 def run(suite, options, argv) -> int:
     """One suite into a folder of its own."""
     with results.folder(results.folder_for(suite, options.out)) as folder:
-        title = f"{suite.suffix.replace('_', ' ').capitalize()}, {results.stamp()}"
+        title = f"{suite.suffix}, {results.stamp()}"
         page, summary, status = perform(suite, options, argv, title, folder)
         results.write_logs(folder, summary, samples.load(folder / "samples.jsonl"))
         (folder / f"{suite.suffix}.md").write_text(page)

@@ -1,5 +1,6 @@
 """A suite's result as Markdown, for the terminal and for the folder."""
 
+import math
 import time
 
 from .statements import FIGURES
@@ -52,6 +53,16 @@ def _remarks(summary):
         yield "**Stopped before the end**: the figures are of what was done."
 
 
+def _preface(statements) -> str:
+    judged = sum(not math.isnan(statement.low) for statement in statements)
+    if not judged:
+        return "Ratios; one sample each, so nothing is said of a difference."
+    return (
+        'Ratios of medians with their 95 % intervals; "no difference seen" where the interval '
+        f"holds 1. About one in twenty of {judged} such statements is wrong by chance."
+    )
+
+
 def page(title, suite, command, summary, entries, statements) -> str:
     """The whole report."""
     facts = summary["machine"]
@@ -64,10 +75,5 @@ def page(title, suite, command, summary, entries, statements) -> str:
         figures(summary, entries),
     ]
     if statements:
-        parts += [
-            "Ratios of medians with their 95 % intervals; \"no difference seen\" where the "
-            f"interval holds 1. About one in twenty of {len(statements)} such statements is wrong "
-            "by chance.",
-            statements_table(statements),
-        ]
+        parts += [_preface(statements), statements_table(statements)]
     return "\n\n".join([*parts, *_remarks(summary)]) + "\n"

@@ -23,12 +23,13 @@ class Statement:
     value: float
     low: float
     high: float
-    verdict: str  # faster, slower, more, less, no difference seen, one sample
+    verdict: str  # faster, slower, more, less, no difference seen; "" = one sample
 
     @property
     def text(self) -> str:
         interval = f" [{self.low:.2f}, {self.high:.2f}]" if not math.isnan(self.low) else ""
-        return f"{self.b} is {self.value:.2f} x {self.a}{interval}: {self.verdict}"
+        verdict = f": {self.verdict}" if self.verdict else ""
+        return f"{self.b} is {self.value:.2f} x {self.a}{interval}{verdict}"
 
     def plain(self) -> dict:
         return {**asdict(self), "text": self.text}
@@ -37,7 +38,7 @@ class Statement:
 def judge(found, more, less) -> str:
     """The word for a ratio with its interval."""
     if math.isnan(found.low):
-        return "one sample, no verdict"
+        return ""  # one sample
     return {1: more, -1: less, 0: "no difference seen"}[found.sign]
 
 
