@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hakmem_lab.engine import PATIENCE, ROW_RETRIES, Engine
+from hakmem_lab.engine import PATIENCE, Engine
 from hakmem_lab.launch import Outcome
 from hakmem_lab.runner import Runner
 from hakmem_lab.settings import Settings
@@ -139,7 +139,7 @@ def test_disturbed_runs_are_repeated_up_to_a_bound(make, monkeypatch):
     result = engine.run()
     assert len(result.samples) == 16
     assert all(s.disturbed == "others used the CPUs" for s in result.samples)
-    assert result.samples[0].retries == ROW_RETRIES
+    assert result.samples[0].retries == Settings().retries
     assert result.samples[-1].retries == 0  # patience is at its end
     assert len(engine.listener.notes) == 1
     floors = 2 * 3

@@ -17,7 +17,8 @@ from .workloads import GROUPS, ROWS
 
 PLAIN_WIDTH = 180  # of tables when stdout is a file
 QUICK_GROUP = "mixed"  # the seed rows: a quick run has these until rows name it themselves
-KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "minutes", "build")
+KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "minutes", "build",
+                "base")  # fmt: skip
 
 
 def choose_rows(text, size=None) -> list:
@@ -64,7 +65,7 @@ def _names(options):
 def _restore(options):
     """The options of an interrupted comparison; others beside --resume would change it."""
     if any(getattr(options, name) for name in ("size", "rows", "alloc", "lib", "rounds",
-                                               "seconds", "minutes", "out")):  # fmt: skip
+                                               "seconds", "minutes", "base", "out")):  # fmt: skip
         raise LabError("--resume goes on with the options that the comparison had: name no others")
     kept = setup.load(options.resume)["options"] or {}
     for name in KEPT_OPTIONS:
@@ -90,11 +91,13 @@ def run(options) -> int:
     wanted = counters.chosen(options)
     session = Session(options.build, allocator_finder.parse_libraries(options.lib))
     compared = session.allocators(_names(options))
+    if options.base and options.base not in [a.name for a in compared]:
+        raise LabError(f"--base {options.base}: not among the allocators")
     stamp = time.strftime("%Y-%m-%d_%H%M%S")
     folder = Path(options.out) if options.out else ROOT / "build" / "bench" / stamp
     kept = {name: getattr(options, name) for name in (*KEPT_OPTIONS, *counters.NAMES)}
     summary = session.run(
-        rows, compared, settings_of(options), folder, resume=bool(options.resume),
+        rows, compared, settings_of(options), folder, base=options.base, resume=bool(options.resume),
         options={**kept, "command": _command_line(options)}, counters=wanted,
     )  # fmt: skip
     report.show(output, summary, compared)

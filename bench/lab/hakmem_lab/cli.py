@@ -1,4 +1,4 @@
-"""The command line: python -m hakmem_lab bench | run."""
+"""The command line: python -m hakmem_lab bench | run | report."""
 
 import argparse
 import signal
@@ -63,6 +63,9 @@ def parser() -> Parser:
         "--warm", type=_number(int, 0, 65536), default=1024, metavar="MIB",
         help="huge pages touched before each run; 0 = none",
     )  # fmt: skip
+    bench.add_argument(
+        "--base", help="what ratios are to (default: HAKMEM, else the first allocator)"
+    )
     bench.add_argument("--out", help="folder for the results (default: build/bench/<time>)")
     bench.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted comparison")
     bench.add_argument(
@@ -81,6 +84,9 @@ def parser() -> Parser:
     )
     run.add_argument("--out", help="JSON file for the figures")
     run.add_argument("command", nargs=argparse.REMAINDER, help="-- CMD: what to run")
+
+    again = commands.add_parser("report", help="draw the HTML report of a folder anew")
+    again.add_argument("folder", help="the results of a comparison")
     return top
 
 
@@ -99,6 +105,11 @@ def main(argv=None) -> int:
             if options.command[:1] == ["--"]:
                 del options.command[0]
             return realrun.run(options)
+        if options.action == "report":
+            from . import html
+
+            print(html.again(options.folder))
+            return 0
         if options.list:
             print("\n".join(f"{row.key:28} {row.title}" for row in ROWS))
             return 0

@@ -110,6 +110,7 @@ class Session:
             setup.check_same(kept, described)
             settings = dataclasses.replace(kept["settings"], budget_s=None, **bounds())
             earlier, rounds = samples.load(folder / "samples.jsonl"), kept["rounds"]
+            samples.rewrite(folder / "samples.jsonl", earlier)
         facts = machine.describe()
         with (folder / "samples.jsonl").open("a" if resume else "w") as lines:
             engine = Engine(self.launcher, self.build, rows, allocators, settings, listener,
@@ -122,8 +123,11 @@ class Session:
             setup.save(folder, described, settings, engine.plan.rounds, options)
         result.notes[:0] = self.warnings
         extra = {}
-        for counter in () if result.interrupted else counters:
-            extra.update(counter(self, rows, allocators, settings, listener))
+        try:
+            for counter in () if result.interrupted else counters:
+                extra.update(counter(self, rows, allocators, settings, listener))
+        except KeyboardInterrupt:
+            result.interrupted = True
         summary = {
             "machine": facts,
             "command": (options or {}).get("command", ""),

@@ -17,7 +17,6 @@ SCALE_TRIES = 6
 FIT_TRIES = 3
 FIT_MARGIN = 1.25  # counts are made for samples this much longer than the least length
 SLOW_FACTOR = 4.0  # a sample this much longer than the least length gets a smaller count
-ROW_RETRIES = 3  # more runs of one sample that was disturbed
 PATIENCE = 12  # disturbed runs in a row after which the machine is taken as it is
 BUSY_CPUS = 0.35  # other processes' CPU use that counts as a disturbance
 
@@ -59,7 +58,7 @@ class Engine:
 
     def _measure(self, row, allocator, count, number):
         """A clean sample, or after some retries the last one with its disturbance named."""
-        for retry in range(ROW_RETRIES + 1):
+        for retry in range(self.settings.retries + 1):
             sample = self.runner.run(row, allocator, count, number)
             sample.retries, sample.disturbed = retry, self._disturbance(row, sample)
             if not sample.disturbed:
@@ -219,12 +218,12 @@ class Engine:
 
     def _all_rounds(self):
         self._floors()
-        for self.number in range(1, self.settings.rounds + 1):
-            self.done_rows = set()
+        for number in range(1, self.settings.rounds + 1):
+            self.number, self.done_rows = number, set()
             for row in self.rows:
-                self._run_row(row, self.number)
+                self._run_row(row, number)
                 self.done_rows.add(row.key)
-            self.plan.replan(self.number)
+            self.plan.replan(number)
 
     def run(self) -> Result:
         """All rounds; an interrupt ends early and leaves what is done so far."""

@@ -118,7 +118,7 @@ def show(console, summary, allocators) -> None:
         console.print(speed_table(group, rows, there), "")
         console.print(memory_table(group, rows, there), "")
     if summary["net_geomean_ns"]:
-        means = sorted(summary["net_geomean_ns"].items(), key=lambda item: item[1])
+        means = summary["net_geomean_ns"].items()
         text = ", ".join(f"{name} {value:.2f}" for name, value in means)
         console.print(f"random mixed, geomean of the net cost over the null allocator, ns: {text}")
     floors = ", ".join(f"{name} {kb} KB" for name, kb in summary["floors_kb"].items())

@@ -58,3 +58,10 @@ def load(path) -> list:
         except (ValueError, TypeError):
             continue
     return found
+
+
+def rewrite(path, samples) -> None:
+    """The file with these samples only: what follows a line that was cut off must not join it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(json.dumps(asdict(sample)) + "\n" for sample in samples))
+    fresh.replace(path)

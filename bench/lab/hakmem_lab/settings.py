@@ -17,6 +17,7 @@ class Settings:
     seconds: float = 0.35  # least length of a sample
     warm_mib: int = 1024  # huge pages touched before each run; 0 = none
     seed: int = 1
+    retries: int = 3  # more runs of one sample that was disturbed
     timed_factor: float = TIMED_FACTOR
     budget_s: float = None  # the whole comparison; samples and rounds shrink to fit
     timeout_s: float = None  # one run; None = derived from the length of a sample

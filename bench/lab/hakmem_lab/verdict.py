@@ -22,9 +22,14 @@ def _line(text, figure, ok):
 
 
 def _ahead(rows):
-    behind = [r["title"] for r in rows if not r["ahead"]]
-    figure = f"{len(rows) - len(behind)} of {len(rows)}"
-    return figure + (f"; behind: {', '.join(behind)}" if behind else ""), not behind
+    """ "5 of 8; behind: ...; not sure: ...", and whether it is all of them."""
+    missed = [r for r in rows if not r["ahead"]]
+    behind = [r["title"] for r in missed if r["ratio"]["value"] < 1]
+    unsure = [r["title"] for r in missed if r["ratio"]["value"] >= 1]
+    figure = f"{len(rows) - len(missed)} of {len(rows)}"
+    for word, titles in (("behind", behind), ("not sure", unsure)):
+        figure += f"; {word}: {', '.join(titles)}" if titles else ""
+    return figure, not missed
 
 
 def net_geomeans(rows):
@@ -36,7 +41,7 @@ def net_geomeans(rows):
         costs = [r["allocators"][name].get("net_ns") for r in rows]
         if all(cost is not None for cost in costs):
             means[name] = stats.geomean([max(cost, LEAST_NET_NS) for cost in costs])
-    return means
+    return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
 def _mixed(rows, rivals):
@@ -96,7 +101,9 @@ def _threads(rows, rivals):
     for row in rows:
         mine = row["allocators"][SUBJECT].get("net_rss_kb", math.nan)
         best = row["allocators"][row["best"]].get("net_rss_kb", math.nan)
-        if not mine < best:
+        if math.isnan(mine - best):
+            fat.append(f"{row['title']} (not known)")
+        elif mine >= best:
             fat.append(f"{row['title']} ({mine:.0f} against {best:.0f} KB of {row['best']})")
     yield _line("threads: less net RSS than that peer", ", ".join(fat) or "all rows", not fat)
 
