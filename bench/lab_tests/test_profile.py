@@ -80,8 +80,9 @@ def test_missing_tools_and_unknown_work_are_named():
 
 def test_findings_tell_losses_as_plainly_as_gains():
     timed = {**dict.fromkeys(TIMED, 1.0), "runs": 1}
+    shares = [("run", "prog", 0.7), ("malloc", "libhakmem.so", 0.3)]
     ours = Profile("hakmem", "HAKMEM", "callgrind", 1, {"instructions": 30}, {"instructions": 30},
-                   [("run", "prog", 0.7), ("malloc", "libhakmem.so.1", 0.3)], timed=timed)  # fmt: skip
+                   shares, timed=timed)  # fmt: skip
     theirs = Profile("system", "glibc", "callgrind", 1, {"instructions": 20}, {"instructions": 20},
                      timed={**timed, "ops_per_s": 2.0})  # fmt: skip
     said = " ".join(text.findings(ours, theirs))

@@ -53,7 +53,9 @@ def overview(summary) -> str:
             cells = ("-" if mean is None else f"{mean:.2f}" for mean in means)
             lines.append([f"{title.split(' (')[0]}, {len(rows)}", *cells])
         better = "below 1: slower" if field == "ops_per_s" else "above 1: needs more"
-        parts.append(f"{caption} of the others as a multiple of HAKMEM's, geometric means ({better}).")
+        parts.append(
+            f"{caption} of the others as a multiple of HAKMEM's, geometric means ({better})."
+        )
         parts.append(table(head, lines))
     return "\n\n".join(parts)
 
@@ -129,12 +131,14 @@ def group_tables(summary, rows) -> str:
 
 def remarks(summary) -> str:
     """What a reader must know about these figures."""
-    lines = [f"- failed: {f['row']} on {f['allocator']}: {f['reason']}" for f in summary["failures"]]
+    lines = [
+        f"- failed: {f['row']} on {f['allocator']}: {f['reason']}" for f in summary["failures"]
+    ]
     lines += [f"- not run: {s['row']}: {s['reason']}" for s in summary.get("skipped", ())]
     if summary.get("disturbed_samples"):
         lines.append(
-            f"- {summary['disturbed_samples']} of {summary['total_samples']} samples were disturbed "
-            "by other programs and are kept"
+            f"- {summary['disturbed_samples']} of {summary['total_samples']} samples were "
+            "disturbed by other programs and are kept"
         )
     if summary["dropped_samples"]:
         lines.append(f"- {summary['dropped_samples']} samples left out: other CPU distance")
@@ -142,13 +146,16 @@ def remarks(summary) -> str:
     if summary["interrupted"]:
         lines.append("- **the comparison was stopped before its end**")
     lines += [
-        f"- goal missed: {line['text']}: {line['figure']}" for line in summary["verdict"] if not line["ok"]
+        f"- goal missed: {line['text']}: {line['figure']}"
+        for line in summary["verdict"]
+        if not line["ok"]
     ]
     return "\n".join(lines) or "None."
 
 
 def page(summary, charts, target) -> str:
     """All of it; `charts` are linked relative to the page."""
+
     def link(file):
         return os.path.relpath(file, target.parent)
 

@@ -1,7 +1,7 @@
 """A profile by perf: hardware counters, or at least samples by the clock."""
 
-from ..errors import LabError
 from .. import parse
+from ..errors import LabError
 from . import tools
 from .shapes import Profile
 

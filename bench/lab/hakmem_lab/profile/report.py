@@ -30,7 +30,8 @@ def _arguments(argv):
     )  # fmt: skip
     parser.add_argument(
         "workload", nargs="?", default="mixed",
-        help=f"{', '.join(work.NAMED)}, a scenario (json, vm ...) or a row of 'hakmem_lab bench --list' (mixed)",
+        help=f"{', '.join(work.NAMED)}, a scenario (json, vm ...) or a row of "
+        "'hakmem_lab bench --list' (mixed)",
     )  # fmt: skip
     parser.add_argument("--tool", choices=tuple(TOOLS), help="instead of the choice made here")
     parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")
@@ -44,9 +45,7 @@ def timed(launcher, pair, job) -> dict:
     taken = {allocator.name: [] for allocator in pair}
     for _ in range(RUNS):
         for allocator in pair:
-            outcome = launcher.run(
-                job.command(), allocator.library, LIMIT, allocator.environment
-            )
+            outcome = launcher.run(job.command(), allocator.library, LIMIT, allocator.environment)
             if not outcome.good:
                 raise LabError(f"{job.name} on {allocator.title}: {outcome.reason()}")
             found = parse.throughput(outcome.stdout.decode(errors="replace"))
@@ -65,9 +64,7 @@ def write(folder, profiles, job, facts) -> list:
         "PERF_ANALYSIS_EXECUTIVE_SUMMARY.md": text.executive(ours, theirs, job, facts),
         "perf_analysis_summary.md": text.details(ours, theirs, job),
         "perf_comparison_chart.txt": text.bars(ours, theirs),
-        "perf_annotate_malloc.txt": "\n".join(
-            f"=== {p.title}\n\n{p.annotated}" for p in profiles
-        ),
+        "perf_annotate_malloc.txt": "\n".join(f"=== {p.title}\n\n{p.annotated}" for p in profiles),
     }
     for p in profiles:
         pages[f"perf_{p.name}_stats.txt"] = text.stats(p)

@@ -26,9 +26,7 @@ def stats(profile) -> str:
     lines.append(f"{'counter':<34}{'in all':>18}{'per operation':>16}")
     for key, text in COUNTERS.items():
         if key in profile.totals:
-            lines.append(
-                f"{text:<34}{profile.totals[key]:>18,}{plain(profile.counters[key]):>16}"
-            )
+            lines.append(f"{text:<34}{profile.totals[key]:>18,}{plain(profile.counters[key]):>16}")
     lines += ["", f"runs without a profiler (medians of {profile.timed['runs']}):"]
     lines += [f"{text:<34}{plain(profile.timed[key]):>18}" for key, text in TIMED.items()]
     return "\n".join(lines) + "\n"
@@ -60,8 +58,11 @@ def functions_table(profile, top=TOP) -> str:
 def bars(ours, theirs) -> str:
     """perf_comparison_chart.txt: a pair of bars per figure."""
     lines = [f"{ours.title} (#) beside {theirs.title} (=)", f"counted by {ours.source}", ""]
-    figures = [(text + " per operation", p.counters.get(key), q.counters.get(key))
-               for key, text in COUNTERS.items() for p, q in [(ours, theirs)]]
+    figures = [
+        (text + " per operation", p.counters.get(key), q.counters.get(key))
+        for key, text in COUNTERS.items()
+        for p, q in [(ours, theirs)]
+    ]
     figures += [(text, ours.timed[key], theirs.timed[key]) for key, text in TIMED.items()]
     for text, mine, other in figures:
         if mine is None or other is None or not max(mine, other):

@@ -1,7 +1,7 @@
 """A profile by callgrind, with the cache and branch simulation that it shares with cachegrind."""
 
-from ..errors import LabError
 from .. import parse
+from ..errors import LabError
 from . import annotate, cgfile, tools
 from .shapes import Profile
 

@@ -69,7 +69,7 @@ def find(name, build) -> Work:
     rows = {**rows, **scenarios, **NAMED}
     if name not in rows:
         raise LabError(
-            f"unknown workload '{name}'; there are {', '.join([*NAMED, *scenarios])}, and the rows of "
-            "'hakmem_lab bench --list' that run a program of ours"
+            f"unknown workload '{name}'; there are {', '.join([*NAMED, *scenarios])}, and the rows "
+            "of 'hakmem_lab bench --list' that run a program of ours"
         )
     return Work(rows[name], build)

@@ -2,15 +2,17 @@
 
 import itertools
 
+from ..tables import SUBJECT
 from . import loads
 from .shapes import DEFAULT, Axis, Entry, Suite
-from ..tables import SUBJECT
 
 MID = (loads.Band("mid-2K-32K", 2049, 32 << 10),)
 LARGE = (
     loads.Band("large-64K-256K", (64 << 10) + 1, 256 << 10),
     loads.Band("large-256K-1M", (256 << 10) + 1, 1 << 20),
 )
+
+ABOUT = "A is the library as it is; the value 'default' leaves an option alone."
 
 
 def combinations(axes):
@@ -38,7 +40,7 @@ def _suite(name, suffix, bands, axes, about, example, **more):
     return Suite(
         name=name,
         suffix=suffix,
-        about=f"{about} A is the library as it is; a list that is 'default' leaves its option alone.",
+        about=f"{about} {ABOUT}",
         example=example,
         rows=lambda options: loads.larson_rows(bands, options),
         entries=combinations(axes),

@@ -16,9 +16,9 @@ from .options import number
 
 POLL = 0.05  # seconds
 KILL_TRIES = 3  # what a process has started meanwhile is ended too
-ABOUT = """\
+ABOUT = f"""\
 Ends what the benchmarks of this checkout have left running: TERM, then after KILL_GRACE seconds
-KILL. Only processes with {mark} in their environment are meant, never a name.""".format(mark=MARK)
+KILL. Only processes with {MARK} in their environment are meant, never a name."""
 
 
 def spared() -> set:

@@ -1,10 +1,10 @@
 """The large tier: profiles against the defaults, and against other allocators."""
 
+from ..tables import SUBJECT
 from . import loads
 from .ab import LARGE, against_first
 from .options import values
 from .shapes import DEFAULT, Entry, Suite
-from ..tables import SUBJECT
 
 PROFILES = "LARGE_P1,LARGE_P2_TC"
 

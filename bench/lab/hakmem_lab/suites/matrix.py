@@ -14,7 +14,8 @@ from .statements import state
 
 def find_allocators(session, entries) -> list:
     """An Allocator per entry, each proved to be active and to know its options."""
-    plain = {a.name: a for a in session.allocators(list(dict.fromkeys(e.allocator for e in entries)))}
+    wanted = list(dict.fromkeys(entry.allocator for entry in entries))
+    plain = {allocator.name: allocator for allocator in session.allocators(wanted)}
     absent = [entry.allocator for entry in entries if entry.allocator not in plain]
     if absent:
         raise LabError(f"allocator {absent[0]} cannot be had (see above)")
@@ -42,9 +43,7 @@ def perform(suite, options, argv, title, folder):
     )
     command = shlex.join([f"scripts/{suite.name}.sh", *argv])
     base = next((e.name for e in entries if e.ours), None)
-    summary = session.run(
-        rows, compared, settings, folder, base=base, options={"command": command}
-    )
+    summary = session.run(rows, compared, settings, folder, base=base, options={"command": command})
     taken = samples.load(folder / "samples.jsonl")
     if summary["interrupted"] and not taken:
         raise KeyboardInterrupt

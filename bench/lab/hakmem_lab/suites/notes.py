@@ -40,7 +40,7 @@ def statements_table(statements) -> str:
 
 def _remarks(summary):
     if summary["dropped_samples"]:
-        yield f"{summary['dropped_samples']} samples are left out: the CPUs stood farther or nearer."
+        yield f"{summary['dropped_samples']} samples are left out: the CPUs' distance was another."
     if summary["disturbed_samples"]:
         yield (
             f"{summary['disturbed_samples']} of {summary['total_samples']} samples were disturbed "
