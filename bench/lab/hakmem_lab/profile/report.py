@@ -1,11 +1,7 @@
-"""perf_report.sh: profiles HAKMEM and the system allocator and writes the pages."""
-
-import argparse
-from pathlib import Path
+"""Profiles HAKMEM and the system allocator and writes the pages."""
 
 from .. import allocators as finder
 from .. import compare, machine, parse, stats
-from ..cli import Parser
 from ..errors import LabError
 from ..suites import results
 from ..tables import SUBJECT, SYSTEM
@@ -15,29 +11,6 @@ from .shapes import TIMED
 RUNS = 5  # without a profiler
 LIMIT = 60.0
 TOOLS = {"perf": hardware.profile, "callgrind": valgrind.profile}
-ABOUT = """\
-Profiles a workload on HAKMEM and on the system allocator: counters, hot spots, call graph,
-annotated malloc and free, an ASCII chart, a summary. perf is used where the machine gives it
-hardware counters, callgrind where not; the report says which."""
-
-
-def _arguments(argv):
-    parser = Parser(
-        prog="scripts/perf_report.sh", description=ABOUT,
-        epilog="example:\n  scripts/perf_report.sh mixed\n\nresults: "
-        "docs/benchmarks/<stamp>_PERF",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument(
-        "workload", nargs="?", default="mixed",
-        help=f"{', '.join(work.NAMED)}, a scenario (json, vm ...) or a row of "
-        "'hakmem_lab bench --list' (mixed)",
-    )  # fmt: skip
-    parser.add_argument("--tool", choices=tuple(TOOLS), help="instead of the choice made here")
-    parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")
-    parser.add_argument("--build", help="CMake build folder (default: build/release)")
-    parser.add_argument("--out", type=Path, help="folder for the report")
-    return parser.parse_args(argv)
 
 
 def timed(launcher, pair, job) -> dict:
@@ -75,8 +48,7 @@ def write(folder, profiles, job, facts) -> list:
     return sorted(pages)
 
 
-def run(argv) -> int:
-    options = _arguments(argv)
+def run(options) -> int:
     tool = options.tool or ("perf" if tools.counters_work() else "callgrind")
     session = compare.Session(options.build, finder.parse_libraries(options.lib))
     job = work.find(options.workload, session.build)

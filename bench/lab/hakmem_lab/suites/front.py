@@ -16,7 +16,7 @@ KEEPERS = ("save_prof_sweep",)  # suites that add to the notes of the day
 TOOLS = {
     "kill_bench": "suites.kill",
     "page": "page.command",
-    "perf_report": "profile.report",
+    "perf_report": "profile.command",
     "train": "train",
 }
 SCRIPTS = (*SUITES, "kill_bench", "perf_report")
