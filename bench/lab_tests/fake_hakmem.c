@@ -34,7 +34,8 @@ __attribute__((constructor)) static void warn(void) {
     for (char **pair = environ; *pair != NULL; pair++) {
         const char *name = *pair + strlen(PREFIX);
 
-        if (strncmp(*pair, PREFIX, strlen(PREFIX)) != 0 || strncmp(name, "BENCH_", 6) == 0) continue;
+        if (strncmp(*pair, PREFIX, strlen(PREFIX)) != 0 || strncmp(name, "BENCH_", 6) == 0)
+            continue;
         if (!known(name, strcspn(name, "=")))
             fprintf(stderr, "hakmem: unknown option HAKMEM_%.*s is ignored\n",
                     (int)strcspn(name, "="), name);

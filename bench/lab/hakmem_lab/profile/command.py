@@ -23,7 +23,7 @@ def run(argv) -> int:
         help="mixed, tiny, larson, large, a scenario (json, vm ...) or a row of "
         "'hakmem_lab bench --list' (mixed)",
     )  # fmt: skip
-    parser.add_argument("--tool", choices=("perf", "callgrind"), help="instead of the choice made here")
+    parser.add_argument("--tool", choices=("perf", "callgrind"), help="instead of the best one")
     parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")
     parser.add_argument("--build", help="CMake build folder (default: build/release)")
     parser.add_argument("--out", type=Path, help="folder for the report")

@@ -64,7 +64,7 @@ def _profile_entries(options):
 
 SUITES = (
     Suite(
-        name="run_larson", suffix="LARSON", runtime="10", alloc="hakmem,system,mimalloc",
+        name="run_larson", suffix="LARSON", rounds=3, runtime="10", alloc="hakmem,system,mimalloc",
         about="Larson, a server whose threads hand their blocks on, in blocks of MIN..MAX bytes.",
         example="scripts/run_larson.sh -d 10 -p burst -m 8 -M 64 -t 1,4",
         rows=lambda options: loads.larson_rows([_band(options)], options),
