@@ -117,6 +117,7 @@ class Session:
                             lines, earlier, rounds)  # fmt: skip
             for key, reason in lacking.items():
                 engine.skip(key, reason)
+            engine.plan_ahead()
             self._say_plan(engine, listener)
             setup.save(folder, described, settings, engine.plan.rounds, options)
             result = engine.run()

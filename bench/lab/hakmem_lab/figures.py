@@ -25,6 +25,7 @@ MARKERS = "osD^vP*Xhp"
 WIDTH = 12.4  # inches; 1190 px
 COLUMNS = 3
 BAR_INCHES, PANEL_INCHES = 0.185, 0.52
+INTERVAL_REACH = 1.25
 CELL_INCHES = 0.25
 FULL_SHADE = 1.0  # |log2 ratio| that has the strongest shade
 SHADE = 0.78
@@ -81,21 +82,21 @@ def _panel(axis, row, order, base):
     cells = row["allocators"]
     names = sorted((a for a in order if a in cells),
                    key=lambda n: -cells[n]["ops_per_s"])  # fmt: skip
-    reach = 1.0
+    reach = max(cells[name].get("speed", {"value": 1.0})["value"] for name in names)
+    reach = max(reach, 1.0) * INTERVAL_REACH  # a wide interval is cut off, not the bars made small
     for place, name in enumerate(names):
         ratio = cells[name].get("speed", {"value": 1.0, "low": math.nan, "high": math.nan})
         colour = BASE_BAR if name == base else LIMIT_BAR if name == LIMIT else BAR
         axis.barh(place, ratio["value"], height=0.72, color=colour)
-        reach = max(reach, ratio["value"])
         if ratio["low"] == ratio["low"]:
-            axis.plot([ratio["low"], ratio["high"]], [place, place], color=INK, linewidth=1)
-            reach = max(reach, ratio["high"])
+            ends = [ratio["low"], min(ratio["high"], reach)]
+            axis.plot(ends, [place, place], color=INK, linewidth=1, solid_capstyle="butt")
         axis.text(1, place, f"{ratio['value']:.2f}", transform=axis.get_yaxis_transform(),
                   ha="right", va="center", fontsize=8, color=FAINT)  # fmt: skip
     axis.axvline(1.0, color=BASE_BAR, linewidth=1, zorder=0)
     axis.set_yticks(range(len(names)), [order[name] for name in names], fontsize=8)
     axis.set_ylim(len(names) - 0.4, -0.6)
-    axis.set_xlim(0, reach * 1.2)
+    axis.set_xlim(0, reach * 1.12)
     axis.set_xticks([])
     axis.set_title(row["title"], loc="left", fontweight="bold")
     _plain(axis)

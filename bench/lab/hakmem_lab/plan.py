@@ -1,18 +1,22 @@
 """How long a comparison takes, and what gives way when it would take too long.
 
-First the samples get shorter, then the slowest rows lose their last rounds; once the
-first round has shown what the rows really take, the same is done with those figures.
+Rows that run for as long as they take are run once beforehand. Then, in this order: rows whose
+runs are slow lose their last round, samples get shorter, the slowest rows lose more rounds. Once
+the first round has shown what the rows really take, the last is done again with those figures.
 """
 
+import math
 import time
 
 LEAST_SECONDS = 0.35  # a sample is not made shorter than this for the sake of the bound
 MARGIN = 0.92  # of the bound is planned; the rest is for disturbed runs
+LAST_START = 0.95  # of the bound: what would end later is not begun, the report takes time too
 RUN_OVERHEAD = 0.2  # seconds: starting, touching huge pages
 PROBE_OVERHEAD = 0.15  # measuring the CPUs' distance before and after
 FIRST_FACTOR = 1.4  # the first round calibrates, and repeats what was too short
 FIT_OVER = 1.25  # samples are this much longer than their least length
-UNKNOWN_SECONDS = 2.0  # of a row that runs for as long as it takes
+UNKNOWN_SECONDS = 2.0  # of a row that runs for as long as it takes, before it has been run
+SLOW_RUN = 2.0  # a run of more than so many samples is slow
 KEPT_ROUNDS = 2  # rows lose no round below this while others have more
 
 
@@ -20,8 +24,13 @@ def is_timed(row) -> bool:
     return any("{s}" in word for word in row.args)
 
 
-def fixed_rounds(text) -> str:
-    return "1 round" if text == 1 else f"{text} rounds"
+def is_fixed(row) -> bool:
+    """Whether the row runs for as long as it takes."""
+    return not is_timed(row) and (row.kind == "command" or not row.count)
+
+
+def rounds_text(count) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
 
 
 class Plan:
@@ -30,19 +39,25 @@ class Plan:
     def __init__(self, rows, runs_of, settings, clock=time.monotonic):
         self.rows, self.runs_of, self.settings, self.clock = rows, runs_of, settings, clock
         self.rounds = {row.key: settings.rounds for row in rows}
+        self.lengths = {}  # fixed row -> seconds that one run of it took
         self.seen = {}  # row -> seconds that one round of it took
         self.changes = []
         self.begun = clock()
-        self.spent = 0.0  # before this session, when it resumes one
-        if settings.budget_s:
-            self._shorten()
-            self._drop(MARGIN * settings.budget_s, self.rounds)
+
+    def fit(self):
+        """Cuts until the whole fits its bound, if it has one."""
+        if self.settings.budget_s:
+            bound = MARGIN * self.settings.budget_s - self.elapsed()
+            slow = [row for row in self.rows if self._is_slow(row)]
+            self._drop(bound, slow, KEPT_ROUNDS)
+            self._shorten(bound)
+            self._drop(bound, self.rows)
 
     # --- estimates -----------------------------------------------------------
 
     def _run(self, row) -> float:
-        if row.kind == "command" or not (row.count or is_timed(row)):
-            sample = UNKNOWN_SECONDS
+        if is_fixed(row):
+            sample = self.lengths.get(row.key, UNKNOWN_SECONDS)
         elif is_timed(row):
             sample = self.settings.seconds * self.settings.timed_factor
         else:
@@ -68,29 +83,32 @@ class Plan:
 
     # --- cuts ----------------------------------------------------------------
 
-    def _shorten(self):
+    def _is_slow(self, row) -> bool:
+        return self._run(row) > SLOW_RUN * self.settings.seconds
+
+    def _shorten(self, bound):
         """Samples as long as the bound allows, the time beside them left as it is."""
-        bound, settings = MARGIN * self.settings.budget_s, self.settings
+        settings = self.settings
         full, wanted = self.total(), settings.seconds
         if full <= bound or wanted <= LEAST_SECONDS:
             return
         settings.seconds = 0.0
         fixed = self.total()
         share = max(0.0, bound - fixed) / (full - fixed) if full > fixed else 1.0
-        settings.seconds = round(max(LEAST_SECONDS, wanted * share), 2)
+        settings.seconds = max(LEAST_SECONDS, math.floor(100 * wanted * share) / 100)
         self.changes.append(f"samples shortened from {wanted:g} to {settings.seconds:g} s")
 
-    def _drop(self, bound, rounds, after=0):
-        """Takes last rounds from the slowest rows until the rest fits."""
+    def _drop(self, bound, rows, least=1, after=0):
+        """Takes last rounds from the slowest of these rows until the rest fits."""
         dropped = {}
-        for least in (KEPT_ROUNDS, 1):
-            while self._needed(rounds, after) > bound:
-                able = [row for row in self.rows if rounds[row.key] > max(least, after)]
+        for kept in dict.fromkeys((KEPT_ROUNDS, least)):
+            while self._needed(self.rounds, after) > bound:
+                able = [row for row in rows if self.rounds[row.key] > max(kept, after)]
                 if not able:
                     break
                 slowest = max(able, key=lambda row: self.round_of(row, 2))
-                rounds[slowest.key] -= 1
-                dropped[slowest.key] = rounds[slowest.key]
+                self.rounds[slowest.key] -= 1
+                dropped[slowest.key] = self.rounds[slowest.key]
         if dropped:
             kept = ", ".join(f"{key}: {count}" for key, count in dropped.items())
             self.changes.append(f"fewer than {self.settings.rounds} rounds, for time: {kept}")
@@ -98,7 +116,11 @@ class Plan:
     # --- while it runs -------------------------------------------------------
 
     def elapsed(self) -> float:
-        return self.spent + self.clock() - self.begun
+        return self.clock() - self.begun
+
+    @property
+    def bound(self) -> float:
+        return LAST_START * self.settings.budget_s if self.settings.budget_s else math.inf
 
     def observe(self, row, number, seconds):
         """What one round of a row took; the first, which also calibrates, only roughly."""
@@ -107,19 +129,18 @@ class Plan:
     def replan(self, after):
         """After a round: do the others still fit?"""
         if self.settings.budget_s:
-            self._drop(self.settings.budget_s - self.elapsed(), self.rounds, after)
+            self._drop(self.bound - self.elapsed(), self.rows, after=after)
 
     def allows(self, row, number) -> bool:
         """Whether this round of the row is run; when time is up it is not."""
         if number > self.rounds[row.key]:
             return False
-        bound = self.settings.budget_s
-        if not bound or self.elapsed() + self.round_of(row, number) <= bound:
+        if self.elapsed() + self.round_of(row, number) <= self.bound:
             return True
         if number == 1:
             self.changes.append(f"not run, no time left: {row.key}")
         else:
-            self.changes.append(f"{fixed_rounds(number - 1)} only, no time left: {row.key}")
+            self.changes.append(f"{rounds_text(number - 1)} only, no time left: {row.key}")
         self.rounds[row.key] = number - 1
         return False
 
@@ -131,5 +152,4 @@ class Plan:
 
     def spare(self, number, done) -> bool:
         """Whether there is time to repeat a disturbed run."""
-        bound = self.settings.budget_s
-        return not bound or self.elapsed() + self.left(number, done) <= bound
+        return self.elapsed() + self.left(number, done) <= self.bound

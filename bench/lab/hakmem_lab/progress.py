@@ -65,10 +65,10 @@ class Meter:
             self.bar.update(self.task, total=self.total)
 
     def say(self, text):
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def note(self, text):
-        self.console.print(text, style="yellow", highlight=False)
+        self.console.print(text, style="yellow", highlight=False, soft_wrap=True)
 
     def end(self, seconds):
         if self.bar is not None:

@@ -130,6 +130,8 @@ def show(console, summary, allocators) -> None:
         )
     for skipped in summary["skipped"]:
         console.print(f"skipped: {skipped['row']}: {skipped['reason']}", style="yellow")
+    for text in summary["notes"]:
+        console.print(f"note: {text}")
     if summary["dropped_samples"]:
         console.print(f"{summary['dropped_samples']} samples left out: other CPU distance")
     if summary["verdict"]:
