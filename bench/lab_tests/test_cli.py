@@ -117,7 +117,7 @@ def test_interrupt_leaves_nothing_running(build, number):
 def test_rows_are_those_that_were_agreed():
     groups = [row.group for row in ROWS]
     assert groups.count("mixed") == 8 and groups.count("bulk") == 18
-    assert groups.count("threads") == 5 and groups.count("prodcons") == 5
+    assert groups.count("threads") == 5 and groups.count("prodcons") == 2
     assert len({row.key for row in ROWS}) == len(ROWS)
     assert [row.key for row in bench.choose_rows("threads:cross,threads")] == [
         "threads:cross", "threads:larson-1", "threads:larson-2", "threads:larson-4",

@@ -6,10 +6,12 @@
  * Each thread has `slots` blocks of its own and replaces one at random by one of min..max
  * bytes. pages = 1: a byte of every page of it is written, as programs do that fill their
  * buffers; 0: both ends only, which shows the allocator without the cost of the pages. The
- * ends are read again when the block dies. An operation is one free + malloc pair.
+ * ends are read again when the block dies. The time starts when all slots are filled. An
+ * operation is one free + malloc pair.
  */
 #include "bench.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #define PAGE 4096
@@ -30,6 +32,7 @@ struct worker {
 static struct {
     uint32_t min, range, slots;
     bool pages;
+    sem_t filled; /* posted by each worker, once */
     atomic_bool stop;
 } load;
 
@@ -57,6 +60,7 @@ static void *work(void *argument) {
     struct worker *worker = argument;
 
     for (uint32_t i = 0; i < load.slots; i++) replace(worker, &worker->slots[i]);
+    sem_post(&load.filled);
     while (!atomic_load_explicit(&load.stop, memory_order_relaxed)) {
         replace(worker, &worker->slots[bench_random(&worker->state) % load.slots]);
         worker->ops++;
@@ -93,8 +97,11 @@ int main(int argc, char **argv) {
         workers[i].state = bench_stream((uint32_t)args[SEED].value, i);
     }
 
-    start = bench_now_ns();
+    sem_init(&load.filled, 0, 0);
     for (uint32_t i = 0; i < count; i++) threads[i] = bench_thread(work, &workers[i]);
+    for (uint32_t i = 0; i < count; i++)
+        while (sem_wait(&load.filled) != 0) continue;
+    start = bench_now_ns();
     bench_sleep_ms(args[SECONDS].value);
     atomic_store(&load.stop, true);
     for (uint32_t i = 0; i < count; i++) pthread_join(threads[i], NULL);

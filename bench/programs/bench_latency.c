@@ -43,8 +43,8 @@ static inline uint64_t ticks(void) {
 }
 
 static inline void count(struct histogram *histogram, uint64_t value) {
-    uint32_t doublings = value < STEPS ? 0 : 60 - (uint32_t)__builtin_clzll(value);
-    /* value >> doublings is below 2 * STEPS, and at least STEPS unless doublings is 0 */
+    uint32_t doublings = value < STEPS ? 0 : 59 - (uint32_t)__builtin_clzll(value);
+    /* value >> doublings is in STEPS .. 2 * STEPS - 1, or less when doublings is 0 */
     uint64_t bucket = (uint64_t)doublings * STEPS + (value >> doublings);
 
     histogram->counts[bucket]++;
@@ -110,8 +110,8 @@ static uint64_t run(struct block *blocks, uint64_t count_most, const struct benc
 }
 
 /*
- * How many blocks can be alive: megabytes / min at the very most, but never more than about a
- * tenth of 4 x megabytes / (max / doublings), since the mean is above max / doublings.
+ * Room for the blocks that can be alive. The mean size is above max / doublings, so four times
+ * what fits at that size is never reached; megabytes / min is the most there can be.
  */
 static uint64_t most_blocks(const struct bench_arg *args) {
     uint64_t bytes = args[MEGABYTES].value << 20, doublings = 1, by_mean, by_least;

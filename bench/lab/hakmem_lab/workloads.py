@@ -14,10 +14,11 @@ GROUPS = {
     "scenarios": "what real programs do, in small",
     "bulk": "bulk phases (blocks x size, order of frees)",
     "threads": "threads",
+    "ring": "blocks passed round a ring of threads",
     "prodcons": "memory under producers, consumers and short threads",
     "mid": "2 KiB to 64 KiB",
     "large": "64 KiB and more",
-    "calls": "zeroed, aligned and growing blocks; single calls; the start of a program",
+    "calls": "realloc, calloc, aligned blocks; latency and start-up",
     "memory": "memory kept for what is alive, and given back",
     "real": "real programs",
 }
@@ -51,6 +52,12 @@ ORDERS = ("in order", "in reverse", "at random")
 
 # seconds, min, max, chunks, rounds, seed, threads
 LARSON = ("{s}", "8", "1000", "5000", "100", "4141")
+
+
+def _both(key, group, title, program, standard, length, full, **rest):
+    """The row as `standard` runs have it, and the one with its full length."""
+    yield Row(key, group, title, program, standard, **rest, sizes=STANDARD)
+    yield Row(f"{key}-{length}", group, f"{title}, {length}", program, full, **rest, sizes=FULL)
 
 
 def _mixed_rows():
@@ -102,33 +109,26 @@ def _thread_rows():
     )  # fmt: skip
 
 
+def _ring_rows():
+    yield Row("ring:4", "ring", "ring of 4 threads, 64 B", "bench_cross",
+              ("{s}", "64", "64", "64", "4"), threads=True)  # fmt: skip
+    yield Row("ring:2-mid", "ring", "ring of 2 threads, 4 KiB", "bench_cross",
+              ("{s}", "4096", "16", "64", "2"), threads=True)  # fmt: skip
+
+
 def _prodcons_rows():
     yield Row(
         "prodcons:4", "prodcons", "4 producers, a free-only consumer", "bench_prodcons",
         ("{s}", "4"), threads=True, memory="overhead",
     )  # fmt: skip
-    yield from _both(
-        "prodcons:16", "prodcons", "16 producers, a free-only consumer", "bench_prodcons",
-        ("{s}", "16"), "60s", ("60", "16"), threads=True, memory="overhead",
-    )  # fmt: skip
     yield Row(
         "prodcons:handed", "prodcons", "40,000 short threads hand blocks to main", "bench_churn",
         ("40000", "200", "1"), threads=True, memory="growth",
     )  # fmt: skip
-    yield Row(
-        "prodcons:churn-1M", "prodcons", "1,000,000 short threads", "bench_churn",
-        ("1000000", "20", "0"), threads=True, memory="growth", sizes=FULL,
-    )  # fmt: skip
-
-
-def _both(key, group, title, program, standard, length, full, **rest):
-    """The row as `standard` runs have it, and the one with its full length."""
-    yield Row(key, group, title, program, standard, **rest, sizes=STANDARD)
-    yield Row(f"{key}-{length}", group, f"{title}, {length}", program, full, **rest, sizes=FULL)
 
 
 def _larson(key, group, title, sizes, chunks, counts):
-    """larson with blocks of these sizes: what is left of 10 s in `standard`, all of it in `full`."""
+    """larson with blocks of these sizes: 10 s in `full` runs, the length of a sample else."""
     for threads in counts:
         rest = (*map(str, sizes), str(chunks), "100", "4141", str(threads))
         yield from _both(
@@ -172,9 +172,9 @@ def _call_rows():
             ("{n}", str(low), str(high), str(slots)), count=count, headroom=1.5,
         )  # fmt: skip
     yield Row("calls:calloc-new-small", "calls", "calloc, small, new memory", "bench_calloc",
-              ("4000000", "16", "512", "0"), memory="touched")  # fmt: skip
+              ("2000000", "16", "512", "0"), memory="touched")  # fmt: skip
     yield Row("calls:calloc-new-large", "calls", "calloc, large, new memory", "bench_calloc",
-              ("4000", "65536", "1048576", "0"), memory="touched")  # fmt: skip
+              ("1000", "65536", "1048576", "0"), memory="touched")  # fmt: skip
     yield Row("calls:aligned", "calls", "aligned blocks, 16 B-4 KiB", "bench_aligned", ("{n}",),
               count=500_000, headroom=1.5)  # fmt: skip
     yield Row("calls:aligned-large", "calls", "aligned blocks, 8 KiB-256 KiB", "bench_aligned",
@@ -188,6 +188,14 @@ def _call_rows():
 
 
 def _memory_rows():
+    yield from _both(
+        "memory:producers-16", "memory", "16 producers, a free-only consumer", "bench_prodcons",
+        ("{s}", "16"), "60s", ("60", "16"), threads=True, memory="overhead",
+    )  # fmt: skip
+    yield Row(
+        "memory:churn-1M", "memory", "1,000,000 short threads", "bench_churn",
+        ("1000000", "20", "0"), threads=True, memory="growth", sizes=FULL,
+    )  # fmt: skip
     yield Row("memory:phase", "memory", "500 MB of 64 B blocks, then of 4 KiB blocks", "bench_frag",
               ("phase", "500"), memory="frag")  # fmt: skip
     yield from _both(
@@ -248,6 +256,6 @@ def _real_rows():
 
 
 ROWS = (
-    *_mixed_rows(), *_scenario_rows(), *_bulk_rows(), *_thread_rows(), *_prodcons_rows(),
-    *_mid_rows(), *_large_rows(), *_call_rows(), *_memory_rows(), *_real_rows(),
+    *_mixed_rows(), *_scenario_rows(), *_bulk_rows(), *_thread_rows(), *_ring_rows(),
+    *_prodcons_rows(), *_mid_rows(), *_large_rows(), *_call_rows(), *_memory_rows(), *_real_rows(),
 )  # fmt: skip
