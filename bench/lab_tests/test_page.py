@@ -4,7 +4,7 @@ import json
 
 import pytest
 from hakmem_lab.errors import LabError
-from hakmem_lab.page import command, figures
+from hakmem_lab.page import command, figures, markdown
 
 
 def _ratio(value):
@@ -80,6 +80,18 @@ def test_the_page_is_made_from_a_folder(summary, tmp_path, capsys):
         chart = (charts / f"{name}.svg").read_text()
         assert "<svg" in chart and "FAST" in chart and len(chart) < 100_000
     assert str(target) in capsys.readouterr().out
+
+
+def test_units_and_own_figures(summary):
+    scenario = _row("json", "scenarios", {"hakmem": 5e6, "system": 4e6},
+                    {"hakmem": 10, "system": 20})  # fmt: skip
+    page = markdown.group_tables(summary, [scenario])
+    assert "Nanoseconds per operation" in page and "| 200 | **250** |" in page
+    kept = {**_row("frag", "memory", {"hakmem": 5e6, "system": 4e6}, {"hakmem": 10, "system": 20}),
+            "memory": "frag"}  # fmt: skip
+    kept["allocators"]["hakmem"]["frag"], kept["allocators"]["system"]["frag"] = 2.0, 1.25
+    page = markdown.group_tables(summary, [kept])
+    assert "| frag: `frag` | 2.00 | **1.25** |" in page
 
 
 def test_what_is_no_comparison_is_refused(summary, tmp_path):

@@ -23,7 +23,6 @@ def mark() -> str:
 
 def guarded(name, action) -> int:
     """action()'s status; LabError is one line and 1, an interrupt one line and 130."""
-    mark()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)  # so that children are ended and results kept
     try:

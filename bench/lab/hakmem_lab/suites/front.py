@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 
-from ..guard import guarded
+from ..guard import guarded, mark
 from . import ab, large, larson, sweep, whole
 from .options import parse
 
@@ -37,6 +37,7 @@ def run_suite(name, argv) -> int:
 
 def main(argv=None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
+    mark()
     name = argv[0] if argv else ""
     said = f"{name}.sh" if name in SCRIPTS else f"hakmem_lab {name}"
     if name in SUITES:
