@@ -29,7 +29,7 @@ def plan_of(rows, allocators=8, **settings):
 
 def test_no_bound_changes_nothing():
     plan, _ = plan_of(FAST, seconds=1.0, rounds=5)
-    assert plan.changes == [] and set(plan.rounds.values()) == {5}
+    assert plan.changes() == [] and set(plan.rounds.values()) == {5}
     assert plan.settings.seconds == 1.0
     # 10 rows, 8 allocators, 4 rounds and a longer first one, 1.25 s and what a start costs
     assert plan.total() == pytest.approx(10 * 8 * 5.4 * 1.45)
@@ -39,19 +39,27 @@ def test_samples_are_shortened_before_rounds_are_dropped():
     plan, _ = plan_of(FAST, seconds=1.0, rounds=3, budget_s=300)
     assert 0.35 < plan.settings.seconds < 1.0
     assert plan.total() <= 300 and set(plan.rounds.values()) == {3}
-    assert plan.changes == [f"samples shortened from 1 to {plan.settings.seconds:g} s"]
+    assert plan.changes() == [f"samples shortened from 1 to {plan.settings.seconds:g} s"]
 
 
 def test_slow_rows_lose_their_last_round_first_and_it_is_said():
     plan, _ = plan_of([*FAST, SLOW], seconds=0.35, rounds=3, budget_s=240)
     assert plan.rounds["g:slow"] == 2 and plan.rounds["g:0"] == 3
-    assert plan.changes == ["fewer than 3 rounds, for time: g:slow: 2"]
+    assert plan.changes() == ["2 rounds instead of 3, for want of time: g:slow"]
+    assert plan.changes(skipped=("g:slow",)) == []
 
 
 def test_when_nothing_else_is_left_all_rows_lose_rounds():
     plan, _ = plan_of([*FAST, SLOW], seconds=0.35, rounds=3, budget_s=150)
     assert plan.total() <= 150 and max(plan.rounds.values()) == 2
     assert min(plan.rounds.values()) >= 1
+
+
+def test_the_slowest_rows_go_when_one_round_does_not_fit():
+    plan, _ = plan_of([*FAST, SLOW], seconds=0.35, rounds=3, budget_s=40)
+    assert plan.rounds["g:slow"] == 0 and 0 < plan.total() <= 40
+    assert plan.changes()[-1].startswith("not run, for want of time: ")
+    assert "g:slow" in plan.changes()[-1]
 
 
 def test_what_a_row_took_beforehand_counts():
@@ -80,7 +88,9 @@ def test_a_row_that_does_not_fit_is_left_out_and_named():
     plan.observe(FAST[0], 1, 10)
     clock.now = 198
     assert not plan.allows(FAST[0], 2) and not plan.allows(FAST[1], 1)
-    assert plan.changes == ["1 round only, no time left: g:0", "not run, no time left: g:1"]
+    assert plan.changes() == [
+        "1 round instead of 2, for want of time: g:0", "not run, for want of time: g:1",
+    ]  # fmt: skip
     assert not plan.spare(2, [])
 
 

@@ -66,8 +66,8 @@ def test_spread_is_the_interquartile_range_over_the_median():
 
 
 def test_sign_says_what_the_interval_shows():
-    assert [stats.Ratio(1, low, high).sign for low, high in ((1.01, 1.1), (0.9, 0.99), (0.9, 1.1))] \
-        == [1, -1, 0]  # fmt: skip
+    intervals = ((1.01, 1.1), (0.9, 0.99), (0.9, 1.1))
+    assert [stats.Ratio(1, low, high).sign for low, high in intervals] == [1, -1, 0]
     assert stats.ratio([2.0], [1.0]).sign == 0
 
 

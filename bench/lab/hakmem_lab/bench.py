@@ -21,15 +21,22 @@ KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "mi
                 "base")  # fmt: skip
 
 
+def _group(name, size) -> list:
+    rows = [row for row in ROWS if row.group == name]
+    return [r for r in rows if size in r.sizes] or [r for r in rows if PLAIN_ROWS in r.sizes]
+
+
 def choose_rows(text, size=None) -> list:
-    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = those of the size."""
+    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = all of the size.
+
+    A group has the rows of the size that is run, or those of a plain run when it has none there.
+    """
+    size = size or PLAIN_ROWS
     if text is None:
-        size = size or PLAIN_ROWS
-        rows = [row for row in ROWS if size in row.sizes]
-        return rows or [row for row in ROWS if row.group == QUICK_GROUP]
+        return [row for row in ROWS if size in row.sizes] or _group(QUICK_GROUP, size)
     chosen = []
     for word in filter(None, (part.strip() for part in text.split(","))):
-        found = [row for row in ROWS if word in (row.group, row.key)]
+        found = _group(word, size) or [row for row in ROWS if word == row.key]
         if not found:
             raise LabError(
                 f"unknown row '{word}'; groups are {', '.join(GROUPS)}, "
@@ -97,7 +104,8 @@ def run(options) -> int:
     folder = Path(options.out) if options.out else ROOT / "build" / "bench" / stamp
     kept = {name: getattr(options, name) for name in (*KEPT_OPTIONS, *counters.NAMES)}
     summary = session.run(
-        rows, compared, settings_of(options), folder, base=options.base, resume=bool(options.resume),
+        rows, compared, settings_of(options), folder,
+        base=options.base, resume=bool(options.resume),
         options={**kept, "command": _command_line(options)}, counters=wanted,
     )  # fmt: skip
     report.show(output, summary, compared)

@@ -11,7 +11,7 @@
     for row in summary["rows"]:
         cell = row["allocators"][small.name]
         cell["ops_per_s"], cell["rss_kb"]              # medians
-        cell["speed"]   # {"value": B/A, "low", "high": 95 %, "sign": 1 faster, -1 slower, 0 neither}
+        cell["speed"]   # {"value": B/A, "low", "high": 95 %, "sign": 1 faster, -1 slower, 0 unsure}
         cell["rss"]     # the same for peak RSS (1 = bigger)
     compare.said(cell["speed"])                        # "1.05 [1.02, 1.08] faster"
 
@@ -143,10 +143,11 @@ class Session:
     @staticmethod
     def _say_plan(engine, listener):
         minutes, bound = engine.plan.total() / 60, engine.settings.budget_s
-        text = f"planned: {len(engine.rows)} rows, {len(engine.allocators)} allocators, "
+        count = sum(rounds > 0 for rounds in engine.plan.rounds.values())
+        text = f"planned: {count} rows, {len(engine.allocators)} allocators, "
         text += f"{engine.settings.rounds} rounds, samples of {engine.settings.seconds:g} s: "
         text += f"about {minutes:.1f} min" + (f" (at most {bound / 60:.0f})" if bound else "")
-        for line in (text, *engine.plan.changes):
+        for line in (text, *engine.plan.changes(engine.result.skipped)):
             listener.say(line)
 
 

@@ -5,6 +5,7 @@ row; within a row the allocators run one after the other in an order that is shu
 each round.
 """
 
+import contextlib
 import random
 import time
 
@@ -18,6 +19,7 @@ FIT_TRIES = 3
 FIT_MARGIN = 1.25  # counts are made for samples this much longer than the least length
 SLOW_FACTOR = 4.0  # a sample this much longer than the least length gets a smaller count
 PATIENCE = 12  # disturbed runs in a row after which the machine is taken as it is
+LEAST_PROBE, MOST_PROBE = 2.0, 20.0  # seconds that a row is given beforehand
 BUSY_CPUS = 0.35  # other processes' CPU use that counts as a disturbance
 
 
@@ -80,8 +82,7 @@ class Engine:
         """The count at which the system allocator's sample has the wanted length."""
         if row.count == 0:
             return 0
-        takers = self._takers(row)
-        reference = next((a for a in takers if a.kind == "system"), takers[0])
+        reference = self._plain(row)
         wanted = self.settings.seconds * row.headroom
         count = row.count
         for _ in range(SCALE_TRIES):
@@ -184,15 +185,20 @@ class Engine:
         """Runs once what takes as long as it takes, and fits the whole into its bound."""
         fixed = [row for row in self.rows if is_fixed(row)] if self.settings.budget_s else []
         for row in fixed:
+            limit = self.plan.probe_limit(self.plan.elapsed())
+            if limit < LEAST_PROBE:
+                break
             self.listener.step(f"planning: {row.title}")
-            takers = self._takers(row)
-            plain = next((a for a in takers if a.kind == "system"), takers[0])
-            try:
-                outcome, _ = self.runner.launch(row, plain, row.count)
-            except LabError:
-                continue  # it is said when the row is run
-            self.plan.lengths[row.key] = outcome.cost["wall_s"]
+            begun = time.monotonic()
+            with contextlib.suppress(LabError):  # it is said when the row is run
+                self.runner.launch(row, self._plain(row), row.count, min(limit, MOST_PROBE))
+            self.plan.lengths[row.key] = time.monotonic() - begun
         self.plan.fit()
+
+    def _plain(self, row):
+        """The allocator that a row is tried with: the system's, when it takes part."""
+        takers = self._takers(row)
+        return next((a for a in takers if a.kind == "system"), takers[0])
 
     def _floors(self):
         for allocator in self.allocators:
@@ -250,6 +256,6 @@ class Engine:
         trips = [d for s in self.result.samples for d in (s.distance_before, s.distance_after)]
         self.result.shortest_trip = min((d for d in (*trips, self.probe.shortest) if d),
                                         default=None)  # fmt: skip
-        self.result.notes += self.plan.changes
+        self.result.notes += self.plan.changes(self.result.skipped)
         self.listener.end(time.monotonic() - begun)
         return self.result

@@ -9,6 +9,7 @@ from . import figures, stats
 from .errors import LabError
 from .report import digits, groups_of
 from .tables import LIMIT, SUBJECT
+from .verdict import about_speed
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -34,6 +35,13 @@ def _lines(rows, order) -> list:
     ]  # fmt: skip
 
 
+def _columns(rows) -> dict:
+    """Which of the columns that few rows have are of use here."""
+    cells = [cell for row in rows for cell in row["allocators"].values()]
+    found = {name: any(name in cell for cell in cells) for name in ("net_ns", "net_rss_kb")}
+    return {**found, "memory": any("memory" in row for row in rows)}
+
+
 def _geomeans(rows, order, base) -> list:
     """Per allocator: geometric means over the rows it shares with the base."""
     found = []
@@ -52,7 +60,7 @@ def _geomeans(rows, order, base) -> list:
 def _tiles(summary) -> list:
     """(figure, what it is) for the head of the page."""
     rows, verdict = summary["rows"], summary["verdict"]
-    judged = [row for row in rows if "ahead" in row]
+    judged = [row for row in rows if "ahead" in row and about_speed(row)]
     tiles = []
     if verdict:
         tiles.append((f"{sum(v['ok'] for v in verdict)} of {len(verdict)}", "goals reached"))
@@ -74,7 +82,8 @@ def _tiles(summary) -> list:
 
 def _behind(rows) -> list:
     """Rows on which the subject is not ahead, the worst first."""
-    return sorted((r for r in rows if r.get("ahead") is False), key=lambda r: r["ratio"]["value"])
+    missed = [r for r in rows if r.get("ahead") is False and about_speed(r)]
+    return sorted(missed, key=lambda r: r["ratio"]["value"])
 
 
 def _charts(rows, groups, order, base, title) -> dict:
@@ -106,7 +115,8 @@ def render(summary) -> str:
     return environment.get_template("report.html.j2").render(
         summary=summary, groups=groups, rows=rows, order=order, base=base, title=title,
         tiles=_tiles(summary), behind=_behind(rows), geomeans=_geomeans(rows, order, base),
-        charts=_charts(rows, groups, order, base, title), lines=_lines, limit=LIMIT,
+        charts=_charts(rows, groups, order, base, title), lines=_lines, columns=_columns,
+        limit=LIMIT,
         titles={row["key"]: row["title"] for row in rows},
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """How long a comparison takes, and what gives way when it would take too long.
 
 Rows that run for as long as they take are run once beforehand. Then, in this order: rows whose
-runs are slow lose their last round, samples get shorter, the slowest rows lose more rounds. Once
-the first round has shown what the rows really take, the last is done again with those figures.
+runs are slow lose their last round, samples get shorter, the slowest rows lose more rounds, in the
+end all. Once the first round has shown what the rows really take, rounds are dropped again by that.
 """
 
 import math
@@ -16,6 +16,7 @@ PROBE_OVERHEAD = 0.15  # measuring the CPUs' distance before and after
 FIRST_FACTOR = 1.4  # the first round calibrates, and repeats what was too short
 FIT_OVER = 1.25  # samples are this much longer than their least length
 UNKNOWN_SECONDS = 2.0  # of a row that runs for as long as it takes, before it has been run
+PROBE_SHARE = 0.1  # of the bound may be spent on running such rows beforehand
 SLOW_RUN = 2.0  # a run of more than so many samples is slow
 KEPT_ROUNDS = 2  # rows lose no round below this while others have more
 
@@ -34,14 +35,14 @@ def rounds_text(count) -> str:
 
 
 class Plan:
-    """`rounds[row.key]` and settings.seconds are what came out; `changes` says what was cut."""
+    """`rounds[row.key]` and settings.seconds are what came out; changes() says what was cut."""
 
     def __init__(self, rows, runs_of, settings, clock=time.monotonic):
         self.rows, self.runs_of, self.settings, self.clock = rows, runs_of, settings, clock
         self.rounds = {row.key: settings.rounds for row in rows}
         self.lengths = {}  # fixed row -> seconds that one run of it took
         self.seen = {}  # row -> seconds that one round of it took
-        self.changes = []
+        self.shortened = ""
         self.begun = clock()
 
     def fit(self):
@@ -49,7 +50,7 @@ class Plan:
         if self.settings.budget_s:
             bound = MARGIN * self.settings.budget_s - self.elapsed()
             slow = [row for row in self.rows if self._is_slow(row)]
-            self._drop(bound, slow, KEPT_ROUNDS)
+            self._drop(bound, slow, (KEPT_ROUNDS,))
             self._shorten(bound)
             self._drop(bound, self.rows)
 
@@ -96,22 +97,33 @@ class Plan:
         fixed = self.total()
         share = max(0.0, bound - fixed) / (full - fixed) if full > fixed else 1.0
         settings.seconds = max(LEAST_SECONDS, math.floor(100 * wanted * share) / 100)
-        self.changes.append(f"samples shortened from {wanted:g} to {settings.seconds:g} s")
+        self.shortened = f"samples shortened from {wanted:g} to {settings.seconds:g} s"
 
-    def _drop(self, bound, rows, least=1, after=0):
+    def _drop(self, bound, rows, floors=(KEPT_ROUNDS, 1, 0), after=0):
         """Takes last rounds from the slowest of these rows until the rest fits."""
-        dropped = {}
-        for kept in dict.fromkeys((KEPT_ROUNDS, least)):
+        for floor in floors:
             while self._needed(self.rounds, after) > bound:
-                able = [row for row in rows if self.rounds[row.key] > max(kept, after)]
+                able = [row for row in rows if self.rounds[row.key] > max(floor, after)]
                 if not able:
                     break
                 slowest = max(able, key=lambda row: self.round_of(row, 2))
                 self.rounds[slowest.key] -= 1
-                dropped[slowest.key] = self.rounds[slowest.key]
-        if dropped:
-            kept = ", ".join(f"{key}: {count}" for key, count in dropped.items())
-            self.changes.append(f"fewer than {self.settings.rounds} rounds, for time: {kept}")
+
+    def changes(self, skipped=()) -> list:
+        """What was cut, in a line for each number of rounds; `skipped` rows have other reasons."""
+        cut = {}
+        for row in self.rows:
+            if row.key not in skipped and self.rounds[row.key] < self.settings.rounds:
+                cut.setdefault(self.rounds[row.key], []).append(row.key)
+        lines = [self.shortened] if self.shortened else []
+        for count, keys in sorted(cut.items(), reverse=True):
+            text = f"{rounds_text(count)} instead of {self.settings.rounds}" if count else "not run"
+            lines.append(f"{text}, for want of time: {', '.join(keys)}")
+        return lines
+
+    def probe_limit(self, spent) -> float:
+        """Seconds that one more run beforehand may take; 0 = no more of them."""
+        return max(0.0, PROBE_SHARE * self.settings.budget_s - spent)
 
     # --- while it runs -------------------------------------------------------
 
@@ -137,10 +149,6 @@ class Plan:
             return False
         if self.elapsed() + self.round_of(row, number) <= self.bound:
             return True
-        if number == 1:
-            self.changes.append(f"not run, no time left: {row.key}")
-        else:
-            self.changes.append(f"{rounds_text(number - 1)} only, no time left: {row.key}")
         self.rounds[row.key] = number - 1
         return False
 

@@ -32,7 +32,8 @@ class Meter:
             return
         self.bar = Progress(
             SpinnerColumn(), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}  {task.description}"), console=self.console, transient=True,
+            TextColumn("{task.fields[left]}  {task.description}"),
+            console=self.console, transient=True,
         )  # fmt: skip
         self.bar.start()
         self.task = self.bar.add_task("", total=total, left="")

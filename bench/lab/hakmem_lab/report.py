@@ -89,7 +89,7 @@ def memory_table(group, rows, allocators) -> Table:
                 cells.append(Text("-"))
                 continue
             net = f" ({cell['net_rss_kb'] / 1024:.1f})" if "net_rss_kb" in cell else ""
-            net += f" x{cell[row['memory']]:.2f}" if row.get("memory") in cell else ""
+            net += f" x{digits(cell[row['memory']])}" if row.get("memory") in cell else ""
             cells.append(Text(f"{cell['rss_kb'] / 1024:.1f}{net} {_count(cell['minor_faults'])}"))
         table.add_row(*cells)
     return table

@@ -54,12 +54,12 @@ class Runner:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run([self.hugewarm, str(mebibytes)], timeout=WARM_LIMIT, check=False)
 
-    def launch(self, row, allocator, count):
+    def launch(self, row, allocator, count, limit=None):
         """(Outcome, CPUs that others used) of one run that ended well."""
         with self._folder(row) as folder:
             load = OtherLoad().start()
             outcome = self.launcher.run(
-                self.command(row, count), allocator.library, self.settings.timeout,
+                self.command(row, count), allocator.library, limit or self.settings.timeout,
                 self.environment(row, allocator), folder=folder,
             )  # fmt: skip
         if not outcome.good:

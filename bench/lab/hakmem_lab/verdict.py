@@ -22,13 +22,13 @@ def _line(text, figure, ok):
 
 
 def _ahead(rows):
-    """ "5 of 8; behind: ...; not sure: ...", and whether it is all of them."""
+    """ "5 of 8. Behind: ...; .... Not sure: ...", and whether it is all of them."""
     missed = [r for r in rows if not r["ahead"]]
     behind = [r["title"] for r in missed if r["ratio"]["value"] < 1]
     unsure = [r["title"] for r in missed if r["ratio"]["value"] >= 1]
     figure = f"{len(rows) - len(missed)} of {len(rows)}"
-    for word, titles in (("behind", behind), ("not sure", unsure)):
-        figure += f"; {word}: {', '.join(titles)}" if titles else ""
+    for word, titles in (("Behind", behind), ("Not sure", unsure)):
+        figure += f". {word}: {'; '.join(titles)}" if titles else ""
     return figure, not missed
 
 
@@ -134,19 +134,26 @@ def _memory_line(row, rivals):
     return _line(f"{row['title']}: {name} <= the best peer's", figure, mine <= theirs[best])
 
 
+def about_speed(row) -> bool:
+    """Whether speed is what the row is about; else it is the figure that `memory` names."""
+    return "memory" not in row
+
+
 def _any(rows, rivals):
     """A group without a rule of its own: speed and peak RSS beside the best peer's."""
-    group = rows[0]["group"]
-    figure, ok = _ahead(rows)
-    yield _line(f"{group}: ahead of the best peer on every row", figure, ok)
-    fat = []
-    for row in rows:
-        mine = row["allocators"][SUBJECT]["rss_kb"]
-        best = row["allocators"][row["best"]]["rss_kb"]
-        if mine > best:
-            fat.append(f"{row['title']} ({mine / 1024:.1f}, {row['best']} {best / 1024:.1f} MB)")
-    yield _line(f"{group}: peak RSS <= that peer's", ", ".join(fat) or "all rows", not fat)
-    yield from filter(None, (_memory_line(row, rivals) for row in rows if "memory" in row))
+    group, fast = rows[0]["group"], [row for row in rows if about_speed(row)]
+    if fast:
+        figure, ok = _ahead(fast)
+        yield _line(f"{group}: ahead of the best peer on every row", figure, ok)
+        fat = []
+        for row in fast:
+            mine = row["allocators"][SUBJECT]["rss_kb"]
+            best = row["allocators"][row["best"]]["rss_kb"]
+            if mine > best:
+                sizes = f"{mine / 1024:.1f}, {row['best']} {best / 1024:.1f} MB"
+                fat.append(f"{row['title']} ({sizes})")
+        yield _line(f"{group}: peak RSS <= that peer's", "; ".join(fat) or "all rows", not fat)
+    yield from filter(None, (_memory_line(row, rivals) for row in rows if not about_speed(row)))
 
 
 GROUP_VERDICTS = {"mixed": _mixed, "bulk": _bulk, "threads": _threads, "prodcons": _prodcons}
