@@ -42,7 +42,10 @@ def _common(parser):
 
 
 def parser() -> Parser:
-    top = Parser(prog="hakmem_lab", description="Compares memory allocators.")
+    top = Parser(
+        prog="hakmem_lab", description="Compares memory allocators.",
+        epilog="Also page and train (make bench-report, make pgo), and the names of scripts/*.sh.",
+    )  # fmt: skip
     commands = top.add_subparsers(dest="action", required=True, parser_class=Parser)
 
     bench = commands.add_parser("bench", help="HAKMEM beside its peers over the benchmark rows")
