@@ -6,6 +6,7 @@ JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 CMD         ?=
 ARGS        ?=
+FROM        ?=
 
 # Each preset is a build folder below build/.
 PRESETS      := release debug asan tsan
@@ -22,6 +23,9 @@ CMAKE  := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake
 VENV   := build/venv
 PYTHON := $(VENV)/bin/python
 
+# The mark by which scripts/kill_bench.sh finds what a benchmark has started.
+LAB := HAKMEM_BENCH_SUITE='$(CURDIR)' $(PYTHON) -m hakmem_lab
+
 C_FILES = $(shell find include src tools bench tests -type f \( -name '*.[ch]' -o -name '*.cc' -o \
             -name '*.cpp' -o -name '*.hpp' \))
 TIDY_FILES = $(shell find src tools -type f -name '*.c')
@@ -29,8 +33,8 @@ CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
 CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) build-deps lint-deps test-deps test test-full lab-test run bench install \
-        format lint clean help
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-deps test test-full lab-test run bench \
+        bench-report install format lint clean help
 
 all: release ## Build release and link its results into the root (the default)
 	@for file in $(LINKS); do \
@@ -42,14 +46,28 @@ debug: ## Build build/debug: asserts, verification and timing
 asan: ## Build build/asan: AddressSanitizer and UBSan, hakmem_* names only
 tsan: ## Build build/tsan: ThreadSanitizer, hakmem_* names only
 
+nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem-nolto)
+
 # Tests need packages that a plain build does not: a fresh folder has them only for a test goal, and
 # keeps them from then on.
 TESTS = $(if $(filter test test-full,$(MAKECMDGOALS)),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
-$(PRESETS): build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
+$(PRESETS) nolto: build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
 	@$(CMAKE) --preset $@ --log-level=NOTICE -DHAKMEM_BUILD_TESTS=$(TESTS) $(CMAKE_FLAGS)
 	@$(CMAKE) --build --preset $@ --parallel $(JOBS)
+
+# The lab trains the instrumented library on its own rows; what was instrumented never stays behind.
+PGO_STEP = $(CMAKE) --preset pgo --log-level=NOTICE -DHAKMEM_PGO=$(1) $(CMAKE_FLAGS) && \
+           $(CMAKE) --build --preset pgo --parallel $(JOBS)
+
+pgo: all $(VENV)/.ready ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-pgo)
+	@rm -rf build/pgo
+	@$(call PGO_STEP,generate)
+	@$(LAB) train --library build/pgo/libhakmem.so || { rm -rf build/pgo; exit 1; }
+	@rm -f build/pgo/libhakmem.so*
+	@$(call PGO_STEP,use)
+	@python3 tests/hotpath/disassembly.py build/pgo/libhakmem.so
 
 test: test-deps all $(TEST_PRESETS) lab-test ## Run the short doses of all tests, on every preset
 	@set -e; for preset in $(TEST_PRESETS); do \
@@ -66,10 +84,13 @@ test-full: test-deps all $(TEST_PRESETS) lab-test ## Run all tests with their fu
 	done
 
 run: all $(VENV)/.ready ## Run a real program on both allocators: make run [CMD='prog args']
-	@$(PYTHON) -m hakmem_lab run $(ARGS) $(if $(CMD),-- $(CMD))
+	@$(LAB) run $(ARGS) $(if $(CMD),-- $(CMD))
 
 bench: all $(VENV)/.ready ## Compare HAKMEM with its peers: make bench [ARGS='...']
-	@$(PYTHON) -m hakmem_lab bench $(ARGS)
+	@$(LAB) bench $(ARGS)
+
+bench-report: all $(VENV)/.ready ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
+	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
 
 install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]
 	@$(CMAKE) --install build/release --prefix "$(PREFIX)"
@@ -85,9 +106,9 @@ clean: ## Remove build/ and the links in the root
 	@rm -rf build $(LINKS)
 
 help: ## Show this table
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS"
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS FROM"
 
 build-deps:
 	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \

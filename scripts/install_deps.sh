@@ -29,6 +29,13 @@ fi
 
 echo "installing:$packages"
 export DEBIAN_FRONTEND=noninteractive
+# A package of a server starts it when it is installed. Here nothing may be left running.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    trap 'rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
+fi
 # Package lists may be absent or out of date: fetch them only when the first try fails.
 # shellcheck disable=SC2086 # a list of words
 apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1 ||

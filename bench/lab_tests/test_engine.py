@@ -3,8 +3,10 @@
 import json
 
 import pytest
-from hakmem_lab.engine import PATIENCE, ROW_RETRIES, Engine, Settings
+from hakmem_lab.engine import PATIENCE, Engine
 from hakmem_lab.launch import Outcome
+from hakmem_lab.runner import Runner
+from hakmem_lab.settings import Settings
 from hakmem_lab.tables import Allocator, Row
 
 SYSTEM = Allocator("system", "glibc", kind="system")
@@ -23,7 +25,7 @@ class Pretender:
     def __init__(self, fail=()):
         self.fail, self.runs = fail, []
 
-    def run(self, command, library=None, limit=60.0, environment=None):
+    def run(self, command, library=None, limit=60.0, environment=None, folder=None):
         self.runs.append((command, library))
         bad = library in self.fail and "empty" not in str(command[0])
         cost = {"exit": 1 if bad else 0, "signal": 0, "timed_out": False, "user_s": 0.0,
@@ -39,7 +41,7 @@ class Listener:
         self.total = self.finished = 0
         self.notes = []
 
-    def start(self, total):
+    def start(self, total, left=None):
         self.total = total
 
     def more(self, count):
@@ -53,13 +55,15 @@ class Listener:
 
     def step(self, text): ...
 
+    def say(self, text): ...
+
     def end(self, seconds): ...
 
 
 @pytest.fixture
 def make(build, tmp_path, monkeypatch):
-    monkeypatch.setattr("hakmem_lab.engine.built", lambda folder, name: folder / name)
-    monkeypatch.setattr(Engine, "_warm", lambda self: None)
+    monkeypatch.setattr("hakmem_lab.runner.built", lambda folder, name: folder / name)
+    monkeypatch.setattr(Runner, "warm", lambda self: None)
     monkeypatch.setattr("hakmem_lab.machine.OtherLoad.stop", lambda self, own: 0.0)
 
     def engine(rows=(ROW,), allocators=(SYSTEM, FAST, LIMIT), fail=(), **settings):
@@ -135,11 +139,11 @@ def test_disturbed_runs_are_repeated_up_to_a_bound(make, monkeypatch):
     result = engine.run()
     assert len(result.samples) == 16
     assert all(s.disturbed == "others used the CPUs" for s in result.samples)
-    assert result.samples[0].retries == ROW_RETRIES
+    assert result.samples[0].retries == Settings().retries
     assert result.samples[-1].retries == 0  # patience is at its end
     assert len(engine.listener.notes) == 1
     floors = 2 * 3
-    assert len(engine.launcher.runs) <= floors + 16 + PATIENCE
+    assert len(engine.runner.launcher.runs) <= floors + 16 + PATIENCE
 
 
 def test_a_sample_is_taken_again_when_the_cpus_moved(make, monkeypatch):

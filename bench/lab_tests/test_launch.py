@@ -70,6 +70,29 @@ def test_what_a_command_leaves_behind_is_killed(launcher, tmp_path):
     assert wait_until(lambda: gone(int(note.read_text())))
 
 
+def test_the_grace_between_term_and_kill(build):
+    patient = Launcher(build / "launch", grace=20)
+    stubborn = ["sh", "-c", "trap 'sleep 0.5; exit 9' TERM; while :; do sleep 0.1; done"]
+    outcome = patient.run(stubborn, limit=0.2)
+    assert outcome.cost["timed_out"] and outcome.cost["exit"] == 9
+    hasty = Launcher(build / "launch", grace=0)
+    begun = time.monotonic()
+    outcome = hasty.run(["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], limit=0.2)
+    assert outcome.cost["signal"] == signal.SIGKILL and time.monotonic() - begun < 2
+
+
+def test_a_daemon_that_left_the_group_is_killed(launcher, tmp_path):
+    note = tmp_path / "pid"
+    script = f"setsid sh -c 'echo $$ > {note}; exec sleep 60' & while ! test -s {note}; do :; done"
+    assert launcher.run(["sh", "-c", script]).good
+    assert gone(int(note.read_text()))
+
+
+def test_switches_are_counted(launcher):
+    cost = launcher.run(["sleep", "0.1"]).cost
+    assert cost["voluntary_switches"] >= 1 and cost["involuntary_switches"] >= 0
+
+
 def test_preload_reaches_the_command_only(launcher, build):
     outcome = launcher.run([build / "whose"], library=build / "libnull.so")
     assert f"malloc {build}/libnull.so" in outcome.stdout.decode()
@@ -128,7 +151,8 @@ def test_killed_launcher_takes_the_command_with_it(build):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--"], ["-t", "x", "--", "true"], ["-j", "77", "--", "true"]]
+    "arguments",
+    [[], ["--"], ["-t", "x", "--", "true"], ["-j", "77", "--", "true"], ["-g", "-1", "--", "true"]],
 )
 def test_bad_use_of_the_launcher(build, arguments):
     done = subprocess.run(

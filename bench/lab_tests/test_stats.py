@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hakmem_lab import stats
 
@@ -57,3 +58,25 @@ def test_one_sample_has_no_interval_and_is_never_ahead():
 )
 def test_ahead(value, low, ahead):
     assert stats.Ratio(value, low, 2.0).ahead is ahead
+
+
+def test_spread_is_the_interquartile_range_over_the_median():
+    assert stats.spread([1, 2, 3, 4, 5]) == pytest.approx(2 / 3)
+    assert stats.spread([7, 7, 7]) == 0
+
+
+def test_sign_says_what_the_interval_shows():
+    intervals = ((1.01, 1.1), (0.9, 0.99), (0.9, 1.1))
+    assert [stats.Ratio(1, low, high).sign for low, high in intervals] == [1, -1, 0]
+    assert stats.ratio([2.0], [1.0]).sign == 0
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_intervals_of_equal_speeds_hold_one_as_often_as_they_say(count):
+    """95 % of the time; known data, so that the answer is always the same."""
+    numbers = np.random.default_rng(count)
+    missed = 0
+    for _ in range(100):
+        ours, theirs = np.exp(numbers.normal(0, 0.02, (2, count)))
+        missed += stats.ratio(ours, theirs).sign != 0
+    assert missed <= 10

@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from hakmem_lab import verdict
-from hakmem_lab.engine import Result, Sample
-from hakmem_lab.tables import Allocator
+from hakmem_lab import summaries
+from hakmem_lab.samples import Result, Sample
+from hakmem_lab.tables import Allocator, Row
 from hakmem_lab.workloads import ROWS
 
 HAKMEM = Allocator("hakmem", "HAKMEM", kind="subject")
@@ -42,7 +42,7 @@ def summary(group, speeds, rss=None, extra=None):
                     row, allocator, int(speeds[allocator.name] * 1e6),
                     rss=rss.get(allocator.name, 2000), extra=extra.get(allocator.name, {}),
                 )  # fmt: skip
-    return verdict.summarise(rows, ALL, result)
+    return summaries.summarise(rows, ALL, result)
 
 
 def line(found, text):
@@ -112,20 +112,57 @@ def test_samples_of_the_rarer_cpu_distance_are_left_out():
     near = samples(row, HAKMEM, 100, rounds=3)
     far = samples(row, HAKMEM, 10, rounds=2, trips=(350, 350))
     moved = samples(row, HAKMEM, 10, rounds=1, trips=(50, 350))
-    assert verdict.clean(near + far + moved, 50) == near
+    assert summaries.clean(near + far + moved, 50) == near
     result = Result(samples=near + far + moved, shortest_trip=50)
-    found = verdict.summarise([row], [HAKMEM], result)
+    found = summaries.summarise([row], [HAKMEM], result)
     assert found["dropped_samples"] == 3
     assert found["rows"][0]["allocators"]["hakmem"]["ops_per_s"] == 100
 
 
+def test_a_group_without_a_rule_of_its_own():
+    speed = Row("new:one", "new", "one", "prog", ())
+    memory = Row("new:two", "new", "two", "prog", (), memory="frag")
+    result = Result(shortest_trip=50)
+    for row, ours in ((speed, 100), (memory, 10)):  # slow where speed does not count
+        result.samples += samples(row, HAKMEM, ours, rss=3000, extra={"frag": 1.5})
+        result.samples += samples(row, GLIBC, 90, rss=2000, extra={"frag": 1.2})
+    found = summaries.summarise([speed, memory], ALL, result)
+    assert line(found, "new: ahead of the best peer")["figure"] == "1 of 1"
+    assert not line(found, "new: peak RSS <= that")["ok"]
+    frag = line(found, "two: frag <= the best")
+    assert not frag["ok"] and frag["figure"] == "1.500 (system 1.200)"
+
+
+def test_ratios_are_to_the_base_with_what_they_show():
+    row = Row("ab:one", "ab", "one", "prog", ())
+    one, two = Allocator("one", "one", kind="variant"), Allocator("two", "two", kind="variant")
+    result = Result(samples=samples(row, one, 100, 5) + samples(row, two, 80, 5, rss=3000))
+    found = summaries.summarise([row], [one, two], result)
+    assert found["base"] == "one" and found["verdict"] == []
+    cell = found["rows"][0]["allocators"]["two"]
+    assert cell["speed"]["value"] == pytest.approx(0.8) and cell["speed"]["sign"] == -1
+    assert cell["rss"]["value"] == pytest.approx(1.5) and cell["rss"]["sign"] == 1
+    other = summaries.summarise([row], [one, two], result, base="two")
+    assert other["rows"][0]["allocators"]["one"]["speed"]["sign"] == 1
+
+
+def test_pairs_are_the_rounds_that_both_have():
+    row = rows_of("mixed")[0]
+    ours, theirs = samples(row, HAKMEM, 100, 4), samples(row, GLIBC, 50, 4)
+    for number, (one, two) in enumerate(zip(ours, theirs)):
+        one.ops_per_s *= 1 + number / 10
+        two.ops_per_s *= 1 + number / 10
+    found = summaries.ratio(ours[1:], theirs)
+    assert found.value == pytest.approx(2) and found.high - found.low < 1e-9
+
+
 def test_interrupted_before_anything_was_measured():
-    found = verdict.summarise(list(ROWS), ALL, Result(interrupted=True))
+    found = summaries.summarise(list(ROWS), ALL, Result(interrupted=True))
     assert found["rows"] == [] and found["verdict"] == [] and found["interrupted"]
 
 
 def test_one_round_has_no_interval():
     row = rows_of("mixed")[0]
     result = Result(samples=samples(row, HAKMEM, 100, 1) + samples(row, GLIBC, 50, 1))
-    ratio = verdict.summarise([row], ALL, result)["rows"][0]["ratio"]
+    ratio = summaries.summarise([row], ALL, result)["rows"][0]["ratio"]
     assert ratio["value"] == 2.0 and math.isnan(ratio["low"])

@@ -54,7 +54,6 @@ PEERS = (
         source="c_src/mimalloc",
         target="mimalloc",
         options=MIMALLOC_OPTIONS,
-        default=False,
     ),
     # an older v3, many of whose users have not moved on; its crate leaves out CMake's helper files
     Peer(
@@ -98,6 +97,23 @@ PEERS = (
         package="libtcmalloc-minimal4",
         version="",
         recipe="debian",
+    ),
+    # What Debian's users have; when named
+    Peer(
+        name="jemalloc-debian",
+        title="jemalloc (Debian)",
+        package="libjemalloc2",
+        version="",
+        recipe="debian",
+        default=False,
+    ),
+    Peer(
+        name="mimalloc-debian",
+        title="mimalloc (Debian)",
+        package="libmimalloc2.0",
+        version="",
+        recipe="debian",
+        default=False,
     ),
     # Google's tcmalloc, with the page size of its default build; its caches are per CPU only
     # when glibc leaves restartable sequences to it, as its documentation asks for

@@ -178,6 +178,26 @@ static BENCH_UNUSED void bench_arguments(struct bench_arg *table, int count, int
     }
 }
 
+/* Ends the program unless the first number is at most the second. */
+static BENCH_UNUSED void bench_in_order(const struct bench_arg *low, const struct bench_arg *high) {
+    if (low->value > high->value)
+        bench_fail(2, "%s (%llu) is larger than %s (%llu)", low->name,
+                   (unsigned long long)low->value, high->name, (unsigned long long)high->value);
+}
+
+/*
+ * A size in low..high with as many in each doubling as in any other: most blocks are small,
+ * few are large, as in real programs.
+ */
+static BENCH_UNUSED uint32_t bench_size_log(uint32_t *state, uint32_t low, uint32_t high) {
+    uint32_t doublings = 0, base;
+
+    while ((uint64_t)low << (doublings + 1) <= high) doublings++;
+    base = low << bench_random(state) % (doublings + 1);
+    base += bench_random(state) % base;
+    return base <= high ? base : high;
+}
+
 /* Zeroed and touched memory for a program's own tables, outside the allocator. */
 static BENCH_UNUSED void *bench_table(size_t count, size_t size) {
     size_t bytes = count * size;

@@ -84,9 +84,7 @@ int main(int argc, char **argv) {
 
     bench_start();
     bench_arguments(args, ARGUMENTS, argc, argv);
-    if (args[MIN].value > args[MAX].value)
-        bench_fail(2, "min (%llu) is larger than max (%llu)", (unsigned long long)args[MIN].value,
-                   (unsigned long long)args[MAX].value);
+    bench_in_order(&args[MIN], &args[MAX]);
     total = args[THREADS].value;
     parallel = (uint32_t)args[PARALLEL].value;
     load.blocks = (uint32_t)args[BLOCKS].value;

@@ -1,10 +1,11 @@
 /*
- * bench_cross - two threads that free each other's blocks.
+ * bench_cross - threads in a circle that free each other's blocks.
  *
- *   bench_cross [seconds] [size] [batch] [ring]
+ *   bench_cross [seconds] [size] [batch] [ring] [threads]
  *
- * Each thread fills batches of `batch` blocks and hands them to the other through a
- * ring of `ring` batches; what it finds in its own ring it frees. An operation is one
+ * Each of `threads` threads fills batches of `batch` blocks and hands them to the next
+ * through a ring of `ring` batches; what it finds in its own ring it frees. With the
+ * default of two threads they free each other's blocks. An operation is one
  * malloc + free pair.
  */
 #include "bench.h"
@@ -12,7 +13,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { SECONDS, SIZE, BATCH, RING, ARGUMENTS };
+enum { SECONDS, SIZE, BATCH, RING, THREADS, ARGUMENTS };
 
 /* Single producer, single consumer: `head - tail` batches are in the ring. */
 struct ring {
@@ -81,15 +82,15 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     struct bench_arg args[ARGUMENTS] = {
-        [SECONDS] = BENCH_SECONDS(2000),
-        [SIZE] = {"size", 1, 1u << 20, 64, 0},
-        [BATCH] = {"batch", 1, 1u << 16, 64, 0},
-        [RING] = {"ring", 1, 1u << 16, 64, 0},
+        [SECONDS] = BENCH_SECONDS(2000),         [SIZE] = {"size", 1, 1u << 20, 64, 0},
+        [BATCH] = {"batch", 1, 1u << 16, 64, 0}, [RING] = {"ring", 1, 1u << 16, 64, 0},
+        [THREADS] = {"threads", 2, 1024, 2, 0},
     };
-    struct ring rings[2] = {{.blocks = NULL}, {.blocks = NULL}};
-    struct side sides[2];
-    pthread_t threads[2];
-    uint64_t start, ns;
+    uint64_t start, ns, freed = 0, most = 0;
+    struct ring *rings;
+    struct side *sides;
+    pthread_t *threads;
+    uint32_t count;
     char extra[160];
 
     bench_start();
@@ -97,24 +98,32 @@ int main(int argc, char **argv) {
     load.size = args[SIZE].value;
     load.batch = args[BATCH].value;
     load.ring = args[RING].value;
-    atomic_store(&load.producing, 2);
-    for (int i = 0; i < 2; i++) {
+    count = (uint32_t)args[THREADS].value;
+    rings = bench_table(count, sizeof *rings);
+    sides = bench_table(count, sizeof *sides);
+    threads = bench_table(count, sizeof *threads);
+    atomic_store(&load.producing, (int)count);
+    for (uint32_t i = 0; i < count; i++) {
         rings[i].blocks = bench_table(load.ring * load.batch, sizeof(char *));
-        sides[i] = (struct side){.in = &rings[i], .out = &rings[1 - i]};
+        sides[i] = (struct side){.in = &rings[i], .out = &rings[(i + 1) % count]};
     }
 
     start = bench_now_ns();
-    for (int i = 0; i < 2; i++) threads[i] = bench_thread(work, &sides[i]);
+    for (uint32_t i = 0; i < count; i++) threads[i] = bench_thread(work, &sides[i]);
     bench_sleep_ms(args[SECONDS].value);
     atomic_store(&load.stop, true);
-    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < count; i++) pthread_join(threads[i], NULL);
     ns = bench_now_ns() - start;
 
-    snprintf(extra, sizeof extra, "size=%zu batch=%zu ring=%zu live_kb=%llu", load.size, load.batch,
-             load.ring,
-             (unsigned long long)((sides[0].most + sides[1].most) * load.batch * load.size +
-                                  2 * load.ring * load.batch * sizeof(char *)) /
+    for (uint32_t i = 0; i < count; i++) {
+        freed += sides[i].freed;
+        most += sides[i].most;
+    }
+    snprintf(extra, sizeof extra, "size=%zu batch=%zu ring=%zu threads=%u live_kb=%llu", load.size,
+             load.batch, load.ring, count,
+             (unsigned long long)(most * load.batch * load.size +
+                                  count * load.ring * load.batch * sizeof(char *)) /
                  1024);
-    bench_report(sides[0].freed + sides[1].freed, ns, extra);
+    bench_report(freed, ns, extra);
     return 0;
 }

@@ -143,9 +143,7 @@ int main(int argc, char **argv) {
 
     bench_start();
     bench_arguments(args, ARGUMENTS, argc, argv);
-    if (args[MIN].value > args[MAX].value)
-        bench_fail(2, "min (%llu) is larger than max (%llu)", (unsigned long long)args[MIN].value,
-                   (unsigned long long)args[MAX].value);
+    bench_in_order(&args[MIN], &args[MAX]);
     count = (uint32_t)args[PRODUCERS].value;
     load.min = (uint32_t)args[MIN].value;
     load.range = (uint32_t)(args[MAX].value - args[MIN].value + 1);

@@ -1,15 +1,16 @@
 /*
  * launch - starts one command and says what it cost, in one JSON line.
  *
- *   launch [-t seconds] [-p library] [-j fd] -- command [arguments]
+ *   launch [-t seconds] [-g seconds] [-p library] [-j fd] -- command [arguments]
  *
- *   -t  time limit; after it the child's process group gets TERM, 2 s later KILL
+ *   -t  time limit; after it the child's process group gets TERM, and after the grace KILL
+ *   -g  the grace (default 2 s)
  *   -p  LD_PRELOAD for the child only
  *   -j  file descriptor the line goes to (default 2); the child does not inherit it
  *
  * Linked statically and kept tiny, because ru_maxrss survives exec: the child starts
  * with the resident set of whoever forked it. The child has a process group of its own;
- * whatever is left of the group at the end is killed, so nothing stays running. TERM,
+ * whatever is left of it and of its descendants at the end is killed, so nothing stays running. TERM,
  * INT and HUP sent to the launcher end the child too. Exit status: the child's, 128 + N
  * after signal N, 124 after the time limit, 127 when the command cannot be started.
  */
@@ -30,12 +31,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KILL_GRACE_NS INT64_C(2000000000)
+#define KILL_GRACE 2.0 /* seconds */
 #define EXIT_TIME_LIMIT 124
 #define EXIT_NO_COMMAND 127
 
 struct request {
     double limit; /* seconds, 0 = none */
+    double grace; /* seconds from TERM to KILL */
     const char *library;
     int report_fd;
     char **command;
@@ -70,12 +72,14 @@ static double number(const char *option, const char *text) {
 }
 
 static struct request parse(int argc, char **argv) {
-    struct request request = {.report_fd = STDERR_FILENO};
+    struct request request = {.grace = KILL_GRACE, .report_fd = STDERR_FILENO};
     int option;
 
-    while ((option = getopt(argc, argv, "+t:p:j:")) != -1) {
+    while ((option = getopt(argc, argv, "+t:g:p:j:")) != -1) {
         if (option == 't')
             request.limit = number("-t", optarg);
+        else if (option == 'g')
+            request.grace = number("-g", optarg);
         else if (option == 'p')
             request.library = optarg;
         else if (option == 'j')
@@ -85,7 +89,8 @@ static struct request parse(int argc, char **argv) {
     }
     request.command = argv + optind;
     if (*request.command == NULL)
-        fail("usage", "launch [-t seconds] [-p library] [-j fd] -- command [arguments]");
+        fail("usage",
+             "launch [-t seconds] [-g seconds] [-p library] [-j fd] -- command [arguments]");
     if (fcntl(request.report_fd, F_GETFD) < 0) fail("-j", strerror(errno));
     return request;
 }
@@ -138,10 +143,26 @@ static pid_t start(const struct request *request, const sigset_t *mask) {
     return child;
 }
 
+/* Ends what left the child's group (a daemon): as a subreaper we have become its parent. */
+static void end_orphans(void) {
+    static const char list[] = "/proc/thread-self/children";
+
+    while (waitpid(-1, NULL, WNOHANG) >= 0) {
+        FILE *children = fopen(list, "re");
+        int pid;
+
+        if (children == NULL) return;
+        while (fscanf(children, "%d", &pid) == 1) kill(pid, SIGKILL);
+        fclose(children);
+        if (waitpid(-1, NULL, 0) < 0) return;
+    }
+}
+
 /* Waits for the child; when time is up or we are told to end, its group gets TERM, then KILL. */
-static struct outcome wait_for(pid_t child, const sigset_t *signals, double limit, int64_t begun) {
+static struct outcome wait_for(pid_t child, const sigset_t *signals, const struct request *request,
+                               int64_t begun) {
     struct outcome outcome = {.status = 0};
-    int64_t deadline = limit > 0 ? begun + (int64_t)(limit * 1e9) : INT64_MAX;
+    int64_t deadline = request->limit > 0 ? begun + (int64_t)(request->limit * 1e9) : INT64_MAX;
 
     while (wait4(child, &outcome.status, WNOHANG, &outcome.usage) != child) {
         int64_t left = deadline != INT64_MAX ? deadline - now_ns() : INT64_C(3600000000000);
@@ -153,10 +174,11 @@ static struct outcome wait_for(pid_t child, const sigset_t *signals, double limi
         kill(-child, ending ? SIGKILL : SIGTERM);
         outcome.timed_out = outcome.timed_out || (got < 0 && !outcome.interrupted);
         outcome.interrupted = outcome.interrupted || got > 0;
-        deadline = now_ns() + KILL_GRACE_NS;
+        deadline = now_ns() + (int64_t)(request->grace * 1e9);
     }
     outcome.wall_ns = now_ns() - begun;
     kill(-child, SIGKILL); /* what the child left behind; mostly there is nothing */
+    end_orphans();
     return outcome;
 }
 
@@ -188,9 +210,10 @@ int main(int argc, char **argv) {
     pid_t child;
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     begun = now_ns();
     child = start(&request, &before);
-    outcome = wait_for(child, &signals, request.limit, begun);
+    outcome = wait_for(child, &signals, &request, begun);
     report(request.report_fd, &outcome);
     if (outcome.timed_out) return EXIT_TIME_LIMIT;
     return WIFEXITED(outcome.status) ? WEXITSTATUS(outcome.status) : 128 + WTERMSIG(outcome.status);

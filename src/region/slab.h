@@ -34,8 +34,10 @@ typedef struct hak_slab {
     };
     _Atomic uint16_t owner; /* hak_owner(shard, class); 0 = in the pool. Written under
                                         the lock of the bin it enters or leaves; runs: by large */
-    bool listed;            /* bin lock; in the list of partly free slabs */
-    bool zeroed;            /* constant while in use; the unit was zero when it was taken */
+    uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
+                               next take from the slab makes it 0 */
+    bool listed : 1;        /* bin lock; in the list of partly free slabs */
+    bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
 } hak_slab_t;
 
 _Static_assert(sizeof(hak_slab_t) == HAK_LINE, "a slab descriptor is one cache line");

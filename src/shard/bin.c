@@ -8,29 +8,34 @@
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 
-static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
+/* Counters are beside the bins, which have no room for them, and in front, on the page
+ * of the small classes. They are narrow: with 64 bits each they would be a page more. */
+static struct {
+    hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
+    hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
+} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX];
 
-/* Times that a counter of a class's bins has gone round, stage1 behind the others.
- * Counters of 64 bits would make a bin two cache lines and each process a page larger;
- * here nothing is touched until one overflows. */
-static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS + 1];
+/* Times that a counter has gone round, in all bins of a class. */
+static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 
-HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter) {
-    size_t class_index = (size_t)(bin - &bins[0][0]) % (HAK_CLASS_COUNT + 1);
+hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
+    return &shards[shard].bins[class_index];
+}
+
+hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
+    return &shards[shard].counts[class_index];
+}
+
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
     hak_add_relaxed(&carries[class_index][counter], 1);
 }
 
 uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
-    unsigned width = counter == HAK_SHARD_COUNTERS ? 16 : 32;
-    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << width;
-}
-
-hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
-    return &bins[shard][class_index];
+    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << 16;
 }
 
 static hak_shard_bin_t *bin_of_owner(uint16_t owner) {
-    return &bins[hak_owner_shard(owner)][hak_owner_class(owner)];
+    return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
 static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
@@ -58,6 +63,19 @@ static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
     HAK_COUNT(&bin->listed_count, -1u);
 }
 
+void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    list_remove(bin, slab);
+    list_append(bin, slab);
+}
+
+/* Purged pages count as touched again: the next take will. Bin lock held. */
+static void count_as_touched(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info) {
+    uint32_t blocks = hak_bin_purged_blocks(slab, info);
+    HAK_COUNT(&bin->touched, blocks);
+    HAK_COUNT(&bin->spare, blocks);
+    slab->purged = 0;
+}
+
 /* Bytes of a class's bitmap with its remote words. */
 static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
 
@@ -76,18 +94,25 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     slab->fresh = zeroed ? 0 : info->count;
     slab->zeroed = zeroed;
     slab->listed = false;
+    slab->purged = 0;
     return true;
 }
 
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
-    hak_store_relaxed(&bin->adopted, true);
+    HAK_COUNT(&bin->adopted, 1);
+    HAK_COUNT(&bin->touched, slab->fresh);
+    HAK_COUNT(&bin->spare, slab->fresh);
     list_append(bin, slab);
 }
 
-/* The slab leaves its bin: from here on it belongs to nobody. Bin lock held. */
-static void disown(hak_slab_t *slab) {
+/* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
+static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+    uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
+    HAK_COUNT(&bin->touched, -blocks);
+    HAK_COUNT(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
     hak_store_relaxed(&slab->owner, 0);
 }
@@ -112,7 +137,7 @@ static hak_slab_t *unkeep(hak_shard_bin_t *bin) {
 
 hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
     hak_slab_t *slab = unkeep(bin);
-    if (slab) disown(slab);
+    if (slab) disown(bin, slab);
     return slab;
 }
 
@@ -167,9 +192,10 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
         if (!slab) {
             slab = unkeep(bin);
             if (!slab) break;
-            if (++bin->stage1 == 0) hak_bin_carry(bin, HAK_SHARD_COUNTERS);
+            HAK_COUNT(&bin->stage1, 1);
             list_append(bin, slab);
         }
+        if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
         unsigned used = slab->fresh;
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
@@ -181,6 +207,8 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             continue;
         }
         end -= count;
+        HAK_COUNT(&bin->touched, slab->fresh - used);
+        HAK_COUNT(&bin->spare, slab->fresh - used - count);
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - slab->base);
             *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
@@ -203,11 +231,11 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     if (slab->listed) list_remove(bin, slab);
     if (!bin->empty) {
         bin->empty = slab;
-        bin->empty_aged = false;
+        bin->empty_age = 0;
         HAK_COUNT(&bin->listed_count, 1);
         return false;
     }
-    disown(slab);
+    disown(bin, slab);
     return true;
 }
 
@@ -227,9 +255,10 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
     return old & mask;
 }
 
-/* D3: moves the remote blocks of `words` into the bitmap. */
-static void merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
-                         uint64_t words, void **double_freed) {
+/* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
+static unsigned merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
+                             uint64_t words, void **double_freed) {
+    unsigned merged = 0;
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (; words; words &= words - 1) {
         unsigned w = hak_lowest_bit(words);
@@ -241,10 +270,11 @@ static void merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class
         if (!mask) continue;
         slab->bits[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
-        unsigned count = hak_bit_count(mask);
-        slab->free_count = (uint16_t)(slab->free_count + count);
-        hak_bin_count(bin, HAK_SHARD_DRAINED, count);
+        slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
+        HAK_COUNT(&bin->spare, hak_bit_count(mask));
+        merged += hak_bit_count(mask);
     }
+    return merged;
 }
 
 /* In the child of a fork: what half-finished freers left is what the words say. */
@@ -271,7 +301,9 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            unsigned merged =
+                merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, merged);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;

@@ -4,17 +4,6 @@
 
 #include "shard/shard.h"
 
-/* Adds to a counter of a bin; what overflows is carried. Bin lock held. */
-HAK_SLOW_PATH void hak_bin_carry(const hak_shard_bin_t *bin, unsigned counter);
-HAK_FAST_PATH void hak_bin_count(hak_shard_bin_t *bin, unsigned counter, unsigned n) {
-    uint32_t before = bin->counts[counter];
-    bin->counts[counter] = before + n;
-    if (HAK_UNLIKELY(before + n < before)) hak_bin_carry(bin, counter);
-}
-
-/* What the bins of a class have carried of a counter; stage1 is HAK_SHARD_COUNTERS. */
-uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
-
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
  * the kept empty slab; with `fresh` also blocks that were never in use, and whose
  * pages may not be there yet. Returns how many. Bin lock held. */
@@ -33,6 +22,14 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
  * *double_freed: set to a block that came back twice. Bin lock held. */
 hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
                           void **double_freed);
+
+/* Blocks of a slab that `purged` stands for. */
+HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_slab_t *slab, const hak_class_t *info) {
+    return (uint32_t)slab->purged * info->count / 256;
+}
+
+/* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
+void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);
 
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
@@ -54,5 +51,25 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed);
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
+
+/* What a bin counts; the lock of the bin. */
+typedef struct {
+    uint16_t counts[HAK_SHARD_COUNTERS];
+} hak_bin_counts_t;
+
+hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
+
+/* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
+HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
+                                 unsigned n) {
+    hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
+    unsigned sum = counts->counts[counter] + n;
+    counts->counts[counter] = (uint16_t)sum;
+    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
+}
+
+/* What the bins of a class have carried of a counter. */
+uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
 
 #endif

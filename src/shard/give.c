@@ -14,6 +14,7 @@ typedef struct {
     uint32_t reciprocal, size;
     uint32_t total; /* blocks in a slab */
     unsigned words; /* of its bitmap */
+    unsigned given; /* to the home bin */
     void *bad;      /* first block found free already, or behind the last one */
 } batch_t;
 
@@ -108,8 +109,11 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
     slab->words_free |= (uint64_t)1 << share.word;
     unsigned before = slab->free_count;
     slab->free_count = (uint16_t)(before + share.count);
+    batch->given += share.count;
     /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
     if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
+    HAK_COUNT(&bin->spare, batch->given); /* before the slab may leave with its blocks */
+    batch->given = 0;
     return hak_bin_after_free(bin, slab);
 }
 
@@ -130,8 +134,8 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
-    batch_t batch = {blocks, blocks + count, info->reciprocal, info->size, info->count, info->words,
-                     NULL};
+    batch_t batch = {
+        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
     hak_slab_t *released = NULL, *slab;
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
@@ -141,7 +145,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     }
     if (batch.next < batch.end) {
         hak_lock_acquire(&bin->lock);
-        hak_bin_count(bin, HAK_SHARD_LOCKS, 1);
+        hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
         do {
             slab = hak_slab_of(*batch.next);
             if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
@@ -151,6 +155,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
                 released = slab;
             }
         } while (batch.next < batch.end);
+        HAK_COUNT(&bin->spare, batch.given);
         hak_lock_release(&bin->lock);
     }
     if (released) hak_slab_release_list(released, class_index);

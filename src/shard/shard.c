@@ -21,7 +21,7 @@ unsigned hak_shard_count(void) {
 }
 
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
-    return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted);
+    return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
 /* One locked visit: what is listed, else what remote frees brought. */
@@ -30,13 +30,13 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
                             bool *zeroed) {
     hak_slab_t *released = NULL;
     void *twice = NULL;
-    hak_bin_count(bin, HAK_SHARD_LOCKS, 1);
+    hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
     if (!bin->head || !fresh) released = hak_bin_drain(bin, shard, class_index, &twice);
     unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
     if (taken) {
-        hak_bin_count(bin, HAK_SHARD_MISSES, 1);
-        hak_bin_count(bin, HAK_SHARD_TAKEN, taken);
-        if (shard != home) hak_bin_count(bin, HAK_SHARD_PROBED, taken);
+        hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
+        hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
+        if (shard != home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
     }
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
@@ -73,7 +73,10 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
 static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
                                bool *zeroed) {
     bool fresh;
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab = hak_pool_take(1, &fresh);
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
+        hak_shard_purge_grown(HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;
@@ -106,11 +109,9 @@ void hak_shard_sweep(void) {
             hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
             if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
             if (!hak_lock_try(&bin->lock)) continue;
-            hak_bin_count(bin, HAK_SHARD_LOCKS, 1);
             void *twice = NULL;
             hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &twice);
-            hak_slab_t *slab = bin->empty_aged ? hak_bin_drop_empty(bin) : NULL;
-            bin->empty_aged = true;
+            hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
             if (slab) {
                 slab->next = released;
                 released = slab;
@@ -161,14 +162,12 @@ unsigned hak_shard_remote_count(const hak_slab_t *slab) {
 
 hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     hak_shard_counts_t sum = {0};
-    unsigned count = hak_shard_count();
-    for (unsigned shard = 0; shard < count; shard++) {
-        const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
-        sum.stage1 += bin->stage1;
-    }
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
-        sum.counts[i] += hak_bin_carried(class_index, i);
-    sum.stage1 += hak_bin_carried(class_index, HAK_SHARD_COUNTERS);
+        sum.counts[i] = hak_bin_carried(class_index, i);
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        const hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
+        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
+        sum.stage1 += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
+    }
     return sum;
 }

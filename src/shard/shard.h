@@ -46,9 +46,9 @@
 
 enum { HAK_SHARDS_MAX = 16 };
 
-/* What a bin counts while its lock is held. */
+/* What is counted while a bin's lock is held. */
 enum {
-    HAK_SHARD_LOCKS,   /* times its lock was taken to take, give or sweep */
+    HAK_SHARD_LOCKS,   /* times the lock was taken to take blocks or to give them */
     HAK_SHARD_MISSES,  /* takes that brought blocks */
     HAK_SHARD_TAKEN,   /* blocks taken */
     HAK_SHARD_PROBED,  /* of those, blocks for a cache at home in another shard */
@@ -56,6 +56,15 @@ enum {
     HAK_SHARD_COUNTERS
 };
 
+/* The same of all bins of a class, since the process began. */
+typedef struct {
+    uint64_t counts[HAK_SHARD_COUNTERS];
+    uint64_t stage1;
+} hak_shard_counts_t;
+
+/* Invariant of a bin, whenever its lock is free, over all its slabs:
+ *   touched = sum of fresh - purged blocks
+ *   spare   = sum of free_count - (count - fresh) - purged blocks */
 typedef struct {
     hak_lock_t lock;
     _Atomic uint32_t listed_count; /* written under the lock; slabs in list or kept empty */
@@ -63,19 +72,17 @@ typedef struct {
                                         last first, those never used up last */
     hak_slab_t *empty;             /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_slab_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
-    uint32_t counts[HAK_SHARD_COUNTERS]; /* lock; hak_bin_count() carries what overflows */
-    uint16_t stage1;                     /* lock; the same; kept empty slabs used again */
-    _Atomic bool adopted;                /* written under the lock; a slab has entered */
-    bool empty_aged;                     /* lock; a sweep has seen `empty` */
+    _Atomic uint32_t stage1;       /* written under the lock; kept empty slabs used again */
+    _Atomic uint32_t adopted;      /* written under the lock; slabs entered so far */
+    _Atomic uint32_t touched;      /* written under the lock; blocks with pages: once handed
+                                      out, and not purged since */
+    _Atomic uint32_t spare;        /* written under the lock; the free ones of them */
+    _Atomic uint32_t spare_seen;   /* written by sweeps; spare at the last one */
+    _Atomic uint16_t spare_age;    /* written by sweeps; those that found it unchanged */
+    uint16_t empty_age;            /* lock; sweeps that `empty` has seen */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
-_Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line, counters included");
-
-/* What the bins of a class have counted since the process began. */
-typedef struct {
-    uint64_t counts[HAK_SHARD_COUNTERS];
-    uint64_t stage1;
-} hak_shard_counts_t;
+_Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line");
 
 /* Number of shards. */
 unsigned hak_shard_count(void);
@@ -98,6 +105,22 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);
+
+/* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
+ *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
+ *          blocks are free
+ *   idle:  at a sweep: from such classes when nothing moved in them for `delay_ms`
+ *   all:   whatever there is
+ * Return the bytes that went back. */
+size_t hak_shard_purge_grown(size_t bytes);
+size_t hak_shard_purge_idle(uint32_t delay_ms);
+size_t hak_shard_purge_all(void);
+
+/* True while hak_shard_purge_idle may have work once `delay_ms` has passed. */
+bool hak_shard_purge_waits(uint32_t delay_ms);
+
+/* Bytes that these have given back so far. */
+uint64_t hak_shard_purged_sparse(void);
 
 /* Fork: take all bin locks in order; let go of them; the same in the child, where
  * half-finished remote frees are found again. */

@@ -8,15 +8,17 @@
  * intervals until that is done, and ends when the last thread of the program has.
  * It blocks every signal, allocates nothing, and is forgotten by a fork's child.
  *
- * A wake-up is not lost: the thread stores ASLEEP before it looks at the dirty
- * units a last time, the freer adds its units before it looks at the state, and
- * a sequentially consistent store and fence stand between the two steps of each. */
+ * A wake-up is not lost: the thread stores ASLEEP before it looks a last time at
+ * what would wake it (dirty units, a note of a thread, the number of threads), those
+ * who change one do so before they look at the state, and sequentially consistent
+ * accesses or a fence stand between the two steps of each. */
 #include <pthread.h>
 #include <signal.h>
 
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "shard/shard.h"
 #include "thread/thread.h"
 
 enum {
@@ -30,11 +32,14 @@ enum {
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
 static _Atomic uint32_t state;
 
+static _Atomic bool noted; /* the program was at work since the helper's last round */
+
 static size_t dirty_units(void) { return atomic_load(&hak_pool_stats.dirty_units); }
 
 static void sleep_until_needed(void) {
     atomic_store(&state, ASLEEP); /* partner: hak_purger_wake */
-    while (atomic_load(&state) == ASLEEP && dirty_units() < WAKE_UNITS && hak_thread_count() > 0)
+    while (atomic_load(&state) == ASLEEP && dirty_units() < WAKE_UNITS && !atomic_load(&noted) &&
+           hak_thread_count() > 0)
         hak_os_futex_wait(&state, ASLEEP);
     atomic_store(&state, AWAKE);
 }
@@ -50,7 +55,9 @@ static void *run(void *unused) {
             return NULL;
         }
         hak_thread_purge((uint32_t)delay_ms);
-        if (dirty_units() == 0) sleep_until_needed();
+        bool at_work = atomic_exchange(&noted, false);
+        if (!at_work && dirty_units() == 0 && !hak_shard_purge_waits((uint32_t)delay_ms))
+            sleep_until_needed();
     }
     hak_store_release(&state, NONE);
     return NULL;
@@ -78,12 +85,21 @@ void hak_purger_start(void) {
     if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
 }
 
-void hak_purger_wake(void) {
+static void wake(void) {
     uint32_t asleep = ASLEEP;
-    if (HAK_LIKELY(dirty_units() < WAKE_UNITS) && hak_thread_count() > 0) return;
     atomic_thread_fence(memory_order_seq_cst); /* partner: the store of ASLEEP */
     if (hak_load_relaxed(&state) != ASLEEP) return;
     if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
+}
+
+void hak_purger_wake(void) {
+    if (HAK_UNLIKELY(dirty_units() >= WAKE_UNITS) || hak_thread_count() == 0) wake();
+}
+
+void hak_purger_note(void) {
+    if (hak_load_relaxed(&noted)) return;
+    hak_store_relaxed(&noted, true);
+    wake();
 }
 
 bool hak_purger_forget(void) {

@@ -32,7 +32,7 @@ static pthread_key_t exit_key;                 /* list lock, then constant */
 static bool has_key;                           /* list lock, then constant */
 static bool ready;                             /* list lock */
 
-unsigned hak_thread_count(void) { return hak_load_relaxed(&thread_count); }
+unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 
 /* The sum stays the same: more threads, less for each. */
 static void share_budget(void) {
@@ -158,6 +158,7 @@ static void tick(void) {
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
     hak_thread_purge((uint32_t)delay_ms);
+    hak_purger_note();
 }
 
 void hak_thread_tick_malloc(void) {
@@ -173,14 +174,16 @@ void hak_thread_tick_free(void) {
 size_t hak_thread_purge(uint32_t delay_ms) {
     flush_waiting();
     hak_shard_sweep();
-    return hak_pool_purge(delay_ms) * HAK_UNIT_SIZE;
+    size_t sparse = hak_shard_purge_idle(delay_ms);
+    return hak_pool_purge(delay_ms) * HAK_UNIT_SIZE + sparse;
 }
 
 size_t hak_thread_trim(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
-    return hak_thread_purge(0);
+    size_t purged = hak_thread_purge(0);
+    return purged + hak_shard_purge_all();
 }
 
 hak_cache_t *hak_thread_caches(void) {

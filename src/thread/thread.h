@@ -27,6 +27,7 @@ size_t hak_thread_purge(uint32_t delay_ms);
  * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
 void hak_purger_start(void);
 void hak_purger_wake(void);
+void hak_purger_note(void);   /* the program is at work: a look is due once it rests */
 bool hak_purger_forget(void); /* true when there was one */
 
 /* Threads that have a cache now. */

@@ -1,4 +1,5 @@
-"""malloc and free in libhakmem.so: no lock prefix, no stack frame, no call; slow paths by tail jump.
+"""malloc and free in libhakmem.so: no lock prefix, no stack frame, no call; slow paths by tail jump;
+each begins a cache line.
 
     disassembly.py LIBRARY
 
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 
 FUNCTIONS = ("malloc", "free")
+LINE = 64
 
 # What must not stand there, by kind, as patterns over one instruction in AT&T syntax.
 X86_FORBIDDEN = {
@@ -59,6 +61,8 @@ def main():
     for function in FUNCTIONS:
         if function not in known or known[function][1] == 0:
             harness.fail(f"the library has no function {function}")
+        if known[function][0] % LINE:
+            harness.fail(f"{function} does not begin a cache line: {known[function][0]:#x}")
         listing, text = instructions(library, *known[function])
         if "(bad)" in text or len(listing) < 5:
             harness.fail(f"{function} cannot be disassembled")

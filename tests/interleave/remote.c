@@ -68,11 +68,17 @@ static void take_two_words(void) {
 }
 
 static void sweep(void) { hak_shard_sweep(); }
+static void purge(void) { hak_shard_purge_all(); }
 
 /* Takes a block, if it gets one, and gives it to the other shard. */
 static void take_and_return_pair(void) {
     void *taken[1];
     if (world_take(0, WORLD_PAIR, 1, taken)) world_free(1, WORLD_PAIR, taken[0]);
+}
+
+static void take_and_return_quad(void) {
+    void *taken[1];
+    if (world_take(0, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
 }
 
 static void adopt_as_quad(void) {
@@ -137,6 +143,10 @@ static const explore_scenario_t scenarios[] = {
     {"two slabs on a stack",
      prepare_two_pairs,
      {free_pair_0, free_pair_1, free_pair_2, sweep},
+     RULES},
+    {"pages go back among freers and a taker",
+     prepare_quad_freed_afar,
+     {free_quad_1, purge, take_and_return_quad},
      RULES},
     {"a fork among two freers and a sweep",
      prepare_quad,

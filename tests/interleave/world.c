@@ -85,6 +85,8 @@ static void enter_pool(void) {
                       pool.turns);
 }
 
+hak_pool_stats_t hak_pool_stats;
+
 hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     enter_pool();
     EXPLORE_CHECK(count == 1, "%u units are taken for a slab", count);
@@ -109,6 +111,19 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
+size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
+
+/* Whoever has a block of these pages loses its contents. */
+bool hak_os_purge(void *addr, size_t size) {
+    for (unsigned i = 0; i < live_count; i++)
+        EXPLORE_CHECK(live[i].start + live[i].size <= (char *)addr ||
+                          live[i].start >= (char *)addr + size,
+                      "pages are purged below a block in use");
+    memory_write(&contents[((char *)addr - units[0]) / HAK_UNIT_SIZE]
+                          [((char *)addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
+                 size / GRAIN);
+    return true;
+}
 
 void hak_error_double_free(const char *function, const void *block, size_t size) {
     (void)function, (void)size;
@@ -224,8 +239,10 @@ void world_make(void) {
 }
 
 void world_reset(unsigned unit_count) {
-    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
         memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
+        memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
+    }
     memset(slabs, 0, sizeof slabs);
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(freeing, 0, sizeof freeing);
@@ -339,6 +356,8 @@ static const field_t bin_fields[] = {
     FIELD(hak_shard_bin_t, tail),
     FIELD(hak_shard_bin_t, empty),
     FIELD(hak_shard_bin_t, pending),
+    FIELD(hak_shard_bin_t, touched),
+    FIELD(hak_shard_bin_t, spare),
     {NULL, 0, 0},
 };
 

@@ -171,8 +171,11 @@ static bool read_into(reader_t *reader, json_t *value) {
 }
 
 static json_t *read_value(reader_t *reader) {
-    json_t *value = calloc(1, sizeof *value);
-    if (!value || reader->depth == DEPTH_MOST) return NULL;
+    static json_t *newest;
+    json_t *value = reader->depth < DEPTH_MOST ? calloc(1, sizeof *value) : NULL;
+    if (!value) return NULL;
+    value->made_before = newest;
+    newest = value;
     reader->depth++;
     bool is_read = read_into(reader, value);
     reader->depth--;

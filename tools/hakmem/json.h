@@ -8,12 +8,13 @@
 
 typedef struct json {
     enum { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_TEXT, JSON_ARRAY, JSON_OBJECT } kind;
-    const char *name;   /* of a member of an object; else NULL */
-    const char *text;   /* of a text; \u escapes as UTF-8, ended by a 0 */
-    uint64_t number;    /* of a number that is whole and not negative, of a bool */
-    bool is_whole;      /* whether it is such a number */
-    struct json *first; /* of an array or object */
-    struct json *next;  /* in the array or object that this is in */
+    const char *name;         /* of a member of an object; else NULL */
+    const char *text;         /* of a text; \u escapes as UTF-8, ended by a 0 */
+    uint64_t number;          /* of a number that is whole and not negative, of a bool */
+    bool is_whole;            /* whether it is such a number */
+    struct json *first;       /* of an array or object */
+    struct json *next;        /* in the array or object that this is in */
+    struct json *made_before; /* all values that there are */
 } json_t;
 
 /* Reads `text` in place, which changes it and must outlive the values. NULL: it is not JSON, or

@@ -22,7 +22,8 @@ static char *read_file(const char *name, size_t *size) {
     FILE *file = fopen(name, "re");
     if (!file) fail(1, "stat: %.256s is not a file that can be read: %s", name, strerror(errno));
     size_t room = 1 << 16;
-    char *text = malloc(room);
+    static char *text; /* until the process ends */
+    text = malloc(room);
     *size = 0;
     while (text) {
         size_t got = fread(text + *size, 1, room - *size, file);
@@ -225,7 +226,9 @@ int command_stat(int argc, char **argv) {
     const char *name = NULL;
     form_t form = read_arguments(argc, argv, &name);
     size_t size;
-    char *text = read_file(name, &size), *copy = malloc(size + 1);
+    static char *text, *copy; /* until the process ends */
+    text = read_file(name, &size);
+    copy = malloc(size + 1);
     if (!copy) fail(1, "stat: no memory");
     memcpy(copy, text, size);
     const json_t *root = parse(name, copy, size);

@@ -1,16 +1,25 @@
-"""Finds the allocators of a comparison: ours, the system's, the peers, libraries by path."""
+"""Finds the allocators of a comparison: ours, the system's, the peers, libraries by path.
+
+A name may carry settings: "hakmem+HAKMEM_MID_DYN1=14336+HAKMEM_X=1" is HAKMEM with these
+environment variables, "hakmem:larson_guard" is short for +HAKMEM_TINY_PROFILE=larson_guard.
+"""
 
 import dataclasses
 import json
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from .errors import LabError
-from .paths import PEER_BUILDER, built
-from .tables import LIMIT, OWN_ALLOCATORS, SUBJECT, Allocator
+from .paths import PEER_BUILDER, ROOT, built
+from .tables import LIMIT, OWN_ALLOCATORS, OWN_BUILDS, SUBJECT, SYSTEM, Allocator
 
 FAMILY = {"malloc", "free", "calloc", "realloc"}
+OWN_PREFIX = "HAKMEM_"
+PROFILE = "HAKMEM_TINY_PROFILE"
+ASK_LIMIT = 20
 
 
 def parse_libraries(given) -> dict:
@@ -18,12 +27,40 @@ def parse_libraries(given) -> dict:
     libraries = {}
     for text in given or ():
         name, equals, path = text.partition("=")
-        if not name or not equals or not path:
+        if not name or not equals or not path or set(name) & set("+:,"):
             raise LabError(f"--lib needs name=path, not '{text}'")
         if not Path(path).is_file():
             raise LabError(f"--lib {name}: {path} does not exist")
         libraries[name] = str(Path(path).resolve())
     return libraries
+
+
+def parse_name(text) -> tuple:
+    """(base, environment) of "base[:profile][+NAME=VALUE ...]"."""
+    base, *pairs = text.split("+")
+    base, colon, profile = base.partition(":")
+    environment = {PROFILE: profile} if colon else {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name.isidentifier() or not equals:
+            raise LabError(f"allocator '{text}': needs +NAME=VALUE, not '+{pair}'")
+        environment[name] = value
+    if colon and not profile:
+        raise LabError(f"allocator '{text}': no profile after ':'")
+    return base, environment
+
+
+def variant(allocator, environment, name=None, title=None) -> Allocator:
+    """The allocator with environment variables added, as one of its own."""
+    pairs = {key: str(value) for key, value in environment.items()}
+    plain = " ".join(f"{key.removeprefix(OWN_PREFIX)}={value}" for key, value in pairs.items())
+    return dataclasses.replace(
+        allocator,
+        name=name or allocator.name + "".join(f"+{k}={v}" for k, v in pairs.items()),
+        title=title or f"{allocator.title} {plain}",
+        kind="peer" if allocator.kind == "peer" else "variant",
+        environment={**allocator.environment, **pairs},
+    )
 
 
 def peers(names) -> tuple:
@@ -50,12 +87,28 @@ def known_peers() -> list:
     return [line.split()[0] for line in done.stdout.splitlines()]
 
 
+def own_version() -> str:
+    """The version that the header gives the project."""
+    text = (ROOT / "include" / "hakmem.h").read_text()
+    return ".".join(re.findall(r"define HAKMEM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
+
+
 def _own(name: str, build: Path) -> Allocator:
     files = {SUBJECT: "libhakmem.so", LIMIT: "libnull.so"}
     allocator = OWN_ALLOCATORS[name]
-    if name in files:
-        return dataclasses.replace(allocator, library=str(built(build, files[name]).resolve()))
-    return allocator
+    if name == SYSTEM:
+        return dataclasses.replace(allocator, version=" ".join(platform.libc_ver()))
+    library = str(built(build, files[name]).resolve())
+    version = own_version() if name == SUBJECT else ""
+    return dataclasses.replace(allocator, library=library, version=version)
+
+
+def _own_build(name: str) -> Allocator:
+    row = OWN_BUILDS[name]
+    path = ROOT / row.library
+    if not path.is_file():
+        raise LabError(f"{name}: {row.library} is not built; run '{row.remedy}' first")
+    return Allocator(name, row.title, str(path.resolve()), own_version(), kind="variant")
 
 
 def _given(name: str, path: str) -> Allocator:
@@ -67,18 +120,15 @@ def _given(name: str, path: str) -> Allocator:
 def _check_names(names, libraries) -> list:
     """The peers among the names; one that nobody knows is an error."""
     known = known_peers()
+    there = [*OWN_ALLOCATORS, *OWN_BUILDS, *known, *libraries]
     for name in names:
-        if name not in OWN_ALLOCATORS and name not in known and name not in libraries:
-            there = [*OWN_ALLOCATORS, *known, *libraries]
+        if name not in there:
             raise LabError(f"unknown allocator '{name}'; there are {', '.join(there)}")
     return [name for name in names if name in known and name not in libraries]
 
 
-def find(names, libraries, build: Path) -> tuple:
-    """(allocators, warnings) for the names wanted (None = all), in a fixed order.
-
-    `libraries` adds allocators, or replaces those of the same name.
-    """
+def _find_plain(names, libraries, build) -> tuple:
+    """({name: allocator} in a fixed order, warnings) for names without settings; None = all."""
     peer_names = None if names is None else _check_names(names, libraries)
     found, warnings = {}, []
     for name in OWN_ALLOCATORS:
@@ -86,6 +136,9 @@ def find(names, libraries, build: Path) -> tuple:
             found[name] = _given(name, libraries[name])
         elif names is None or name in names:
             found[name] = _own(name, build)
+    for name in OWN_BUILDS:
+        if names is not None and name in names and name not in libraries:
+            found[name] = _own_build(name)
     if peer_names is None or peer_names:
         records, warnings = peers(peer_names)
         for record in records:
@@ -99,14 +152,34 @@ def find(names, libraries, build: Path) -> tuple:
     for name, path in libraries.items():
         if name not in OWN_ALLOCATORS:
             found[name] = _given(name, path)
-    return list(found.values()), warnings
+    return found, warnings
+
+
+def find(names, libraries, build: Path) -> tuple:
+    """(allocators, warnings) for the names wanted (None = all), in a fixed order.
+
+    `libraries` adds allocators, or replaces those of the same name.
+    """
+    if names is None:
+        found, warnings = _find_plain(None, libraries, build)
+        return list(found.values()), warnings
+    parsed = {name: parse_name(name) for name in names}
+    bases = list(dict.fromkeys(base for base, _ in parsed.values()))
+    found, warnings = _find_plain(bases, libraries, build)
+    plain = {name for name, (_, environment) in parsed.items() if not environment} | set(libraries)
+    wanted = [a for a in found.values() if a.name in plain]
+    for name, (base, environment) in parsed.items():
+        if environment and base in found:
+            title = f"{found[base].title} {name.partition(':')[2]}" if name.count(":") else None
+            wanted.append(variant(found[base], environment, name, title))
+    return wanted, warnings
 
 
 def check_active(allocator: Allocator, launcher, whose: Path) -> None:
     """Fails unless a preloaded program's malloc family is the allocator's."""
     if allocator.library is None:
         return
-    outcome = launcher.run([whose], allocator.library, 20, allocator.environment)
+    outcome = launcher.run([whose], allocator.library, ASK_LIMIT, allocator.environment)
     if not outcome.good:
         raise LabError(f"{allocator.title} cannot be preloaded: {outcome.reason()}")
     target = Path(allocator.library).resolve()
@@ -114,3 +187,22 @@ def check_active(allocator: Allocator, launcher, whose: Path) -> None:
         function, _, file = line.partition(" ")
         if function in FAMILY and Path(file).resolve() != target:
             raise LabError(f"{allocator.title} is not active: {function} comes from {file}")
+
+
+def check_options(allocator: Allocator, launcher, empty: Path) -> None:
+    """Fails when the library does not know one of the options it is to be run with, or its value.
+
+    The library is asked: it says so on stderr when a program starts.
+    """
+    options = [name for name in allocator.environment if name.startswith(OWN_PREFIX)]
+    if not options:
+        return
+    if allocator.library is None:
+        raise LabError(f"{allocator.name}: the system allocator has no option {options[0]}")
+    outcome = launcher.run([empty], allocator.library, ASK_LIMIT, allocator.environment)
+    for line in outcome.stderr.decode(errors="replace").splitlines():
+        if not line.startswith("hakmem:"):
+            continue
+        for option in options:
+            if option in line.replace(":", " ").split():
+                raise LabError(f"{allocator.name}: {line.removeprefix('hakmem:').strip()}")

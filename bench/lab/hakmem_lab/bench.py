@@ -1,30 +1,42 @@
 """`hakmem_lab bench`: the comparison from options to files."""
 
-import json
+import shlex
+import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
 from . import allocators as allocator_finder
-from . import chart, machine, report, verdict
-from .engine import Engine, Settings
+from . import counters, report, setup
+from .compare import Session, Settings
 from .errors import LabError
-from .launch import Launcher
-from .paths import ROOT, build_folder, built
-from .progress import Meter
+from .paths import ROOT
+from .settings import PLAIN, PLAIN_ROWS, SIZES
 from .workloads import GROUPS, ROWS
 
 PLAIN_WIDTH = 180  # of tables when stdout is a file
+QUICK_GROUP = "mixed"  # the seed rows: a quick run has these until rows name it themselves
+KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "minutes", "build",
+                "base")  # fmt: skip
 
 
-def choose_rows(text) -> list:
-    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = all."""
+def _group(name, size) -> list:
+    rows = [row for row in ROWS if row.group == name]
+    return [r for r in rows if size in r.sizes] or [r for r in rows if PLAIN_ROWS in r.sizes]
+
+
+def choose_rows(text, size=None) -> list:
+    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = all of the size.
+
+    A group has the rows of the size that is run, or those of a plain run when it has none there.
+    """
+    size = size or PLAIN_ROWS
     if text is None:
-        return list(ROWS)
+        return [row for row in ROWS if size in row.sizes] or _group(QUICK_GROUP, size)
     chosen = []
     for word in filter(None, (part.strip() for part in text.split(","))):
-        found = [row for row in ROWS if word in (row.group, row.key)]
+        found = _group(word, size) or [row for row in ROWS if word == row.key]
         if not found:
             raise LabError(
                 f"unknown row '{word}'; groups are {', '.join(GROUPS)}, "
@@ -36,45 +48,66 @@ def choose_rows(text) -> list:
     return chosen
 
 
-def _write(folder, summary, allocators, facts, result, options):
-    """summary.json and the charts; returns the names of the files."""
-    document = {
-        "machine": facts,
-        "allocators": {a.name: {"title": a.title, "version": a.version, "library": a.library}
-                       for a in allocators},
-        "settings": {"rounds": options.rounds, "seconds": options.seconds, "warm_mib": options.warm},
-        **summary,
-    }  # fmt: skip
-    path = folder / "summary.json"
-    path.write_text(json.dumps(document, indent=1, default=str) + "\n")
-    return [str(path), *chart.draw(summary, allocators, facts, folder / "chart")]
+def settings_of(options) -> Settings:
+    """The size's settings, overridden by what was named; naming a length lifts the bound."""
+    size = SIZES.get(options.size, PLAIN)
+    named = options.rounds is not None or options.seconds is not None
+    minutes = options.minutes or (None if named else size.minutes)
+    return Settings(
+        rounds=options.rounds or size.rounds,
+        seconds=options.seconds or size.seconds,
+        warm_mib=options.warm,
+        timed_factor=size.timed_factor,
+        budget_s=minutes * 60 if minutes else None,
+    )
+
+
+def _names(options):
+    if options.alloc:
+        return [name.strip() for name in options.alloc.split(",") if name.strip()]
+    size = SIZES.get(options.size, PLAIN)
+    return list(size.allocators) if size.allocators else None
+
+
+def _restore(options):
+    """The options of an interrupted comparison; others beside --resume would change it."""
+    if any(getattr(options, name) for name in ("size", "rows", "alloc", "lib", "rounds",
+                                               "seconds", "minutes", "base", "out")):  # fmt: skip
+        raise LabError("--resume goes on with the options that the comparison had: name no others")
+    kept = setup.load(options.resume)["options"] or {}
+    for name in KEPT_OPTIONS:
+        setattr(options, name, kept.get(name))
+    for name in counters.NAMES:
+        setattr(options, name, getattr(options, name) or kept.get(name))
+    options.out = options.resume
+
+
+def _command_line(options) -> str:
+    words = [word for word in sys.argv[1:]] if options.action == "bench" else []
+    return shlex.join(["hakmem_lab", *words])
 
 
 def run(options) -> int:
     """0 = done (whatever the verdict), 130 = interrupted, else LabError."""
-    progress, output = Console(stderr=True), Console(highlight=False)
+    output = Console(highlight=False)
     if not output.is_terminal:
         output = Console(width=PLAIN_WIDTH, highlight=False)
-    rows, build = choose_rows(options.rows), build_folder(options.build)
-    launcher = Launcher(built(build, "launch"))
-    wanted = options.alloc.split(",") if options.alloc else None
-    libraries = allocator_finder.parse_libraries(options.lib)
-    compared, warnings = allocator_finder.find(wanted, libraries, build)
-    for allocator in compared:
-        allocator_finder.check_active(allocator, launcher, built(build, "whose"))
-    for text in warnings:
-        progress.print(text, style="yellow")
-
+    if options.resume:
+        _restore(options)
+    rows = choose_rows(options.rows, options.size)
+    wanted = counters.chosen(options)
+    session = Session(options.build, allocator_finder.parse_libraries(options.lib))
+    compared = session.allocators(_names(options))
+    if options.base and options.base not in [a.name for a in compared]:
+        raise LabError(f"--base {options.base}: not among the allocators")
     stamp = time.strftime("%Y-%m-%d_%H%M%S")
     folder = Path(options.out) if options.out else ROOT / "build" / "bench" / stamp
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = Settings(rounds=options.rounds, seconds=options.seconds, warm_mib=options.warm)
-    facts = machine.describe()
-    with (folder / "samples.jsonl").open("w") as lines:
-        engine = Engine(launcher, build, rows, compared, settings, Meter(progress), lines)
-        result = engine.run()
-    summary = verdict.summarise(rows, compared, result)
+    kept = {name: getattr(options, name) for name in (*KEPT_OPTIONS, *counters.NAMES)}
+    summary = session.run(
+        rows, compared, settings_of(options), folder,
+        base=options.base, resume=bool(options.resume),
+        options={**kept, "command": _command_line(options)}, counters=wanted,
+    )  # fmt: skip
     report.show(output, summary, compared)
-    files = _write(folder, summary, compared, facts, result, options)
-    output.print("", "files: " + ", ".join([str(folder / "samples.jsonl"), *files]), soft_wrap=True)
-    return 130 if result.interrupted else 0
+    output.print("", "files: " + ", ".join(summary["files"]), soft_wrap=True)
+    return 130 if summary["interrupted"] else 0

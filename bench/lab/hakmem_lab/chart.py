@@ -1,7 +1,7 @@
 """The chart of a comparison: every row's speed and memory beside HAKMEM's."""
 
+from .report import groups_of
 from .tables import LIMIT, SUBJECT, SYSTEM
-from .workloads import GROUPS
 
 # Colour-blind safe (Okabe and Ito); HAKMEM is the line at 1
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#8C6D31", "#000000")
@@ -96,7 +96,8 @@ def draw(summary, allocators, machine, path) -> list:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [row for group in GROUPS for row in summary["rows"] if row["group"] == group]
+    groups = groups_of(summary["rows"])
+    rows = [row for group in groups for row in summary["rows"] if row["group"] == group]
     base = _base(rows, [a.name for a in allocators]) if rows else None
     if base is None:
         return []

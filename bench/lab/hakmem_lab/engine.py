@@ -1,4 +1,4 @@
-"""The runner: calibrates, interleaves, warms, probes, repeats what was disturbed.
+"""The comparison: calibrates, interleaves, repeats what was disturbed, keeps to its time.
 
 Rounds are the outer loop, so that an interrupted comparison has something of every
 row; within a row the allocators run one after the other in an order that is shuffled
@@ -6,125 +6,47 @@ each round.
 """
 
 import contextlib
-import json
 import random
-import subprocess
 import time
-from dataclasses import asdict, dataclass, field
 
-from . import parse
 from .errors import LabError
-from .machine import LineProbe, OtherLoad, warm_mebibytes
-from .paths import built
+from .plan import Plan, is_fixed
+from .runner import Runner
+from .samples import Result, append
 
-TIMED_FACTOR = 2.0  # rows that run for a given time get this many sample lengths
 SCALE_TRIES = 6
 FIT_TRIES = 3
 FIT_MARGIN = 1.25  # counts are made for samples this much longer than the least length
 SLOW_FACTOR = 4.0  # a sample this much longer than the least length gets a smaller count
-ROW_RETRIES = 3  # more runs of one sample that was disturbed
 PATIENCE = 12  # disturbed runs in a row after which the machine is taken as it is
+LEAST_PROBE, MOST_PROBE = 2.0, 20.0  # seconds that a row is given beforehand
 BUSY_CPUS = 0.35  # other processes' CPU use that counts as a disturbance
-FLOOR_RUNS = 3
-WARM_LIMIT = 60.0  # seconds; a host that is this slow has no huge pages to give
-
-
-@dataclass
-class Settings:
-    rounds: int = 5
-    seconds: float = 0.35  # least length of a sample
-    warm_mib: int = 1024  # huge pages touched before each run; 0 = none
-    seed: int = 1
-
-
-@dataclass
-class Sample:
-    """One run of one row on one allocator; a line of samples.jsonl."""
-
-    row: str
-    allocator: str
-    round: int
-    ops_per_s: int
-    seconds: float
-    rss_kb: int
-    extra: dict
-    cost: dict
-    other_cpus: float
-    distance_before: float = None
-    distance_after: float = None
-    retries: int = 0
-    disturbed: str = ""  # why it is not clean, after all retries
-
-
-@dataclass
-class Result:
-    """Everything a comparison has measured; verdict.py reads nothing else."""
-
-    samples: list = field(default_factory=list)
-    floors_kb: dict = field(default_factory=dict)  # peak RSS of a program without malloc
-    counts: dict = field(default_factory=dict)  # row -> allocator -> {n}
-    failures: dict = field(default_factory=dict)  # (row, allocator) -> reason
-    shortest_trip: float = None
-    interrupted: bool = False
-
-    def of(self, row, allocator):
-        return [s for s in self.samples if s.row == row and s.allocator == allocator]
 
 
 class Engine:
-    """`listener` is told what happens: start(total), step(text), done(), note(text)."""
+    """`listener` is told what happens: start(total, left), step(text), done(), note(text), ...
 
-    def __init__(self, launcher, build, rows, allocators, settings, listener, lines=None):
-        self.launcher, self.rows, self.allocators = launcher, rows, allocators
+    `earlier` are samples of the same comparison that was interrupted: they are not run again;
+    `rounds` are those that each of its rows was given.
+    """
+
+    def __init__(self, launcher, build, rows, allocators, settings, listener, lines=None,
+                 earlier=(), rounds=None):  # fmt: skip
+        self.rows, self.allocators = rows, allocators
         self.settings, self.listener, self.lines = settings, listener, lines
-        self.programs = {row.program: built(build, row.program) for row in rows}
-        self.empty = built(build, "empty")
-        self.hugewarm = built(build, "hugewarm")
-        self.probe = LineProbe(built(build, "linedist"))
+        self.runner = Runner(launcher, build, rows, settings)
+        self.probe = self.runner.probe
         self.random = random.Random(settings.seed)
-        self.result = Result()
+        self.result = Result(samples=list(earlier))
+        self.plan = Plan(rows, lambda row: len(self._takers(row)), settings)
+        self.plan.rounds.update(rounds or {})
+        self.there = {(s.row, s.allocator, s.round) for s in earlier}
         self.row_kinds = {}  # row -> the CPU distance its first undisturbed sample had
         self.disturbed_in_a_row = 0
         self.said_busy = False
+        self.number, self.done_rows = 1, set()
 
-    # --- one run -------------------------------------------------------------
-
-    def _command(self, row, count):
-        seconds = f"{self.settings.seconds * TIMED_FACTOR:.3f}"
-        return [
-            str(self.programs[row.program]),
-            *(word.format(n=count, s=seconds) for word in row.args),
-        ]
-
-    def _warm(self):
-        mebibytes = warm_mebibytes(self.settings.warm_mib)
-        if mebibytes >= 2:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run([self.hugewarm, str(mebibytes)], timeout=WARM_LIMIT, check=False)
-
-    def _run_once(self, row, allocator, count, number):
-        """One Sample, as it comes; `disturbed` says what was wrong with it."""
-        self._warm()
-        before = self.probe.measure() if row.threads else None
-        load = OtherLoad().start()
-        outcome = self.launcher.run(
-            self._command(row, count),
-            allocator.library,
-            60 + 60 * self.settings.seconds,
-            allocator.environment,
-        )
-        if not outcome.good:
-            raise LabError(outcome.reason())
-        other = load.stop(outcome.cost["user_s"] + outcome.cost["sys_s"])
-        after = self.probe.measure() if row.threads else None
-        found = parse.throughput(outcome.stdout.decode(errors="replace"))
-        return Sample(
-            row=row.key, allocator=allocator.name, round=number,
-            ops_per_s=found["ops_per_s"], seconds=found["seconds"],
-            rss_kb=parse.peak_rss_kb(outcome.stderr.decode(errors="replace")),
-            extra=found["extra"], cost=outcome.cost, other_cpus=round(other, 3),
-            distance_before=before, distance_after=after,
-        )  # fmt: skip
+    # --- one sample ----------------------------------------------------------
 
     def _disturbance(self, row, sample):
         """Why a sample should be taken again, or ""."""
@@ -138,8 +60,8 @@ class Engine:
 
     def _measure(self, row, allocator, count, number):
         """A clean sample, or after some retries the last one with its disturbance named."""
-        for retry in range(ROW_RETRIES + 1):
-            sample = self._run_once(row, allocator, count, number)
+        for retry in range(self.settings.retries + 1):
+            sample = self.runner.run(row, allocator, count, number)
             sample.retries, sample.disturbed = retry, self._disturbance(row, sample)
             if not sample.disturbed:
                 self.disturbed_in_a_row = 0
@@ -147,34 +69,24 @@ class Engine:
             self.disturbed_in_a_row += 1
             if self.disturbed_in_a_row == PATIENCE and not self.said_busy:
                 self.said_busy = True
-                self.listener.note(
-                    f"the machine stays busy ({sample.disturbed}): disturbed runs are now kept"
-                )
-            if self.disturbed_in_a_row >= PATIENCE:
+                self._note(f"the machine stays busy ({sample.disturbed}): disturbed runs are kept")
+            if self.disturbed_in_a_row >= PATIENCE or not self.plan.spare(number, self.done_rows):
                 break
         return sample
 
-    # --- the comparison --------------------------------------------------------
-
-    def _floors(self):
-        for allocator in self.allocators:
-            runs = [
-                self.launcher.run([self.empty], allocator.library, 20, allocator.environment)
-                for _ in range(FLOOR_RUNS)
-            ]
-            if all(run.good for run in runs):
-                sizes = [parse.peak_rss_kb(run.stderr.decode()) for run in runs]
-                self.result.floors_kb[allocator.name] = sorted(sizes)[FLOOR_RUNS // 2]
+    def _note(self, text):
+        self.result.notes.append(text)
+        self.listener.note(text)
 
     def _calibrate(self, row):
         """The count at which the system allocator's sample has the wanted length."""
         if row.count == 0:
             return 0
-        reference = next((a for a in self.allocators if a.kind == "system"), self.allocators[0])
+        reference = self._plain(row)
         wanted = self.settings.seconds * row.headroom
         count = row.count
         for _ in range(SCALE_TRIES):
-            seconds = self._run_once(row, reference, count, 0).seconds
+            seconds = self.runner.run(row, reference, count, 0).seconds
             if seconds >= wanted / 10:
                 return max(row.count, int(count * wanted / seconds) + 1)
             count *= 10
@@ -193,24 +105,53 @@ class Engine:
         finally:
             self.listener.done()
 
-    def _order(self, row):
-        """The row's allocators, shuffled."""
-        order = [a for a in self.allocators if (row.key, a.name) not in self.result.failures]
-        if not row.null:
-            order = [a for a in order if a.kind != "limit"]
+    # --- one row -------------------------------------------------------------
+
+    def _takers(self, row):
+        """The allocators that the row is run with."""
+        return [a for a in self.allocators if row.null or a.kind != "limit"]
+
+    def _order(self, row, number):
+        """Those that are still to be run in this round, shuffled."""
+        order = [
+            a for a in self._takers(row)
+            if (row.key, a.name) not in self.result.failures
+            and (row.key, a.name, number) not in self.there
+        ]  # fmt: skip
         self.random.shuffle(order)
         return order
 
-    def _round(self, row, number):
-        for allocator in self._order(row):
-            yield from self._one(row, allocator, number)
+    def skip(self, key, reason):
+        """A row that is not run at all."""
+        self.result.skipped[key] = reason
+        self.plan.rounds[key] = 0
+        self.listener.note(f"skipped: {key}: {reason}")
+
+    def _prepare(self, row) -> bool:
+        """Before the first run of a row: its count, and for a command that the preload works."""
+        self.listener.step(f"preparing {row.title}")
+        known = {s.allocator: s for s in self.result.samples if s.row == row.key}
+        counts = {name: sample.count for name, sample in known.items()}
+        try:
+            if len(counts) < len(self._takers(row)):
+                if row.kind == "command":
+                    preloaded = next((a for a in self._takers(row) if a.library), None)
+                    if preloaded:
+                        self.runner.prove(row, preloaded)
+                base = max(counts.values()) if counts else self._calibrate(row)
+                counts = {**{a.name: base for a in self.allocators}, **counts}
+        except LabError as error:
+            self.skip(row.key, str(error))
+            return False
+        self.result.counts[row.key] = counts
+        for allocator in self.allocators:
+            if row.count and allocator.name in known:
+                self._fit(row, allocator, known[allocator.name].seconds)
+        return True
 
     def _first_round(self, row):
-        """Calibrates on the system allocator, then fits the count to each allocator's speed."""
-        self.listener.step(f"calibrating {row.title}")
-        count = self._calibrate(row)
-        self.result.counts[row.key] = {a.name: count for a in self.allocators}
-        for allocator in self._order(row):
+        """Fits the count to each allocator's speed."""
+        for allocator in self._order(row, 1):
             found = self._one(row, allocator, 1)
             for _ in range(FIT_TRIES):
                 if not (row.count and found and self._fit(row, allocator, found[0].seconds)):
@@ -218,6 +159,13 @@ class Engine:
                 self.listener.more(1)
                 found = self._one(row, allocator, 1)
             yield from found
+
+    def _round(self, row, number):
+        if number == 1:
+            yield from self._first_round(row)
+            return
+        for allocator in self._order(row, number):
+            yield from self._one(row, allocator, number)
 
     def _fit(self, row, allocator, seconds):
         """Corrects the allocator's count; True when the sample was too short to be kept.
@@ -231,29 +179,83 @@ class Engine:
             counts[allocator.name] = int(counts[allocator.name] * factor) + 1
         return seconds < wanted
 
+    # --- the comparison ------------------------------------------------------
+
+    def plan_ahead(self):
+        """Runs once what takes as long as it takes, and fits the whole into its bound."""
+        fixed = [row for row in self.rows if is_fixed(row)] if self.settings.budget_s else []
+        for row in fixed:
+            limit = self.plan.probe_limit(self.plan.elapsed())
+            if limit < LEAST_PROBE:
+                break
+            self.listener.step(f"planning: {row.title}")
+            begun = time.monotonic()
+            with contextlib.suppress(LabError):  # it is said when the row is run
+                self.runner.launch(row, self._plain(row), row.count, min(limit, MOST_PROBE))
+            self.plan.lengths[row.key] = time.monotonic() - begun
+        self.plan.fit()
+
+    def _plain(self, row):
+        """The allocator that a row is tried with: the system's, when it takes part."""
+        takers = self._takers(row)
+        return next((a for a in takers if a.kind == "system"), takers[0])
+
+    def _floors(self):
+        for allocator in self.allocators:
+            size = self.runner.floor_kb(allocator)
+            if size is not None:
+                self.result.floors_kb[allocator.name] = size
+
     def _keep(self, sample):
         self.result.samples.append(sample)
         if self.lines is not None:
-            self.lines.write(json.dumps(asdict(sample)) + "\n")
-            self.lines.flush()
+            append(self.lines, sample)
+
+    def _run_row(self, row, number):
+        """One round of one row."""
+        if row.key in self.result.skipped or not self.plan.allows(row, number):
+            return
+        begun = time.monotonic()
+        if row.key not in self.result.counts and not self._prepare(row):
+            return
+        whole = len(self._order(row, number)) == len(self._takers(row))
+        for sample in self._round(row, number):
+            self._keep(sample)
+        if whole:
+            self.plan.observe(row, number, time.monotonic() - begun)
+
+    def _runs(self):
+        """Runs that are still to be done."""
+        return sum(
+            (row.key, a.name, number) not in self.there
+            for row in self.rows
+            for a in self._takers(row)
+            for number in range(1, self.plan.rounds[row.key] + 1)
+        )
+
+    def _left(self):
+        return self.plan.left(self.number, self.done_rows)
+
+    def _all_rounds(self):
+        self._floors()
+        for number in range(1, self.settings.rounds + 1):
+            self.number, self.done_rows = number, set()
+            for row in self.rows:
+                self._run_row(row, number)
+                self.done_rows.add(row.key)
+            self.plan.replan(number)
 
     def run(self) -> Result:
         """All rounds; an interrupt ends early and leaves what is done so far."""
-        runs = sum(len(self.allocators) - (0 if row.null else self._limits()) for row in self.rows)
-        self.listener.start(runs * self.settings.rounds)
+        self.listener.start(self._runs(), self._left)
         begun = time.monotonic()
         try:
-            self._floors()
-            for number in range(1, self.settings.rounds + 1):
-                for row in self.rows:
-                    samples = self._first_round(row) if number == 1 else self._round(row, number)
-                    for sample in samples:
-                        self._keep(sample)
+            self._all_rounds()
         except KeyboardInterrupt:
             self.result.interrupted = True
-        self.result.shortest_trip = self.probe.shortest
+        trips = [d for s in self.result.samples for d in (s.distance_before, s.distance_after)]
+        self.result.shortest_trip = min((d for d in (*trips, self.probe.shortest) if d),
+                                        default=None)  # fmt: skip
+        self.result.notes += self.plan.changes(self.result.skipped)
         self.listener.end(time.monotonic() - begun)
         return self.result
-
-    def _limits(self):
-        return sum(a.kind == "limit" for a in self.allocators)

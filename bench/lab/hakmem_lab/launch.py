@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import LabError
+from .settings import KILL_GRACE
 
-GRACE = 10.0  # seconds the launcher itself is given beyond the command's limit
+SPARE = 10.0  # seconds the launcher itself is given beyond the command's limit and grace
+ENDING = 3.0  # seconds it has to end its command, beyond the grace
+OWN_NAMES = ("HAKMEM_BUILD",)  # the lab's own variables, which no library knows
 
 
 @dataclass
@@ -39,24 +42,26 @@ class Outcome:
 class Launcher:
     """Starts commands one at a time; whatever happens, none is left running."""
 
-    def __init__(self, program: Path):
-        self.program = str(program)
+    def __init__(self, program: Path, grace: float = KILL_GRACE):
+        self.program, self.grace = str(program), grace
 
-    def run(self, command, library=None, limit=60.0, environment=None, while_running=None):
-        """The Outcome of `command`; `while_running(pid)` is called about every 20 ms.
+    def run(self, command, library=None, limit=60.0, environment=None, while_running=None,
+            folder=None):  # fmt: skip
+        """The Outcome of `command`, run in `folder`; `while_running(pid)` is called every 20 ms.
 
         stdout and stderr go to files, not pipes, so that a grandchild that keeps them
         open cannot hold us up.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             reader, writer = os.pipe()
-            words = [self.program, "-t", str(limit), "-j", str(writer)]
+            words = [self.program, "-t", f"{limit:.3f}", "-g", f"{self.grace:.3f}"]
+            words += ["-j", str(writer)]
             words += ["-p", str(library)] if library else []
             try:
                 process = subprocess.Popen(
                     [*words, "--", *map(str, command)],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=(writer,),
-                    env={**os.environ, **(environment or {})}, start_new_session=True,
+                    env=_environment(environment), start_new_session=True, cwd=folder,
                 )  # fmt: skip
             except OSError as error:
                 os.close(reader)
@@ -64,7 +69,7 @@ class Launcher:
             finally:
                 os.close(writer)
             with os.fdopen(reader) as report:
-                self._wait(process, limit + GRACE, while_running)
+                self._wait(process, limit + self.grace + SPARE, while_running)
                 line = report.readline()
             out.seek(0)
             err.seek(0)
@@ -74,8 +79,7 @@ class Launcher:
             raise LabError(f"{command[0]} could not be run: {text}")
         return Outcome(json.loads(line), stdout, stderr)
 
-    @staticmethod
-    def _wait(process, limit, while_running):
+    def _wait(self, process, limit, while_running):
         left = limit
         try:
             while while_running is not None and left > 0 and process.poll() is None:
@@ -89,16 +93,19 @@ class Launcher:
         except subprocess.TimeoutExpired:
             raise LabError(f"{process.args[0]} did not end by itself") from None
         finally:
-            end(process)
+            self._end(process)
+
+    def _end(self, process) -> None:
+        """TERM (which makes the launcher end its command), then KILL; returns when it is gone."""
+        if process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(self.grace + ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its command dies with it: launch asks the kernel for that
+            process.wait()
 
 
-def end(process) -> None:
-    """TERM (which makes the launcher end its command), then KILL; returns when it is gone."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()  # its command dies with it: launch asks the kernel for that
-        process.wait()
+def _environment(added) -> dict:
+    return {k: v for k, v in os.environ.items() if k not in OWN_NAMES} | (added or {})

@@ -4,9 +4,12 @@ import os
 import platform
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
+
+from .paths import ROOT
 
 PROBE_LIMIT = 10.0
 FAR_FACTOR = 2.5  # a round trip this much longer than the shortest seen is "far"
@@ -19,11 +22,45 @@ def _read(path: str) -> str:
         return ""
 
 
+def _chosen(path: str) -> str:
+    """The word in brackets of a kernel setting."""
+    found = re.search(r"\[([\w+]+)\]", _read(path))
+    return found.group(1) if found else "unknown"
+
+
+def _git(*words) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def revision() -> dict:
+    """The commit that is measured, and whether the tree differs from it."""
+    try:
+        commit = _git("rev-parse", "--short=12", "HEAD")
+        return {"commit": commit or "unknown", "dirty": bool(commit and _git("status", "--short"))}
+    except OSError:
+        return {"commit": "unknown", "dirty": False}
+
+
+def _system() -> str:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]+)', _read("/etc/os-release"), re.MULTILINE)
+    return found.group(1) if found else "Linux"
+
+
+def allocator_environment() -> dict:
+    """Variables of the caller that reach every run and may change what is measured."""
+    names = ("HAKMEM_", "MALLOC_", "MIMALLOC_", "SNMALLOC_", "TCMALLOC_", "GLIBC_TUNABLES")
+    return {
+        name: value for name, value in sorted(os.environ.items())
+        if name.startswith(names) and name != "HAKMEM_BUILD"
+    }  # fmt: skip
+
+
 def describe() -> dict:
     """What belongs beside any published figure."""
     cpuinfo = _read("/proc/cpuinfo")
     model = re.search(r"model name\s*:\s*(.+)", cpuinfo)
-    huge = re.search(r"\[(\w+)\]", _read("/sys/kernel/mm/transparent_hugepage/enabled"))
     return {
         "cpu": model.group(1) if model else platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -31,8 +68,14 @@ def describe() -> dict:
         "memory_mb": psutil.virtual_memory().total >> 20,
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
-        "huge_pages": huge.group(1) if huge else "unknown",
+        "huge_pages": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "huge_pages_defrag": _chosen("/sys/kernel/mm/transparent_hugepage/defrag"),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not visible",
+        "system": _system(),
         "overcommit": _read("/proc/sys/vm/overcommit_memory"),
+        "environment": allocator_environment(),
+        "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        **revision(),
     }
 
 

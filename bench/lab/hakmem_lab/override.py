@@ -49,7 +49,7 @@ class MapWatcher:
                 self.processes.add(child.pid)
 
 
-def prove(launcher, command, library, limit, environment) -> str:
+def prove(launcher, command, library, limit, environment, folder=None) -> str:
     """Runs the command once with the library and says how its use was seen, or raises.
 
     The loader itself is asked (LD_DEBUG=bindings) to which library it binds malloc, in
@@ -58,9 +58,11 @@ def prove(launcher, command, library, limit, environment) -> str:
     watcher = MapWatcher(library)
     with tempfile.TemporaryDirectory(prefix="hakmem-") as name:
         asked = {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": f"{name}/loader"}
-        outcome = launcher.run(command, library, limit, {**environment, **asked}, watcher)
+        outcome = launcher.run(
+            command, library, limit, {**environment, **asked}, watcher, folder
+        )
         if not outcome.good:
-            alone = launcher.run(command, None, limit, environment)
+            alone = launcher.run(command, None, limit, environment, folder=folder)
             where = f"with {library}" if alone.good else "on the system allocator either"
             raise LabError(f"{command[0]} does not run {where}: {outcome.reason()}")
         counts = bindings(Path(name), library)

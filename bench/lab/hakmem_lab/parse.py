@@ -34,6 +34,11 @@ def throughput(stdout: str) -> dict:
     }
 
 
+def pairs(text: str, names) -> dict:
+    """The key=value pairs of these names, wherever a program prints them; the last one counts."""
+    return {key: _value(value) for key, value in PAIR.findall(text) if key in names}
+
+
 def peak_rss_kb(stderr: str) -> int:
     """The peak RSS that a program prints of itself."""
     found = RSS.search(stderr)

@@ -33,13 +33,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Allocator:
-    """`library` is preloaded; None = the system allocator as it is."""
+    """`library` is preloaded; None = the system allocator as it is.
+
+    kind: subject (HAKMEM as it is), system, peer, limit (the null allocator), variant (HAKMEM
+    built or set otherwise: compared, but no rival of the subject).
+    """
 
     name: str
     title: str
     library: str = None
     version: str = ""
-    kind: str = "peer"  # subject, system, peer, limit
+    kind: str = "peer"
     environment: dict = field(default_factory=dict, compare=False)
 
 
@@ -52,4 +56,24 @@ OWN_ALLOCATORS = {
     SUBJECT: Allocator(SUBJECT, "HAKMEM", kind="subject"),
     SYSTEM: Allocator(SYSTEM, "glibc", kind="system"),
     LIMIT: Allocator(LIMIT, "null (limit)", kind="limit"),
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """HAKMEM built in another way: an allocator for those who name it, once it is built."""
+
+    name: str
+    title: str
+    library: str  # below the project's root
+    remedy: str
+
+
+OWN_BUILDS = {
+    build.name: build
+    for build in (
+        Build("hakmem-pgo", "HAKMEM, PGO", "build/pgo/libhakmem.so", "make pgo"),
+        Build("hakmem-nolto", "HAKMEM, no LTO", "build/nolto/libhakmem.so", "make nolto"),
+        Build("hakmem-debug", "HAKMEM, debug", "build/debug/libhakmem.so", "make debug"),
+    )
 }

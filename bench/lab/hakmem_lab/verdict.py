@@ -1,12 +1,9 @@
-"""From samples to figures: medians per row, ratios to the best peer, the verdict lines."""
+"""The verdict: what HAKMEM has to reach, group by group, and whether it did."""
 
 import math
 
 from . import stats
-from .machine import kind_of
 from .tables import LIMIT, SUBJECT, SYSTEM
-
-REFERENCE = "mimalloc"  # mimalloc v3
 
 # What HAKMEM has to reach
 GEOMEAN_WANTED = 1.12
@@ -20,90 +17,19 @@ RSS_SPARE_FACTOR = 1.1
 LEAST_NET_NS = 0.02  # a net cost below what can be measured counts as this
 
 
-def clean(samples, shortest_trip):
-    """The samples of a row that can be compared: those of the commoner CPU distance."""
-    kinds = {}
-    for sample in samples:
-        before = kind_of(sample.distance_before, shortest_trip)
-        after = kind_of(sample.distance_after, shortest_trip)
-        kinds.setdefault(before if before == after else "moved", []).append(sample)
-    return max(kinds.values(), key=len) if kinds else []
-
-
-def _cell(samples, floor_kb):
-    """The figures of one allocator on one row."""
-    speeds = [s.ops_per_s for s in samples]
-    speed = stats.median(speeds)
-    cell = {
-        "ops_per_s": speed,
-        "ns_per_op": 1e9 / speed,
-        "samples": len(samples),
-        "shortest_s": min(s.seconds for s in samples),
-        "rss_kb": stats.median([s.rss_kb for s in samples]),
-        "minor_faults": stats.median([s.cost["minor_faults"] for s in samples]),
-        "major_faults": stats.median([s.cost["major_faults"] for s in samples]),
-        "disturbed": sum(bool(s.disturbed) for s in samples),
-    }
-    for name in ("overhead", "growth"):
-        if name in samples[0].extra:
-            cell[name] = stats.median([s.extra[name] for s in samples])
-    if "live_kb" in samples[0].extra and floor_kb is not None:
-        net = [s.rss_kb - floor_kb - s.extra["live_kb"] for s in samples]
-        cell["net_rss_kb"] = stats.median(net)
-    return cell
-
-
-def _ratio(ours, theirs):
-    """The ratio of two allocators' speeds on one row, paired when of the same rounds."""
-    return stats.ratio(
-        [s.ops_per_s for s in ours],
-        [s.ops_per_s for s in theirs],
-        paired=[s.round for s in ours] == [s.round for s in theirs],
-    )
-
-
-def _row(row, result, allocators):
-    """One row's summary; `best` is the fastest allocator that is neither ours nor the limit."""
-    by_name = {}
-    kept = clean([s for s in result.samples if s.row == row.key], result.shortest_trip)
-    for sample in kept:
-        by_name.setdefault(sample.allocator, []).append(sample)
-    cells = {
-        a.name: _cell(by_name[a.name], result.floors_kb.get(a.name))
-        for a in allocators
-        if a.name in by_name
-    }
-    limit = next((a.name for a in allocators if a.kind == "limit" and a.name in cells), None)
-    if limit:
-        for cell in cells.values():
-            cell["net_ns"] = cell["ns_per_op"] - cells[limit]["ns_per_op"]
-    summary = {
-        "key": row.key, "group": row.group, "title": row.title,
-        "counts": result.counts.get(row.key, {}), "allocators": cells,
-    }  # fmt: skip
-    if row.memory:
-        summary["memory"] = row.memory
-    rivals = [a.name for a in allocators if a.kind in ("peer", "system") and a.name in cells]
-    if rivals:
-        summary["best"] = max(rivals, key=lambda name: cells[name]["ops_per_s"])
-    if rivals and SUBJECT in cells:
-        for field, rival in (("ratio", summary["best"]), ("ratio_reference", REFERENCE)):
-            if rival in cells:
-                found = _ratio(by_name[SUBJECT], by_name[rival])
-                summary[field] = {"value": found.value, "low": found.low, "high": found.high}
-                if field == "ratio":
-                    summary["ahead"] = found.ahead
-    return summary
-
-
 def _line(text, figure, ok):
     return {"text": text, "figure": figure, "ok": bool(ok)}
 
 
 def _ahead(rows):
-    behind = [r["title"] for r in rows if not r["ahead"]]
-    figure = f"{len(rows) - len(behind)} of {len(rows)}"
-    return figure + (f"; behind: {', '.join(behind)}" if behind else ""), not behind
+    """ "5 of 8. Behind: ...; .... Not sure: ...", and whether it is all of them."""
+    missed = [r for r in rows if not r["ahead"]]
+    behind = [r["title"] for r in missed if r["ratio"]["value"] < 1]
+    unsure = [r["title"] for r in missed if r["ratio"]["value"] >= 1]
+    figure = f"{len(rows) - len(missed)} of {len(rows)}"
+    for word, titles in (("Behind", behind), ("Not sure", unsure)):
+        figure += f". {word}: {'; '.join(titles)}" if titles else ""
+    return figure, not missed
 
 
 def net_geomeans(rows):
@@ -115,7 +41,7 @@ def net_geomeans(rows):
         costs = [r["allocators"][name].get("net_ns") for r in rows]
         if all(cost is not None for cost in costs):
             means[name] = stats.geomean([max(cost, LEAST_NET_NS) for cost in costs])
-    return means
+    return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
 def _mixed(rows, rivals):
@@ -175,7 +101,9 @@ def _threads(rows, rivals):
     for row in rows:
         mine = row["allocators"][SUBJECT].get("net_rss_kb", math.nan)
         best = row["allocators"][row["best"]].get("net_rss_kb", math.nan)
-        if not mine < best:
+        if math.isnan(mine - best):
+            fat.append(f"{row['title']} (not known)")
+        elif mine >= best:
             fat.append(f"{row['title']} ({mine:.0f} against {best:.0f} KB of {row['best']})")
     yield _line("threads: less net RSS than that peer", ", ".join(fat) or "all rows", not fat)
 
@@ -187,36 +115,55 @@ def _prodcons(rows, rivals):
     }
     for row in rows:
         cell = row["allocators"][SUBJECT]
+        if row.get("memory") not in bounds or row["memory"] not in cell:
+            yield from _any([row], rivals)
+            continue
         bound, what = bounds[row["memory"]]
         figure = cell[row["memory"]]
         yield _line(f"{row['title']}: {what} <= {bound}", f"{figure:.3f}", figure <= bound)
 
 
+def _memory_line(row, rivals):
+    """A row whose figure is about memory: no more than the best peer's."""
+    name, cells = row["memory"], row["allocators"]
+    theirs = {n: cells[n][name] for n in rivals if n in cells and name in cells[n]}
+    if name not in cells[SUBJECT] or not theirs:
+        return None
+    best, mine = min(theirs, key=theirs.get), cells[SUBJECT][name]
+    figure = f"{mine:.3f} ({best} {theirs[best]:.3f})"
+    return _line(f"{row['title']}: {name} <= the best peer's", figure, mine <= theirs[best])
+
+
+def about_speed(row) -> bool:
+    """Whether speed is what the row is about; else it is the figure that `memory` names."""
+    return "memory" not in row
+
+
+def _any(rows, rivals):
+    """A group without a rule of its own: speed and peak RSS beside the best peer's."""
+    group, fast = rows[0]["group"], [row for row in rows if about_speed(row)]
+    if fast:
+        figure, ok = _ahead(fast)
+        yield _line(f"{group}: ahead of the best peer on every row", figure, ok)
+        fat = []
+        for row in fast:
+            mine = row["allocators"][SUBJECT]["rss_kb"]
+            best = row["allocators"][row["best"]]["rss_kb"]
+            if mine > best:
+                sizes = f"{mine / 1024:.1f}, {row['best']} {best / 1024:.1f} MB"
+                fat.append(f"{row['title']} ({sizes})")
+        yield _line(f"{group}: peak RSS <= that peer's", "; ".join(fat) or "all rows", not fat)
+    yield from filter(None, (_memory_line(row, rivals) for row in rows if not about_speed(row)))
+
+
 GROUP_VERDICTS = {"mixed": _mixed, "bulk": _bulk, "threads": _threads, "prodcons": _prodcons}
 
 
-def summarise(rows, allocators, result) -> dict:
-    """The whole summary, as it goes into summary.json."""
-    summaries = [_row(row, result, allocators) for row in rows]
-    summaries = [s for s in summaries if s["allocators"]]
-    rivals = [a.name for a in allocators if a.kind in ("peer", "system")]
-    lines = []
-    for group, verdict in GROUP_VERDICTS.items():
+def lines(summaries, rivals) -> list:
+    """The lines of all groups whose rows have both HAKMEM and a peer."""
+    found = []
+    for group in dict.fromkeys(s["group"] for s in summaries):
         judged = [s for s in summaries if s["group"] == group and "ratio" in s]
         if judged:
-            lines.extend(verdict(judged, rivals))
-    return {
-        "rows": summaries,
-        "verdict": lines,
-        "floors_kb": result.floors_kb,
-        "net_geomean_ns": net_geomeans([s for s in summaries if s["group"] == "mixed"]),
-        "failures": [
-            {"row": row, "allocator": name, "reason": reason}
-            for (row, name), reason in result.failures.items()
-        ],
-        "dropped_samples": sum(
-            len(of) - len(clean(of, result.shortest_trip))
-            for of in ([s for s in result.samples if s.row == row.key] for row in rows)
-        ),
-        "interrupted": result.interrupted,
-    }
+            found.extend(GROUP_VERDICTS.get(group, _any)(judged, rivals))
+    return found

@@ -1,0 +1,66 @@
+"""The page's charts: geometric means per group beside HAKMEM, as small SVG files."""
+
+from . import figures
+
+OTHERS = "#E69F00"
+COLOURS = {"subject": "#0072B2", "variant": "#56B4E9", "limit": "#BBBBBB"}
+COLUMNS = 3
+LEAST, MOST = 0.02, 50.0
+
+CHARTS = {
+    "speed": ("ops_per_s", "speed / HAKMEM's; longer is faster"),
+    "memory": ("rss_kb", "peak RSS / HAKMEM's; longer needs more"),
+}
+
+
+def _colour(summary, name) -> str:
+    kind = summary["allocators"][name]["kind"]
+    return COLOURS.get(kind, OTHERS)
+
+
+def _panel(axes, summary, title, rows, field) -> None:
+    bars = [(name, figures.means(rows, name, field)) for name in figures.names(summary)]
+    bars = [(name, value) for name, value in bars if value is not None]
+    values = [min(max(value, LEAST), MOST) for _, value in bars]
+    colours = [_colour(summary, name) for name, _ in bars]
+    axes.barh(range(len(bars)), values, color=colours, height=0.7)
+    for place, (_, value) in enumerate(bars):
+        axes.text(values[place], place, f" {value:.2f}", va="center", fontsize=7)
+    axes.set_yticks(
+        range(len(bars)), [figures.title(summary, name) for name, _ in bars], fontsize=7
+    )
+    axes.invert_yaxis()
+    axes.axvline(1.0, color="#222222", linewidth=0.8)
+    axes.set_xlim(0, max([*values, 1.0]) * 1.18)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title(f"{title} ({len(rows)})", fontsize=8, loc="left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw(summary, folder) -> dict:
+    """Writes <folder>/<chart>.svg; {chart: file}."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    groups, files = figures.groups(summary), {}
+    lines = -(-len(groups) // COLUMNS)
+    height = 0.7 + 0.19 * len(figures.names(summary))
+    for chart, (field, caption) in CHARTS.items():
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hakmem"}):
+            figure, panels = plt.subplots(
+                lines, min(COLUMNS, len(groups)), figsize=(13, max(height, 1.6) * lines + 0.4),
+                squeeze=False, layout="constrained",
+            )  # fmt: skip
+            spare = list(panels.flat)
+            for title, rows in groups.items():
+                _panel(spare.pop(0), summary, title.split(" (")[0], rows, field)
+            for axes in spare:
+                axes.axis("off")
+            figure.suptitle(f"{caption}; geometric mean over the rows of each group", fontsize=9)
+            files[chart] = folder / f"{chart}.svg"
+            figure.savefig(files[chart], metadata={"Date": None})
+            plt.close(figure)
+    return files

@@ -1,0 +1,97 @@
+"""`hakmem_lab page`: the page from a run's folder, or from a run of its own."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+from .. import allocators as finder
+from .. import bench, compare
+from ..cli import Parser
+from ..errors import LabError
+from ..paths import ROOT
+from ..settings import SIZES
+from ..suites import knobs, results
+from ..tables import OWN_BUILDS, SUBJECT
+from . import charts, markdown
+
+TARGET = ROOT / "docs" / "PERF_COMPARISON_ALLOCATORS.md"
+GUARD = f"{SUBJECT}:larson_guard"
+GUARD_OPTION = "TINY_PROFILE"
+BUILDS = ("hakmem-pgo", "hakmem-nolto")
+
+
+def _arguments(argv):
+    parser = Parser(prog="hakmem_lab page", description=__doc__)
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER",
+                        help="the folder of a comparison; without it one is run")  # fmt: skip
+    parser.add_argument("--to", type=Path, default=TARGET, help=f"the page ({TARGET.name})")
+    parser.add_argument("--charts", type=Path, help="folder (docs/benchmarks/<stamp>_ALLOCATORS)")
+    parser.add_argument("--size", choices=SIZES, default="standard", help="of the run (standard)")
+    parser.add_argument("--rows", help="of the run, as in 'hakmem_lab bench'")
+    parser.add_argument("--alloc", help="of the run; else all, and HAKMEM's own variants")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--warm", type=int, default=1024)
+    parser.add_argument("--lib", action="append", metavar="NAME=PATH")
+    parser.add_argument("--build")
+    return parser.parse_args(argv)
+
+
+def load(folder) -> dict:
+    """A comparison's summary.json."""
+    path = folder / "summary.json"
+    try:
+        summary = json.loads(path.read_text())
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise LabError(f"{path} is not JSON") from None
+    if not summary.get("rows") or "allocators" not in summary or "verdict" not in summary:
+        raise LabError(f"{path} is not the summary of a comparison")
+    if not any(SUBJECT in row["allocators"] for row in summary["rows"]):
+        raise LabError(f"{path}: HAKMEM was not measured")
+    return summary
+
+
+def _variants(session) -> list:
+    """HAKMEM in its other forms, as far as they are there."""
+    found = [name for name in BUILDS if (ROOT / OWN_BUILDS[name].library).exists()]
+    library = session.allocators([SUBJECT])[0].library
+    try:
+        knobs.check_names(session, library, [GUARD_OPTION])
+    except LabError as error:
+        session.console.print(f"no row for larson_guard: {error}", highlight=False, soft_wrap=True)
+        return found
+    return [GUARD, *found]
+
+
+def measure(options) -> Path:
+    """Runs the comparison; its folder."""
+    session = compare.Session(options.build, finder.parse_libraries(options.lib))
+    rows = bench.choose_rows(options.rows, options.size)
+    compared = session.allocators(options.alloc.split(",") if options.alloc else None)
+    if not options.alloc:
+        compared += session.allocators(_variants(session))
+    folder = results.SCRATCH / f"{results.stamp()}_REPORT"
+    kept = {"command": "make bench-report"}
+    summary = session.run(rows, compared, bench.settings_of(options), folder, options=kept)
+    if summary["interrupted"]:
+        raise KeyboardInterrupt
+    return folder
+
+
+def run(argv) -> int:
+    options = _arguments(argv)
+    results.writable(options.to.resolve().parent)
+    source = options.source or measure(options)
+    summary = load(source)
+    day = time.strftime("%Y-%m-%d", time.localtime((source / "summary.json").stat().st_mtime))
+    folder = options.charts or results.BENCHMARKS / f"{day}_ALLOCATORS"
+    results.writable(folder)
+    drawn = charts.draw(summary, folder.resolve())
+    shutil.copyfile(source / "summary.json", folder / "summary.json")
+    options.to.write_text(markdown.page(summary, drawn, options.to.resolve()))
+    print(f"{options.to}, {', '.join(str(file) for file in drawn.values())}; from {source}")
+    return 0

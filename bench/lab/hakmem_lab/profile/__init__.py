@@ -1,0 +1,1 @@
+"""The profiling report: where HAKMEM and the system allocator spend their time."""

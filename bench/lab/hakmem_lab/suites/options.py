@@ -1,0 +1,125 @@
+"""The options and environment variables that all scripts understand."""
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+from ..cli import Parser
+
+ENVIRONMENT = """environment (an option wins over it):
+  RUNTIME        seconds of one sample (-d)
+  THREADS        thread counts, with commas or spaces between (-t)
+  ROUNDS         samples of each cell (--rounds)
+  BENCH_TIMEOUT  seconds after which one run is ended (RUNTIME + 3)
+  KILL_GRACE     seconds between TERM and KILL (2)"""
+
+
+def words(text) -> list:
+    """The words of a list given with commas or spaces between."""
+    found = [word for word in re.split(r"[,\s]+", str(text)) if word]
+    if not found:
+        raise argparse.ArgumentTypeError("names nothing")
+    return found
+
+
+def values(text) -> list:
+    """Values of a knob."""
+    for word in words(text):
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", word):
+            raise argparse.ArgumentTypeError(f"'{word}' is no value of an option")
+    return words(text)
+
+
+def number(kind, low, high):
+    """A parser of one number in a range."""
+
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text} is not in {low}..{high}")
+        return value
+
+    return parse
+
+
+def threads(text) -> list:
+    """Thread counts."""
+    return sorted({number(int, 1, 1024)(word) for word in words(text)})
+
+
+def size(text) -> int:
+    """Bytes; K and M are powers of 1024."""
+    found = re.fullmatch(r"(\d+)([KkMm]?)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size (8, 64K, 1M)")
+    factor = {"": 1, "k": 1 << 10, "m": 1 << 20}[found.group(2).lower()]
+    return number(int, 1, 1 << 24)(str(int(found.group(1)) * factor))
+
+
+def _variable(name, default):
+    return os.environ.get(name) or default
+
+
+def parser_for(suite) -> Parser:
+    """The parser of one script."""
+    parser = Parser(
+        prog=f"scripts/{suite.name}.sh",
+        description=suite.about,
+        epilog=f"{ENVIRONMENT}\n\nexample:\n  {suite.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if suite.arguments:
+        suite.arguments(parser)
+    for axis in suite.axes:
+        parser.add_argument(
+            axis.flag, type=values, default=_variable(axis.variable, ",".join(axis.values)),
+            metavar="LIST", dest=axis.variable,
+            help=f"{axis.about} (HAKMEM_{axis.knob}; environment {axis.variable}; "
+            f"default {','.join(axis.values)})",
+        )  # fmt: skip
+    parser.add_argument(
+        "-d", "--runtime", type=number(float, 0.01, 3600), metavar="SECONDS",
+        default=_variable("RUNTIME", suite.runtime), help=f"of one sample ({suite.runtime})",
+    )  # fmt: skip
+    parser.add_argument(
+        "-t", "--threads", type=threads, metavar="LIST",
+        default=_variable("THREADS", suite.threads), help=f"thread counts ({suite.threads})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=number(int, 1, 1000), metavar="N",
+        default=_variable("ROUNDS", str(suite.rounds)),
+        help=f"samples of each cell ({suite.rounds}); with one there is no verdict",
+    )  # fmt: skip
+    if suite.alloc:
+        parser.add_argument(
+            "--alloc", type=words, default=suite.alloc, metavar="LIST",
+            help=f"allocators ({suite.alloc})",
+        )  # fmt: skip
+    parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")
+    parser.add_argument("--build", help="CMake build folder (default: build/release)")
+    parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument(
+        "--warm", type=number(int, 0, 65536), default=_variable("WARM_MIB", "1024"), metavar="MIB",
+        help="huge pages touched before each run (1024; 0 = none)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=number(float, 0.1, 86400), metavar="SECONDS",
+        default=_variable("BENCH_TIMEOUT", None), help="limit of one run (RUNTIME + 3)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--grace", type=number(float, 0, 600), metavar="SECONDS",
+        default=_variable("KILL_GRACE", "2"), help="between TERM and KILL (2)",
+    )  # fmt: skip
+    return parser
+
+
+def parse(suite, argv):
+    """The options of one call."""
+    options = parser_for(suite).parse_args(argv)
+    if options.timeout is None:
+        options.timeout = options.runtime + 3
+    return options

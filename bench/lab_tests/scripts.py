@@ -1,0 +1,60 @@
+"""What the tests of the scripts share: libraries that play HAKMEM, and a way to run a script."""
+
+import os
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = Path(__file__).resolve().parent / "fake_hakmem.c"
+MARK = "HAKMEM_BENCH_SUITE"
+
+
+def fake_library(target, *flags):
+    """Builds fake_hakmem.c."""
+    subprocess.run(
+        ["cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-fno-builtin", "-o", target, FAKE,
+         *flags],
+        check=True, timeout=60,
+    )  # fmt: skip
+    return target
+
+
+def environment(build, **more):
+    """Short runs in the tests' own build, with a mark of their own."""
+    return {**os.environ, "HAKMEM_BUILD": str(build), MARK: f"test-{uuid.uuid4()}",
+            "RUNTIME": "0.05", "THREADS": "1", "ROUNDS": "1", "WARM_MIB": "0", **more}  # fmt: skip
+
+
+def command(name, *arguments):
+    return [str(ROOT / "scripts" / f"{name}.sh"), *map(str, arguments)]
+
+
+def script(build, name, *arguments, timeout=40, **more):
+    """One call of a script."""
+    return subprocess.run(
+        command(name, *arguments), capture_output=True, text=True, timeout=timeout, check=False,
+        env=environment(build, **more),
+    )  # fmt: skip
+
+
+def marked(value):
+    """Processes that carry this mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == value and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(condition, seconds=15.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()

@@ -1,0 +1,18 @@
+; Finds the two factors of a product of primes, and shows that another number is a prime: the
+; multiplier becomes a circuit, and the search learns and forgets many clauses.
+(set-logic QF_BV)
+(declare-const a (_ BitVec 32))
+(declare-const b (_ BitVec 32))
+(assert (bvult a #x00010000))
+(assert (bvult b #x00010000))
+(assert (bvugt a #x00000001))
+(assert (bvule a b))
+(push)
+(assert (= (bvmul a b) #x5f6b7df5))
+(check-sat)
+(get-value (a b))
+(pop)
+(push)
+(assert (= (bvmul a b) #x0040000f))
+(check-sat)
+(pop)

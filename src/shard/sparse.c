@@ -1,0 +1,173 @@
+/* sparse.c: pages of free blocks in slabs that also hold blocks in use.
+ *
+ * A slab goes back to the pool when all its blocks are free. One block that lives on
+ * keeps 64 KiB, so a program that frees most of a class and goes on with another one
+ * would need the sum of both. Here the pages below the free blocks go back; the
+ * blocks stay free blocks of their slab, and are taken last.
+ *
+ * Each page costs a fault later, so this is done only for a bin most of whose touched
+ * blocks are free (`spare` of `touched`), and only when the heap would grow otherwise
+ * or nothing moved in the bin for the purge delay.
+ *
+ * The bin's lock is held while the pages of one slab go back, so that no block of
+ * them can be taken: some microseconds, in a bin that has little to do. */
+#include "os/os.h"
+#include "region/region.h"
+#include "shard/bin.h"
+#include "shard/shard.h"
+
+enum {
+    SPARE_LEAST = 256 * 1024, /* bytes in a bin that are worth a look */
+    PART_LEAST = 32,          /* 256ths of a slab that are worth a call */
+    SWEEP_MS = 250,           /* between two looks for idle bins */
+};
+
+static _Atomic uint64_t purged_bytes;
+
+uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
+
+/* True when the blocks first..last of a slab are free. Bin lock held. */
+static bool all_free(const hak_slab_t *slab, unsigned first, unsigned last) {
+    for (unsigned w = first / 64; w <= last / 64; w++) {
+        uint64_t wanted = ~(uint64_t)0;
+        if (w == first / 64) wanted &= ~(uint64_t)0 << first % 64;
+        if (w == last / 64) wanted &= ~(uint64_t)0 >> (63 - last % 64);
+        if (wanted & ~slab->bits[w]) return false;
+    }
+    return true;
+}
+
+/* Pages of a slab that only free blocks touch, as a mask, up to the blocks that were
+ * never handed out. Bin lock held. */
+static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size_t page_size) {
+    uint64_t pages = 0;
+    for (unsigned page = 0; page < HAK_UNIT_SIZE / page_size; page++) {
+        unsigned first = (unsigned)(page * page_size / info->size);
+        unsigned last = (unsigned)(((page + 1) * page_size - 1) / info->size);
+        if (first >= slab->fresh) break;
+        if (all_free(slab, first, (unsigned)hak_min(last, info->count - 1u)))
+            pages |= (uint64_t)1 << page;
+    }
+    return pages;
+}
+
+/* Gives the pages of `pages` back, run by run; returns the bytes that went. */
+static size_t purge_pages(const hak_slab_t *slab, uint64_t pages, size_t page_size) {
+    size_t bytes = 0;
+    while (pages) {
+        unsigned start = hak_lowest_bit(pages);
+        unsigned count = hak_lowest_bit(~(pages >> start));
+        size_t size = count * page_size;
+        if (hak_os_purge(slab->base + start * page_size, size)) bytes += size;
+        pages &= ~((((uint64_t)1 << count) - 1) << start);
+    }
+    return bytes;
+}
+
+/* What one slab can give; 0 when that is little. Bin lock held. */
+static size_t purge_slab(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info) {
+    size_t page_size = hak_os_page_size();
+    uint64_t pages = free_pages(slab, info, page_size);
+    uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
+    unsigned part = (unsigned)hak_min(blocks * 256u / info->count, 255);
+    if (part < (unsigned)slab->purged + PART_LEAST) return 0;
+    size_t bytes = purge_pages(slab, pages, page_size);
+    if (bytes == 0) return 0;
+    uint32_t before = hak_bin_purged_blocks(slab, info);
+    slab->purged = (uint8_t)part;
+    uint32_t more = hak_bin_purged_blocks(slab, info) - before;
+    HAK_COUNT(&bin->touched, -more);
+    HAK_COUNT(&bin->spare, -more);
+    hak_add_relaxed(&purged_bytes, bytes);
+    return bytes;
+}
+
+/* Looks at up to `looks` slabs of a bin, the head of its list first and each then to
+ * the end, until `wanted` bytes went back. The lock is let go between two slabs. */
+static size_t purge_bin(unsigned shard, unsigned class_index, size_t wanted, size_t looks) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    size_t bytes = 0;
+    for (looks = hak_min(looks, hak_load_relaxed(&bin->listed_count)); looks; looks--) {
+        hak_lock_acquire(&bin->lock);
+        hak_slab_t *slab = bin->head;
+        if (slab) {
+            bytes += purge_slab(bin, slab, &hak_classes[class_index]);
+            hak_bin_move_last(bin, slab);
+        }
+        hak_lock_release(&bin->lock);
+        if (!slab || bytes >= wanted) break;
+    }
+    return bytes;
+}
+
+/* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
+static size_t spare_bytes(const hak_shard_bin_t *bin, unsigned class_index) {
+    size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
+    size_t bytes = spare * hak_classes[class_index].size;
+    return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
+}
+
+/* The bin with most to give is asked, once a call. */
+size_t hak_shard_purge_grown(size_t bytes) {
+    unsigned count = hak_shard_count(), best_shard = 0, best_class = 0;
+    size_t most = 0;
+    for (unsigned shard = 0; shard < count; shard++) {
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+            size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
+            if (spare <= most) continue;
+            most = spare;
+            best_shard = shard;
+            best_class = class_index;
+        }
+    }
+    return most ? purge_bin(best_shard, best_class, bytes, bytes / HAK_UNIT_SIZE * 4) : 0;
+}
+
+/* Notes whether anything moved in a bin since the last sweep. True once, when nothing
+ * has for `delay_ms`, as far as sweeps can see. */
+static bool becomes_idle(hak_shard_bin_t *bin, uint32_t delay_ms) {
+    uint32_t limit = delay_ms / SWEEP_MS + 1;
+    hak_lock_acquire(&bin->lock);
+    uint32_t spare = hak_load_relaxed(&bin->spare), age = hak_load_relaxed(&bin->spare_age);
+    bool same = spare == hak_load_relaxed(&bin->spare_seen);
+    hak_store_relaxed(&bin->spare_seen, spare);
+    hak_store_relaxed(&bin->spare_age, same ? (uint16_t)hak_min(age + 1, limit + 1) : 0);
+    hak_lock_release(&bin->lock);
+    return same && age == limit - 1;
+}
+
+size_t hak_shard_purge_idle(uint32_t delay_ms) {
+    unsigned count = hak_shard_count();
+    size_t bytes = 0;
+    for (unsigned shard = 0; shard < count; shard++) {
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+            hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+            if (!spare_bytes(bin, class_index) || !becomes_idle(bin, delay_ms)) continue;
+            bytes += purge_bin(shard, class_index, SIZE_MAX, SIZE_MAX);
+            hak_store_relaxed(&bin->spare_seen, hak_load_relaxed(&bin->spare));
+        }
+    }
+    return bytes;
+}
+
+bool hak_shard_purge_waits(uint32_t delay_ms) {
+    unsigned count = hak_shard_count();
+    for (unsigned shard = 0; shard < count; shard++) {
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+            const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+            if (!spare_bytes(bin, class_index)) continue;
+            if (hak_load_relaxed(&bin->spare) != hak_load_relaxed(&bin->spare_seen)) return true;
+            if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;
+        }
+    }
+    return false;
+}
+
+size_t hak_shard_purge_all(void) {
+    unsigned count = hak_shard_count();
+    size_t bytes = 0;
+    for (unsigned shard = 0; shard < count; shard++)
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
+            bytes += purge_bin(shard, class_index, SIZE_MAX, SIZE_MAX);
+    return bytes;
+}

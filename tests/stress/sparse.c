@@ -1,0 +1,107 @@
+/* sparse.c - pages of free blocks come back although each slab still holds a block in use.
+ *
+ *     sparse [MiB]
+ *
+ * So much is allocated in 64-byte blocks and freed but for every 1,024th. Then, each in a process of
+ * its own:
+ *   growth   as much again in blocks of 4 KiB: the peak stays near one of the two, not their sum
+ *   trim     malloc_trim gives the pages back at once
+ *   idle     without any further call, they go back by themselves
+ * What stays allocated keeps its contents. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "child.h"
+#include "load.h"
+#include "proc.h"
+
+enum { SMALL = 64, KEEP_EVERY = 1024, PAGE = 4096, IDLE_SECONDS = 10 };
+
+static size_t bytes;
+
+static unsigned char **table_of(size_t count) {
+    void *table = mmap(NULL, count * sizeof(void *), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(table != MAP_FAILED, "no table");
+    return table;
+}
+
+/* Returns the blocks that are left, bytes / SMALL / KEEP_EVERY of them. */
+static unsigned char **make_sparse(void) {
+    size_t count = bytes / SMALL, left = 0;
+    unsigned char **blocks = table_of(count), **kept = table_of(count / KEEP_EVERY);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = API(malloc)(SMALL);
+        CHECK(blocks[i] != NULL, "no memory");
+        memset(blocks[i], (int)i & 0xff, SMALL);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (i % KEEP_EVERY)
+            API(free)(blocks[i]);
+        else
+            kept[left++] = blocks[i];
+    munmap(blocks, count * sizeof(void *));
+    return kept;
+}
+
+static void check_kept(unsigned char *const *kept) {
+    for (size_t i = 0; i < bytes / SMALL / KEEP_EVERY; i++)
+        for (size_t k = 0; k < SMALL; k++)
+            CHECK(kept[i][k] == (i * KEEP_EVERY & 0xff), "a block has changed");
+}
+
+static void check_growth(const void *unused) {
+    (void)unused;
+    unsigned char **kept = make_sparse();
+    size_t count = bytes / PAGE, peak = 0;
+    unsigned char **pages = table_of(count);
+    for (size_t i = 0; i < count; i++) {
+        pages[i] = API(malloc)(PAGE);
+        CHECK(pages[i] != NULL, "no memory");
+        memset(pages[i], 7, PAGE);
+        if (i % 1000 == 0 && proc_rss_kib() > peak) peak = proc_rss_kib();
+    }
+    check_kept(kept);
+    CHECK(peak < bytes / 1024 * 5 / 4 + 8192, "peak of %zu KiB with %zu KiB in use", peak,
+          bytes / 1024);
+}
+
+static void check_trim(const void *unused) {
+    (void)unused;
+    unsigned char **kept = make_sparse();
+    size_t full = proc_rss_kib();
+    API(malloc_trim)(0);
+    size_t now = proc_rss_kib();
+    CHECK(now < full / 4, "%zu of %zu KiB remain", now, full);
+    check_kept(kept);
+}
+
+static void check_idle(const void *unused) {
+    (void)unused;
+    unsigned char **kept = make_sparse();
+    size_t full = proc_rss_kib(), now = full;
+    for (int i = 0; i < IDLE_SECONDS * 10 && now >= full / 4; i++) {
+        proc_sleep_ms(100);
+        now = proc_rss_kib();
+    }
+    CHECK(now < full / 4, "after %d s %zu of %zu KiB remain", IDLE_SECONDS, now, full);
+    check_kept(kept);
+}
+
+int main(int argc, char **argv) {
+    static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle};
+    bytes = argument(argc, argv, 1, 96) << 20;
+    watchdog(100, "sparse slabs");
+    require_hakmem();
+    bool all = true;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        struct child_end end;
+        child_run(checks[i], NULL, 30, &end);
+        fputs(end.err, stderr);
+        all &= end.in_time && end.status == 0;
+    }
+    CHECK(all, "pages of sparse slabs stay");
+    return 0;
+}
