@@ -13,6 +13,9 @@ size_t hak_os_page_size(void);
 /* CPUs this process may run on, at least 1; read once. */
 unsigned hak_os_cpu_count(void);
 
+/* Number of the CPU that the caller runs on; 0 when the system does not say. */
+unsigned hak_os_this_cpu(void);
+
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 

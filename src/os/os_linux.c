@@ -28,6 +28,14 @@ size_t hak_os_page_size(void) {
     return size;
 }
 
+unsigned hak_os_this_cpu(void) {
+    unsigned cpu = 0;
+    int saved = errno;
+    if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0) cpu = 0;
+    errno = saved;
+    return cpu;
+}
+
 unsigned hak_os_cpu_count(void) {
     static _Atomic unsigned cached;
     unsigned known = hak_load_relaxed(&cached);

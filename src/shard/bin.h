@@ -17,10 +17,11 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
  * when the caller must release it once the lock is free. Bin lock held. */
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
 
-/* Merges the pending remote blocks of a bin. Slabs that became free and are not
- * kept are linked by `next` into the returned list, for the caller to release.
- * *double_freed: set to a block that came back twice. Bin lock held. */
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+/* Merges the pending remote blocks of a bin, slab by slab until it were `most` or more;
+ * the other slabs stay pending. Slabs that became free and are not kept are linked by
+ * `next` into the returned list, for the caller to release. *double_freed: set to a
+ * block that came back twice. Bin lock held. */
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
                           void **double_freed);
 
 /* Blocks of a slab that `purged` stands for. */

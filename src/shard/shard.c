@@ -29,7 +29,9 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class
                             unsigned want, void **top, bool fresh, bool *zeroed) {
     hak_slab_t *released = NULL;
     void *twice = NULL;
-    if (!bin->head || !fresh) released = hak_bin_drain(bin, shard, class_index, &twice);
+    if (!bin->head || !fresh)
+        released = hak_bin_drain(bin, shard, class_index,
+                                 (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
     unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
@@ -103,7 +105,7 @@ void hak_shard_sweep(void) {
             if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
             if (!hak_lock_try(&bin->lock)) continue;
             void *twice = NULL;
-            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &twice);
+            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
             hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
             if (slab) {
                 slab->next = released;

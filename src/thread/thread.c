@@ -65,10 +65,12 @@ static void on_thread_exit(void *argument) {
     hak_purger_wake();
 }
 
-/* The shard with the fewest threads. A cache may change its shard with its thread:
- * blocks in its bins are given to their own slabs, wherever those are at home. */
-static unsigned emptiest_shard(void) {
+/* The home of a new thread: the shard with the fewest, or that of its CPU. A cache may
+ * change its shard with its thread: blocks in its bins are given to their own slabs,
+ * wherever those are at home. */
+static unsigned home_shard(void) {
     unsigned best = 0, count = hak_shard_count();
+    if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_os_this_cpu() % count;
     for (unsigned shard = 1; shard < count; shard++)
         if (shard_threads[shard] < shard_threads[best]) best = shard;
     return best;
@@ -87,7 +89,7 @@ static hak_cache_t *acquire_cache(void) {
     }
     if (cache) {
         cache->has_thread = true;
-        cache->shard = (uint8_t)emptiest_shard();
+        cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);
         share_budget();

@@ -7,12 +7,13 @@ _hakmem_values() {
     ON_ERROR) echo 'abort report' ;;
     PURGE_THREAD) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
+    SHARD_MIX) echo '0 1' ;;
     esac
 }
 
 _hakmem() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
-    local names='PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE' profiles='LOWMEM SERVER DEBUG'
+    local names='PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX' profiles='LOWMEM SERVER DEBUG'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W 'run options --help --version' -- "$current")

@@ -8,12 +8,13 @@ _hakmem_values() {
     ON_ERROR) echo 'abort report' ;;
     PURGE_THREAD) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
+    SHARD_MIX) echo '0 1' ;;
     esac
 }
 
 _hakmem_settings() {
     local -a names values
-    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE)
+    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX)
     if compset -P 1 '*='; then
         values=(${=$(_hakmem_values ${IPREFIX%=})})
         compadd -a values
@@ -24,7 +25,7 @@ _hakmem_settings() {
 
 _hakmem() {
     local -a names
-    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE)
+    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX)
     if ((CURRENT == 2)); then
         local -a commands
         commands=(
