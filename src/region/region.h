@@ -68,6 +68,9 @@ HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
 
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
 
+/* True when the record behind this one is that of the next MiB, already handed out. */
+bool hak_region_superslab_follows(const hak_superslab_t *super);
+
 /* Enters the class of `count` units from `slab` on in the map. */
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index);
 

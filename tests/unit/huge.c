@@ -47,7 +47,7 @@ static void check_block(unsigned i) {
 static void allocate(unsigned i, size_t page) {
     size_t want = (1 + unit_random(12)) * page - unit_random(100);
     size_t align = (size_t)1 << unit_random(19);
-    blocks[i].start = hak_huge_alloc(want, align);
+    blocks[i].start = hak_huge_alloc(want, align, true);
     blocks[i].size = hak_align_up(want, page);
     assert_non_null(blocks[i].start);
     REQUIRE((uintptr_t)blocks[i].start % align == 0, "%p is no multiple of %zu",
@@ -110,7 +110,7 @@ static void what_is_no_huge_block_is_not_found(void **state) {
     (void)state;
     size_t page = hak_os_page_size(), size;
     void *start;
-    char *block = hak_huge_alloc(4 * page, 1);
+    char *block = hak_huge_alloc(4 * page, 1, false);
     const void *const others[] = {NULL,         (void *)1,        &size,    block + 1,
                                   block + page, block + 4 * page, block - 1};
     for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
@@ -129,9 +129,9 @@ static void a_refused_request_changes_nothing(void **state) {
     (void)state;
     size_t page = hak_os_page_size(), too_much = (size_t)1 << 60;
     size_t count = hak_huge_stats.block_count, bytes = hak_huge_stats.bytes;
-    assert_null(hak_huge_alloc(too_much, 1));
-    assert_null(hak_huge_alloc(too_much, (size_t)1 << 40));
-    char *block = hak_huge_alloc(page, 1);
+    assert_null(hak_huge_alloc(too_much, 1, false));
+    assert_null(hak_huge_alloc(too_much, (size_t)1 << 40, false));
+    char *block = hak_huge_alloc(page, 1, false);
     block[0] = 7;
     assert_null(hak_huge_resize(block, too_much));
     assert_int_equal(hak_huge_size(block), page);

@@ -1,0 +1,341 @@
+/* heap.c: grains of superslabs: used, touched, purged; superslabs to and from the pool. */
+#include "large/heap.h"
+
+#include <string.h>
+
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+#include "region/region.h"
+
+enum { PIECES_MAX = HAK_SUPERSLAB_GRAINS / HAK_UNIT_GRAINS + 1 }; /* free stretches, at most */
+
+hak_heap_t hak_heaps[HAK_SHARDS_MAX];
+
+/* ---- bits ---- */
+
+/* Bits first .. first+count-1 that fall into word `w`. */
+static uint64_t bits_in(const hak_part_t *part, unsigned w) {
+    unsigned from = part->first, to = part->first + part->count;
+    if (to <= w * 64 || from >= w * 64 + 64) return 0;
+    uint64_t bits = ~(uint64_t)0;
+    if (from > w * 64) bits &= bits << (from - w * 64);
+    if (to < w * 64 + 64) bits &= ~(uint64_t)0 >> (w * 64 + 64 - to);
+    return bits;
+}
+
+static uint32_t units_of(const hak_part_t *part) {
+    unsigned first = part->first / HAK_UNIT_GRAINS;
+    unsigned last = (part->first + part->count - 1) / HAK_UNIT_GRAINS;
+    return ((uint32_t)2 << last) - ((uint32_t)1 << first);
+}
+
+static unsigned touched_in(const hak_part_t *part) {
+    unsigned count = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+        count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
+    return count;
+}
+
+static bool is_unused(const hak_superslab_t *super) {
+    uint64_t any = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) any |= super->used[w];
+    return any == 0;
+}
+
+static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
+
+bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
+    if (*left == 0) return false;
+    part->super = hak_region_superslab_of(hak_slab_of(*at));
+    part->first = (unsigned)((size_t)(*at - start_of(part->super)) >> HAK_GRAIN_SHIFT);
+    part->count = (unsigned)hak_min(*left, HAK_SUPERSLAB_GRAINS - part->first);
+    *at += (size_t)part->count << HAK_GRAIN_SHIFT;
+    *left -= part->count;
+    return true;
+}
+
+static void set_used(const hak_part_t *part) {
+    if (is_unused(part->super)) hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->used[w] |= bits_in(part, w);
+}
+
+static void clear_used(const hak_part_t *part) {
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->used[w] &= ~bits_in(part, w);
+    if (is_unused(part->super)) hak_add_relaxed(&hak_pool_lent, 1);
+}
+
+/* ---- superslabs with idle grains, oldest first ---- */
+
+static void dirty_remove(hak_heap_t *heap, hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &heap->oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : &heap->newest) = super->dirty_prev;
+    super->on_dirty = false;
+}
+
+static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint32_t now) {
+    if (super->on_dirty && super->freed_ms == now) return;
+    dirty_remove(heap, super);
+    super->freed_ms = now;
+    super->dirty_next = NULL;
+    super->dirty_prev = heap->newest;
+    *(heap->newest ? &heap->newest->dirty_next : &heap->oldest) = super;
+    heap->newest = super;
+    super->on_dirty = true;
+}
+
+/* ---- use and free ---- */
+
+bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
+    hak_part_t part;
+    char *at = start;
+    size_t left = grains, fresh = 0, idle = 0;
+    while (hak_part_next(&at, &left, &part))
+        fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
+    if (fresh && !hak_commit_charge(fresh << HAK_UNIT_SHIFT)) {
+        hak_extents_give(&heap->extents, start, grains);
+        return false;
+    }
+    for (at = start, left = grains; hak_part_next(&at, &left, &part);) {
+        idle += touched_in(&part);
+        set_used(&part);
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+            part.super->touched[w] |= bits_in(&part, w);
+        part.super->dirty |= units_of(&part);
+    }
+    HAK_COUNT(&heap->idle, -idle);
+    return true;
+}
+
+void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
+    hak_part_t part;
+    char *at = start;
+    size_t left = grains, idle = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    while (hak_part_next(&at, &left, &part)) {
+        clear_used(&part);
+        unsigned touched = touched_in(&part);
+        idle += touched;
+        if (touched) dirty_append(heap, part.super, now);
+    }
+    HAK_COUNT(&heap->idle, idle);
+    hak_extents_give(&heap->extents, start, grains);
+}
+
+/* ---- superslabs from the pool and back ---- */
+
+static void receive(hak_heap_t *heap, hak_superslab_t *super) {
+    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->used[w] = super->touched[w] = 0;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        hak_slab_t *unit = &super->slabs[i];
+        unit->extent_first = unit->extent_last = 0;
+        hak_store_relaxed(&unit->run, 0);
+        hak_store_release(&unit->owner, heap->extents.owner);
+        if (super->dirty & 1u << i)
+            super->touched[i / 4] |= (uint64_t)0xffff << i % 4 * HAK_UNIT_GRAINS;
+    }
+    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+    HAK_COUNT(&heap->idle, touched_in(&all));
+    if (super->dirty) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+}
+
+bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
+    size_t count = (grains + HAK_SUPERSLAB_GRAINS - 1) / HAK_SUPERSLAB_GRAINS;
+    unsigned taken;
+    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)count, &taken);
+    if (!first) return false;
+    for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
+    hak_add_relaxed(&hak_pool_lent, taken);
+    HAK_COUNT(&heap->runs, 1);
+    HAK_COUNT(&heap->run_units, taken * HAK_SUPERSLAB_UNITS);
+    hak_extents_give(&heap->extents, start_of(first), (size_t)taken * HAK_SUPERSLAB_GRAINS);
+    return true;
+}
+
+/* A superslab whose grains are all free and out of the extents leaves the heap. */
+static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
+    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
+    dirty_remove(heap, super);
+    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_NONE);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        hak_store_relaxed(&super->slabs[i].owner, 0);
+    hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    hak_pool_give_superslab(super);
+}
+
+bool hak_heap_lend(hak_heap_t *heap) {
+    hak_lock_acquire(&heap->lock);
+    char *start = hak_extents_take(&heap->extents, HAK_SUPERSLAB_GRAINS, HAK_SUPERSLAB_GRAINS);
+    if (start) send_back(heap, hak_region_superslab_of(hak_slab_of(start)));
+    hak_lock_release(&heap->lock);
+    return start != NULL;
+}
+
+/* ---- purge ---- */
+
+typedef struct {
+    hak_superslab_t *super;
+    uint64_t clean[HAK_SUPERSLAB_WORDS]; /* grains to purge; then those that are zero now */
+    hak_part_t pieces[PIECES_MAX];
+    unsigned count;
+} claim_t;
+
+static bool test(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
+
+/* Takes the free stretches of a superslab that hold touched grains. */
+static void claim(hak_heap_t *heap, claim_t *claim) {
+    hak_superslab_t *super = claim->super;
+    claim->count = 0;
+    memset(claim->clean, 0, sizeof claim->clean);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS;) {
+        hak_part_t piece = {super, i, 0};
+        while (i < HAK_SUPERSLAB_GRAINS && !test(super->used, i)) i++;
+        piece.count = i - piece.first;
+        while (i < HAK_SUPERSLAB_GRAINS && test(super->used, i)) i++;
+        if (piece.count == 0 || touched_in(&piece) == 0) continue;
+        char *start = start_of(super) + ((size_t)piece.first << HAK_GRAIN_SHIFT);
+        if (!hak_extents_take_at(&heap->extents, start, piece.count)) continue;
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+            claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
+        HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
+        claim->pieces[claim->count++] = piece;
+    }
+    for (unsigned p = 0; p < claim->count; p++) set_used(&claim->pieces[p]);
+}
+
+/* Purges the grains of a claim, run by run, in whole pages; the bits of those that
+ * the kernel kept are cleared. Returns the calls made. */
+static unsigned purge_claim(claim_t *claim) {
+    unsigned calls = 0;
+    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    uint64_t clean[HAK_SUPERSLAB_WORDS] = {0};
+    for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS; i++) {
+        unsigned from = i;
+        while (i < HAK_SUPERSLAB_GRAINS && test(claim->clean, i)) i++;
+        unsigned first = (unsigned)hak_align_up(from, page_grains);
+        unsigned end = (unsigned)(i & ~(page_grains - 1));
+        if (end <= first) continue;
+        hak_part_t run = {claim->super, first, end - first};
+        char *start = start_of(claim->super) + ((size_t)first << HAK_GRAIN_SHIFT);
+        calls++;
+        if (!hak_os_purge(start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) clean[w] |= bits_in(&run, w);
+    }
+    memcpy(claim->clean, clean, sizeof clean);
+    return calls;
+}
+
+/* The claimed pieces are free again; returns the number of grains that are clean. */
+static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
+    hak_superslab_t *super = claim->super;
+    uint32_t clean_units = 0;
+    size_t cleaned = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) {
+        super->touched[w] &= ~claim->clean[w];
+        cleaned += hak_bit_count(claim->clean[w]);
+    }
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        if (!(super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff)) clean_units |= 1u << i;
+    clean_units &= super->dirty;
+    super->dirty &= ~clean_units;
+    hak_commit_release((size_t)hak_bit_count(clean_units) << HAK_UNIT_SHIFT);
+    for (unsigned p = 0; p < claim->count; p++) {
+        const hak_part_t *piece = &claim->pieces[p];
+        hak_heap_free(heap, start_of(super) + ((size_t)piece->first << HAK_GRAIN_SHIFT),
+                      piece->count);
+    }
+    if (!super->dirty && is_unused(super) &&
+        hak_extents_take_at(&heap->extents, start_of(super), HAK_SUPERSLAB_GRAINS))
+        send_back(heap, super);
+    return cleaned;
+}
+
+/* As in the pool: claimed under the lock, purged without it. */
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
+    size_t purged = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    if (hak_load_relaxed(&heap->idle) == 0) return 0;
+    hak_lock_acquire(&heap->lock);
+    for (claim_t work; (work.super = heap->oldest) != NULL;) {
+        if ((int32_t)(now - work.super->freed_ms) < (int32_t)delay_ms) break;
+        dirty_remove(heap, work.super);
+        claim(heap, &work);
+        if (work.count == 0) continue;
+        hak_lock_release(&heap->lock);
+        unsigned calls = purge_claim(&work);
+        hak_lock_acquire(&heap->lock);
+        HAK_COUNT(&heap->purge_calls, calls);
+        size_t cleaned = unclaim(heap, &work);
+        purged += cleaned;
+        if (cleaned == 0) break; /* locked pages: another time */
+    }
+    hak_lock_release(&heap->lock);
+    return purged << HAK_GRAIN_SHIFT;
+}
+
+/* ---- rebuild ---- */
+
+static hak_heap_t *heap_of(const hak_superslab_t *super) {
+    return &hak_heaps[hak_owner_shard(hak_load_relaxed(&super->slabs[0].owner))];
+}
+
+static void forget_superslab(hak_superslab_t *super, void *context) {
+    (void)context;
+    if (!super->large) return;
+    super->on_dirty = false;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->used[w] = 0;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        super->slabs[i].extent_first = super->slabs[i].extent_last = 0;
+    hak_add_relaxed(&hak_pool_lent, 1);
+}
+
+static void find_blocks(hak_superslab_t *super, void *context) {
+    (void)context;
+    for (unsigned i = 0; super->large && i < HAK_SUPERSLAB_UNITS; i++) {
+        hak_slab_t *unit = &super->slabs[i];
+        uint32_t run = hak_load_relaxed(&unit->run);
+        if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
+        if (!run || run & HAK_RUN_FREED) continue;
+        char *at = unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
+        size_t left = run >> 5;
+        HAK_COUNT(&heap_of(super)->live, left);
+        HAK_COUNT(&heap_of(super)->live_count, 1);
+        for (hak_part_t part; hak_part_next(&at, &left, &part);) set_used(&part);
+    }
+}
+
+static void find_gaps(hak_superslab_t *super, void *context) {
+    (void)context;
+    for (unsigned i = 0; super->large && i < HAK_SUPERSLAB_GRAINS;) {
+        hak_part_t gap = {super, i, 0};
+        while (i < HAK_SUPERSLAB_GRAINS && !test(super->used, i)) i++;
+        gap.count = i - gap.first;
+        while (i < HAK_SUPERSLAB_GRAINS && test(super->used, i)) i++;
+        if (!gap.count) continue;
+        hak_heap_t *heap = heap_of(super);
+        HAK_COUNT(&heap->idle, touched_in(&gap));
+        if (touched_in(&gap)) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+        hak_extents_give(&heap->extents,
+                         start_of(super) + ((size_t)gap.first << HAK_GRAIN_SHIFT), gap.count);
+    }
+}
+
+void hak_heap_rebuild_all(void) {
+    for (hak_heap_t *heap = hak_heaps; heap < hak_heaps + HAK_SHARDS_MAX; heap++) {
+        hak_extents_reset(&heap->extents);
+        heap->oldest = heap->newest = NULL;
+        hak_store_relaxed(&heap->idle, 0);
+        hak_store_relaxed(&heap->live, 0);
+        hak_store_relaxed(&heap->live_count, 0);
+        hak_store_relaxed(&heap->transfer_grains, 0);
+        heap->transfer_count = 0;
+    }
+    hak_store_relaxed(&hak_pool_lent, 0);
+    hak_region_each_superslab(forget_superslab, NULL);
+    hak_region_each_superslab(find_blocks, NULL);
+    hak_region_each_superslab(find_gaps, NULL);
+}
