@@ -121,14 +121,17 @@ bool hak_extents_take_at(hak_extents_t *extents, char *part, size_t grains) {
     return false;
 }
 
-/* The unit that `address` lies in, NULL when it is not one of this heap. */
-static hak_slab_t *own_unit(const hak_extents_t *extents, const char *address) {
+/* The unit that `address` lies in, NULL when it is not one of this heap, as that of
+ * its neighbour is. */
+static hak_slab_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
+    size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
+    if (HAK_LIKELY(differ < HAK_SUPERSLAB_SIZE)) return hak_slab_of(address);
     hak_slab_t *unit = hak_region_slab_of(address);
     return unit && hak_load_relaxed(&unit->owner) == extents->owner ? unit : NULL;
 }
 
 void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
-    hak_slab_t *before = own_unit(extents, start - 1);
+    hak_slab_t *before = own_unit(extents, start - 1, start);
     if (before && before->extent_last &&
         before->extent_last % HAK_UNIT_GRAINS == grain_of(start - 1)) {
         size_t more = before->extent_last / HAK_UNIT_GRAINS;
@@ -136,7 +139,7 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
         grains += more;
         remove_extent(extents, start, more);
     }
-    hak_slab_t *behind = own_unit(extents, end_of(start, grains));
+    hak_slab_t *behind = own_unit(extents, end_of(start, grains), end_of(start, grains) - 1);
     if (behind && behind->extent_first &&
         behind->extent_first % HAK_UNIT_GRAINS == grain_of(end_of(start, grains))) {
         size_t more = behind->extent_first / HAK_UNIT_GRAINS;

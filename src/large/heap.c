@@ -9,7 +9,10 @@
 #include "region/commit.h"
 #include "region/region.h"
 
-enum { PIECES_MAX = HAK_SUPERSLAB_GRAINS / HAK_UNIT_GRAINS + 1 }; /* free stretches, at most */
+enum {
+    PIECES_MAX = HAK_SUPERSLAB_GRAINS / HAK_UNIT_GRAINS + 1, /* free stretches, at most */
+    FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
+};
 
 hak_heap_t hak_heaps[HAK_SHARDS_MAX];
 
@@ -33,22 +36,17 @@ static uint32_t units_of(const hak_part_t *part) {
 
 static unsigned touched_in(const hak_part_t *part) {
     unsigned count = 0;
+    if (HAK_LIKELY(part->super->clean_grains == 0)) return part->count;
     for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
         count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
     return count;
-}
-
-static bool is_unused(const hak_superslab_t *super) {
-    uint64_t any = 0;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) any |= super->used[w];
-    return any == 0;
 }
 
 static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
 
 bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     if (*left == 0) return false;
-    part->super = hak_region_superslab_of(hak_slab_of(*at));
+    part->super = hak_superslab_of(*at);
     part->first = (unsigned)((size_t)(*at - start_of(part->super)) >> HAK_GRAIN_SHIFT);
     part->count = (unsigned)hak_min(*left, HAK_SUPERSLAB_GRAINS - part->first);
     *at += (size_t)part->count << HAK_GRAIN_SHIFT;
@@ -57,13 +55,23 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
 }
 
 static void set_used(const hak_part_t *part) {
-    if (is_unused(part->super)) hak_add_relaxed(&hak_pool_lent, -(size_t)1);
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->used[w] |= bits_in(part, w);
+    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    part->super->used_grains = (uint16_t)(part->super->used_grains + part->count);
 }
 
 static void clear_used(const hak_part_t *part) {
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->used[w] &= ~bits_in(part, w);
-    if (is_unused(part->super)) hak_add_relaxed(&hak_pool_lent, 1);
+    part->super->used_grains = (uint16_t)(part->super->used_grains - part->count);
+    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, 1);
+}
+
+/* Marks grains that are about to be handed out; returns how many were touched. */
+static unsigned touch(const hak_part_t *part) {
+    unsigned before = touched_in(part);
+    if (HAK_LIKELY(before == part->count)) return before;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->touched[w] |= bits_in(part, w);
+    part->super->clean_grains = (uint16_t)(part->super->clean_grains - (part->count - before));
+    part->super->dirty |= units_of(part);
+    return before;
 }
 
 /* ---- superslabs with idle grains, oldest first ---- */
@@ -93,17 +101,15 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     char *at = start;
     size_t left = grains, fresh = 0, idle = 0;
     while (hak_part_next(&at, &left, &part))
-        fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
+        if (part.super->clean_grains)
+            fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
     if (fresh && !hak_commit_charge(fresh << HAK_UNIT_SHIFT)) {
         hak_extents_give(&heap->extents, start, grains);
         return false;
     }
     for (at = start, left = grains; hak_part_next(&at, &left, &part);) {
-        idle += touched_in(&part);
+        idle += touch(&part);
         set_used(&part);
-        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
-            part.super->touched[w] |= bits_in(&part, w);
-        part.super->dirty |= units_of(&part);
     }
     HAK_COUNT(&heap->idle, -idle);
     return true;
@@ -128,7 +134,8 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
 
 static void receive(hak_heap_t *heap, hak_superslab_t *super) {
     hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->used[w] = super->touched[w] = 0;
+    super->used_grains = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->touched[w] = 0;
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
         hak_slab_t *unit = &super->slabs[i];
         unit->extent_first = unit->extent_last = 0;
@@ -138,6 +145,8 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
             super->touched[i / 4] |= (uint64_t)0xffff << i % 4 * HAK_UNIT_GRAINS;
     }
     hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+    super->clean_grains =
+        (uint16_t)(HAK_SUPERSLAB_GRAINS - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
     HAK_COUNT(&heap->idle, touched_in(&all));
     if (super->dirty) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
 }
@@ -184,27 +193,44 @@ typedef struct {
     unsigned count;
 } claim_t;
 
-static bool test(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
+static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
 
-/* Takes the free stretches of a superslab that hold touched grains. */
+/* Takes the stretch from `first` up to `end` out of the extents. */
+static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
+    hak_superslab_t *super = claim->super;
+    hak_part_t piece = {super, first, end - first};
+    if (touched_in(&piece) == 0) return;
+    char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
+    if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+        claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
+    HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
+    set_used(&piece);
+    claim->pieces[claim->count++] = piece;
+}
+
+/* Takes the free stretches of a superslab that hold touched grains: an extent covers
+ * all of it, or ends in it, or begins in it and ends beyond. */
 static void claim(hak_heap_t *heap, claim_t *claim) {
     hak_superslab_t *super = claim->super;
     claim->count = 0;
     memset(claim->clean, 0, sizeof claim->clean);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS;) {
-        hak_part_t piece = {super, i, 0};
-        while (i < HAK_SUPERSLAB_GRAINS && !test(super->used, i)) i++;
-        piece.count = i - piece.first;
-        while (i < HAK_SUPERSLAB_GRAINS && test(super->used, i)) i++;
-        if (piece.count == 0 || touched_in(&piece) == 0) continue;
-        char *start = start_of(super) + ((size_t)piece.first << HAK_GRAIN_SHIFT);
-        if (!hak_extents_take_at(&heap->extents, start, piece.count)) continue;
-        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
-            claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
-        HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
-        claim->pieces[claim->count++] = piece;
+    if (super->used_grains == 0) {
+        claim_piece(heap, claim, 0, HAK_SUPERSLAB_GRAINS);
+        return;
     }
-    for (unsigned p = 0; p < claim->count; p++) set_used(&claim->pieces[p]);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        uint32_t last = super->slabs[i].extent_last, first = super->slabs[i].extent_first;
+        unsigned base = i * HAK_UNIT_GRAINS;
+        if (last) {
+            unsigned end = base + last % HAK_UNIT_GRAINS + 1;
+            unsigned length = (unsigned)hak_min(last / HAK_UNIT_GRAINS, end);
+            claim_piece(heap, claim, end - length, end);
+        }
+        unsigned start = base + first % HAK_UNIT_GRAINS;
+        if (first && start + first / HAK_UNIT_GRAINS > HAK_SUPERSLAB_GRAINS)
+            claim_piece(heap, claim, start, HAK_SUPERSLAB_GRAINS);
+    }
 }
 
 /* Purges the grains of a claim, run by run, in whole pages; the bits of those that
@@ -215,7 +241,7 @@ static unsigned purge_claim(claim_t *claim) {
     uint64_t clean[HAK_SUPERSLAB_WORDS] = {0};
     for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS; i++) {
         unsigned from = i;
-        while (i < HAK_SUPERSLAB_GRAINS && test(claim->clean, i)) i++;
+        while (i < HAK_SUPERSLAB_GRAINS && is_set(claim->clean, i)) i++;
         unsigned first = (unsigned)hak_align_up(from, page_grains);
         unsigned end = (unsigned)(i & ~(page_grains - 1));
         if (end <= first) continue;
@@ -238,6 +264,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
         super->touched[w] &= ~claim->clean[w];
         cleaned += hak_bit_count(claim->clean[w]);
     }
+    super->clean_grains = (uint16_t)(super->clean_grains + cleaned);
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
         if (!(super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff)) clean_units |= 1u << i;
     clean_units &= super->dirty;
@@ -248,7 +275,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
         hak_heap_free(heap, start_of(super) + ((size_t)piece->first << HAK_GRAIN_SHIFT),
                       piece->count);
     }
-    if (!super->dirty && is_unused(super) &&
+    if (!super->dirty && super->used_grains == 0 &&
         hak_extents_take_at(&heap->extents, start_of(super), HAK_SUPERSLAB_GRAINS))
         send_back(heap, super);
     return cleaned;
@@ -257,6 +284,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
 /* As in the pool: claimed under the lock, purged without it. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
     size_t purged = 0;
+    unsigned failures = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
     hak_lock_acquire(&heap->lock);
@@ -271,7 +299,7 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
         HAK_COUNT(&heap->purge_calls, calls);
         size_t cleaned = unclaim(heap, &work);
         purged += cleaned;
-        if (cleaned == 0) break; /* locked pages: another time */
+        if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
     }
     hak_lock_release(&heap->lock);
     return purged << HAK_GRAIN_SHIFT;
@@ -287,41 +315,42 @@ static void forget_superslab(hak_superslab_t *super, void *context) {
     (void)context;
     if (!super->large) return;
     super->on_dirty = false;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->used[w] = 0;
+    super->used_grains = 0;
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
         super->slabs[i].extent_first = super->slabs[i].extent_last = 0;
     hak_add_relaxed(&hak_pool_lent, 1);
 }
 
+static void find_gap(hak_superslab_t *super, const char *from, const char *to) {
+    unsigned first = (unsigned)((size_t)(from - start_of(super)) >> HAK_GRAIN_SHIFT);
+    hak_part_t gap = {super, first, (unsigned)((size_t)(to - from) >> HAK_GRAIN_SHIFT)};
+    hak_heap_t *heap = heap_of(super);
+    if (from >= to) return;
+    HAK_COUNT(&heap->idle, touched_in(&gap));
+    if (touched_in(&gap)) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+    hak_extents_give(&heap->extents, start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT),
+                     gap.count);
+}
+
+/* Blocks in the order of their addresses; *context: end of the last one. */
 static void find_blocks(hak_superslab_t *super, void *context) {
-    (void)context;
-    for (unsigned i = 0; super->large && i < HAK_SUPERSLAB_UNITS; i++) {
+    char **end = context, *start = start_of(super);
+    if (!super->large) return;
+    if (*end < start || *end > start + HAK_SUPERSLAB_SIZE) *end = start;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
         hak_slab_t *unit = &super->slabs[i];
         uint32_t run = hak_load_relaxed(&unit->run);
         if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
         if (!run || run & HAK_RUN_FREED) continue;
         char *at = unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
         size_t left = run >> 5;
+        find_gap(super, *end, at);
+        *end = at + (left << HAK_GRAIN_SHIFT);
         HAK_COUNT(&heap_of(super)->live, left);
         HAK_COUNT(&heap_of(super)->live_count, 1);
         for (hak_part_t part; hak_part_next(&at, &left, &part);) set_used(&part);
     }
-}
-
-static void find_gaps(hak_superslab_t *super, void *context) {
-    (void)context;
-    for (unsigned i = 0; super->large && i < HAK_SUPERSLAB_GRAINS;) {
-        hak_part_t gap = {super, i, 0};
-        while (i < HAK_SUPERSLAB_GRAINS && !test(super->used, i)) i++;
-        gap.count = i - gap.first;
-        while (i < HAK_SUPERSLAB_GRAINS && test(super->used, i)) i++;
-        if (!gap.count) continue;
-        hak_heap_t *heap = heap_of(super);
-        HAK_COUNT(&heap->idle, touched_in(&gap));
-        if (touched_in(&gap)) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
-        hak_extents_give(&heap->extents,
-                         start_of(super) + ((size_t)gap.first << HAK_GRAIN_SHIFT), gap.count);
-    }
+    find_gap(super, *end, start + HAK_SUPERSLAB_SIZE);
 }
 
 void hak_heap_rebuild_all(void) {
@@ -336,6 +365,6 @@ void hak_heap_rebuild_all(void) {
     }
     hak_store_relaxed(&hak_pool_lent, 0);
     hak_region_each_superslab(forget_superslab, NULL);
-    hak_region_each_superslab(find_blocks, NULL);
-    hak_region_each_superslab(find_gaps, NULL);
+    char *end = NULL;
+    hak_region_each_superslab(find_blocks, &end);
 }

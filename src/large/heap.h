@@ -16,8 +16,8 @@
  * own, so that it waits for no allocation; a full array is emptied into the extents.
  *
  * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block is in
- * the hands of one thread, with `used` set; a fork's child frees what has `freed`
- * set and whatever is `used` without being a block (a purge under way).
+ * the hands of one thread, with counted as used; a fork's child frees what has `freed`
+ * set and whatever is used without being a block (a purge under way).
  *
  * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
  * idle = touched and not used; `hak_pool_lent` = superslabs, over all heaps, without

@@ -8,9 +8,10 @@
  * A superslab is in the hands of the pool (its units are slabs, or free) or, as a
  * whole, of one large heap. Then no unit is free to the pool, the heap's lock takes
  * the place of the pool's for `dirty`, `freed_ms` and the list of dirty ones, and
- * the two bitmaps by grain hold, under the heap's lock:
- *   used bit set    <=> the grain is part of a block, or claimed by a purge
+ * these hold, under the heap's lock:
+ *   used_grains = grains that are part of blocks, or claimed by a purge
  *   touched bit clear => the grain is zero and has no pages
+ *   clean_grains = 256 - number of touched bits
  *   dirty bit i set <=> a grain of unit i is touched */
 #ifndef HAK_SUPERSLAB_H
 #define HAK_SUPERSLAB_H
@@ -38,7 +39,8 @@ typedef struct hak_superslab {
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock */
     bool large;                                    /* pool lock; in the hands of a large heap */
-    uint64_t used[HAK_SUPERSLAB_WORDS];            /* large heap lock; bit per grain */
+    uint16_t used_grains;                          /* large heap lock */
+    uint16_t clean_grains;                         /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS];         /* large heap lock; bit per grain */
 } hak_superslab_t;
 
