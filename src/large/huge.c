@@ -17,6 +17,7 @@ typedef struct {
 
 enum {
     TABLE_START = 64,
+    SINK_INTERVAL_MS = 250,
     BATCH_MAX = 32,                /* stretches unmapped in one go */
     KEEP_LEAST = 32 * 1024 * 1024, /* bytes that may be kept in any case */
 };
@@ -75,8 +76,11 @@ static bool make_room(void) {
     return true;
 }
 
-/* Bytes in use lately, at most; sinks by half of the distance with every purge. */
+/* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
+ * every interval. */
 static size_t recent_peak;
+static uint32_t sunk_ms;      /* when it last did */
+static uint32_t allocated_ms; /* the last request */
 
 static void count(size_t blocks, size_t bytes) {
     HAK_COUNT(&hak_huge_stats.block_count, blocks);
@@ -147,23 +151,50 @@ static void keep(char *start, size_t size, batch_t *batch) {
     trim(batch, now);
 }
 
+static void sink_peak(uint32_t now) {
+    if (now - sunk_ms < SINK_INTERVAL_MS) return;
+    sunk_ms = now;
+    recent_peak -= (recent_peak - hak_load_relaxed(&hak_huge_stats.bytes)) / 8;
+}
+
+/* While requests go on, the age of a stretch says little: what the peak allows is kept,
+ * and the peak sinks. */
+static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
+    sink_peak(now);
+    if (delay_ms && now - allocated_ms < delay_ms) {
+        trim(batch, now);
+        return;
+    }
+    while (batch->count < BATCH_MAX &&
+           hak_reuse_take_oldest(&batch->stretches[batch->count], now, delay_ms))
+        batch->count++;
+    note_kept();
+}
+
 size_t hak_huge_purge(uint32_t delay_ms) {
     size_t bytes = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
     for (bool more = true; more;) {
         batch_t batch = {.count = 0};
         hak_lock_acquire(&hak_huge_lock);
-        while (batch.count < BATCH_MAX &&
-               hak_reuse_take_oldest(&batch.stretches[batch.count], now, delay_ms))
-            batch.count++;
-        recent_peak -= (recent_peak - hak_load_relaxed(&hak_huge_stats.bytes)) / 2;
-        note_kept();
+        take_out_old(&batch, now, delay_ms);
         hak_lock_release(&hak_huge_lock);
         size_t gone = unmap_batch(&batch);
         bytes += gone;
         more = batch.count == BATCH_MAX && gone > 0;
     }
     return bytes;
+}
+
+/* Lengthens a mapping, in place or at another address. What is several mappings to the
+ * kernel it may move, if not lengthen. NULL when it refuses. */
+static char *extend(char *start, size_t old_size, size_t size) {
+    char *moved = hak_os_remap(start, old_size, size, true);
+    if (moved || !hak_os_moves_several()) return moved;
+    moved = hak_os_map(size, hak_os_page_size());
+    if (!moved) return NULL;
+    hak_os_name(moved, size, "hakmem: huge");
+    return hak_os_move(start, old_size, moved) ? moved : NULL;
 }
 
 /* ---- allocation ---- */
@@ -173,6 +204,7 @@ static bool enter(char *block, size_t size) {
     if (!make_room()) return false;
     put((uintptr_t)block, size);
     count(1, size);
+    allocated_ms = (uint32_t)hak_os_now_ms();
     return true;
 }
 
@@ -201,7 +233,7 @@ static char *lengthen(size_t size, size_t align, size_t *reused) {
     hak_lock_release(&hak_huge_lock);
     if (!found) return NULL;
     if (stretch.size >= HAK_LARGE_MAX && hak_commit_charge(size - stretch.size)) {
-        block = hak_os_remap(stretch.start, stretch.size, size, true);
+        block = extend(stretch.start, stretch.size, size);
         if (!block) hak_commit_release(size - stretch.size);
     }
     *reused = stretch.size;
@@ -303,17 +335,9 @@ bool hak_huge_free(void *block) {
 /* New address of a block that grows by `more` bytes; where it stands, if what is
  * behind it is kept. NULL when the system refuses. Under the lock. */
 static char *grow(char *block, size_t old_size, size_t more) {
-    char *moved = block;
     if (hak_reuse_take_at(block + old_size, more)) return block;
     if (!hak_commit_charge(more)) return NULL;
-    moved = hak_os_remap(block, old_size, old_size + more, true);
-    if (!moved) { /* several mappings to the kernel: it may move them, if not lengthen */
-        moved = hak_os_map(old_size + more, hak_os_page_size());
-        if (moved && !hak_os_move(block, old_size, moved)) {
-            hak_os_unmap(moved, old_size + more);
-            moved = NULL;
-        }
-    }
+    char *moved = extend(block, old_size, old_size + more);
     if (!moved) hak_commit_release(more);
     return moved;
 }

@@ -49,9 +49,13 @@ void hak_os_name(void *addr, size_t size, const char *name);
  * `may_move`. NULL when refused; then the old mapping stands as it was. */
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
 
-/* Moves the pages of `size` bytes over those at `to`, which both are mapped; the old
- * range is unmapped. False when the kernel cannot (then all is as it was). */
+/* Moves the pages of `size` bytes, of one mapping or several, over those at `to`, which
+ * are mapped; the old range is unmapped. False: the old range is as it was, and `to` is
+ * lost: there may be a hole, or by now another's mapping. */
 bool hak_os_move(void *addr, size_t size, void *to);
+
+/* True when the kernel moves several mappings in one call (Linux 6.17); tried once. */
+bool hak_os_moves_several(void);
 
 /* Writes all of `text` to stderr, as far as stderr takes it. */
 void hak_os_write_stderr(const char *text, size_t size);

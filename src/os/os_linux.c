@@ -172,6 +172,26 @@ bool hak_os_move(void *addr, size_t size, void *to) {
     return moved != MAP_FAILED;
 }
 
+/* Two pages that differ in their rights are two mappings. A kernel that refuses may have
+ * unmapped the target: it is left alone, whoever it belongs to by now. */
+static bool try_to_move_two(void) {
+    size_t page = hak_os_page_size();
+    char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
+    bool moved = from && to && hak_os_make_readable(from + page, page) &&
+                 hak_os_move(from, 2 * page, to);
+    if (from && !moved) hak_os_unmap(from, 2 * page);
+    if (moved) hak_os_unmap(to, 2 * page);
+    return moved;
+}
+
+bool hak_os_moves_several(void) {
+    enum { UNKNOWN, NO, YES };
+    static _Atomic int known;
+    if (hak_load_relaxed(&known) == UNKNOWN)
+        hak_store_relaxed(&known, try_to_move_two() ? YES : NO);
+    return hak_load_relaxed(&known) == YES;
+}
+
 void hak_os_write_stderr(const char *text, size_t size) {
     int saved = errno;
     while (size > 0) {
