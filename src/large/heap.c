@@ -14,7 +14,7 @@ enum {
     FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
 };
 
-hak_heap_t hak_heaps[HAK_SHARDS_MAX];
+hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 
 /* ---- bits ---- */
 
@@ -189,17 +189,25 @@ bool hak_heap_lend(hak_heap_t *heap) {
 typedef struct {
     hak_superslab_t *super;
     uint64_t clean[HAK_SUPERSLAB_WORDS]; /* grains to purge; then those that are zero now */
+    uint64_t short_clean[HAK_SUPERSLAB_WORDS]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
+    unsigned calls;
 } claim_t;
 
 static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
 
-/* Takes the stretch from `first` up to `end` out of the extents. */
+/* Takes the stretch from `first` up to `end` out of the extents. Not a short one: what
+ * is not an extent must be longer than a unit (extent.h). */
 static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
     hak_superslab_t *super = claim->super;
     hak_part_t piece = {super, first, end - first};
     if (touched_in(&piece) == 0) return;
+    if (piece.count <= HAK_UNIT_GRAINS) {
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+            claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
+        return;
+    }
     char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
     if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
     for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
@@ -213,8 +221,9 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
  * all of it, or ends in it, or begins in it and ends beyond. */
 static void claim(hak_heap_t *heap, claim_t *claim) {
     hak_superslab_t *super = claim->super;
-    claim->count = 0;
+    claim->count = claim->calls = 0;
     memset(claim->clean, 0, sizeof claim->clean);
+    memset(claim->short_clean, 0, sizeof claim->short_clean);
     if (super->used_grains == 0) {
         claim_piece(heap, claim, 0, HAK_SUPERSLAB_GRAINS);
         return;
@@ -233,38 +242,43 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
     }
 }
 
-/* Purges the grains of a claim, run by run, in whole pages; the bits of those that
- * the kernel kept are cleared. Returns the calls made. */
-static unsigned purge_claim(claim_t *claim) {
+/* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
+ * kept. Returns the calls made. */
+static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
     unsigned calls = 0;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS] = {0};
     for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS; i++) {
         unsigned from = i;
-        while (i < HAK_SUPERSLAB_GRAINS && is_set(claim->clean, i)) i++;
+        while (i < HAK_SUPERSLAB_GRAINS && is_set(bits, i)) i++;
         unsigned first = (unsigned)hak_align_up(from, page_grains);
         unsigned end = (unsigned)(i & ~(page_grains - 1));
         if (end <= first) continue;
-        hak_part_t run = {claim->super, first, end - first};
-        char *start = start_of(claim->super) + ((size_t)first << HAK_GRAIN_SHIFT);
+        hak_part_t run = {NULL, first, end - first};
+        char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
         calls++;
         if (!hak_os_purge(start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
         for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) clean[w] |= bits_in(&run, w);
     }
-    memcpy(claim->clean, clean, sizeof clean);
+    memcpy(bits, clean, sizeof clean);
     return calls;
+}
+
+static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
+    size_t cleaned = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) {
+        super->touched[w] &= ~bits[w];
+        cleaned += hak_bit_count(bits[w]);
+    }
+    super->clean_grains = (uint16_t)(super->clean_grains + cleaned);
+    return cleaned;
 }
 
 /* The claimed pieces are free again; returns the number of grains that are clean. */
 static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     hak_superslab_t *super = claim->super;
     uint32_t clean_units = 0;
-    size_t cleaned = 0;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) {
-        super->touched[w] &= ~claim->clean[w];
-        cleaned += hak_bit_count(claim->clean[w]);
-    }
-    super->clean_grains = (uint16_t)(super->clean_grains + cleaned);
+    size_t cleaned = set_clean(super, claim->clean);
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
         if (!(super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff)) clean_units |= 1u << i;
     clean_units &= super->dirty;
@@ -281,6 +295,14 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     return cleaned;
 }
 
+/* Pieces of at most a unit, which takes a few microseconds. Under the lock. */
+static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
+    claim->calls += purge_grains(claim->super, claim->short_clean);
+    size_t cleaned = set_clean(claim->super, claim->short_clean);
+    HAK_COUNT(&heap->idle, -cleaned);
+    return cleaned;
+}
+
 /* As in the pool: claimed under the lock, purged without it. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
     size_t purged = 0;
@@ -292,12 +314,14 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
         if ((int32_t)(now - work.super->freed_ms) < (int32_t)delay_ms) break;
         dirty_remove(heap, work.super);
         claim(heap, &work);
-        if (work.count == 0) continue;
-        hak_lock_release(&heap->lock);
-        unsigned calls = purge_claim(&work);
-        hak_lock_acquire(&heap->lock);
-        HAK_COUNT(&heap->purge_calls, calls);
-        size_t cleaned = unclaim(heap, &work);
+        size_t cleaned = purge_short(heap, &work);
+        if (work.count) { /* what is claimed keeps the superslab in this heap */
+            hak_lock_release(&heap->lock);
+            work.calls += purge_grains(work.super, work.clean);
+            hak_lock_acquire(&heap->lock);
+        }
+        HAK_COUNT(&heap->purge_calls, work.calls);
+        cleaned += unclaim(heap, &work);
         purged += cleaned;
         if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
     }
@@ -343,7 +367,7 @@ static void find_blocks(hak_superslab_t *super, void *context) {
         if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
         if (!run || run & HAK_RUN_FREED) continue;
         char *at = unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
-        size_t left = run >> 5;
+        size_t left = hak_run_length(run);
         find_gap(super, *end, at);
         *end = at + (left << HAK_GRAIN_SHIFT);
         HAK_COUNT(&heap_of(super)->live, left);
@@ -354,7 +378,7 @@ static void find_blocks(hak_superslab_t *super, void *context) {
 }
 
 void hak_heap_rebuild_all(void) {
-    for (hak_heap_t *heap = hak_heaps; heap < hak_heaps + HAK_SHARDS_MAX; heap++) {
+    for (hak_heap_t *heap = hak_heaps; heap < hak_heaps + HAK_HEAPS_MAX; heap++) {
         hak_extents_reset(&heap->extents);
         heap->oldest = heap->newest = NULL;
         hak_store_relaxed(&heap->idle, 0);

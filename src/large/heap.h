@@ -1,18 +1,19 @@
-/* heap.h: large heaps: superslabs, grain by grain, one heap for each shard.
+/* heap.h: large heaps: superslabs, grain by grain, one heap for every four shards.
  *
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
- * the heap whose superslab it lies in, whoever allocated it; any thread may free it.
+ * the heap whose superslab it lies in; any thread may free it.
  *
  * A block's record is the word `run` of the unit it begins in (at most one does,
  * since a block is longer than a unit):
- *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
+ *   shard of the thread it was made for << 24 | length in grains << 5 | freed << 4
+ *   | first grain, counted in its unit;  0 = none
  * Written by who holds the block, or the heap's lock where the block is made or
  * merged. `freed` is set by compare-and-swap before anything else is done: of two
  * racing frees one wins, and the other touches nothing. Rejected: to decide that
  * under a lock, since a free by another shard's thread takes another lock.
  *
  * A freed block merges with the free extents under the heap's lock, or, freed by a
- * thread of another shard, goes into the heap's transfer array under a lock of its
+ * thread of another shard than it was made for, goes into the heap's transfer array under a lock of its
  * own, so that it waits for no allocation; a full array is emptied into the extents.
  *
  * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block is in
@@ -32,6 +33,8 @@
 #include "shard/shard.h"
 
 enum {
+    HAK_HEAP_SHARDS = 4, /* shards that share a heap */
+    HAK_HEAPS_MAX = HAK_SHARDS_MAX / HAK_HEAP_SHARDS,
     HAK_TRANSFER_MAX = 256,
     HAK_RUN_FREED = 16,
 };
@@ -53,7 +56,15 @@ typedef struct {
     hak_slab_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
 } hak_heap_t;
 
-extern hak_heap_t hak_heaps[HAK_SHARDS_MAX];
+extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+
+HAK_FAST_PATH unsigned hak_heap_count(void) {
+    return (hak_shard_count() + HAK_HEAP_SHARDS - 1) / HAK_HEAP_SHARDS;
+}
+
+/* Of the word `run`. */
+HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5 & 0x7ffff; }
+HAK_FAST_PATH unsigned hak_run_shard(uint32_t run) { return run >> 24; }
 
 /* A stretch of grains within one superslab. */
 typedef struct {

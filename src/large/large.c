@@ -15,6 +15,7 @@ enum { PUBLISH_GRAINS = 1024 }; /* 4 MiB: how far the cheap sum of idle grains m
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 
 typedef struct {
+    unsigned home; /* shard */
     size_t grains, align_grains;
     char *block;                             /* answer */
     uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
@@ -25,16 +26,16 @@ static size_t grains_of(size_t size) {
     return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT;
 }
 
-static size_t length_of(uint32_t run) { return run >> 5; }
-
-static uint32_t run_word(const char *block, size_t grains) {
+static uint32_t run_word(unsigned home, const char *block, size_t grains) {
     unsigned first = (unsigned)((uintptr_t)block >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
-    return (uint32_t)(grains << 5) | first;
+    return home << 24 | (uint32_t)(grains << 5) | first;
 }
 
 static char *run_start(const hak_slab_t *unit, uint32_t run) {
     return unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
 }
+
+static unsigned home_of(unsigned shard) { return shard / HAK_HEAP_SHARDS; }
 
 static hak_heap_t *heap_of(const hak_slab_t *unit) {
     return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
@@ -59,7 +60,7 @@ size_t hak_large_idle_about(void) {
 
 size_t hak_large_idle(void) {
     size_t sum = 0;
-    for (unsigned i = 0; i < hak_shard_count(); i++) sum += hak_load_relaxed(&hak_heaps[i].idle);
+    for (unsigned i = 0; i < hak_heap_count(); i++) sum += hak_load_relaxed(&hak_heaps[i].idle);
     return sum << HAK_GRAIN_SHIFT;
 }
 
@@ -73,7 +74,7 @@ static char *take_transferred(hak_heap_t *heap, request_t *request) {
     for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
         hak_slab_t *unit = heap->transfer[i];
         uint32_t run = hak_load_relaxed(&unit->run);
-        size_t grains = length_of(run);
+        size_t grains = hak_run_length(run);
         if (grains < request->grains || grains > request->grains + request->grains / 8) continue;
         heap->transfer[i] = heap->transfer[--heap->transfer_count];
         HAK_COUNT(&heap->transfer_grains, -grains);
@@ -88,9 +89,9 @@ static char *take_transferred(hak_heap_t *heap, request_t *request) {
 static void merge(hak_heap_t *heap, hak_slab_t *unit) {
     uint32_t run = hak_load_relaxed(&unit->run);
     hak_store_relaxed(&unit->run, 0);
-    HAK_COUNT(&heap->live, -length_of(run));
+    HAK_COUNT(&heap->live, -hak_run_length(run));
     HAK_COUNT(&heap->live_count, -(size_t)1);
-    hak_heap_free(heap, run_start(unit, run), length_of(run));
+    hak_heap_free(heap, run_start(unit, run), hak_run_length(run));
 }
 
 /* Empties the transfer array into the extents. Heap lock held. True if there was any. */
@@ -174,7 +175,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     }
     if (outcome == FOUND) {
         hak_slab_t *unit = hak_slab_of(request->block);
-        hak_store_release(&unit->run, run_word(request->block, request->grains));
+        hak_store_release(&unit->run, run_word(request->home, request->block, request->grains));
         publish_idle(heap);
     }
     hak_lock_release(&heap->lock);
@@ -182,29 +183,29 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
 }
 
 /* The other heaps' idle memory, before fresh memory is touched. */
-static outcome_t steal(unsigned home, request_t *request) {
-    unsigned count = hak_shard_count();
+static outcome_t steal(request_t *request) {
+    unsigned count = hak_heap_count(), own = home_of(request->home);
     for (unsigned i = 1; i < count; i++) {
-        hak_heap_t *heap = &hak_heaps[(home + i) % count];
+        hak_heap_t *heap = &hak_heaps[(own + i) % count];
         size_t free_grains =
             hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
         if (free_grains < request->grains) continue;
         outcome_t outcome = ask(heap, request, false);
-        if (outcome == FOUND) hak_add_relaxed(&hak_heaps[home].stolen, 1);
+        if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
         if (outcome != NO_ROOM) return outcome;
     }
     return NO_ROOM;
 }
 
 static bool lend(void) {
-    for (unsigned i = 0; i < hak_shard_count(); i++)
+    for (unsigned i = 0; i < hak_heap_count(); i++)
         if (hak_heap_lend(&hak_heaps[i])) return true;
     return false;
 }
 
 /* Owners of the heaps' units, once. */
 static HAK_SLOW_PATH void prepare(void) {
-    for (unsigned i = 0; i < HAK_SHARDS_MAX; i++) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         hak_lock_acquire(&hak_heaps[i].lock);
         hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
         hak_lock_release(&hak_heaps[i].lock);
@@ -218,12 +219,12 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
         prepare();
         hak_store_release(&prepared, true);
     }
-    request_t request = {.grains = grains_of(size), .zero = zero};
+    request_t request = {.home = home, .grains = grains_of(size), .zero = zero};
     request.align_grains = hak_max(grains_of(align), 1);
-    outcome_t outcome = ask(&hak_heaps[home], &request, false);
+    outcome_t outcome = ask(&hak_heaps[home_of(home)], &request, false);
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
-        outcome = steal(home, &request);
-        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
+        outcome = steal(&request);
+        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home_of(home)], &request, true);
     }
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
     if (zero) zero_touched(&request);
@@ -253,10 +254,10 @@ bool hak_large_free(unsigned home, void *block) {
     if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return false;
     hak_heap_t *heap = heap_of(unit);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
-    if (batch && heap != &hak_heaps[home] && put_transferred(heap, unit, length_of(run)))
-        return true;
+    bool remote = batch && hak_run_shard(run) != home;
+    if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
     hak_lock_acquire(&heap->lock);
-    if (heap != &hak_heaps[home] && drain(heap)) HAK_COUNT(&heap->spilled, 1);
+    if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap);
     hak_lock_release(&heap->lock);
@@ -273,7 +274,7 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
         uint32_t run = hak_load_acquire(&unit->run);
         if (run && run_start(unit, run) <= (const char *)pointer) {
             *start = run_start(unit, run);
-            *size = length_of(run) << HAK_GRAIN_SHIFT;
+            *size = hak_run_length(run) << HAK_GRAIN_SHIFT;
             return !(run & HAK_RUN_FREED) &&
                    (size_t)((const char *)pointer - (char *)*start) < *size;
         }
@@ -285,7 +286,8 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
 bool hak_large_resize(void *block, size_t size) {
     hak_slab_t *unit = hak_slab_of(block);
     hak_heap_t *heap = heap_of(unit);
-    size_t want = grains_of(size), have = length_of(hak_load_acquire(&unit->run));
+    uint32_t run = hak_load_acquire(&unit->run);
+    size_t want = grains_of(size), have = hak_run_length(run);
     char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
     if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
     hak_lock_acquire(&heap->lock);
@@ -296,7 +298,7 @@ bool hak_large_resize(void *block, size_t size) {
         done = hak_extents_take_at(&heap->extents, end, want - have) &&
                hak_heap_use(heap, end, want - have);
     if (done) {
-        hak_store_release(&unit->run, run_word(block, want));
+        hak_store_release(&unit->run, run_word(hak_run_shard(run), block, want));
         HAK_COUNT(&heap->live, want - have);
         HAK_COUNT(&heap->resized, 1);
         publish_idle(heap);
@@ -307,7 +309,7 @@ bool hak_large_resize(void *block, size_t size) {
 
 size_t hak_large_purge(uint32_t delay_ms) {
     size_t purged = 0;
-    for (unsigned i = 0; i < hak_shard_count(); i++) {
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
         hak_heap_t *heap = &hak_heaps[i];
         if (hak_load_relaxed(&heap->transfer_grains)) {
             hak_lock_acquire(&heap->lock);
@@ -324,7 +326,7 @@ size_t hak_large_purge(uint32_t delay_ms) {
 
 hak_large_stats_t hak_large_stats(void) {
     hak_large_stats_t sum = {0};
-    for (unsigned i = 0; i < hak_shard_count(); i++) {
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
         hak_heap_t *heap = &hak_heaps[i];
         hak_lock_acquire(&heap->lock);
         hak_lock_acquire(&heap->transfer_lock);
@@ -344,21 +346,21 @@ hak_large_stats_t hak_large_stats(void) {
 }
 
 void hak_large_lock_all(void) {
-    for (unsigned i = 0; i < HAK_SHARDS_MAX; i++) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         hak_lock_acquire(&hak_heaps[i].lock);
         hak_lock_acquire(&hak_heaps[i].transfer_lock);
     }
 }
 
 void hak_large_unlock_all(void) {
-    for (unsigned i = HAK_SHARDS_MAX; i-- > 0;) {
+    for (unsigned i = HAK_HEAPS_MAX; i-- > 0;) {
         hak_lock_release(&hak_heaps[i].transfer_lock);
         hak_lock_release(&hak_heaps[i].lock);
     }
 }
 
 void hak_large_rebuild(void) {
-    for (unsigned i = 0; i < HAK_SHARDS_MAX; i++) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         hak_lock_reset(&hak_heaps[i].transfer_lock);
         hak_lock_reset(&hak_heaps[i].lock);
         hak_heaps[i].idle_published = 0;
