@@ -40,8 +40,7 @@ static void insert(hak_extents_t *extents, char *start, size_t grains) {
     if (next) next->prev = unit;
     extents->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     unit->extent_first = (uint32_t)(grains * HAK_UNIT_GRAINS) | grain_of(start);
-    last->extent_last =
-        (uint32_t)(grains * HAK_UNIT_GRAINS) | grain_of(end_of(start, grains) - 1);
+    last->extent_last = (uint32_t)(grains * HAK_UNIT_GRAINS) | grain_of(end_of(start, grains) - 1);
 }
 
 static void remove_extent(hak_extents_t *extents, char *start, size_t grains) {
@@ -91,8 +90,7 @@ static void cut(hak_extents_t *extents, char *start, size_t have, char *part, si
     size_t before = (size_t)(part - start) >> HAK_GRAIN_SHIFT;
     remove_extent(extents, start, have);
     if (before) insert(extents, start, before);
-    if (have > before + grains)
-        insert(extents, end_of(part, grains), have - before - grains);
+    if (have > before + grains) insert(extents, end_of(part, grains), have - before - grains);
 }
 
 char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains) {

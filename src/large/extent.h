@@ -28,9 +28,9 @@ enum {
 };
 
 typedef struct {
-    uint16_t owner;                      /* constant; of the units that belong to this heap */
-    uint64_t filled[HAK_EXTENT_WORDS];   /* bit set <=> the bin is not empty */
-    hak_slab_t *bins[HAK_EXTENT_BINS];   /* units that extents begin in */
+    uint16_t owner;                    /* constant; of the units that belong to this heap */
+    uint64_t filled[HAK_EXTENT_WORDS]; /* bit set <=> the bin is not empty */
+    hak_slab_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
 } hak_extents_t;
 
 /* The best fit for `grains`, at a multiple of `align_grains` (a power of two); the

@@ -101,8 +101,7 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     char *at = start;
     size_t left = grains, fresh = 0, idle = 0;
     while (hak_part_next(&at, &left, &part))
-        if (part.super->clean_grains)
-            fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
+        if (part.super->clean_grains) fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
     if (fresh && !hak_commit_charge(fresh << HAK_UNIT_SHIFT)) {
         hak_extents_give(&heap->extents, start, grains);
         return false;
@@ -170,8 +169,7 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
     dirty_remove(heap, super);
     hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_NONE);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
-        hak_store_relaxed(&super->slabs[i].owner, 0);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_store_relaxed(&super->slabs[i].owner, 0);
     hak_add_relaxed(&hak_pool_lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }
@@ -188,7 +186,7 @@ bool hak_heap_lend(hak_heap_t *heap) {
 
 typedef struct {
     hak_superslab_t *super;
-    uint64_t clean[HAK_SUPERSLAB_WORDS]; /* grains to purge; then those that are zero now */
+    uint64_t clean[HAK_SUPERSLAB_WORDS];       /* grains to purge; then those that are zero now */
     uint64_t short_clean[HAK_SUPERSLAB_WORDS]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;

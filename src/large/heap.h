@@ -50,8 +50,8 @@ typedef struct {
     _Atomic size_t live_count;        /* the same in blocks */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
-    unsigned transfer_count;          /* transfer lock */
-    _Atomic size_t transfer_grains;   /* written under the transfer lock */
+    unsigned transfer_count;        /* transfer lock */
+    _Atomic size_t transfer_grains; /* written under the transfer lock */
     _Atomic uint64_t transferred, spilled;
     hak_slab_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
 } hak_heap_t;

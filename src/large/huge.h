@@ -20,10 +20,10 @@
 typedef struct {
     _Atomic size_t block_count;
     _Atomic size_t bytes;
-    _Atomic size_t kept_bytes;                       /* freed, with their pages */
+    _Atomic size_t kept_bytes;                        /* freed, with their pages */
     _Atomic uint64_t mapped, reused, grown, unmapped; /* mappings made, blocks served from kept
                                                          ones, wholly or in part; given back */
-} hak_huge_stats_t; /* written under the lock, read by anyone */
+} hak_huge_stats_t;                                   /* written under the lock, read by anyone */
 
 extern hak_huge_stats_t hak_huge_stats;
 extern hak_lock_t hak_huge_lock;

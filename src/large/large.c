@@ -17,14 +17,12 @@ typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 typedef struct {
     unsigned home; /* shard */
     size_t grains, align_grains;
-    char *block;                             /* answer */
+    char *block;                               /* answer */
     uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
     bool zero;
 } request_t;
 
-static size_t grains_of(size_t size) {
-    return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT;
-}
+static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
 
 static uint32_t run_word(unsigned home, const char *block, size_t grains) {
     unsigned first = (unsigned)((uintptr_t)block >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;

@@ -12,13 +12,13 @@
 #include "region/slab.h"
 
 typedef struct {
-    size_t count, bytes;           /* blocks in use */
-    size_t idle_bytes;             /* free memory that still has pages */
-    size_t transfer_bytes;         /* in transfer arrays */
+    size_t count, bytes;            /* blocks in use */
+    size_t idle_bytes;              /* free memory that still has pages */
+    size_t transfer_bytes;          /* in transfer arrays */
     uint64_t local, remote, stolen; /* blocks reused, by source */
-    uint64_t runs, run_units;      /* fresh runs, and their units of 64 KiB */
-    uint64_t transferred, spilled; /* blocks into transfer arrays, and on from full ones */
-    uint64_t resized;              /* in place */
+    uint64_t runs, run_units;       /* fresh runs, and their units of 64 KiB */
+    uint64_t transferred, spilled;  /* blocks into transfer arrays, and on from full ones */
+    uint64_t resized;               /* in place */
     uint64_t purge_calls;
 } hak_large_stats_t;
 

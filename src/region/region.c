@@ -100,9 +100,9 @@ static hak_region_t *new_region(void) {
             hak_map.unit_end = regions[count].units_end;
             hak_map.slabs =
                 (uintptr_t)regions[count].slabs - regions[count].first_unit * sizeof(hak_slab_t);
-            hak_map.supers =
-                (uintptr_t)regions[count].supers -
-                regions[count].first_unit / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t);
+            hak_map.supers = (uintptr_t)regions[count].supers - regions[count].first_unit /
+                                                                    HAK_SUPERSLAB_UNITS *
+                                                                    sizeof(hak_superslab_t);
         }
         hak_store_release(&region_count, count + 1);
         return &regions[count];

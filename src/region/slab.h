@@ -17,11 +17,11 @@
 #include "classes/classes.h"
 
 typedef struct hak_slab {
-    char *base;                    /* constant once the unit is committed */
-    uint64_t *bits;                /* bin lock; 1 = free block; remote words follow */
+    char *base;     /* constant once the unit is committed */
+    uint64_t *bits; /* bin lock; 1 = free block; remote words follow */
     union {
-        uint64_t words_free; /* bin lock */
-        struct {             /* large heap lock; see large/extent.h */
+        uint64_t words_free;       /* bin lock */
+        struct {                   /* large heap lock; see large/extent.h */
             uint32_t extent_first; /* of the free extent that begins in this unit, or 0 */
             uint32_t extent_last;  /* of the free extent that ends in this unit, or 0 */
         };
