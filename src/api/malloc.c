@@ -81,8 +81,7 @@ HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
     if (size > HAK_CLASS_MAX) return allocate_large(size, 1, true);
-    void *block =
-        allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
+    void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);
     return block;
 }

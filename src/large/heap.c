@@ -158,7 +158,7 @@ bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     hak_add_relaxed(&hak_pool_lent, taken);
     HAK_COUNT(&heap->runs, 1);
-    HAK_COUNT(&heap->run_units, taken * HAK_SUPERSLAB_UNITS);
+    HAK_COUNT(&heap->run_units, (uint64_t)taken * HAK_SUPERSLAB_UNITS);
     hak_extents_give(&heap->extents, start_of(first), (size_t)taken * HAK_SUPERSLAB_GRAINS);
     return true;
 }

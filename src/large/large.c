@@ -97,7 +97,7 @@ static bool drain(hak_heap_t *heap) {
     hak_slab_t *units[HAK_TRANSFER_MAX];
     hak_lock_acquire(&heap->transfer_lock);
     unsigned count = heap->transfer_count;
-    memcpy(units, heap->transfer, count * sizeof *units);
+    for (unsigned i = 0; i < count; i++) units[i] = heap->transfer[i];
     heap->transfer_count = 0;
     hak_store_relaxed(&heap->transfer_grains, 0);
     hak_lock_release(&heap->transfer_lock);

@@ -177,8 +177,8 @@ bool hak_os_move(void *addr, size_t size, void *to) {
 static bool try_to_move_two(void) {
     size_t page = hak_os_page_size();
     char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
-    bool moved = from && to && hak_os_make_readable(from + page, page) &&
-                 hak_os_move(from, 2 * page, to);
+    bool moved =
+        from && to && hak_os_make_readable(from + page, page) && hak_os_move(from, 2 * page, to);
     if (from && !moved) hak_os_unmap(from, 2 * page);
     if (moved) hak_os_unmap(to, 2 * page);
     return moved;

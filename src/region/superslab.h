@@ -44,6 +44,7 @@ typedef struct hak_superslab {
     uint64_t touched[HAK_SUPERSLAB_WORDS];         /* large heap lock; bit per grain */
 } hak_superslab_t;
 
-_Static_assert(sizeof(hak_superslab_t) <= 2 * HAK_LINE, "a superslab record is two cache lines");
+_Static_assert(sizeof(hak_superslab_t) <= (size_t)2 * HAK_LINE,
+               "a superslab record is two cache lines");
 
 #endif
