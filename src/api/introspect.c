@@ -111,7 +111,7 @@ void hakmem_malloc_stats(void) {
                         "hakmem: free %zu bytes (%zu in thread caches, %zu dirty)\n"
                         "hakmem: stages: %llu slabs kept empty and used again, %llu units of live "
                         "superslabs, %llu new superslabs\n"
-                        "hakmem: purged %llu units of 64 KiB; records %zu bytes\n"
+                        "hakmem: purged %llu units of 64 KiB, populated %llu; records %zu bytes\n"
                         "hakmem: large: %zu blocks of %zu bytes; reused %llu from free runs, %llu "
                         "freed by other shards, %llu of other shards; %llu fresh runs of %llu "
                         "units; %llu resized in place\n"
@@ -125,6 +125,7 @@ void hakmem_malloc_stats(void) {
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.populated_units),
                         hak_meta_bytes(), large.count, large.bytes, (unsigned long long)large.local,
                         (unsigned long long)large.remote, (unsigned long long)large.stolen,
                         (unsigned long long)large.runs, (unsigned long long)large.run_units,

@@ -20,6 +20,7 @@ typedef struct {
     char *block;                               /* answer */
     uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
     bool zero;
+    bool fresh; /* answer; out of a fresh run */
 } request_t;
 
 static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
@@ -170,6 +171,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
         if (hak_heap_grow(heap, run)) outcome = take_extent(heap, request);
+        request->fresh = true;
     }
     if (outcome == FOUND) {
         hak_slab_t *unit = hak_slab_of(request->block);
@@ -226,6 +228,7 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     }
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
     if (zero) zero_touched(&request);
+    if (request.fresh) hak_pool_prefault(request.block, HAK_UNIT_SIZE, 1);
     return request.block;
 }
 

@@ -36,6 +36,9 @@ bool hak_os_commit(void *addr, size_t size);
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
 
+/* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
+bool hak_os_populate(void *addr, size_t size);
+
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
 void *hak_os_map(size_t size, size_t align);
 

@@ -18,6 +18,9 @@
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
+/* Of madvise(2); a libc may be older than the kernel. */
+enum { POPULATE_WRITE = 23 };
+
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 
@@ -135,6 +138,13 @@ bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_RE
 bool hak_os_purge(void *addr, size_t size) {
     int saved = errno;
     int result = madvise(addr, size, MADV_DONTNEED);
+    errno = saved;
+    return result == 0;
+}
+
+bool hak_os_populate(void *addr, size_t size) {
+    int saved = errno;
+    int result = madvise(addr, size, POPULATE_WRITE);
     errno = saved;
     return result == 0;
 }

@@ -1,6 +1,7 @@
 /* pool.c: superslabs in lists by their longest free run; purge oldest first. */
 #include "pool/pool.h"
 
+#include "options/options.h"
 #include "os/os.h"
 #include "region/commit.h"
 
@@ -78,6 +79,30 @@ static hak_superslab_t *choose(unsigned count) {
     return NULL;
 }
 
+void hak_pool_prefault(char *start, size_t size, int level) {
+    if (HAK_LIKELY(hak_option(HAK_OPTION_SS_PREFAULT) != level)) return;
+    if (hak_os_populate(start, size))
+        hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
+}
+
+/* A fresh superslab, under SS_PREFAULT=2 with all its pages: then it is charged whole,
+ * and dirty. Under the lock. */
+static hak_superslab_t *fresh_superslab(void) {
+    hak_superslab_t *super = hak_region_take_superslab();
+    if (!super) return NULL;
+    HAK_COUNT(&hak_pool_stats.stage3, 1);
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
+        hak_commit_charge(HAK_SUPERSLAB_SIZE)) {
+        hak_pool_prefault(super->slabs[0].base, HAK_SUPERSLAB_SIZE, 2);
+        super->dirty = mask_of(0, HAK_SUPERSLAB_UNITS);
+        super->freed_ms = (uint32_t)hak_os_now_ms();
+        HAK_COUNT(&hak_pool_stats.dirty_units, HAK_SUPERSLAB_UNITS);
+        dirty_append(super);
+    }
+    list_insert(super);
+    return super;
+}
+
 static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
     uint32_t starts = run_starts(super->free & super->dirty, count);
     if (!starts) starts = run_starts(super->free, count);
@@ -113,12 +138,12 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     if (!super && borrow()) super = choose(count);
     if (super) {
         HAK_COUNT(&hak_pool_stats.stage2, count);
-    } else if ((super = hak_region_take_superslab()) != NULL) {
-        HAK_COUNT(&hak_pool_stats.stage3, 1);
-        list_insert(super);
+    } else {
+        super = fresh_superslab();
     }
     hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
     hak_lock_release(&hak_pool_lock);
+    if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
 }
 
@@ -163,10 +188,8 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
     }
     /* Fresh ones lie behind the last of their region. */
     while (n < count && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
-        hak_superslab_t *super = hak_region_take_superslab();
+        hak_superslab_t *super = fresh_superslab();
         if (!super) break;
-        HAK_COUNT(&hak_pool_stats.stage3, 1);
-        list_insert(super);
         if (n && super != first + n) break; /* in another region: it stays in the pool */
         hand_over(super);
         if (n++ == 0) first = super;

@@ -19,7 +19,8 @@ typedef struct {
     _Atomic uint64_t stage3; /* new superslabs */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
-    _Atomic size_t dirty_units; /* free units that still have pages */
+    _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */
+    _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t used_units;
 } hak_pool_stats_t; /* written under the pool lock, read by anyone */
 
@@ -32,6 +33,9 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
 
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_slab_t *slab, unsigned count);
+
+/* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */
+void hak_pool_prefault(char *start, size_t size, int level);
 
 /* Hands out up to `count` wholly free superslabs in a row, dirty ones first; returns
  * the first and how many, NULL without memory. They are marked as large. */

@@ -260,14 +260,16 @@ static int show_counters(void) {
         for (unsigned i = 0; i < count; i++) CHECK(hak_large_free(1, blocks[i]), "not freed");
     }
     hak_large_stats_t stats = hak_large_stats();
-    fprintf(stderr, "%llu %llu %llu %llu %llu\n", (unsigned long long)stats.run_units / stats.runs,
-            (unsigned long long)stats.transferred, (unsigned long long)stats.spilled,
-            (unsigned long long)stats.remote, (unsigned long long)stats.purge_calls);
+    fprintf(stderr, "%llu %llu %llu %llu %llu %llu\n",
+            (unsigned long long)stats.run_units / stats.runs, (unsigned long long)stats.transferred,
+            (unsigned long long)stats.spilled, (unsigned long long)stats.remote,
+            (unsigned long long)stats.purge_calls,
+            (unsigned long long)hak_pool_stats.populated_units);
     return 0;
 }
 
 typedef struct {
-    unsigned long long run, transferred, spilled, remote, purge_calls;
+    unsigned long long run, transferred, spilled, remote, purge_calls, populated;
 } counters_t;
 
 static counters_t counters_with(const char *setting) {
@@ -275,11 +277,14 @@ static counters_t counters_with(const char *setting) {
     counters_t c;
     const char *environment[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", setting, NULL};
     unit_rerun("counters", environment, 60, &end);
-    REQUIRE(end.status == 0 && sscanf(end.err, "%llu %llu %llu %llu %llu", &c.run, &c.transferred,
-                                      &c.spilled, &c.remote, &c.purge_calls) == 5,
+    REQUIRE(end.status == 0 &&
+                sscanf(end.err, "%llu %llu %llu %llu %llu %llu", &c.run, &c.transferred, &c.spilled,
+                       &c.remote, &c.purge_calls, &c.populated) == 6,
             "%s: status %#x, %s", setting, (unsigned)end.status, end.err);
     return c;
 }
+
+static char populated_page[65536] __attribute__((aligned(65536)));
 
 static void every_knob_shows(void **state) {
     (void)state;
@@ -298,6 +303,10 @@ static void every_knob_shows(void **state) {
     assert_true(remote.remote > local.remote);
     assert_int_equal(counters_with("HAKMEM_DISABLE_BATCH=0").purge_calls, 0);
     assert_true(counters_with("HAKMEM_DISABLE_BATCH=1").purge_calls >= 80);
+    if (!hak_os_populate(populated_page, hak_os_page_size())) return; /* an older kernel */
+    assert_int_equal(counters_with("HAKMEM_SS_PREFAULT=0").populated, 0);
+    unsigned long long some = counters_with("HAKMEM_SS_PREFAULT=1").populated;
+    assert_true(some > 0 && some < counters_with("HAKMEM_SS_PREFAULT=2").populated);
 }
 
 int main(int argc, char **argv) {
