@@ -30,6 +30,7 @@ static void insert(hak_extents_t *extents, char *start, size_t grains) {
     unsigned bin = bin_of(grains);
     hak_slab_t *unit = hak_slab_of(start), *last = hak_slab_of(end_of(start, grains) - 1);
     hak_slab_t *prev = NULL, *next = extents->bins[bin];
+    HAK_ASSERT(!unit->extent_first && !last->extent_last);
     for (int i = 0; i < WALK_MAX && next && next->base < start; i++) {
         prev = next;
         next = next->next;
