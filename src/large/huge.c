@@ -116,13 +116,18 @@ static void trim(batch_t *batch, uint32_t now) {
 }
 
 /* A mapping that the kernel will not cut up (it has too many) is kept, without pages
- * if possible, until there is room for it. */
+ * if possible, until there is room for it; where there is none here, the oldest makes
+ * room: most are mappings as a whole, which can always be unmapped. */
 static void unmap_failed(const hak_stretch_t *stretch) {
+    hak_stretch_t other = {.size = 0};
+    uint32_t now = (uint32_t)hak_os_now_ms();
     hak_os_purge(stretch->start, stretch->size);
     hak_lock_acquire(&hak_huge_lock);
-    hak_reuse_put(stretch->start, stretch->size, (uint32_t)hak_os_now_ms());
+    if (!hak_reuse_put(stretch->start, stretch->size, now) && hak_reuse_take_oldest(&other, now, 0))
+        hak_reuse_put(stretch->start, stretch->size, now);
     note_kept();
     hak_lock_release(&hak_huge_lock);
+    if (other.size && hak_os_unmap(other.start, other.size)) hak_commit_release(other.size);
 }
 
 /* Unmaps a batch; returns bytes. Without the lock. */
