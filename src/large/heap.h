@@ -1,4 +1,4 @@
-/* heap.h: large heaps: superslabs, grain by grain, one heap for every four shards.
+/* heap.h: large heaps: superslabs, grain by grain, one heap for each shard.
  *
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
  * the heap whose superslab it lies in; any thread may free it.
@@ -33,8 +33,7 @@
 #include "shard/shard.h"
 
 enum {
-    HAK_HEAP_SHARDS = 4, /* shards that share a heap */
-    HAK_HEAPS_MAX = HAK_SHARDS_MAX / HAK_HEAP_SHARDS,
+    HAK_HEAPS_MAX = HAK_SHARDS_MAX,
     HAK_TRANSFER_MAX = 256,
     HAK_RUN_FREED = 16,
 };
@@ -58,9 +57,7 @@ typedef struct {
 
 extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 
-HAK_FAST_PATH unsigned hak_heap_count(void) {
-    return (hak_shard_count() + HAK_HEAP_SHARDS - 1) / HAK_HEAP_SHARDS;
-}
+HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
 
 /* Of the word `run`. */
 HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5 & 0x7ffff; }

@@ -34,8 +34,6 @@ static char *run_start(const hak_slab_t *unit, uint32_t run) {
     return unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
 }
 
-static unsigned home_of(unsigned shard) { return shard / HAK_HEAP_SHARDS; }
-
 static hak_heap_t *heap_of(const hak_slab_t *unit) {
     return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
 }
@@ -44,10 +42,11 @@ static hak_heap_t *heap_of(const hak_slab_t *unit) {
 
 static _Atomic size_t idle_published;
 
-/* Adds what has changed since the last time, once it is enough. Heap lock held. */
-static void publish_idle(hak_heap_t *heap) {
+/* Adds what has changed since the last time, once it is more than `least` grains. Heap
+ * lock held. */
+static void publish_idle(hak_heap_t *heap, size_t least) {
     size_t idle = hak_load_relaxed(&heap->idle), last = heap->idle_published;
-    if (HAK_LIKELY(idle - last + PUBLISH_GRAINS <= 2 * (size_t)PUBLISH_GRAINS)) return;
+    if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
     heap->idle_published = idle;
     hak_add_relaxed(&idle_published, idle - last);
 }
@@ -176,7 +175,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     if (outcome == FOUND) {
         hak_slab_t *unit = hak_slab_of(request->block);
         hak_store_release(&unit->run, run_word(request->home, request->block, request->grains));
-        publish_idle(heap);
+        publish_idle(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);
     return outcome;
@@ -184,7 +183,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
 
 /* The other heaps' idle memory, before fresh memory is touched. */
 static outcome_t steal(request_t *request) {
-    unsigned count = hak_heap_count(), own = home_of(request->home);
+    unsigned count = hak_heap_count(), own = request->home;
     for (unsigned i = 1; i < count; i++) {
         hak_heap_t *heap = &hak_heaps[(own + i) % count];
         size_t free_grains =
@@ -221,10 +220,10 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     }
     request_t request = {.home = home, .grains = grains_of(size), .zero = zero};
     request.align_grains = hak_max(grains_of(align), 1);
-    outcome_t outcome = ask(&hak_heaps[home_of(home)], &request, false);
+    outcome_t outcome = ask(&hak_heaps[home], &request, false);
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
         outcome = steal(&request);
-        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home_of(home)], &request, true);
+        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
     }
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
     if (zero) zero_touched(&request);
@@ -260,7 +259,7 @@ bool hak_large_free(unsigned home, void *block) {
     hak_lock_acquire(&heap->lock);
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
-    publish_idle(heap);
+    publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
     if (!batch) hak_heap_purge(heap, 0);
     return true;
@@ -302,7 +301,7 @@ bool hak_large_resize(void *block, size_t size) {
         hak_store_release(&unit->run, run_word(hak_run_shard(run), block, want));
         HAK_COUNT(&heap->live, want - have);
         HAK_COUNT(&heap->resized, 1);
-        publish_idle(heap);
+        publish_idle(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);
     return done;
@@ -319,7 +318,7 @@ size_t hak_large_purge(uint32_t delay_ms) {
         }
         purged += hak_heap_purge(heap, delay_ms);
         hak_lock_acquire(&heap->lock);
-        publish_idle(heap);
+        publish_idle(heap, 0);
         hak_lock_release(&heap->lock);
     }
     return purged;
