@@ -7,9 +7,11 @@
 
 #include "api/export.h"
 #include "large/huge.h"
+#include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "region/commit.h"
 #include "region/meta.h"
 #include "region/region.h"
 #include "shard/shard.h"
@@ -24,11 +26,8 @@ typedef struct {
 static void count_slab(const hak_slab_t *slab, heap_t *heap) {
     unsigned class_index = hak_owner_class(hak_load_acquire(&slab->owner));
     if (class_index == HAK_CLASS_NONE) return;
+    if (class_index == HAK_CLASS_RUN) return; /* counted grain by grain */
     heap->held += HAK_UNIT_SIZE;
-    if (class_index == HAK_CLASS_RUN) {
-        heap->live += HAK_UNIT_SIZE;
-        return;
-    }
     const hak_class_t *info = &hak_classes[class_index];
     size_t unused = hak_shard_free_count(slab);
     heap->free_count += unused;
@@ -63,16 +62,19 @@ static heap_t count_heap(void) {
 
 struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
     heap_t heap = count_heap();
+    hak_large_stats_t large = hak_large_stats();
     size_t huge = hak_load_relaxed(&hak_huge_stats.bytes);
-    size_t dirty = hak_load_relaxed(&hak_pool_stats.dirty_units) * HAK_UNIT_SIZE;
+    size_t dirty = hak_load_relaxed(&hak_pool_stats.dirty_units) * HAK_UNIT_SIZE +
+                   large.idle_bytes + large.transfer_bytes +
+                   hak_load_relaxed(&hak_huge_stats.kept_bytes);
     return (struct hakmem_mallinfo2){
-        .arena = heap.held + dirty,
+        .arena = heap.held + large.bytes + dirty,
         .ordblks = heap.free_count,
         .smblks = heap.cached_count,
         .hblks = hak_load_relaxed(&hak_huge_stats.block_count),
         .hblkhd = huge,
         .fsmblks = heap.cached_bytes,
-        .uordblks = heap.live + huge,
+        .uordblks = heap.live + large.bytes + huge,
         .fordblks = heap.free_bytes + heap.cached_bytes + dirty,
         .keepcost = dirty,
     };
@@ -101,20 +103,40 @@ mallinfo_t mallinfo(void) {
 #endif
 
 void hakmem_malloc_stats(void) {
-    char text[512];
+    char text[1536];
+    hak_large_stats_t large = hak_large_stats();
     struct hakmem_mallinfo2 info = hakmem_mallinfo2();
     int size = snprintf(text, sizeof text,
                         "hakmem: live %zu bytes (%zu in %zu mappings of their own)\n"
                         "hakmem: free %zu bytes (%zu in thread caches, %zu dirty)\n"
                         "hakmem: stages: %llu slabs kept empty and used again, %llu units of live "
                         "superslabs, %llu new superslabs\n"
-                        "hakmem: purged %llu units of 64 KiB; records %zu bytes\n",
+                        "hakmem: purged %llu units of 64 KiB, populated %llu; records %zu bytes\n"
+                        "hakmem: large: %zu blocks of %zu bytes; reused %llu from free runs, %llu "
+                        "freed by other shards, %llu of other shards; %llu fresh runs of %llu "
+                        "units; %llu resized in place\n"
+                        "hakmem: large: %llu into transfer arrays, %llu times one was full; %llu "
+                        "purge calls\n"
+                        "hakmem: huge: %llu mapped, %llu reused, %llu grown, %llu unmapped, kept "
+                        "%zu bytes\n"
+                        "hakmem: committed %zu bytes, %llu times refused by the limit\n",
                         info.uordblks, info.hblkhd, info.hblks, info.fordblks, info.fsmblks,
                         info.keepcost, (unsigned long long)hak_shard_stage1(),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage2),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.stage3),
                         (unsigned long long)hak_load_relaxed(&hak_pool_stats.purged_units),
-                        hak_meta_bytes());
+                        (unsigned long long)hak_load_relaxed(&hak_pool_stats.populated_units),
+                        hak_meta_bytes(), large.count, large.bytes, (unsigned long long)large.local,
+                        (unsigned long long)large.remote, (unsigned long long)large.stolen,
+                        (unsigned long long)large.runs, (unsigned long long)large.run_units,
+                        (unsigned long long)large.resized, (unsigned long long)large.transferred,
+                        (unsigned long long)large.spilled, (unsigned long long)large.purge_calls,
+                        (unsigned long long)hak_load_relaxed(&hak_huge_stats.mapped),
+                        (unsigned long long)hak_load_relaxed(&hak_huge_stats.reused),
+                        (unsigned long long)hak_load_relaxed(&hak_huge_stats.grown),
+                        (unsigned long long)hak_load_relaxed(&hak_huge_stats.unmapped),
+                        hak_load_relaxed(&hak_huge_stats.kept_bytes), hak_commit_bytes(),
+                        (unsigned long long)hak_commit_refused());
     if (size > 0) hak_os_write_stderr(text, hak_min((size_t)size, sizeof text - 1));
 }
 HAK_TWIN(void, malloc_stats, (void))

@@ -39,14 +39,29 @@ bool hak_os_commit(void *addr, size_t size);
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
 
+/* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
+bool hak_os_populate(void *addr, size_t size);
+
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
 void *hak_os_map(size_t size, size_t align);
 
-void hak_os_unmap(void *addr, size_t size);
+/* False when the kernel refuses (too many mappings): then all is as it was. */
+bool hak_os_unmap(void *addr, size_t size);
+
+/* Gives a mapping a name in /proc/PID/maps, where the kernel has names. */
+void hak_os_name(void *addr, size_t size, const char *name);
 
 /* Resizes a mapping of hak_os_map, moving its pages but copying none when
  * `may_move`. NULL when refused; then the old mapping stands as it was. */
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
+
+/* Moves the pages of `size` bytes, of one mapping or several, over those at `to`, which
+ * are mapped; the old range is unmapped. False: the old range is as it was, and `to` is
+ * lost: there may be a hole, or by now another's mapping. */
+bool hak_os_move(void *addr, size_t size, void *to);
+
+/* True when the kernel moves several mappings in one call (Linux 6.17); tried once. */
+bool hak_os_moves_several(void);
 
 /* Writes all of `text` to stderr, as far as stderr takes it. */
 void hak_os_write_stderr(const char *text, size_t size);

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,6 +17,12 @@
 
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
+
+/* Of madvise(2); a libc may be older than the kernel. */
+enum { POPULATE_WRITE = 23 };
+
+/* Of prctl(2), from Linux 5.17 on. */
+enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
@@ -143,13 +150,29 @@ bool hak_os_purge(void *addr, size_t size) {
     return result == 0;
 }
 
+bool hak_os_populate(void *addr, size_t size) {
+    int saved = errno;
+    int result = madvise(addr, size, POPULATE_WRITE);
+    errno = saved;
+    return result == 0;
+}
+
 void *hak_os_map(size_t size, size_t align) {
     return map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
 }
 
-void hak_os_unmap(void *addr, size_t size) {
+bool hak_os_unmap(void *addr, size_t size) {
     int saved = errno;
-    munmap(addr, size);
+    int result = munmap(addr, size);
+    errno = saved;
+    return result == 0;
+}
+
+void hak_os_name(void *addr, size_t size, const char *name) {
+    static _Atomic bool refused; /* an older kernel: not asked again */
+    if (hak_load_relaxed(&refused)) return;
+    int saved = errno;
+    if (prctl(SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0) hak_store_relaxed(&refused, true);
     errno = saved;
 }
 
@@ -158,6 +181,33 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
     errno = saved;
     return moved == MAP_FAILED ? NULL : moved;
+}
+
+bool hak_os_move(void *addr, size_t size, void *to) {
+    int saved = errno;
+    void *moved = mremap(addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    errno = saved;
+    return moved != MAP_FAILED;
+}
+
+/* Two pages that differ in their rights are two mappings. A kernel that refuses may have
+ * unmapped the target: it is left alone, whoever it belongs to by now. */
+static bool try_to_move_two(void) {
+    size_t page = hak_os_page_size();
+    char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
+    bool moved =
+        from && to && hak_os_make_readable(from + page, page) && hak_os_move(from, 2 * page, to);
+    if (from && !moved) hak_os_unmap(from, 2 * page);
+    if (moved) hak_os_unmap(to, 2 * page);
+    return moved;
+}
+
+bool hak_os_moves_several(void) {
+    enum { UNKNOWN, NO, YES };
+    static _Atomic int known;
+    if (hak_load_relaxed(&known) == UNKNOWN)
+        hak_store_relaxed(&known, try_to_move_two() ? YES : NO);
+    return hak_load_relaxed(&known) == YES;
 }
 
 void hak_os_write_stderr(const char *text, size_t size) {
