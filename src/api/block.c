@@ -3,6 +3,7 @@
 
 #include "error/error.h"
 #include "large/huge.h"
+#include "large/large.h"
 #include "region/region.h"
 
 static hak_block_t in_huge(const void *pointer) {
@@ -17,11 +18,13 @@ static hak_block_t in_huge(const void *pointer) {
     return block;
 }
 
-static void in_run(hak_block_t *block) {
-    block->slab -= block->slab->run_offset;
-    block->start = block->slab->base;
-    block->size = (size_t)block->slab->run_units << HAK_UNIT_SHIFT;
-    block->kind = HAK_KIND_RUN;
+static void in_run(hak_block_t *block, const void *pointer) {
+    bool found = hak_large_find(pointer, &block->start, &block->size);
+    block->kind = found ? HAK_KIND_RUN : HAK_KIND_FREED;
+    if (!found) {
+        block->start = NULL;
+        block->size = 0;
+    }
 }
 
 static void in_slab(hak_block_t *block, const void *pointer) {
@@ -44,7 +47,7 @@ hak_block_t hak_block_of(const void *pointer) {
         return block;
     }
     if (block.class_index == HAK_CLASS_RUN)
-        in_run(&block);
+        in_run(&block, pointer);
     else
         in_slab(&block, pointer);
     if (block.start && block.start != pointer) block.kind = HAK_KIND_INSIDE;

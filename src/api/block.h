@@ -19,7 +19,7 @@ typedef enum {
 typedef struct {
     hak_kind_t kind;
     unsigned class_index; /* of CACHED */
-    hak_slab_t *slab;     /* of CACHED and RUN */
+    hak_slab_t *slab;     /* of CACHED */
     void *start;          /* of the block; NULL when FREED or FOREIGN */
     size_t size;          /* usable bytes; 0 when FREED or FOREIGN */
 } hak_block_t;

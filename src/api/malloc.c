@@ -49,19 +49,21 @@ static HAK_SLOW_PATH void *out_of_memory(void) {
     return NULL;
 }
 
-/* Runs and mappings. */
-static void *allocate_large(size_t size, size_t align, bool *zeroed) {
+/* Large blocks and mappings; a large one becomes a mapping where the regions are full. */
+static void *try_large(size_t size, size_t align, bool zero) {
+    hak_cache_t *cache = hak_thread_cache(); /* also for the handlers that come with it */
     void *block = NULL;
+    if (size <= HAK_LARGE_MAX && align <= HAK_UNIT_SIZE)
+        block = hak_large_alloc(cache ? cache->shard : 0, hak_max(size, HAK_CLASS_MAX + 1), align,
+                                zero);
+    return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
+}
+
+static void *allocate_large(size_t size, size_t align, bool zero) {
     if (size > PTRDIFF_MAX) return out_of_memory();
-    hak_thread_cache(); /* a program with large blocks only needs the handlers, too */
-    if (size <= HAK_LARGE_MAX) {
-        block = hak_large_alloc(size, zeroed);
-        hak_thread_tick_malloc();
-    }
-    if (!block) {
-        block = hak_huge_alloc(size, align);
-        *zeroed = true;
-    }
+    void *block = try_large(size, align, zero);
+    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0) block = try_large(size, align, zero);
+    hak_thread_tick_malloc(size);
     return block ? block : out_of_memory();
 }
 
@@ -73,21 +75,21 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
         if (HAK_LIKELY(block != NULL)) return block;
     }
     void *block = hak_cache_refill(cache, class_index, zeroed);
-    hak_thread_tick_malloc();
+    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
+        block = hak_cache_refill(cache, class_index, zeroed);
+    hak_thread_tick_malloc(1);
     return block ? block : out_of_memory();
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
-    bool zeroed;
-    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, 1, &zeroed);
+    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, 1, false);
     return allocate_class(hak_class_of(size), NULL);
 }
 
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
-    void *block = size > HAK_CLASS_MAX ? allocate_large(size, 1, &zeroed)
-                                       : allocate_class(hak_class_of(size),
-                                                        size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
+    if (size > HAK_CLASS_MAX) return allocate_large(size, 1, true);
+    void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);
     return block;
 }
@@ -95,18 +97,12 @@ void *hak_allocate_zeroed(size_t size) {
 /* A class whose size is a multiple of the alignment has every block aligned, since
  * slabs start at multiples of 64 KiB; the powers of two always qualify. */
 void *hak_allocate_aligned(size_t align, size_t size) {
-    bool zeroed;
     if (size > PTRDIFF_MAX - align) return out_of_memory();
     size = hak_max(size, hak_min(align, 16)); /* the 8-byte class keeps no alignment of 16 */
-    if (align <= HAK_UNIT_SIZE) {
-        if (size > HAK_CLASS_MAX) return allocate_large(size, align, &zeroed);
-        unsigned class_index = hak_class_of(size);
-        while (hak_classes[class_index].size & (align - 1)) class_index++;
-        return allocate_class(class_index, NULL);
-    }
-    hak_thread_cache();
-    void *block = hak_huge_alloc(hak_max(size, 1), align);
-    return block ? block : out_of_memory();
+    if (size > HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return allocate_large(size, align, false);
+    unsigned class_index = hak_class_of(size);
+    while (hak_classes[class_index].size & (align - 1)) class_index++;
+    return allocate_class(class_index, NULL);
 }
 
 /* Everything but the push: decides what the pointer is. */
@@ -121,12 +117,14 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
             twice = true;
         else
             hak_cache_overflow(cache, block.class_index, pointer);
-        hak_thread_tick_free();
+        hak_thread_tick_free(1);
     } else if (block.kind == HAK_KIND_RUN) {
-        twice = !hak_large_free(block.slab);
-        hak_thread_tick_free();
+        hak_cache_t *cache = hak_thread_cache_of_free();
+        twice = !hak_large_free(cache ? cache->shard : 0, pointer);
+        hak_thread_tick_free(block.size);
     } else if (block.kind == HAK_KIND_HUGE) {
         twice = !hak_huge_free(pointer);
+        hak_thread_tick_free(block.size);
     } else {
         hak_block_report(function, pointer, &block);
     }

@@ -7,6 +7,7 @@
 #include "api/export.h"
 #include "api/malloc.h"
 #include "large/huge.h"
+#include "large/large.h"
 #include "os/os.h"
 
 void *hakmem_calloc(size_t count, size_t size) {
@@ -21,10 +22,17 @@ void *hakmem_calloc(size_t count, size_t size) {
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* A block stays as it is when the new size fits and would not leave more than half of
- * it unused; of a mapping, which can be cut where it stands, an eighth. */
+ * it unused; one that can be cut where it stands, an eighth. */
 static bool fits(const hak_block_t *block, size_t size) {
-    size_t unused_most = block->kind == HAK_KIND_HUGE ? block->size / 8 : block->size / 2;
+    size_t unused_most = block->kind == HAK_KIND_CACHED ? block->size / 2 : block->size / 8;
     return size <= block->size && (block->size - size < unused_most || block->size <= 64);
+}
+
+/* The new address of a large or huge block that is resized without a copy, or NULL. */
+static void *resize_in_place(void *pointer, const hak_block_t *block, size_t size) {
+    if (block->kind == HAK_KIND_HUGE && size > HAK_LARGE_MAX) return hak_huge_resize(pointer, size);
+    if (block->kind == HAK_KIND_RUN && hak_large_resize(pointer, size)) return pointer;
+    return NULL;
 }
 
 static void *resize(void *pointer, size_t size, const char *function) {
@@ -39,15 +47,13 @@ static void *resize(void *pointer, size_t size, const char *function) {
         errno = ENOMEM;
         return NULL;
     }
-    if (block.kind == HAK_KIND_HUGE && size > HAK_LARGE_MAX) {
-        void *moved = hak_huge_resize(pointer, size);
-        if (moved) return moved;
-    }
-    void *larger = hakmem_malloc(size);
-    if (!larger) return NULL;
-    memcpy(larger, pointer, hak_min(size, block.size));
+    void *moved = resize_in_place(pointer, &block, size);
+    if (moved) return moved;
+    moved = hakmem_malloc(size);
+    if (!moved) return NULL;
+    memcpy(moved, pointer, hak_min(size, block.size));
     hakmem_free(pointer);
-    return larger;
+    return moved;
 }
 
 void *hakmem_realloc(void *pointer, size_t size) {

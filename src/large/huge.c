@@ -1,7 +1,13 @@
-/* huge.c: an open-addressed table of mappings, keyed by page number. */
+/* huge.c: an open-addressed table of mappings, keyed by page number; what is kept of them. */
 #include "large/huge.h"
 
+#include <string.h>
+
+#include "classes/classes.h"
+#include "large/reuse.h"
+#include "options/options.h"
 #include "os/os.h"
+#include "region/commit.h"
 #include "region/meta.h"
 
 typedef struct {
@@ -9,7 +15,12 @@ typedef struct {
     size_t size;
 } entry_t;
 
-enum { TABLE_START = 64 };
+enum {
+    TABLE_START = 64,
+    SINK_INTERVAL_MS = 250,
+    BATCH_MAX = 32,                /* stretches unmapped in one go */
+    KEEP_LEAST = 32 * 1024 * 1024, /* bytes that may be kept in any case */
+};
 
 hak_huge_stats_t hak_huge_stats;
 hak_lock_t hak_huge_lock;
@@ -65,25 +76,226 @@ static bool make_room(void) {
     return true;
 }
 
+/* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
+ * every interval. */
+static size_t recent_peak;
+static uint32_t sunk_ms;      /* when it last did */
+static uint32_t allocated_ms; /* the last request */
+
 static void count(size_t blocks, size_t bytes) {
     HAK_COUNT(&hak_huge_stats.block_count, blocks);
     HAK_COUNT(&hak_huge_stats.bytes, bytes);
+    recent_peak = hak_max(recent_peak, hak_load_relaxed(&hak_huge_stats.bytes));
 }
 
-void *hak_huge_alloc(size_t size, size_t align) {
-    size_t page = hak_os_page_size();
-    size = hak_align_up(size, page);
-    void *block = hak_os_map(size, hak_max(align, page));
-    if (!block) return NULL;
+/* ---- kept stretches, and their way back to the system ---- */
+
+/* What was taken out under the lock, to be unmapped without it. */
+typedef struct {
+    hak_stretch_t stretches[BATCH_MAX];
+    unsigned count;
+} batch_t;
+
+static void note_kept(void) { hak_store_relaxed(&hak_huge_stats.kept_bytes, hak_reuse_bytes()); }
+
+/* Bytes that may be kept now. Under the lock. */
+static size_t keep_most(void) {
+    int64_t fixed = hak_option(HAK_OPTION_HUGE_CACHE);
+    size_t used = hak_load_relaxed(&hak_huge_stats.bytes);
+    if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
+    if (fixed >= 0) return (size_t)fixed;
+    return hak_max(KEEP_LEAST, recent_peak + recent_peak / 4 - used);
+}
+
+/* Takes out what is too much, oldest first. Under the lock. */
+static void trim(batch_t *batch, uint32_t now) {
+    while (batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most() &&
+           hak_reuse_take_oldest(&batch->stretches[batch->count], now, 0))
+        batch->count++;
+    note_kept();
+}
+
+/* A mapping that the kernel will not cut up (it has too many) is kept, without pages
+ * if possible, until there is room for it; where there is none here, the oldest makes
+ * room: most are mappings as a whole, which can always be unmapped. */
+static void unmap_failed(const hak_stretch_t *stretch) {
+    hak_stretch_t other = {.size = 0};
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_os_purge(stretch->start, stretch->size);
     hak_lock_acquire(&hak_huge_lock);
-    bool room = make_room();
-    if (room) {
-        put((uintptr_t)block, size);
-        count(1, size);
+    if (!hak_reuse_put(stretch->start, stretch->size, now) && hak_reuse_take_oldest(&other, now, 0))
+        hak_reuse_put(stretch->start, stretch->size, now);
+    note_kept();
+    hak_lock_release(&hak_huge_lock);
+    if (other.size && hak_os_unmap(other.start, other.size)) hak_commit_release(other.size);
+}
+
+/* Unmaps a batch; returns bytes. Without the lock. */
+static size_t unmap_batch(const batch_t *batch) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const hak_stretch_t *stretch = &batch->stretches[i];
+        if (!hak_os_unmap(stretch->start, stretch->size)) {
+            unmap_failed(stretch);
+            continue;
+        }
+        hak_add_relaxed(&hak_huge_stats.unmapped, 1);
+        hak_commit_release(stretch->size);
+        bytes += stretch->size;
+    }
+    return bytes;
+}
+
+/* Keeps a stretch that is nobody's any more, or adds it to the batch. Under the lock. */
+static void keep(char *start, size_t size, batch_t *batch) {
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    if (!hak_reuse_put(start, size, now) && hak_reuse_take_oldest(&batch->stretches[0], now, 0)) {
+        batch->count = 1;
+        hak_reuse_put(start, size, now); /* there is a place now */
+    }
+    trim(batch, now);
+}
+
+static void sink_peak(uint32_t now) {
+    if (now - sunk_ms < SINK_INTERVAL_MS) return;
+    sunk_ms = now;
+    recent_peak -= (recent_peak - hak_load_relaxed(&hak_huge_stats.bytes)) / 8;
+}
+
+/* While requests go on, the age of a stretch says little: what the peak allows is kept,
+ * and the peak sinks. */
+static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
+    sink_peak(now);
+    if (delay_ms && now - allocated_ms < delay_ms) {
+        trim(batch, now);
+        return;
+    }
+    while (batch->count < BATCH_MAX &&
+           hak_reuse_take_oldest(&batch->stretches[batch->count], now, delay_ms))
+        batch->count++;
+    note_kept();
+}
+
+size_t hak_huge_purge(uint32_t delay_ms) {
+    size_t bytes = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    for (bool more = true; more;) {
+        batch_t batch = {.count = 0};
+        hak_lock_acquire(&hak_huge_lock);
+        take_out_old(&batch, now, delay_ms);
+        hak_lock_release(&hak_huge_lock);
+        size_t gone = unmap_batch(&batch);
+        bytes += gone;
+        more = batch.count == BATCH_MAX && gone > 0;
+    }
+    return bytes;
+}
+
+/* Lengthens a mapping, in place or at another address. What is several mappings to the
+ * kernel it may move, if not lengthen. NULL when it refuses. */
+static char *extend(char *start, size_t old_size, size_t size) {
+    char *moved = hak_os_remap(start, old_size, size, true);
+    if (moved || !hak_os_moves_several()) return moved;
+    moved = hak_os_map(size, hak_os_page_size());
+    if (!moved) return NULL;
+    hak_os_name(moved, size, "hakmem: huge");
+    return hak_os_move(start, old_size, moved) ? moved : NULL;
+}
+
+/* ---- allocation ---- */
+
+/* Enters a block that `size` bytes were found for. False when the table cannot grow. */
+static bool enter(char *block, size_t size) {
+    if (!make_room()) return false;
+    put((uintptr_t)block, size);
+    count(1, size);
+    allocated_ms = (uint32_t)hak_os_now_ms();
+    return true;
+}
+
+/* A kept stretch that is large enough; NULL when there is none. */
+static char *reuse(size_t size, size_t align) {
+    hak_lock_acquire(&hak_huge_lock);
+    char *block = make_room() ? hak_reuse_take(size, align) : NULL;
+    if (block) {
+        enter(block, size);
+        HAK_COUNT(&hak_huge_stats.reused, 1);
+        note_kept();
     }
     hak_lock_release(&hak_huge_lock);
-    if (!room) hak_os_unmap(block, size);
-    return room ? block : NULL;
+    return block;
+}
+
+/* Lengthens the largest stretch that is kept: its pages need not be made anew.
+ * *reused: bytes of it. NULL when there is none, or the kernel does not like it. */
+static char *lengthen(size_t size, size_t align, size_t *reused) {
+    hak_stretch_t stretch = {.size = 0};
+    char *block = NULL;
+    if (align > hak_os_page_size()) return NULL;
+    hak_lock_acquire(&hak_huge_lock);
+    bool found = hak_reuse_take_largest(&stretch);
+    note_kept();
+    hak_lock_release(&hak_huge_lock);
+    if (!found) return NULL;
+    if (stretch.size >= HAK_LARGE_MAX && hak_commit_charge(size - stretch.size)) {
+        block = extend(stretch.start, stretch.size, size);
+        if (!block) hak_commit_release(size - stretch.size);
+    }
+    *reused = stretch.size;
+    if (block) {
+        hak_add_relaxed(&hak_huge_stats.grown, 1);
+        return block;
+    }
+    hak_lock_acquire(&hak_huge_lock);
+    bool kept = hak_reuse_put(stretch.start, stretch.size, stretch.freed_ms);
+    note_kept();
+    hak_lock_release(&hak_huge_lock);
+    batch_t batch = {.stretches = {stretch}, .count = 1};
+    if (!kept) unmap_batch(&batch);
+    return NULL;
+}
+
+static char *map_fresh(size_t size, size_t align) {
+    if (!hak_commit_charge(size)) return NULL;
+    char *block = hak_os_map(size, align);
+    if (!block) {
+        hak_commit_release(size);
+        return NULL;
+    }
+    hak_os_name(block, size, "hakmem: huge");
+    hak_add_relaxed(&hak_huge_stats.mapped, 1);
+    return block;
+}
+
+/* A mapping of its own: one that was kept and lengthened, or a new one. */
+static char *map_block(size_t size, size_t align, size_t *dirty) {
+    char *block = lengthen(size, align, dirty);
+    batch_t batch = {.count = 0};
+    if (!block) {
+        *dirty = 0;
+        block = map_fresh(size, align);
+    }
+    if (!block) return NULL;
+    hak_lock_acquire(&hak_huge_lock);
+    bool entered = enter(block, size);
+    if (entered)
+        trim(&batch, (uint32_t)hak_os_now_ms());
+    else
+        batch = (batch_t){.stretches = {{block, size, 0}}, .count = 1};
+    hak_lock_release(&hak_huge_lock);
+    unmap_batch(&batch);
+    return entered ? block : NULL;
+}
+
+void *hak_huge_alloc(size_t size, size_t align, bool zero) {
+    size_t page = hak_os_page_size();
+    size = hak_align_up(size, page);
+    align = hak_max(align, page);
+    size_t dirty = size;
+    char *block = reuse(size, align);
+    if (!block) block = map_block(size, align, &dirty);
+    if (block && zero) memset(block, 0, dirty);
+    return block;
 }
 
 size_t hak_huge_size(const void *block) {
@@ -108,31 +320,49 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
 }
 
 bool hak_huge_free(void *block) {
+    batch_t batch = {.count = 0};
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
     size_t size = entry ? entry->size : 0;
     if (entry) {
+        /* Off the table first: once unmapped, the address may be another thread's. */
         remove_entry(entry);
         count(-(size_t)1, -size);
+        keep(block, size, &batch);
     }
     hak_lock_release(&hak_huge_lock);
-    /* Off the table first: once unmapped, the address may be another thread's. */
-    if (size) hak_os_unmap(block, size);
+    unmap_batch(&batch);
     return size != 0;
 }
 
-/* The lock is held over the move, since both addresses change owner in it. */
+/* ---- resize ---- */
+
+/* New address of a block that grows by `more` bytes; where it stands, if what is
+ * behind it is kept. NULL when the system refuses. Under the lock. */
+static char *grow(char *block, size_t old_size, size_t more) {
+    if (hak_reuse_take_at(block + old_size, more)) return block;
+    if (!hak_commit_charge(more)) return NULL;
+    char *moved = extend(block, old_size, old_size + more);
+    if (!moved) hak_commit_release(more);
+    return moved;
+}
+
 void *hak_huge_resize(void *block, size_t size) {
+    batch_t batch = {.count = 0};
     size = hak_align_up(size, hak_os_page_size());
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
     size_t old_size = entry ? entry->size : 0;
-    void *moved = entry ? hak_os_remap(block, old_size, size, true) : NULL;
+    char *moved = entry ? block : NULL;
+    if (entry && size > old_size) moved = grow(block, old_size, size - old_size);
     if (moved) {
         remove_entry(entry);
         put((uintptr_t)moved, size);
         count(0, size - old_size);
+        if (size < old_size) keep(moved + size, old_size - size, &batch);
+        note_kept();
     }
     hak_lock_release(&hak_huge_lock);
+    unmap_batch(&batch);
     return moved;
 }

@@ -1,7 +1,16 @@
 /* huge.h: blocks above 1 MiB, or aligned beyond 64 KiB: each a mapping of its own.
  *
  * Their addresses are kept in a table beside, so a pointer is known or foreign
- * without a look at the memory. Thread-safe. */
+ * without a look at the memory.
+ *
+ * A freed one is kept for a while with its pages (reuse.h): blocks in use and those
+ * kept come to at most five quarters of what was in use at once lately, or to
+ * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
+ * at a time; so no call is made while a program allocates and frees at a rate.
+ *
+ * Thread-safe; one lock. A system call is made without it, by the one thread that
+ * has the stretch in its hands, but for a resize, where both addresses change owner
+ * in the call. */
 #ifndef HAK_HUGE_H
 #define HAK_HUGE_H
 
@@ -11,14 +20,17 @@
 typedef struct {
     _Atomic size_t block_count;
     _Atomic size_t bytes;
-} hak_huge_stats_t; /* written under the lock, read by anyone */
+    _Atomic size_t kept_bytes;                        /* freed, with their pages */
+    _Atomic uint64_t mapped, reused, grown, unmapped; /* mappings made, blocks served from kept
+                                                         ones, wholly or in part; given back */
+} hak_huge_stats_t;                                   /* written under the lock, read by anyone */
 
 extern hak_huge_stats_t hak_huge_stats;
 extern hak_lock_t hak_huge_lock;
 
-/* A zeroed mapping of at least `size` bytes at a multiple of `align`, a power of
- * two. NULL without memory. */
-void *hak_huge_alloc(size_t size, size_t align);
+/* At least `size` bytes at a multiple of `align`, a power of two; zeroed if told so.
+ * NULL without memory. */
+void *hak_huge_alloc(size_t size, size_t align, bool zero);
 
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
@@ -27,8 +39,11 @@ size_t hak_huge_size(const void *block);
  * for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* Unmaps. False when `block` is no huge block. */
+/* False when `block` is no huge block. */
 bool hak_huge_free(void *block);
+
+/* Unmaps what has been kept for `delay_ms`; returns bytes. */
+size_t hak_huge_purge(uint32_t delay_ms);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */

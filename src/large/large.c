@@ -1,43 +1,370 @@
-/* large.c: runs of units, straight from the pool. */
+/* large.c: where a large block comes from, and where it goes. */
 #include "large/large.h"
 
+#include <string.h>
+
+#include "large/heap.h"
+#include "options/options.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
-static _Atomic size_t block_count, unit_count; /* anyone writes */
+enum { PUBLISH_GRAINS = 1024 }; /* 4 MiB: how far the cheap sum of idle grains may be off */
+
+/* What a heap said to a request. */
+typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
+
+typedef struct {
+    unsigned home; /* shard */
+    size_t grains, align_grains;
+    char *block;                               /* answer */
+    uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
+    bool zero;
+    bool fresh; /* answer; out of a fresh run */
+} request_t;
+
+static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
+
+static uint32_t run_word(unsigned home, const char *block, size_t grains) {
+    unsigned first = (unsigned)((uintptr_t)block >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
+    return home << 24 | (uint32_t)(grains << 5) | first;
+}
+
+static char *run_start(const hak_slab_t *unit, uint32_t run) {
+    return unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
+}
+
+static hak_heap_t *heap_of(const hak_slab_t *unit) {
+    return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
+}
+
+/* ---- idle memory, in sum ---- */
+
+static _Atomic size_t idle_published;
+
+/* Adds what has changed since the last time, once it is more than `least` grains. Heap
+ * lock held. */
+static void publish_idle(hak_heap_t *heap, size_t least) {
+    size_t idle = hak_load_relaxed(&heap->idle), last = heap->idle_published;
+    if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
+    heap->idle_published = idle;
+    hak_add_relaxed(&idle_published, idle - last);
+}
+
+size_t hak_large_idle_about(void) {
+    size_t sum = hak_load_relaxed(&idle_published);
+    return (ptrdiff_t)sum < 0 ? 0 : sum << HAK_GRAIN_SHIFT;
+}
+
+size_t hak_large_idle(void) {
+    size_t sum = 0;
+    for (unsigned i = 0; i < hak_heap_count(); i++) sum += hak_load_relaxed(&hak_heaps[i].idle);
+    return sum << HAK_GRAIN_SHIFT;
+}
+
+/* ---- the transfer array ---- */
+
+/* The newest block that is long enough and at most an eighth longer. Heap lock held. */
+static char *take_transferred(hak_heap_t *heap, request_t *request) {
+    char *block = NULL;
+    if (request->align_grains > 1) return NULL;
+    hak_lock_acquire(&heap->transfer_lock);
+    for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
+        hak_slab_t *unit = heap->transfer[i];
+        uint32_t run = hak_load_relaxed(&unit->run);
+        size_t grains = hak_run_length(run);
+        if (grains < request->grains || grains > request->grains + request->grains / 8) continue;
+        heap->transfer[i] = heap->transfer[--heap->transfer_count];
+        HAK_COUNT(&heap->transfer_grains, -grains);
+        block = run_start(unit, run);
+        request->grains = grains;
+    }
+    hak_lock_release(&heap->transfer_lock);
+    return block;
+}
+
+/* Merges a freed block with the free memory. Heap lock held. */
+static void merge(hak_heap_t *heap, hak_slab_t *unit) {
+    uint32_t run = hak_load_relaxed(&unit->run);
+    hak_store_relaxed(&unit->run, 0);
+    HAK_COUNT(&heap->live, -hak_run_length(run));
+    HAK_COUNT(&heap->live_count, -(size_t)1);
+    hak_heap_free(heap, run_start(unit, run), hak_run_length(run));
+}
+
+/* Empties the transfer array into the extents. Heap lock held. True if there was any. */
+static bool drain(hak_heap_t *heap) {
+    hak_slab_t *units[HAK_TRANSFER_MAX];
+    hak_lock_acquire(&heap->transfer_lock);
+    unsigned count = heap->transfer_count;
+    for (unsigned i = 0; i < count; i++) units[i] = heap->transfer[i];
+    heap->transfer_count = 0;
+    hak_store_relaxed(&heap->transfer_grains, 0);
+    hak_lock_release(&heap->transfer_lock);
+    for (unsigned i = 0; i < count; i++) merge(heap, units[i]);
+    return count != 0;
+}
+
+/* ---- allocation ---- */
+
+/* Remembers which grains of the block are touched, before they all are. */
+static void note_touched(request_t *request, char *block) {
+    size_t left = request->grains, done = 0;
+    hak_part_t part;
+    memset(request->touched, 0, sizeof request->touched);
+    for (char *at = block; hak_part_next(&at, &left, &part); done += part.count)
+        for (unsigned i = 0; i < part.count; i++) {
+            unsigned grain = part.first + i;
+            uint64_t bit = part.super->touched[grain / 64] >> grain % 64 & 1;
+            request->touched[(done + i) / 64] |= bit << (done + i) % 64;
+        }
+}
+
+static void zero_touched(const request_t *request) {
+    for (size_t i = 0; i < request->grains; i++) {
+        size_t from = i;
+        while (i < request->grains && request->touched[i / 64] >> i % 64 & 1) i++;
+        if (i > from)
+            memset(request->block + (from << HAK_GRAIN_SHIFT), 0, (i - from) << HAK_GRAIN_SHIFT);
+    }
+}
+
+/* Takes a block out of the extents. Heap lock held. */
+static outcome_t take_extent(hak_heap_t *heap, request_t *request) {
+    char *block = hak_extents_take(&heap->extents, request->grains, request->align_grains);
+    if (!block) return NO_ROOM;
+    if (request->zero) note_touched(request, block);
+    if (!hak_heap_use(heap, block, request->grains)) return REFUSED;
+    HAK_COUNT(&heap->live, request->grains);
+    HAK_COUNT(&heap->live_count, 1);
+    request->block = block;
+    return FOUND;
+}
+
+static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
+    request->block = take_transferred(heap, request);
+    if (!request->block) return false;
+    memset(request->touched, 0xff, sizeof request->touched);
+    HAK_COUNT(&heap->remote, 1);
+    return true;
+}
+
+/* The order of sources is the option's: free memory of the heap, or what others freed.
+ * Heap lock held. */
+static outcome_t take(hak_heap_t *heap, request_t *request) {
+    bool remote_first = hak_option(HAK_OPTION_L25_PREF) != 0;
+    if (remote_first && reuse_transferred(heap, request)) return FOUND;
+    outcome_t outcome = take_extent(heap, request);
+    if (outcome == NO_ROOM) {
+        if (!remote_first && reuse_transferred(heap, request)) return FOUND;
+        if (drain(heap)) outcome = take_extent(heap, request);
+    }
+    if (outcome == FOUND) HAK_COUNT(&heap->local, 1);
+    return outcome;
+}
+
+/* One heap's answer, under its lock; `grow` lets it take a fresh run. */
+static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
+    hak_lock_acquire(&heap->lock);
+    outcome_t outcome = take(heap, request);
+    if (outcome == NO_ROOM && grow) {
+        size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
+        if (hak_heap_grow(heap, run)) outcome = take_extent(heap, request);
+        request->fresh = true;
+    }
+    if (outcome == FOUND) {
+        hak_slab_t *unit = hak_slab_of(request->block);
+        hak_store_release(&unit->run, run_word(request->home, request->block, request->grains));
+        publish_idle(heap, PUBLISH_GRAINS);
+    }
+    hak_lock_release(&heap->lock);
+    return outcome;
+}
+
+/* The other heaps' idle memory, before fresh memory is touched. */
+static outcome_t steal(request_t *request) {
+    unsigned count = hak_heap_count(), own = request->home;
+    for (unsigned i = 1; i < count; i++) {
+        hak_heap_t *heap = &hak_heaps[(own + i) % count];
+        size_t free_grains =
+            hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
+        if (free_grains < request->grains) continue;
+        outcome_t outcome = ask(heap, request, false);
+        if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
+        if (outcome != NO_ROOM) return outcome;
+    }
+    return NO_ROOM;
+}
+
+static bool lend(void) {
+    for (unsigned i = 0; i < hak_heap_count(); i++)
+        if (hak_heap_lend(&hak_heaps[i])) return true;
+    return false;
+}
+
+/* Owners of the heaps' units, once. */
+static HAK_SLOW_PATH void prepare(void) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        hak_lock_acquire(&hak_heaps[i].lock);
+        hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
+        hak_lock_release(&hak_heaps[i].lock);
+    }
+    hak_pool_set_lender(lend);
+}
+
+void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
+    static _Atomic bool prepared;
+    if (HAK_UNLIKELY(!hak_load_acquire(&prepared))) {
+        prepare();
+        hak_store_release(&prepared, true);
+    }
+    request_t request = {.home = home, .grains = grains_of(size), .zero = zero};
+    request.align_grains = hak_max(grains_of(align), 1);
+    outcome_t outcome = ask(&hak_heaps[home], &request, false);
+    if (HAK_UNLIKELY(outcome == NO_ROOM)) {
+        outcome = steal(&request);
+        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
+    }
+    if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
+    if (zero) zero_touched(&request);
+    if (request.fresh) hak_pool_prefault(request.block, HAK_UNIT_SIZE, 1);
+    return request.block;
+}
+
+/* ---- free ---- */
+
+/* False when the array is full. */
+static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
+    size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
+    hak_lock_acquire(&heap->transfer_lock);
+    bool room = heap->transfer_count < most;
+    if (room) {
+        heap->transfer[heap->transfer_count++] = unit;
+        HAK_COUNT(&heap->transfer_grains, grains);
+        HAK_COUNT(&heap->transferred, 1);
+    }
+    hak_lock_release(&heap->transfer_lock);
+    return room;
+}
+
+bool hak_large_free(unsigned home, void *block) {
+    hak_slab_t *unit = hak_slab_of(block);
+    uint32_t run = hak_load_acquire(&unit->run);
+    if (!run || run & HAK_RUN_FREED || run_start(unit, run) != block) return false;
+    if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return false;
+    hak_heap_t *heap = heap_of(unit);
+    bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
+    bool remote = batch && hak_run_shard(run) != home;
+    if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
+    hak_lock_acquire(&heap->lock);
+    if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
+    merge(heap, unit);
+    publish_idle(heap, PUBLISH_GRAINS);
+    hak_lock_release(&heap->lock);
+    if (!batch) hak_heap_purge(heap, 0);
+    return true;
+}
+
+/* ---- the rest ---- */
+
+bool hak_large_find(const void *pointer, void **start, size_t *size) {
+    hak_slab_t *unit = hak_region_slab_of(pointer);
+    for (unsigned i = 0; unit && i <= HAK_SUPERSLAB_UNITS; i++) {
+        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_RUN) return false;
+        uint32_t run = hak_load_acquire(&unit->run);
+        if (run && run_start(unit, run) <= (const char *)pointer) {
+            *start = run_start(unit, run);
+            *size = hak_run_length(run) << HAK_GRAIN_SHIFT;
+            return !(run & HAK_RUN_FREED) &&
+                   (size_t)((const char *)pointer - (char *)*start) < *size;
+        }
+        unit = hak_region_slab_of(unit->base - 1);
+    }
+    return false;
+}
+
+bool hak_large_resize(void *block, size_t size) {
+    hak_slab_t *unit = hak_slab_of(block);
+    hak_heap_t *heap = heap_of(unit);
+    uint32_t run = hak_load_acquire(&unit->run);
+    size_t want = grains_of(size), have = hak_run_length(run);
+    char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
+    if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
+    hak_lock_acquire(&heap->lock);
+    bool done = true;
+    if (want < have)
+        hak_heap_free(heap, end, have - want);
+    else if (want > have)
+        done = hak_extents_take_at(&heap->extents, end, want - have) &&
+               hak_heap_use(heap, end, want - have);
+    if (done) {
+        hak_store_release(&unit->run, run_word(hak_run_shard(run), block, want));
+        HAK_COUNT(&heap->live, want - have);
+        HAK_COUNT(&heap->resized, 1);
+        publish_idle(heap, PUBLISH_GRAINS);
+    }
+    hak_lock_release(&heap->lock);
+    return done;
+}
+
+size_t hak_large_purge(uint32_t delay_ms) {
+    size_t purged = 0;
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
+        hak_heap_t *heap = &hak_heaps[i];
+        if (hak_load_relaxed(&heap->transfer_grains)) {
+            hak_lock_acquire(&heap->lock);
+            drain(heap);
+            hak_lock_release(&heap->lock);
+        }
+        purged += hak_heap_purge(heap, delay_ms);
+        hak_lock_acquire(&heap->lock);
+        publish_idle(heap, 0);
+        hak_lock_release(&heap->lock);
+    }
+    return purged;
+}
 
 hak_large_stats_t hak_large_stats(void) {
-    size_t units = hak_load_relaxed(&unit_count);
-    return (hak_large_stats_t){hak_load_relaxed(&block_count), units << HAK_UNIT_SHIFT};
-}
-
-static void count_run(size_t blocks, size_t units) {
-    hak_add_relaxed(&block_count, blocks);
-    hak_add_relaxed(&unit_count, units);
-}
-
-void *hak_large_alloc(size_t size, bool *zeroed) {
-    unsigned units = (unsigned)((size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT);
-    hak_slab_t *slab = hak_pool_take(units, zeroed);
-    if (!slab) return NULL;
-    for (unsigned i = 0; i < units; i++) {
-        slab[i].run_units = (uint16_t)(i == 0 ? units : 0);
-        slab[i].run_offset = (uint16_t)i;
-        hak_store_release(&slab[i].owner, hak_owner(0, HAK_CLASS_RUN));
+    hak_large_stats_t sum = {0};
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
+        hak_heap_t *heap = &hak_heaps[i];
+        hak_lock_acquire(&heap->lock);
+        hak_lock_acquire(&heap->transfer_lock);
+        size_t waiting = hak_load_relaxed(&heap->transfer_grains);
+        sum.count += hak_load_relaxed(&heap->live_count) - heap->transfer_count;
+        sum.bytes += (hak_load_relaxed(&heap->live) - waiting) << HAK_GRAIN_SHIFT;
+        sum.idle_bytes += hak_load_relaxed(&heap->idle) << HAK_GRAIN_SHIFT;
+        sum.transfer_bytes += waiting << HAK_GRAIN_SHIFT;
+        hak_lock_release(&heap->transfer_lock);
+        hak_lock_release(&heap->lock);
+#define ADD(counter) sum.counter += hak_load_relaxed(&heap->counter)
+        ADD(local), ADD(remote), ADD(stolen), ADD(runs), ADD(run_units);
+        ADD(transferred), ADD(spilled), ADD(resized), ADD(purge_calls);
+#undef ADD
     }
-    hak_region_set_class(slab, units, HAK_CLASS_RUN);
-    count_run(1, units);
-    return slab->base;
+    return sum;
 }
 
-bool hak_large_free(hak_slab_t *slab) {
-    /* One of two racing frees wins, and the other touches nothing. */
-    uint16_t run = hak_owner(0, HAK_CLASS_RUN);
-    if (!hak_cas_acquire(&slab->owner, &run, 0)) return false;
-    unsigned units = slab->run_units;
-    count_run(-(size_t)1, -(size_t)units);
-    hak_region_set_class(slab, units, HAK_CLASS_NONE);
-    for (unsigned i = 1; i < units; i++) hak_store_relaxed(&slab[i].owner, 0);
-    hak_pool_give(slab, units);
-    return true;
+void hak_large_lock_all(void) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        hak_lock_acquire(&hak_heaps[i].lock);
+        hak_lock_acquire(&hak_heaps[i].transfer_lock);
+    }
+}
+
+void hak_large_unlock_all(void) {
+    for (unsigned i = HAK_HEAPS_MAX; i-- > 0;) {
+        hak_lock_release(&hak_heaps[i].transfer_lock);
+        hak_lock_release(&hak_heaps[i].lock);
+    }
+}
+
+void hak_large_rebuild(void) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        hak_lock_reset(&hak_heaps[i].transfer_lock);
+        hak_lock_reset(&hak_heaps[i].lock);
+        hak_heaps[i].idle_published = 0;
+    }
+    hak_store_relaxed(&idle_published, 0);
+    hak_heap_rebuild_all();
 }

@@ -1,7 +1,10 @@
-/* large.h: blocks above 64 KiB up to 1 MiB, runs of units of one superslab.
+/* large.h: blocks above 64 KiB up to 1 MiB, cut from runs of superslabs.
  *
- * A run's first unit carries its length, the others how far they are from it, so
- * any pointer into a run leads to its start. Thread-safe. */
+ * A block is a whole number of grains (4 KiB). A free one merges with its free
+ * neighbours at once; the best fit is reused, wherever it lies, before fresh memory
+ * is touched: in the heap of the thread's shard, among blocks that other shards'
+ * threads gave back, in the other heaps. A fresh run has room for L25_RUN_FACTOR
+ * blocks. The protocol is in heap.h. Thread-safe. */
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 
@@ -9,18 +12,44 @@
 #include "region/slab.h"
 
 typedef struct {
-    size_t count; /* blocks in use */
-    size_t bytes; /* that they may use */
+    size_t count, bytes;            /* blocks in use */
+    size_t idle_bytes;              /* free memory that still has pages */
+    size_t transfer_bytes;          /* in transfer arrays */
+    uint64_t local, remote, stolen; /* blocks reused, by source */
+    uint64_t runs, run_units;       /* fresh runs, and their units of 64 KiB */
+    uint64_t transferred, spilled;  /* blocks into transfer arrays, and on from full ones */
+    uint64_t resized;               /* in place */
+    uint64_t purge_calls;
 } hak_large_stats_t;
 
-/* A run of at least `size` bytes (64 KiB < size <= 1 MiB), at a multiple of 64 KiB.
- * *zeroed: it reads as zero. NULL without memory. */
-void *hak_large_alloc(size_t size, bool *zeroed);
+/* A block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align`
+ * (a power of two up to 64 KiB), zeroed if told so. `home` is the caller's shard.
+ * NULL without memory. */
+void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero);
 
-/* Frees the run that begins at `slab`. False when it is free already. */
-bool hak_large_free(hak_slab_t *slab);
+/* Frees a block. False when no block in use begins there. */
+bool hak_large_free(unsigned home, void *block);
 
-/* What is in use now. */
+/* The block in use around `pointer`; false when there is none. */
+bool hak_large_find(const void *pointer, void **start, size_t *size);
+
+/* Resizes a block where it stands, to more than 64 KiB; false when it cannot be. */
+bool hak_large_resize(void *block, size_t size);
+
+/* Purges what has been free for `delay_ms`; returns bytes. Must be called now and
+ * then, or freed blocks keep their pages. */
+size_t hak_large_purge(uint32_t delay_ms);
+
+/* Bytes of free memory that still have pages. The first is exact, the second cheap
+ * and up to 4 MiB behind for each shard. */
+size_t hak_large_idle(void);
+size_t hak_large_idle_about(void);
+
 hak_large_stats_t hak_large_stats(void);
+
+/* For fork: all locks, in order; and the child's repair, which also frees them. */
+void hak_large_lock_all(void);
+void hak_large_unlock_all(void);
+void hak_large_rebuild(void);
 
 #endif

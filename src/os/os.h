@@ -10,8 +10,7 @@
 /* What was asked of the system so far. */
 typedef struct {
     _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap; /* calls, refused ones too */
-    _Atomic size_t committed_bytes; /* readable and writable: committed or mapped */
-} hak_os_stats_t;                   /* written and read by anyone */
+} hak_os_stats_t;                                             /* written and read by anyone */
 
 extern hak_os_stats_t hak_os_stats;
 
@@ -20,6 +19,9 @@ size_t hak_os_page_size(void);
 
 /* CPUs this process may run on, at least 1; read once. */
 unsigned hak_os_cpu_count(void);
+
+/* Number of the CPU that the caller runs on; 0 when the system does not say. */
+unsigned hak_os_this_cpu(void);
 
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
@@ -44,17 +46,29 @@ bool hak_os_commit(void *addr, size_t size);
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
 
+/* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
+bool hak_os_populate(void *addr, size_t size);
+
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
 void *hak_os_map(size_t size, size_t align);
 
-void hak_os_unmap(void *addr, size_t size);
+/* False when the kernel refuses (too many mappings): then all is as it was. */
+bool hak_os_unmap(void *addr, size_t size);
 
-/* Gives a whole reserved range back, of which `committed` bytes were made writable. */
-void hak_os_unreserve(void *addr, size_t size, size_t committed);
+/* Gives a mapping a name in /proc/PID/maps, where the kernel has names. */
+void hak_os_name(void *addr, size_t size, const char *name);
 
 /* Resizes a mapping of hak_os_map, moving its pages but copying none when
  * `may_move`. NULL when refused; then the old mapping stands as it was. */
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
+
+/* Moves the pages of `size` bytes, of one mapping or several, over those at `to`, which
+ * are mapped; the old range is unmapped. False: the old range is as it was, and `to` is
+ * lost: there may be a hole, or by now another's mapping. */
+bool hak_os_move(void *addr, size_t size, void *to);
+
+/* True when the kernel moves several mappings in one call (Linux 6.17); tried once. */
+bool hak_os_moves_several(void);
 
 /* Writes all of `text` to stderr, as far as stderr takes it. */
 void hak_os_write_stderr(const char *text, size_t size);

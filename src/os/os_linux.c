@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,7 +22,11 @@ hak_os_stats_t hak_os_stats;
 
 static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
 
-static void count_committed(size_t bytes) { hak_add_relaxed(&hak_os_stats.committed_bytes, bytes); }
+/* Of madvise(2); a libc may be older than the kernel. */
+enum { POPULATE_WRITE = 23 };
+
+/* Of prctl(2), from Linux 5.17 on. */
+enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
@@ -32,6 +37,14 @@ size_t hak_os_page_size(void) {
         hak_store_relaxed(&cached, size);
     }
     return size;
+}
+
+unsigned hak_os_this_cpu(void) {
+    unsigned cpu = 0;
+    int saved = errno;
+    if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0) cpu = 0;
+    errno = saved;
+    return cpu;
 }
 
 unsigned hak_os_cpu_count(void) {
@@ -102,9 +115,9 @@ static void *map(size_t size, int prot, int flags) {
     return mmap(NULL, size, prot, flags, -1, 0);
 }
 
-static void unmap(void *addr, size_t size) {
+static int unmap(void *addr, size_t size) {
     count_call(&hak_os_stats.munmap);
-    munmap(addr, size);
+    return munmap(addr, size);
 }
 
 /* mmap of `size` bytes aligned to `align`: ask for more only when the first
@@ -143,11 +156,7 @@ static bool protect(void *addr, size_t size, int prot) {
 
 bool hak_os_make_readable(void *addr, size_t size) { return protect(addr, size, PROT_READ); }
 
-bool hak_os_commit(void *addr, size_t size) {
-    if (!protect(addr, size, PROT_READ | PROT_WRITE)) return false;
-    count_committed(size);
-    return true;
-}
+bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_READ | PROT_WRITE); }
 
 bool hak_os_purge(void *addr, size_t size) {
     int saved = errno;
@@ -157,19 +166,31 @@ bool hak_os_purge(void *addr, size_t size) {
     return result == 0;
 }
 
-void *hak_os_map(size_t size, size_t align) {
-    void *addr = map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
-    if (addr) count_committed(size);
-    return addr;
+bool hak_os_populate(void *addr, size_t size) {
+    int saved = errno;
+    count_call(&hak_os_stats.madvise);
+    int result = madvise(addr, size, POPULATE_WRITE);
+    errno = saved;
+    return result == 0;
 }
 
-void hak_os_unmap(void *addr, size_t size) { hak_os_unreserve(addr, size, size); }
+void *hak_os_map(size_t size, size_t align) {
+    return map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
+}
 
-void hak_os_unreserve(void *addr, size_t size, size_t committed) {
+bool hak_os_unmap(void *addr, size_t size) {
     int saved = errno;
-    unmap(addr, size);
+    int result = unmap(addr, size);
     errno = saved;
-    count_committed(-committed);
+    return result == 0;
+}
+
+void hak_os_name(void *addr, size_t size, const char *name) {
+    static _Atomic bool refused; /* an older kernel: not asked again */
+    if (hak_load_relaxed(&refused)) return;
+    int saved = errno;
+    if (prctl(SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0) hak_store_relaxed(&refused, true);
+    errno = saved;
 }
 
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
@@ -177,9 +198,35 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
     count_call(&hak_os_stats.mremap);
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
     errno = saved;
-    if (moved == MAP_FAILED) return NULL;
-    count_committed(new_size - old_size);
+    return moved == MAP_FAILED ? NULL : moved;
+}
+
+bool hak_os_move(void *addr, size_t size, void *to) {
+    int saved = errno;
+    count_call(&hak_os_stats.mremap);
+    void *moved = mremap(addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    errno = saved;
+    return moved != MAP_FAILED;
+}
+
+/* Two pages that differ in their rights are two mappings. A kernel that refuses may have
+ * unmapped the target: it is left alone, whoever it belongs to by now. */
+static bool try_to_move_two(void) {
+    size_t page = hak_os_page_size();
+    char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
+    bool moved =
+        from && to && hak_os_make_readable(from + page, page) && hak_os_move(from, 2 * page, to);
+    if (from && !moved) hak_os_unmap(from, 2 * page);
+    if (moved) hak_os_unmap(to, 2 * page);
     return moved;
+}
+
+bool hak_os_moves_several(void) {
+    enum { UNKNOWN, NO, YES };
+    static _Atomic int known;
+    if (hak_load_relaxed(&known) == UNKNOWN)
+        hak_store_relaxed(&known, try_to_move_two() ? YES : NO);
+    return hak_load_relaxed(&known) == YES;
 }
 
 bool hak_os_write(int file, const char *text, size_t size, int *error) {

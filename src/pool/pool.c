@@ -1,7 +1,9 @@
 /* pool.c: superslabs in lists by their longest free run; purge oldest first. */
 #include "pool/pool.h"
 
+#include "options/options.h"
 #include "os/os.h"
+#include "region/commit.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
@@ -9,6 +11,11 @@ hak_lock_t hak_pool_lock;
 /* Under the lock. lists[n]: superslabs whose longest free run is n units. */
 static hak_superslab_t *lists[HAK_SUPERSLAB_UNITS + 1];
 static hak_superslab_t *dirty_oldest, *dirty_newest;
+
+_Atomic size_t hak_pool_lent;
+static _Atomic(hak_pool_lender_t) lender;
+
+void hak_pool_set_lender(hak_pool_lender_t function) { hak_store_relaxed(&lender, function); }
 
 /* Bit i set <=> bits i .. i+count-1 of `mask` are set. */
 static uint32_t run_starts(uint32_t mask, unsigned count) {
@@ -72,6 +79,30 @@ static hak_superslab_t *choose(unsigned count) {
     return NULL;
 }
 
+void hak_pool_prefault(char *start, size_t size, int level) {
+    if (HAK_LIKELY(hak_option(HAK_OPTION_SS_PREFAULT) != level)) return;
+    if (hak_os_populate(start, size))
+        hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
+}
+
+/* A fresh superslab, under SS_PREFAULT=2 with all its pages: then it is charged whole,
+ * and dirty. Under the lock. */
+static hak_superslab_t *fresh_superslab(void) {
+    hak_superslab_t *super = hak_region_take_superslab();
+    if (!super) return NULL;
+    HAK_COUNT(&hak_pool_stats.stage3, 1);
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
+        hak_commit_charge(HAK_SUPERSLAB_SIZE)) {
+        hak_pool_prefault(super->slabs[0].base, HAK_SUPERSLAB_SIZE, 2);
+        super->dirty = mask_of(0, HAK_SUPERSLAB_UNITS);
+        super->freed_ms = (uint32_t)hak_os_now_ms();
+        HAK_COUNT(&hak_pool_stats.dirty_units, HAK_SUPERSLAB_UNITS);
+        dirty_append(super);
+    }
+    list_insert(super);
+    return super;
+}
+
 static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
     uint32_t starts = run_starts(super->free & super->dirty, count);
     if (!starts) starts = run_starts(super->free, count);
@@ -79,6 +110,7 @@ static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     uint32_t mask = mask_of(start, count);
     *zeroed = (super->dirty & mask) == 0;
     size_t was_dirty = super->dirty & mask ? hak_bit_count(super->dirty & mask) : 0;
+    if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT)) return NULL;
     HAK_COUNT(&hak_pool_stats.dirty_units, -was_dirty);
     HAK_COUNT(&hak_pool_stats.used_units, count);
     list_remove(super);
@@ -89,17 +121,29 @@ static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     return &super->slabs[start];
 }
 
+/* Asks for a superslab that is held free elsewhere, without the lock; true when the
+ * pool has got one. */
+static bool borrow(void) {
+    hak_pool_lender_t function = hak_load_relaxed(&lender);
+    if (HAK_LIKELY(!function || hak_load_relaxed(&hak_pool_lent) == 0)) return false;
+    hak_lock_release(&hak_pool_lock);
+    bool lent = function();
+    hak_lock_acquire(&hak_pool_lock);
+    return lent;
+}
+
 hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     hak_lock_acquire(&hak_pool_lock);
     hak_superslab_t *super = choose(count);
+    if (!super && borrow()) super = choose(count);
     if (super) {
         HAK_COUNT(&hak_pool_stats.stage2, count);
-    } else if ((super = hak_region_take_superslab()) != NULL) {
-        HAK_COUNT(&hak_pool_stats.stage3, 1);
-        list_insert(super);
+    } else {
+        super = fresh_superslab();
     }
     hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
     hak_lock_release(&hak_pool_lock);
+    if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
 }
 
@@ -120,6 +164,48 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     dirty_append(super);
     HAK_COUNT(&hak_pool_stats.dirty_units, count);
     HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    hak_lock_release(&hak_pool_lock);
+}
+
+/* A superslab goes over to a large heap, whole. Under the lock. */
+static void hand_over(hak_superslab_t *super) {
+    HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
+    HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS);
+    list_remove(super);
+    dirty_remove(super);
+    super->free = 0;
+    list_insert(super);
+    super->large = true;
+}
+
+hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
+    unsigned n = 0;
+    hak_lock_acquire(&hak_pool_lock);
+    hak_superslab_t *first = lists[HAK_SUPERSLAB_UNITS];
+    while (first && n < count && first[n].longest == HAK_SUPERSLAB_UNITS) {
+        hand_over(&first[n++]);
+        if (!hak_region_superslab_follows(&first[n - 1])) break;
+    }
+    /* Fresh ones lie behind the last of their region. */
+    while (n < count && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
+        hak_superslab_t *super = fresh_superslab();
+        if (!super) break;
+        if (n && super != first + n) break; /* in another region: it stays in the pool */
+        hand_over(super);
+        if (n++ == 0) first = super;
+    }
+    hak_lock_release(&hak_pool_lock);
+    *taken = n;
+    return n ? first : NULL;
+}
+
+void hak_pool_give_superslab(hak_superslab_t *super) {
+    hak_lock_acquire(&hak_pool_lock);
+    super->large = false;
+    add_free(super, mask_of(0, HAK_SUPERSLAB_UNITS));
+    if (super->dirty) dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(super->dirty));
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)HAK_SUPERSLAB_UNITS);
     hak_lock_release(&hak_pool_lock);
 }
 
@@ -166,6 +252,7 @@ size_t hak_pool_purge(uint32_t delay_ms) {
         uint32_t clean = purge_units(super, claimed);
         hak_lock_acquire(&hak_pool_lock);
         super->dirty &= ~clean;
+        hak_commit_release((size_t)hak_bit_count(clean) << HAK_UNIT_SHIFT);
         add_free(super, claimed);
         purged += hak_bit_count(clean);
         if (HAK_UNLIKELY(clean != claimed)) {
@@ -182,6 +269,10 @@ size_t hak_pool_purge(uint32_t delay_ms) {
 static void rebuild_superslab(hak_superslab_t *super, void *context) {
     (void)context;
     uint32_t unowned = 0;
+    if (super->large) {
+        HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS);
+        return;
+    }
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
         if (hak_load_relaxed(&super->slabs[i].owner) == 0) unowned |= 1u << i;
     if (unowned != super->free) add_free(super, unowned);

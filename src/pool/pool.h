@@ -19,7 +19,8 @@ typedef struct {
     _Atomic uint64_t stage3; /* new superslabs */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
-    _Atomic size_t dirty_units; /* free units that still have pages */
+    _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */
+    _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t used_units;
 } hak_pool_stats_t; /* written under the pool lock, read by anyone */
 
@@ -32,6 +33,23 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
 
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_slab_t *slab, unsigned count);
+
+/* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */
+void hak_pool_prefault(char *start, size_t size, int level);
+
+/* Hands out up to `count` wholly free superslabs in a row, dirty ones first; returns
+ * the first and how many, NULL without memory. They are marked as large. */
+hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken);
+
+/* Takes a superslab back: owners and classes cleared, dirty units as `dirty` says. */
+void hak_pool_give_superslab(hak_superslab_t *super);
+
+/* Who may have wholly free superslabs to give back when the pool is about to take
+ * fresh memory: how many, and the function that gives one back (false: none after
+ * all). It is called without the pool's lock. */
+typedef bool (*hak_pool_lender_t)(void);
+extern _Atomic size_t hak_pool_lent;
+void hak_pool_set_lender(hak_pool_lender_t lender);
 
 /* In the child of a fork: units that another thread had taken and not yet entered
  * a class for, or was purging, are free again. */

@@ -2,6 +2,7 @@
 #include "region/meta.h"
 
 #include "os/os.h"
+#include "region/commit.h"
 
 enum {
     LEAST_SHIFT = 4,
@@ -37,15 +38,25 @@ static void retire_chunk(void) {
     }
 }
 
+static char *map_chunk(size_t size) {
+    if (!hak_commit_charge(size)) return NULL;
+    char *chunk = hak_os_map(size, hak_os_page_size());
+    if (chunk)
+        hak_os_name(chunk, size, "hakmem: records");
+    else
+        hak_commit_release(size);
+    return chunk;
+}
+
 /* Chunks grow with the sum so far: 256 KiB at first, 4 MiB at most, so that
  * their number stays small. A block of its own size when it is larger. */
 static bool new_chunk(size_t least) {
     size_t size = hak_min(hak_max(chunk_bytes_total, 256 * KIB), 4 * MIB);
     size = hak_align_up(hak_max(size, least), hak_os_page_size());
-    char *chunk = hak_os_map(size, hak_os_page_size());
+    char *chunk = map_chunk(size);
     if (!chunk && size > least) {
         size = hak_align_up(least, hak_os_page_size());
-        chunk = hak_os_map(size, hak_os_page_size());
+        chunk = map_chunk(size);
     }
     if (!chunk) return false;
     retire_chunk();

@@ -2,6 +2,7 @@
 #include "region/region.h"
 
 #include "os/os.h"
+#include "region/commit.h"
 
 enum { STEP_MAX_SUPERSLABS = 64 };
 
@@ -37,7 +38,11 @@ static void lay_out(hak_region_t *region, char *base, size_t size) {
 static bool commit_area(void *area, size_t *committed, size_t want) {
     if (want <= *committed) return true;
     size_t end = hak_align_up(want, HAK_UNIT_SIZE);
-    if (!hak_os_commit((char *)area + *committed, end - *committed)) return false;
+    if (!hak_commit_charge(end - *committed)) return false;
+    if (!hak_os_commit((char *)area + *committed, end - *committed)) {
+        hak_commit_release(end - *committed);
+        return false;
+    }
     *committed = end;
     return true;
 }
@@ -79,12 +84,15 @@ static hak_region_t *new_region(void) {
         char *base = hak_os_reserve(size, HAK_SUPERSLAB_SIZE);
         if (!base) continue;
         lay_out(&regions[count], base, size);
+        size_t head = regions[count].first_unit << HAK_UNIT_SHIFT;
+        hak_os_name(base, head, "hakmem: map");
+        hak_os_name(base + head, size - head, "hakmem: heap");
         size_t map_size = regions[count].units_end * sizeof(uint16_t);
         if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
             !grow(&regions[count])) {
-            const hak_region_t *made = &regions[count];
-            hak_os_unreserve(base, size,
-                             made->map_committed + made->slabs_committed + made->supers_committed);
+            hak_commit_release(regions[count].map_committed + regions[count].slabs_committed +
+                               regions[count].supers_committed);
+            hak_os_unmap(base, size);
             return NULL;
         }
         if (count == 0) {
@@ -92,6 +100,9 @@ static hak_region_t *new_region(void) {
             hak_map.unit_end = regions[count].units_end;
             hak_map.slabs =
                 (uintptr_t)regions[count].slabs - regions[count].first_unit * sizeof(hak_slab_t);
+            hak_map.supers = (uintptr_t)regions[count].supers - regions[count].first_unit /
+                                                                    HAK_SUPERSLAB_UNITS *
+                                                                    sizeof(hak_superslab_t);
         }
         hak_store_release(&region_count, count + 1);
         return &regions[count];
@@ -153,6 +164,12 @@ hak_slab_t *hak_region_slab_of(const void *addr) {
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
     hak_region_t *region = region_of(slab);
     return &region->supers[(size_t)(slab - region->slabs) / HAK_SUPERSLAB_UNITS];
+}
+
+bool hak_region_superslab_follows(const hak_superslab_t *super) {
+    hak_region_t *region = region_of(super);
+    size_t next = (size_t)(super - region->supers + 1) * HAK_SUPERSLAB_UNITS;
+    return region->first_unit + next < hak_load_acquire(&region->unit_next);
 }
 
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {

@@ -44,6 +44,7 @@ typedef struct {
     _Atomic uint16_t *entries; /* = base of the first region */
     size_t unit_end;           /* readable entries */
     uintptr_t slabs;           /* of unit 0, if it had one: no subtraction to find a slab */
+    uintptr_t supers;          /* the same of superslabs */
 } hak_map_t;
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
@@ -67,6 +68,18 @@ HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
 }
 
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
+
+/* The record of the superslab that a block lies in. */
+HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
+    size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_LIKELY(unit < hak_map.unit_end))
+        return (hak_superslab_t *)(hak_map.supers +
+                                   unit / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t));
+    return hak_region_superslab_of(hak_region_slab_of(block));
+}
+
+/* True when the record behind this one is that of the next MiB, already handed out. */
+bool hak_region_superslab_follows(const hak_superslab_t *super);
 
 /* Enters the class of `count` units from `slab` on in the map. */
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index);

@@ -1,8 +1,9 @@
 /* slab.h: the descriptor of one unit of 64 KiB, one cache line, outside the unit.
  *
  * A unit is free (in the pool), a slab (blocks of one size class, owned by one
- * shard bin) or part of a run (a large block). The array of descriptors is never
- * unmapped: whoever holds a stale pointer to one may look at it at any time.
+ * shard bin) or one of a large heap, whose sixteenths ("grains") it counts. The
+ * array of descriptors is never unmapped: whoever holds a stale pointer to one may
+ * look at it at any time.
  *
  * Invariant of a slab, whenever its bin's lock is free:
  *   free_count = number of set bits in bits[0 .. words-1]
@@ -16,9 +17,15 @@
 #include "classes/classes.h"
 
 typedef struct hak_slab {
-    char *base;                    /* constant once the unit is committed */
-    uint64_t *bits;                /* bin lock; 1 = free block; remote words follow */
-    uint64_t words_free;           /* bin lock */
+    char *base;     /* constant once the unit is committed */
+    uint64_t *bits; /* bin lock; 1 = free block; remote words follow */
+    union {
+        uint64_t words_free;       /* bin lock */
+        struct {                   /* large heap lock; see large/extent.h */
+            uint32_t extent_first; /* of the free extent that begins in this unit, or 0 */
+            uint32_t extent_last;  /* of the free extent that ends in this unit, or 0 */
+        };
+    };
     _Atomic uint64_t remote_words; /* atomic; bit w: remote word w may be non-zero */
     struct hak_slab *next, *prev;  /* bin lock; list of partly free slabs */
     struct hak_slab *pending_next; /* whoever set remote_words from 0 to non-zero */
@@ -27,13 +34,10 @@ typedef struct hak_slab {
             uint16_t free_count; /* bin lock; blocks */
             uint16_t fresh;      /* bin lock; blocks from here on were never handed out */
         };
-        struct {
-            uint16_t run_units;  /* first unit of a run: units; constant while in use */
-            uint16_t run_offset; /* unit of a run: units after its first one */
-        };
+        _Atomic uint32_t run; /* the large block that begins in this unit; see large/large.h */
     };
-    _Atomic uint16_t owner; /* hak_owner(shard, class); 0 = in the pool. Written under
-                                        the lock of the bin it enters or leaves; runs: by large */
+    _Atomic uint16_t owner; /* hak_owner(shard, class); 0 = in the pool. Written under the
+                               lock of the bin, or of the large heap, it enters or leaves */
     uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
                                next take from the slab makes it 0 */
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
@@ -49,7 +53,7 @@ HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
 HAK_FAST_PATH unsigned hak_owner_shard(uint16_t owner) { return owner >> 8; }
 HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0xff; }
 
-/* True for a slab, false for a run and a unit of the pool. */
+/* True for a slab, false for a unit of a large heap or of the pool. */
 HAK_FAST_PATH bool hak_owner_is_bin(uint16_t owner) {
     return owner != 0 && hak_owner_class(owner) <= HAK_CLASS_COUNT;
 }

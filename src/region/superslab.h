@@ -3,7 +3,16 @@
  * Invariant under the pool lock, for every unit i of the superslab:
  *   free bit i set   <=> the unit belongs to the pool
  *   dirty bit i clear => the unit is zero and has no pages
- *   units in use = 16 - number of free bits */
+ *   units in use = 16 - number of free bits
+ *
+ * A superslab is in the hands of the pool (its units are slabs, or free) or, as a
+ * whole, of one large heap. Then no unit is free to the pool, the heap's lock takes
+ * the place of the pool's for `dirty`, `freed_ms` and the list of dirty ones, and
+ * these hold, under the heap's lock:
+ *   used_grains = grains that are part of blocks, or claimed by a purge
+ *   touched bit clear => the grain is zero and has no pages
+ *   clean_grains = 256 - number of touched bits
+ *   dirty bit i set <=> a grain of unit i is touched */
 #ifndef HAK_SUPERSLAB_H
 #define HAK_SUPERSLAB_H
 
@@ -13,6 +22,11 @@
 enum {
     HAK_SUPERSLAB_UNITS = 16,
     HAK_SUPERSLAB_SIZE = HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE,
+    HAK_GRAIN_SHIFT = 12, /* what large blocks are counted in; no matter how large a page is */
+    HAK_GRAIN_SIZE = 1 << HAK_GRAIN_SHIFT,
+    HAK_UNIT_GRAINS = HAK_UNIT_SIZE / HAK_GRAIN_SIZE,
+    HAK_SUPERSLAB_GRAINS = HAK_SUPERSLAB_SIZE / HAK_GRAIN_SIZE,
+    HAK_SUPERSLAB_WORDS = HAK_SUPERSLAB_GRAINS / 64,
 };
 
 typedef struct hak_superslab {
@@ -24,8 +38,13 @@ typedef struct hak_superslab {
     uint32_t freed_ms;                             /* pool lock; when a unit came back last */
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock */
+    bool large;                                    /* pool lock; in the hands of a large heap */
+    uint16_t used_grains;                          /* large heap lock */
+    uint16_t clean_grains;                         /* large heap lock */
+    uint64_t touched[HAK_SUPERSLAB_WORDS];         /* large heap lock; bit per grain */
 } hak_superslab_t;
 
-_Static_assert(sizeof(hak_superslab_t) <= HAK_LINE, "a superslab record is one cache line");
+_Static_assert(sizeof(hak_superslab_t) <= (size_t)2 * HAK_LINE,
+               "a superslab record is two cache lines");
 
 #endif

@@ -26,8 +26,8 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
     return &shards[shard].counts[class_index];
 }
 
-HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
-    hak_add_relaxed(&carries[class_index][counter], 1);
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter, uint32_t times) {
+    hak_add_relaxed(&carries[class_index][counter], times);
 }
 
 uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
@@ -256,10 +256,10 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
-static unsigned merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
+static uint32_t merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
                              uint64_t words, void **double_freed) {
-    unsigned merged = 0;
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
+    uint32_t merged = 0;
     for (; words; words &= words - 1) {
         unsigned w = hak_lowest_bit(words);
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
@@ -270,10 +270,10 @@ static unsigned merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_c
         if (!mask) continue;
         slab->bits[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
-        slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
-        HAK_COUNT(&bin->spare, hak_bit_count(mask));
         merged += hak_bit_count(mask);
     }
+    slab->free_count = (uint16_t)(slab->free_count + merged);
+    HAK_COUNT(&bin->spare, merged);
     return merged;
 }
 
@@ -291,19 +291,28 @@ void hak_bin_repend(hak_slab_t *slab) {
     if (words) pending_push(slab, bin_of_owner(owner));
 }
 
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+/* What a bounded drain leaves: the slabs are as they were, and nobody else can have
+ * pushed one of them, since its remote_words stayed non-zero. */
+static void push_back(hak_slab_t *slab, hak_shard_bin_t *bin) {
+    while (slab) {
+        hak_slab_t *next = slab->pending_next;
+        pending_push(slab, bin);
+        slab = next;
+    }
+}
+
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
                           void **double_freed) {
     hak_slab_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
     hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
-    while (slab) {
+    uint32_t merged = 0;
+    while (slab && merged < most) {
         hak_slab_t *next = slab->pending_next;
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            unsigned merged =
-                merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
-            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, merged);
+            merged += merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;
@@ -311,6 +320,8 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         }
         slab = next;
     }
+    hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, merged);
+    if (HAK_UNLIKELY(slab != NULL)) push_back(slab, bin);
     return released;
 }
 

@@ -17,10 +17,11 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
  * when the caller must release it once the lock is free. Bin lock held. */
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
 
-/* Merges the pending remote blocks of a bin. Slabs that became free and are not
- * kept are linked by `next` into the returned list, for the caller to release.
- * *double_freed: set to a block that came back twice. Bin lock held. */
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+/* Merges the pending remote blocks of a bin, slab by slab until it were `most` or more;
+ * the other slabs stay pending. Slabs that became free and are not kept are linked by
+ * `next` into the returned list, for the caller to release. *double_freed: set to a
+ * block that came back twice. Bin lock held. */
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
                           void **double_freed);
 
 /* Blocks of a slab that `purged` stands for. */
@@ -59,14 +60,14 @@ typedef struct {
 
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
 
-/* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
-HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
+/* Adds to a counter of a bin; what overflows is carried. Bin lock held. */
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter, uint32_t times);
 HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
-                                 unsigned n) {
+                                 uint32_t n) {
     hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
-    unsigned sum = counts->counts[counter] + n;
+    uint32_t sum = counts->counts[counter] + n;
     counts->counts[counter] = (uint16_t)sum;
-    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
+    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter, sum >> 16);
 }
 
 /* What the bins of a class have carried of a counter. */

@@ -31,7 +31,9 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
     hak_slab_t *released = NULL;
     void *twice = NULL;
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
-    if (!bin->head || !fresh) released = hak_bin_drain(bin, shard, class_index, &twice);
+    if (!bin->head || !fresh)
+        released = hak_bin_drain(bin, shard, class_index,
+                                 (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
     unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
     if (taken) {
         hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
@@ -110,7 +112,7 @@ void hak_shard_sweep(void) {
             if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
             if (!hak_lock_try(&bin->lock)) continue;
             void *twice = NULL;
-            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, &twice);
+            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
             hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
             if (slab) {
                 slab->next = released;

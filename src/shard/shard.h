@@ -23,6 +23,9 @@
  *   D3  for each w in words: mask = remote[w].exchange(0), merge mask into bits[w];
  *       mask & bits[w] -> a double free
  *
+ * A drain may stop after some slabs and push the others back before it lets the lock
+ * go: their remote_words were not taken, so nobody else pushes them meanwhile.
+ *
  * S belongs to the bin that its owner word names; the word changes only under the
  * lock of the bin that S leaves or enters.
  *

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "large/huge.h"
+#include "large/large.h"
 #include "os/lock.h"
 #include "pool/pool.h"
 #include "region/meta.h"
@@ -32,6 +33,7 @@ static void before_fork(void) {
     if (_IO_list_lock) _IO_list_lock();
     hak_thread_list_lock();
     hak_shard_lock_all();
+    hak_large_lock_all();
     hak_lock_acquire(&hak_pool_lock);
     hak_lock_acquire(&hak_region_lock);
     hak_lock_acquire(&hak_huge_lock);
@@ -44,6 +46,7 @@ static void after_fork_parent(void) {
     hak_lock_release(&hak_huge_lock);
     hak_lock_release(&hak_region_lock);
     hak_lock_release(&hak_pool_lock);
+    hak_large_unlock_all();
     hak_shard_unlock_all();
     hak_thread_list_unlock();
     if (_IO_list_unlock) _IO_list_unlock();
@@ -61,8 +64,10 @@ static void after_fork_child(void) {
     bool others = hak_thread_list_rebuild();
     if (others || purger) {
         hak_shard_rebuild();
+        hak_large_rebuild();
         hak_pool_rebuild();
     } else {
+        hak_large_unlock_all();
         hak_shard_unlock_all();
     }
 }

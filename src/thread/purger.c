@@ -15,6 +15,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "large/huge.h"
+#include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -34,7 +36,18 @@ static _Atomic uint32_t state;
 
 static _Atomic bool noted; /* the program was at work since the helper's last round */
 
-static size_t dirty_units(void) { return atomic_load(&hak_pool_stats.dirty_units); }
+static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
+
+/* Free units with pages; the sum is cheap and a little behind, or exact. */
+static size_t dirty_units(void) {
+    return atomic_load(&hak_pool_stats.dirty_units) + other_units() +
+           hak_large_idle_about() / HAK_UNIT_SIZE;
+}
+
+static bool all_clean(void) {
+    return atomic_load(&hak_pool_stats.dirty_units) == 0 && other_units() == 0 &&
+           hak_large_idle() == 0;
+}
 
 static void sleep_until_needed(void) {
     atomic_store(&state, ASLEEP); /* partner: hak_purger_wake */
@@ -56,7 +69,7 @@ static void *run(void *unused) {
         }
         hak_thread_purge((uint32_t)delay_ms);
         bool at_work = atomic_exchange(&noted, false);
-        if (!at_work && dirty_units() == 0 && !hak_shard_purge_waits((uint32_t)delay_ms))
+        if (!at_work && all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms))
             sleep_until_needed();
     }
     hak_store_release(&state, NONE);
@@ -81,7 +94,8 @@ static HAK_SLOW_PATH void start(void) {
 }
 
 void hak_purger_start(void) {
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
+                  hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
     if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
 }
 

@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "large/huge.h"
+#include "large/large.h"
 #include "options/options.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "region/commit.h"
 #include "shard/shard.h"
 
 enum {
@@ -18,6 +21,7 @@ enum {
     TINY_SHARE = 10,                   /* one part of so many is for the tiny tier */
     BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
     TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
+    TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
     SWEEP_INTERVAL_MS = 250,
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
@@ -65,10 +69,12 @@ static void on_thread_exit(void *argument) {
     hak_purger_wake();
 }
 
-/* The shard with the fewest threads. A cache may change its shard with its thread:
- * blocks in its bins are given to their own slabs, wherever those are at home. */
-static unsigned emptiest_shard(void) {
+/* The home of a new thread: the shard with the fewest, or that of its CPU. A cache may
+ * change its shard with its thread: blocks in its bins are given to their own slabs,
+ * wherever those are at home. */
+static unsigned home_shard(void) {
     unsigned best = 0, count = hak_shard_count();
+    if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_os_this_cpu() % count;
     for (unsigned shard = 1; shard < count; shard++)
         if (shard_threads[shard] < shard_threads[best]) best = shard;
     return best;
@@ -87,7 +93,7 @@ static hak_cache_t *acquire_cache(void) {
     }
     if (cache) {
         cache->has_thread = true;
-        cache->shard = (uint8_t)emptiest_shard();
+        cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);
         share_budget();
@@ -145,13 +151,16 @@ static void flush_waiting(void) {
     hak_lock_release(&list_lock);
 }
 
-static void tick(void) {
+static void tick(size_t size) {
     static _Atomic uint64_t next_sweep_ms;
     static _Atomic uint32_t shared_ticks; /* of threads without a cache */
     hak_cache_t *cache = hak_cache;
     bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
-    uint32_t ticks = own ? ++cache->ticks : hak_add_relaxed(&shared_ticks, 1);
-    if (ticks % TICK_INTERVAL != 0) return;
+    uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
+    uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
+    if (own) cache->ticks += more;
+    if (HAK_UNLIKELY(hak_commit_pressure())) hak_thread_purge(0);
+    if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     if (delay_ms < 0) return;
     uint64_t now = hak_os_now_ms();
@@ -161,21 +170,22 @@ static void tick(void) {
     hak_purger_note();
 }
 
-void hak_thread_tick_malloc(void) {
+void hak_thread_tick_malloc(size_t size) {
     hak_purger_start();
-    tick();
+    tick(size);
 }
 
-void hak_thread_tick_free(void) {
+void hak_thread_tick_free(size_t size) {
     hak_purger_wake();
-    tick();
+    tick(size);
 }
 
 size_t hak_thread_purge(uint32_t delay_ms) {
     flush_waiting();
     hak_shard_sweep();
-    size_t sparse = hak_shard_purge_idle(delay_ms);
-    return hak_pool_purge(delay_ms) * HAK_UNIT_SIZE + sparse;
+    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
+    bytes += hak_shard_purge_idle(delay_ms);
+    return bytes + hak_pool_purge(delay_ms) * HAK_UNIT_SIZE;
 }
 
 size_t hak_thread_trim(void) {

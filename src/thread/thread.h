@@ -16,9 +16,9 @@ hak_cache_t *hak_thread_cache(void);
 hak_cache_t *hak_thread_cache_of_free(void);
 
 /* Called by the slow paths of malloc and of free: now and then purge what has been
- * free for long. */
-void hak_thread_tick_malloc(void);
-void hak_thread_tick_free(void);
+ * free for long. The larger the block, the sooner the next look at the clock. */
+void hak_thread_tick_malloc(size_t size);
+void hak_thread_tick_free(size_t size);
 
 /* Purges what has been free for `delay_ms`; returns bytes. */
 size_t hak_thread_purge(uint32_t delay_ms);

@@ -33,6 +33,11 @@ static void prepare_two_pairs(void) {
                       world_take(0, WORLD_PAIR, 2, block + 2) == 2,
                   "no slabs to begin with");
 }
+static void prepare_three_pairs(void) {
+    world_reset(3);
+    for (unsigned i = 0; i < 6; i += 2)
+        EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, block + i) == 2, "no slabs to begin with");
+}
 static void prepare_quad(void) { prepare_full_slab(WORLD_QUAD, 4, 0); }
 static void prepare_quad_freed_afar(void) {
     prepare_full_slab(WORLD_QUAD, 4, 1);
@@ -49,6 +54,10 @@ static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0);
 static void free_pair_0(void) { world_free(1, WORLD_PAIR, block[0]); }
 static void free_pair_1(void) { world_free(1, WORLD_PAIR, block[1]); }
 static void free_pair_2(void) { world_free(1, WORLD_PAIR, block[2]); }
+static void free_pair_2_and_4(void) {
+    free_pair_2();
+    world_free(1, WORLD_PAIR, block[4]);
+}
 static void free_pair_1_locally(void) { world_free(0, WORLD_PAIR, block[1]); }
 static void free_quad_0(void) { world_free(1, WORLD_QUAD, block[0]); }
 static void free_quad_1(void) { world_free(1, WORLD_QUAD, block[1]); }
@@ -143,6 +152,14 @@ static const explore_scenario_t scenarios[] = {
     {"two slabs on a stack",
      prepare_two_pairs,
      {free_pair_0, free_pair_1, free_pair_2, sweep},
+     RULES},
+    {"two slabs on a stack, a bounded drain",
+     prepare_two_pairs,
+     {free_pair_0, free_pair_2, take_pair},
+     RULES},
+    {"three slabs on a stack, a bounded drain",
+     prepare_three_pairs,
+     {free_pair_0, free_pair_2_and_4, take_pair},
      RULES},
     {"pages go back among freers and a taker",
      prepare_quad_freed_afar,

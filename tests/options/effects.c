@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,15 +139,40 @@ static long blocks_returned(void) {
     return most;
 }
 
-/* Blocks that the first refill takes after the ring was full. */
-static long blocks_of_first_refill(void) {
-    swing_ring();
+static long blocks_of_next_refill(size_t size) {
     for (;;) {
         long held = blocks_in_cache();
-        block_of_no_use = API(malloc)(RING_SIZE);
+        block_of_no_use = API(malloc)(size);
         long now = blocks_in_cache();
         if (now >= held) return now + 1 - held;
     }
+}
+
+/* Blocks that the first refill takes after the ring was full. */
+static long blocks_of_first_refill(void) {
+    swing_ring();
+    return blocks_of_next_refill(RING_SIZE);
+}
+
+static void *free_every_other(void *unused) {
+    for (int i = 0; i < RING_BLOCKS; i += 2) API(free)(spike[i]);
+    return unused;
+}
+
+/* Refills that it takes to allocate what a thread of another shard has freed, half of each slab. */
+static long refills_after_remote_frees(void) {
+    pthread_t thread;
+    long refills = 0;
+    swing_ring();
+    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
+    CHECK(pthread_create(&thread, NULL, free_every_other, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    for (int i = 0; i < RING_BLOCKS / 2; i++) {
+        long held = blocks_in_cache();
+        block_of_no_use = API(malloc)(RING_SIZE);
+        refills += blocks_in_cache() >= held;
+    }
+    return refills;
 }
 
 static uintptr_t unit_of(const void *block) { return (uintptr_t)block >> UNIT_SHIFT; }
@@ -177,6 +203,15 @@ static long slabs_of_four_threads(void) {
         if (is_new) seen[count++] = unit_of(block);
     }
     return count;
+}
+
+/* Slabs of four threads that all start on one CPU. */
+static long slabs_on_one_cpu(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "cannot stay on one CPU");
+    return slabs_of_four_threads();
 }
 
 /* 1 when a thread of another shard gets a used block of this thread's shard, 0 when it gets one
@@ -234,7 +269,7 @@ typedef struct {
 
 static const struct effect {
     const char *option;
-    const char *beside; /* another setting that the figure needs, or NULL */
+    const char *beside; /* other settings that the figure needs, a space between, or NULL */
     long (*figure)(void);
     outcome_t one, other;
 } effects[] = {
@@ -256,11 +291,21 @@ static const struct effect {
     {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"1", 1, 1}},
     {"CACHE_BUDGET", NULL, cached_kib, {"1", 1, 64}, {"1G", 1000, 20000}},
     {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"16", 4, 4}},
+    {"SHARD_MIX",
+     "HAKMEM_SHARDS=4 HAKMEM_TRYLOCK_PROBES=0",
+     slabs_on_one_cpu,
+     {"0", 1, 1},
+     {"1", 4, 4}},
     {"TRYLOCK_PROBES", "HAKMEM_SHARDS=2", blocks_of_another_shard, {"0", 0, 0}, {"15", 1, 1}},
     {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
     {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
     {"RING_RETURN_DIV", NULL, blocks_returned, {"1", 31, 31}, {"8", 3, 3}},
     {"POOL_MIN_BUNDLE", NULL, blocks_of_first_refill, {"1", 4, 4}, {"64", 16, 16}},
+    {"POOL_DRAIN_MAX",
+     "HAKMEM_SHARDS=2 HAKMEM_POOL_MIN_BUNDLE=64 HAKMEM_PURGE_DELAY_MS=-1",
+     refills_after_remote_frees,
+     {"1", 23, 100},
+     {"4096", 10, 21}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
      dirty_after_a_spike,
@@ -294,13 +339,16 @@ static const char *const ways[] = {"the environment", "HAKMEM_CONF", "hakmem_opt
 /* In the child: this program again, in the environment of the trial. */
 static void run_trial(const void *context) {
     static char setting[200], number[20];
-    const char *environment[300];
+    char *environment[300];
     const trial_t *trial = context;
     const struct effect *effect = trial->effect;
     size_t count = 0;
     for (char **at = environ; *at && count < 290; at++)
         if (strncmp(*at, "HAKMEM_", 7) != 0) environment[count++] = *at;
-    if (effect->beside) environment[count++] = effect->beside;
+    static char beside[200];
+    snprintf(beside, sizeof beside, "%s", effect->beside ? effect->beside : "");
+    for (char *word = strtok(beside, " "); word; word = strtok(NULL, " "))
+        environment[count++] = word;
     snprintf(setting, sizeof setting, trial->way == BY_CONF ? "HAKMEM_CONF=%s:%s" : "HAKMEM_%s=%s",
              effect->option, trial->value);
     if (trial->way != BY_CALL) environment[count++] = setting;

@@ -3,7 +3,7 @@
  * A program runs in a process of its own; the figure is read before and after. A row of stats.def
  * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
  * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
- * is another shard than main's. */
+ * is another shard than main's, and HAKMEM_PURGE_THREAD=0. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,6 +62,11 @@ static void empty_and_fill_small_slabs(void) {
         free_some(10 * COUNT);
     }
     empty_and_fill_slabs();
+}
+
+static void trim_mid(void) {
+    empty_and_fill_slabs();
+    API(malloc_trim)(0);
 }
 
 static void *allocate_there(void *unused) {
@@ -135,6 +140,11 @@ static void trim_large(void) {
 
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
+static void free_huge_blocks(size_t size) {
+    blocks[0] = API(malloc)(size);
+    API(free)(blocks[0]);
+}
+
 static void free_huge(void) {
     hold_huge();
     API(free)(blocks[0]);
@@ -151,6 +161,73 @@ static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
 
+/* Blocks of a large size: reused, and freed by a thread of another shard. */
+static void reuse_large(void) {
+    free_large();
+    hold_large();
+}
+
+static void *free_large_there(void *unused) {
+    kept = API(malloc)(SIZE);
+    free_some(50);
+    return unused;
+}
+
+static void free_large_in_another_shard(void) {
+    hold_large();
+    in_a_thread(free_large_there, NULL);
+}
+
+static void *free_two_there(void *unused) {
+    kept = API(malloc)(SIZE);
+    free_some(2);
+    return unused;
+}
+
+static void free_two_in_another_shard(void) {
+    hold_large();
+    in_a_thread(free_two_there, NULL);
+}
+
+static void reuse_what_another_shard_freed(void) {
+    free_two_in_another_shard();
+    hold_large();
+}
+
+static void *hold_large_there(void *unused) {
+    kept = API(malloc)(SIZE);
+    hold_large();
+    return unused;
+}
+
+static void hold_large_of_another_shard(void) {
+    free_large();
+    in_a_thread(hold_large_there, NULL);
+}
+
+static void resize_large(void) {
+    blocks[0] = API(malloc)(800000);
+    blocks[0] = API(realloc)(blocks[0], 400000);
+}
+
+/* One block stays, so that something may be kept. */
+static void keep_huge(void) {
+    kept = API(malloc)(64 * MIB);
+    free_huge_blocks(8 * MIB);
+}
+
+static void reuse_huge(void) {
+    keep_huge();
+    kept = API(malloc)(8 * MIB);
+}
+
+static void lengthen_huge(void) {
+    keep_huge();
+    kept = API(malloc)(12 * MIB);
+}
+
+static void ask_for_too_much(void) { kept = API(malloc)(256 * MIB); }
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
@@ -159,56 +236,75 @@ static const struct trial {
     const char *group, *name;
     void (*program)(void);
     uint64_t least, most; /* by how much the figure then has grown */
+    const char *setting;  /* NAME=VALUE in the environment, or NULL */
 } trials[] = {
-    {"classes", "uc_miss", hold, 1, COUNT},
-    {"classes", "shared_lock", hold, 1, any},
-    {"classes", "refilled", hold, COUNT - 100, 2 * COUNT},
-    {"classes", "flushed", free_and_trim, COUNT, 2 * COUNT},
-    {"classes", "flushed", hold, 0, 0},
-    {"classes", "probe_hits", allocate_in_another_shard, 1, COUNT},
-    {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
-    {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
-    {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
-    {"classes", "live", hold, COUNT, COUNT},
-    {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
-    {"classes", "cached", hold_and_free, 1, COUNT},
-    {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
-    {"classes", "free", hold_every_other, 1, COUNT},
-    {"classes", "slabs", hold, 3, 4},
-    {"tiers", "live", hold_one_of_each_tier, 1, 1},
-    {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB},
-    {"total", "live", hold, COUNT, COUNT},
-    {"total", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
-    {"total", "live_bytes", hold_huge, 64 * MIB, 64 * MIB},
-    {"total", "uc_miss", hold, 1, COUNT},
-    {"total", "shared_lock", hold, 1, any},
-    {"total", "cached", hold_and_free, 1, COUNT},
-    {"total", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
-    {"total", "free", hold_every_other, 1, COUNT},
-    {"total", "free_bytes", hold_every_other, SIZE, COUNT *SIZE},
-    {"pool", "stage1", empty_and_fill_slabs, 1, any},
-    {"pool", "stage2", hold, 2, 4},
-    {"pool", "stage3", hold_large, 40, 51},
-    {"pool", "superslabs", hold_large, 40, 51},
-    {"pool", "used_units", hold, 3, 4},
-    {"pool", "dirty_units", free_large, 100, 50 * 16},
-    {"pool", "purge_calls", trim_large, 1, any},
-    {"pool", "purged_units", trim_large, 100, 50 * 16},
-    {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
-    {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
-    {"remote", "pending", free_in_another_shard, 100, COUNT},
-    {"os", "mmap", hold_huge, 1, 3},
-    {"os", "munmap", free_huge, 1, 3},
-    {"os", "madvise", trim_large, 1, any},
-    {"os", "mprotect", hold_large, 1, any},
-    {"os", "mremap", grow_huge, 1, 1},
-    {"os", "committed_bytes", hold_huge, 64 * MIB, 64 * MIB},
-    {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536},
-    {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB},
-    {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
-    {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
-    {"threads", "now", have_a_thread, 1, 1},
-    {"threads", "caches", have_a_thread, 1, 1},
+    {"classes", "uc_miss", hold, 1, COUNT, NULL},
+    {"classes", "shared_lock", hold, 1, any, NULL},
+    {"classes", "refilled", hold, COUNT - 100, 2 * COUNT, NULL},
+    {"classes", "flushed", free_and_trim, COUNT, 2 * COUNT, NULL},
+    {"classes", "flushed", hold, 0, 0, NULL},
+    {"classes", "probe_hits", allocate_in_another_shard, 1, COUNT, NULL},
+    {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
+    {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
+    {"classes", "stage1", empty_and_fill_small_slabs, 1, any, NULL},
+    {"classes", "live", hold, COUNT, COUNT, NULL},
+    {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE, NULL},
+    {"classes", "cached", hold_and_free, 1, COUNT, NULL},
+    {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE, NULL},
+    {"classes", "free", hold_every_other, 1, COUNT, NULL},
+    {"classes", "slabs", hold, 3, 4, NULL},
+    {"tiers", "live", hold_one_of_each_tier, 1, 1, NULL},
+    {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB, NULL},
+    {"total", "live", hold, COUNT, COUNT, NULL},
+    {"total", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE, NULL},
+    {"total", "live_bytes", hold_huge, 64 * MIB, 64 * MIB, NULL},
+    {"total", "uc_miss", hold, 1, COUNT, NULL},
+    {"total", "shared_lock", hold, 1, any, NULL},
+    {"total", "cached", hold_and_free, 1, COUNT, NULL},
+    {"total", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE, NULL},
+    {"total", "free", hold_every_other, 1, COUNT, NULL},
+    {"total", "free_bytes", hold_every_other, SIZE, COUNT *SIZE, NULL},
+    {"pool", "stage1", empty_and_fill_slabs, 1, any, NULL},
+    {"pool", "stage2", hold, 2, 4, NULL},
+    {"pool", "stage3", hold_large, 40, 51, NULL},
+    {"pool", "superslabs", hold_large, 40, 51, NULL},
+    {"pool", "used_units", hold, 3, 4, NULL},
+    {"pool", "dirty_units", empty_and_fill_slabs, 100, COUNT, NULL},
+    {"pool", "purge_calls", trim_mid, 1, any, NULL},
+    {"pool", "purged_units", trim_mid, 100, any, NULL},
+    {"pool", "populated_units", hold, 3, 5, "HAKMEM_SS_PREFAULT=1"},
+    {"large", "local", reuse_large, 50, 100, NULL},
+    {"large", "remote", reuse_what_another_shard_freed, 1, 2, "HAKMEM_L25_PREF=remote"},
+    {"large", "stolen", hold_large_of_another_shard, 1, 50, NULL},
+    {"large", "runs", hold_large, 1, 50, NULL},
+    {"large", "run_units", hold_large, 50 * 14, 50 * 20, NULL},
+    {"large", "transferred", free_large_in_another_shard, 1, 50, NULL},
+    {"large", "spilled", free_large_in_another_shard, 1, 50, NULL},
+    {"large", "resized", resize_large, 1, 1, NULL},
+    {"large", "purge_calls", trim_large, 1, any, NULL},
+    {"large", "idle_bytes", free_large, 40 * MIB, 50 * MIB, NULL},
+    {"large", "transfer_bytes", free_two_in_another_shard, 2 * 900 * 1024, 2 * MIB, NULL},
+    {"huge", "mapped", hold_huge, 1, 1, NULL},
+    {"huge", "reused", reuse_huge, 1, 1, NULL},
+    {"huge", "grown", lengthen_huge, 1, 1, NULL},
+    {"huge", "unmapped", free_huge, 1, 1, NULL},
+    {"huge", "kept_bytes", keep_huge, 8 * MIB, 8 * MIB, NULL},
+    {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
+    {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
+    {"remote", "pending", free_in_another_shard, 100, COUNT, NULL},
+    {"os", "mmap", hold_huge, 1, 3, NULL},
+    {"os", "munmap", free_huge, 1, 3, NULL},
+    {"os", "madvise", trim_large, 1, any, NULL},
+    {"os", "mprotect", hold_large, 1, any, NULL},
+    {"os", "mremap", grow_huge, 1, 1, NULL},
+    {"os", "committed_bytes", hold_huge, 64 * MIB, 65 * MIB, NULL},
+    {"os", "refused", ask_for_too_much, 1, any, "HAKMEM_LIMIT=100M"},
+    {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536, NULL},
+    {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB, NULL},
+    {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB, NULL},
+    {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB, NULL},
+    {"threads", "now", have_a_thread, 1, 1, NULL},
+    {"threads", "caches", have_a_thread, 1, 1, NULL},
 };
 
 /* ---- Running them ---------------------------------------------------------------------------- */
@@ -234,8 +330,7 @@ static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SI
     return count;
 }
 
-static void run_trial(const void *context) {
-    const struct trial *trial = context;
+static void measure(const struct trial *trial) {
     char names[WHERE_MOST][NAME_SIZE];
     uint64_t before[WHERE_MOST];
     size_t count = names_of(trial, names);
@@ -251,8 +346,28 @@ static void run_trial(const void *context) {
     }
 }
 
-int main(void) {
+/* In the child. A setting counts only where it stands in the environment from the start. */
+static void run_trial(const void *context) {
+    const struct trial *trial = context;
+    char number[20], *arguments[] = {"counters", number, NULL};
+    if (!trial->setting) {
+        measure(trial);
+        return;
+    }
+    snprintf(number, sizeof number, "%zu", (size_t)(trial - trials));
+    putenv((char *)(uintptr_t)trial->setting);
+    execv("/proc/self/exe", arguments);
+    CHECK(false, "cannot be started again");
+}
+
+/* counters        every figure
+ * counters TRIAL  one of them, in this process */
+int main(int argc, char **argv) {
     unsigned missing = 0;
+    if (argc > 1) {
+        measure(&trials[argument(argc, argv, 1, 0)]);
+        return 0;
+    }
     watchdog(240, "statistics");
     for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
         unsigned found = 0;

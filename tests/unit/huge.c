@@ -1,11 +1,17 @@
 /* huge.c: mappings of their own, and the table that finds them. */
 #include "unit.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "large/huge.h"
+#include "options/options.h"
 #include "os/os.h"
+#include "region/commit.h"
 
 enum { BLOCKS = 1500, TURNS = 12000 };
 
@@ -47,7 +53,7 @@ static void check_block(unsigned i) {
 static void allocate(unsigned i, size_t page) {
     size_t want = (1 + unit_random(12)) * page - unit_random(100);
     size_t align = (size_t)1 << unit_random(19);
-    blocks[i].start = hak_huge_alloc(want, align);
+    blocks[i].start = hak_huge_alloc(want, align, true);
     blocks[i].size = hak_align_up(want, page);
     assert_non_null(blocks[i].start);
     REQUIRE((uintptr_t)blocks[i].start % align == 0, "%p is no multiple of %zu",
@@ -110,7 +116,7 @@ static void what_is_no_huge_block_is_not_found(void **state) {
     (void)state;
     size_t page = hak_os_page_size(), size;
     void *start;
-    char *block = hak_huge_alloc(4 * page, 1);
+    char *block = hak_huge_alloc(4 * page, 1, false);
     const void *const others[] = {NULL,         (void *)1,        &size,    block + 1,
                                   block + page, block + 4 * page, block - 1};
     for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
@@ -129,9 +135,9 @@ static void a_refused_request_changes_nothing(void **state) {
     (void)state;
     size_t page = hak_os_page_size(), too_much = (size_t)1 << 60;
     size_t count = hak_huge_stats.block_count, bytes = hak_huge_stats.bytes;
-    assert_null(hak_huge_alloc(too_much, 1));
-    assert_null(hak_huge_alloc(too_much, (size_t)1 << 40));
-    char *block = hak_huge_alloc(page, 1);
+    assert_null(hak_huge_alloc(too_much, 1, false));
+    assert_null(hak_huge_alloc(too_much, (size_t)1 << 40, false));
+    char *block = hak_huge_alloc(page, 1, false);
     block[0] = 7;
     assert_null(hak_huge_resize(block, too_much));
     assert_int_equal(hak_huge_size(block), page);
@@ -141,8 +147,176 @@ static void a_refused_request_changes_nothing(void **state) {
     assert_int_equal(hak_huge_stats.bytes, bytes);
 }
 
-int main(void) {
+/* ---- reuse ---- */
+
+static void freed_mappings_serve_again(void **state) {
+    (void)state;
+    enum { SIZE = 6 << 20 };
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    size_t charged = hak_commit_bytes();
+    char *block = hak_huge_alloc(SIZE, 1, false);
+    memset(block, 1, SIZE);
+    uint64_t mapped = hak_huge_stats.mapped;
+    for (unsigned i = 0; i < 100; i++) {
+        assert_true(hak_huge_free(block));
+        assert_int_equal(hak_huge_stats.kept_bytes, SIZE);
+        size_t size = SIZE - unit_random(SIZE / 2);
+        block = hak_huge_alloc(size, 1, i % 2);
+        if (i % 2) REQUIRE(block[0] == 0 && block[size - 1] == 0, "not zero");
+        memset(block, 1, size);
+    }
+    assert_int_equal(hak_huge_stats.mapped, mapped);
+    char *longer = hak_huge_resize(block, SIZE); /* what is behind it is kept */
+    assert_ptr_equal(longer, block);
+    assert_true(hak_huge_free(block));
+    uint64_t grown = hak_huge_stats.grown;
+    block = hak_huge_alloc(2 * SIZE, 1, true);
+    assert_int_equal(hak_huge_stats.grown, grown + 1);
+    for (size_t k = 0; k < 2 * SIZE; k += 512) REQUIRE(block[k] == 0, "not zero at %zu", k);
+    assert_true(hak_huge_free(block));
+    assert_int_equal(hak_huge_purge(0), 2 * SIZE);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    assert_true(hak_commit_bytes() <= charged + (1 << 20)); /* records may have grown */
+}
+
+static void what_is_kept_is_bounded(void **state) {
+    (void)state;
+    static char *held[600];
+    for (unsigned i = 0; i < 600; i++) held[i] = hak_huge_alloc((1 + i % 7) << 18, 1, false);
+    size_t most = hak_huge_stats.bytes;
+    for (unsigned i = 0; i < 600; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
+    assert_true(hak_huge_stats.bytes + hak_huge_stats.kept_bytes <= most + most / 4 + (32 << 20));
+    for (unsigned i = 1; i < 600; i += 2) assert_true(hak_huge_free(held[i]));
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+}
+
+/* ---- a system that refuses ---- */
+
+static unsigned refuse_in; /* calls until one is refused; 0: none is */
+static unsigned refused;
+
+static bool refuse(void) {
+    if (refuse_in == 0 || --refuse_in > 0) return false;
+    refused++;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset) {
+    return refuse() ? MAP_FAILED : __real_mmap(at, size, prot, flags, fd, offset);
+}
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size) { return refuse() ? -1 : __real_munmap(at, size); }
+void *__real_mremap(void *at, size_t old_size, size_t size, int flags, ...);
+void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...);
+void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    void *to = va_arg(more, void *);
+    va_end(more);
+    if (refuse()) return MAP_FAILED;
+    return flags & MREMAP_FIXED ? __real_mremap(at, old_size, size, flags, to)
+                                : __real_mremap(at, old_size, size, flags);
+}
+
+/* Every block that was served keeps its contents, whatever fails. */
+static void script(void) {
+    enum { COUNT = 12 };
+    char *held[COUNT] = {NULL};
+    size_t sizes[COUNT] = {0};
+    for (unsigned turn = 0; turn < 200; turn++) {
+        unsigned i = unit_random(COUNT);
+        size_t size = (1 + unit_random(8)) << 20;
+        if (!held[i]) {
+            held[i] = hak_huge_alloc(size, 1, turn % 2);
+            if (turn % 2 && held[i]) assert_int_equal(held[i][size - 1], 0);
+            sizes[i] = held[i] ? size : 0;
+        } else if (turn % 3 == 0) {
+            char *moved = hak_huge_resize(held[i], size);
+            assert_int_equal((moved ? moved : held[i])[0], (char)i);
+            if (moved) sizes[i] = size;
+            if (moved) held[i] = moved;
+        } else {
+            assert_int_equal(held[i][0], (char)i);
+            assert_int_equal(held[i][sizes[i] - 1], (char)i);
+            assert_true(hak_huge_free(held[i]));
+            held[i] = NULL;
+        }
+        if (held[i]) held[i][0] = held[i][sizes[i] - 1] = (char)i;
+        if (turn % 8 == 0) hak_huge_purge(0);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        if (held[i]) assert_true(hak_huge_free(held[i]));
+}
+
+static void a_refusal_loses_nothing(void **state) {
+    (void)state;
+    hak_huge_purge(0);
+    size_t charged = hak_commit_bytes(), bytes = hak_huge_stats.bytes;
+    for (unsigned index = 1; index < 150; index++) {
+        refuse_in = index;
+        script();
+        refuse_in = 0;
+        hak_huge_purge(0); /* a mapping that could not be unmapped is still known */
+        assert_int_equal(hak_huge_stats.kept_bytes, 0);
+        assert_int_equal(hak_huge_stats.bytes, bytes);
+        REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+                hak_commit_bytes(), charged);
+    }
+    assert_true(refused > 40);
+}
+
+/* ---- knobs: this program again, in another environment ---- */
+
+static int show_counters(void) {
+    char *held[8];
+    for (unsigned turn = 0; turn < 4; turn++) {
+        for (unsigned i = 0; i < 8; i++) held[i] = hak_huge_alloc(2 << 20, 1, false);
+        for (unsigned i = 0; i < 8; i++) CHECK(hak_huge_free(held[i]), "not freed");
+    }
+    fprintf(stderr, "%llu %llu %zu\n", (unsigned long long)hak_huge_stats.mapped,
+            (unsigned long long)hak_huge_stats.unmapped, (size_t)hak_huge_stats.kept_bytes);
+    return 0;
+}
+
+static void with(const char *setting, unsigned long long most_unmapped,
+                 unsigned long long least_unmapped, size_t least_kept) {
+    struct child_end end;
+    unsigned long long mapped = 0, unmapped = 0;
+    size_t kept = 0;
+    const char *environment[] = {"HAKMEM_PURGE_THREAD=0", setting, NULL};
+    unit_rerun("counters", environment, 60, &end);
+    REQUIRE(end.status == 0 && sscanf(end.err, "%llu %llu %zu", &mapped, &unmapped, &kept) == 3,
+            "%s: status %#x, %s", setting, (unsigned)end.status, end.err);
+    REQUIRE(unmapped <= most_unmapped && unmapped >= least_unmapped && kept >= least_kept,
+            "%s: mapped %llu, unmapped %llu, kept %zu", setting, mapped, unmapped, kept);
+}
+
+static void every_knob_shows(void **state) {
+    (void)state;
+    with("HAKMEM_DISABLE_BATCH=0", 0, 0, 8 << 21);
+    with("HAKMEM_DISABLE_BATCH=1", 32, 32, 0);
+    with("HAKMEM_HUGE_CACHE=0", 32, 32, 0);
+    with("HAKMEM_HUGE_CACHE=4M", 31, 8, 4 << 20);
+}
+
+int main(int argc, char **argv) {
+    static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+    if (argc == 2 && strcmp(argv[1], "counters") == 0) {
+        hak_options_load();
+        return show_counters();
+    }
+    unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(freed_mappings_serve_again),
+        cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(a_refusal_loses_nothing),
+        cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
         cmocka_unit_test(a_refused_request_changes_nothing),

@@ -1,0 +1,52 @@
+/* extent.h: the free memory of one large heap, in grains of 4 KiB.
+ *
+ * An extent is a stretch of free grains as long as it can be: it may cross units and
+ * superslabs, and two never touch. Its record lies in the descriptors of the unit it
+ * begins in and of the unit it ends in:
+ *
+ *   extent_first = length << 4 | first grain, counted in its unit;  0 = none begins
+ *   extent_last  = length << 4 | last grain, counted in its unit;   0 = none ends
+ *
+ * One of each is enough for a unit: between two extents lies a block, and the
+ * smallest block (17 grains) is longer than a unit (16).
+ *
+ * Bins: one for each length up to 256 grains, then four for each doubling, lowest
+ * address first as far as a short search finds out. The best fit is taken, since
+ * that touches the fewest pages in the long run. Everything here is under the lock
+ * of the heap. */
+#ifndef HAK_EXTENT_H
+#define HAK_EXTENT_H
+
+#include "base/base.h"
+#include "region/slab.h"
+#include "region/superslab.h"
+
+enum {
+    HAK_EXTENT_EXACT = HAK_SUPERSLAB_GRAINS, /* lengths with a bin of their own */
+    HAK_EXTENT_BINS = HAK_EXTENT_EXACT + 1 + 4 * 20,
+    HAK_EXTENT_WORDS = (HAK_EXTENT_BINS + 63) / 64,
+};
+
+typedef struct {
+    uint16_t owner;                    /* constant; of the units that belong to this heap */
+    uint64_t filled[HAK_EXTENT_WORDS]; /* bit set <=> the bin is not empty */
+    hak_slab_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
+} hak_extents_t;
+
+/* The best fit for `grains`, at a multiple of `align_grains` (a power of two); the
+ * rest stays free. NULL when nothing fits. */
+char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains);
+
+/* Takes exactly these grains; false when they are not all free. */
+bool hak_extents_take_at(hak_extents_t *extents, char *start, size_t grains);
+
+/* Makes grains free; they join their neighbours. */
+void hak_extents_give(hak_extents_t *extents, char *start, size_t grains);
+
+/* Length of the extent that begins in a unit and its first byte; 0 when none does. */
+size_t hak_extent_in(const hak_slab_t *unit, char **start);
+
+/* Forgets everything, for a rebuild. */
+void hak_extents_reset(hak_extents_t *extents);
+
+#endif

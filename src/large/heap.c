@@ -1,0 +1,392 @@
+/* heap.c: grains of superslabs: used, touched, purged; superslabs to and from the pool. */
+#include "large/heap.h"
+
+#include <string.h>
+
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+#include "region/region.h"
+
+enum {
+    PIECES_MAX = HAK_SUPERSLAB_GRAINS / HAK_UNIT_GRAINS + 1, /* free stretches, at most */
+    FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
+};
+
+hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+
+/* ---- bits ---- */
+
+/* Bits first .. first+count-1 that fall into word `w`. */
+static uint64_t bits_in(const hak_part_t *part, unsigned w) {
+    unsigned from = part->first, to = part->first + part->count;
+    if (to <= w * 64 || from >= w * 64 + 64) return 0;
+    uint64_t bits = ~(uint64_t)0;
+    if (from > w * 64) bits &= bits << (from - w * 64);
+    if (to < w * 64 + 64) bits &= ~(uint64_t)0 >> (w * 64 + 64 - to);
+    return bits;
+}
+
+static uint32_t units_of(const hak_part_t *part) {
+    unsigned first = part->first / HAK_UNIT_GRAINS;
+    unsigned last = (part->first + part->count - 1) / HAK_UNIT_GRAINS;
+    return ((uint32_t)2 << last) - ((uint32_t)1 << first);
+}
+
+static unsigned touched_in(const hak_part_t *part) {
+    unsigned count = 0;
+    if (HAK_LIKELY(part->super->clean_grains == 0)) return part->count;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+        count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
+    return count;
+}
+
+static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
+
+bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
+    if (*left == 0) return false;
+    part->super = hak_superslab_of(*at);
+    part->first = (unsigned)((size_t)(*at - start_of(part->super)) >> HAK_GRAIN_SHIFT);
+    part->count = (unsigned)hak_min(*left, HAK_SUPERSLAB_GRAINS - part->first);
+    *at += (size_t)part->count << HAK_GRAIN_SHIFT;
+    *left -= part->count;
+    return true;
+}
+
+static void set_used(const hak_part_t *part) {
+    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    part->super->used_grains = (uint16_t)(part->super->used_grains + part->count);
+}
+
+static void clear_used(const hak_part_t *part) {
+    part->super->used_grains = (uint16_t)(part->super->used_grains - part->count);
+    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, 1);
+}
+
+/* Marks grains that are about to be handed out; returns how many were touched. */
+static unsigned touch(const hak_part_t *part) {
+    unsigned before = touched_in(part);
+    if (HAK_LIKELY(before == part->count)) return before;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->touched[w] |= bits_in(part, w);
+    part->super->clean_grains = (uint16_t)(part->super->clean_grains - (part->count - before));
+    part->super->dirty |= units_of(part);
+    return before;
+}
+
+/* ---- superslabs with idle grains, oldest first ---- */
+
+static void dirty_remove(hak_heap_t *heap, hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &heap->oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : &heap->newest) = super->dirty_prev;
+    super->on_dirty = false;
+}
+
+static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint32_t now) {
+    if (super->on_dirty && super->freed_ms == now) return;
+    dirty_remove(heap, super);
+    super->freed_ms = now;
+    super->dirty_next = NULL;
+    super->dirty_prev = heap->newest;
+    *(heap->newest ? &heap->newest->dirty_next : &heap->oldest) = super;
+    heap->newest = super;
+    super->on_dirty = true;
+}
+
+/* ---- use and free ---- */
+
+bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
+    hak_part_t part;
+    char *at = start;
+    size_t left = grains, fresh = 0, idle = 0;
+    while (hak_part_next(&at, &left, &part))
+        if (part.super->clean_grains) fresh += hak_bit_count(units_of(&part) & ~part.super->dirty);
+    if (fresh && !hak_commit_charge(fresh << HAK_UNIT_SHIFT)) {
+        hak_extents_give(&heap->extents, start, grains);
+        return false;
+    }
+    for (at = start, left = grains; hak_part_next(&at, &left, &part);) {
+        idle += touch(&part);
+        set_used(&part);
+    }
+    HAK_COUNT(&heap->idle, -idle);
+    return true;
+}
+
+void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
+    hak_part_t part;
+    char *at = start;
+    size_t left = grains, idle = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    while (hak_part_next(&at, &left, &part)) {
+        clear_used(&part);
+        unsigned touched = touched_in(&part);
+        idle += touched;
+        if (touched) dirty_append(heap, part.super, now);
+    }
+    HAK_COUNT(&heap->idle, idle);
+    hak_extents_give(&heap->extents, start, grains);
+}
+
+/* ---- superslabs from the pool and back ---- */
+
+static void receive(hak_heap_t *heap, hak_superslab_t *super) {
+    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    super->used_grains = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->touched[w] = 0;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        hak_slab_t *unit = &super->slabs[i];
+        unit->extent_first = unit->extent_last = 0;
+        hak_store_relaxed(&unit->run, 0);
+        hak_store_release(&unit->owner, heap->extents.owner);
+        if (super->dirty & 1u << i)
+            super->touched[i / 4] |= (uint64_t)0xffff << i % 4 * HAK_UNIT_GRAINS;
+    }
+    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+    super->clean_grains =
+        (uint16_t)(HAK_SUPERSLAB_GRAINS - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
+    HAK_COUNT(&heap->idle, touched_in(&all));
+    if (super->dirty) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+}
+
+bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
+    size_t count = (grains + HAK_SUPERSLAB_GRAINS - 1) / HAK_SUPERSLAB_GRAINS;
+    unsigned taken;
+    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)count, &taken);
+    if (!first) return false;
+    for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
+    hak_add_relaxed(&hak_pool_lent, taken);
+    HAK_COUNT(&heap->runs, 1);
+    HAK_COUNT(&heap->run_units, (uint64_t)taken * HAK_SUPERSLAB_UNITS);
+    hak_extents_give(&heap->extents, start_of(first), (size_t)taken * HAK_SUPERSLAB_GRAINS);
+    return true;
+}
+
+/* A superslab whose grains are all free and out of the extents leaves the heap. */
+static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
+    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
+    dirty_remove(heap, super);
+    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_NONE);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_store_relaxed(&super->slabs[i].owner, 0);
+    hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    hak_pool_give_superslab(super);
+}
+
+bool hak_heap_lend(hak_heap_t *heap) {
+    hak_lock_acquire(&heap->lock);
+    char *start = hak_extents_take(&heap->extents, HAK_SUPERSLAB_GRAINS, HAK_SUPERSLAB_GRAINS);
+    if (start) send_back(heap, hak_region_superslab_of(hak_slab_of(start)));
+    hak_lock_release(&heap->lock);
+    return start != NULL;
+}
+
+/* ---- purge ---- */
+
+typedef struct {
+    hak_superslab_t *super;
+    uint64_t clean[HAK_SUPERSLAB_WORDS];       /* grains to purge; then those that are zero now */
+    uint64_t short_clean[HAK_SUPERSLAB_WORDS]; /* the same of pieces that are not claimed */
+    hak_part_t pieces[PIECES_MAX];
+    unsigned count;
+    unsigned calls;
+} claim_t;
+
+static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
+
+/* Takes the stretch from `first` up to `end` out of the extents. Not a short one: what
+ * is not an extent must be longer than a unit (extent.h). */
+static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
+    hak_superslab_t *super = claim->super;
+    hak_part_t piece = {super, first, end - first};
+    if (touched_in(&piece) == 0) return;
+    if (piece.count <= HAK_UNIT_GRAINS) {
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+            claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
+        return;
+    }
+    char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
+    if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+        claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
+    HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
+    set_used(&piece);
+    claim->pieces[claim->count++] = piece;
+}
+
+/* Takes the free stretches of a superslab that hold touched grains: an extent covers
+ * all of it, or ends in it, or begins in it and ends beyond. */
+static void claim(hak_heap_t *heap, claim_t *claim) {
+    hak_superslab_t *super = claim->super;
+    claim->count = claim->calls = 0;
+    memset(claim->clean, 0, sizeof claim->clean);
+    memset(claim->short_clean, 0, sizeof claim->short_clean);
+    if (super->used_grains == 0) {
+        claim_piece(heap, claim, 0, HAK_SUPERSLAB_GRAINS);
+        return;
+    }
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        uint32_t last = super->slabs[i].extent_last, first = super->slabs[i].extent_first;
+        unsigned base = i * HAK_UNIT_GRAINS;
+        if (last) {
+            unsigned end = base + last % HAK_UNIT_GRAINS + 1;
+            unsigned length = (unsigned)hak_min(last / HAK_UNIT_GRAINS, end);
+            claim_piece(heap, claim, end - length, end);
+        }
+        unsigned start = base + first % HAK_UNIT_GRAINS;
+        if (first && start + first / HAK_UNIT_GRAINS > HAK_SUPERSLAB_GRAINS)
+            claim_piece(heap, claim, start, HAK_SUPERSLAB_GRAINS);
+    }
+}
+
+/* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
+ * kept. Returns the calls made. */
+static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
+    unsigned calls = 0;
+    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    uint64_t clean[HAK_SUPERSLAB_WORDS] = {0};
+    for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS; i++) {
+        unsigned from = i;
+        while (i < HAK_SUPERSLAB_GRAINS && is_set(bits, i)) i++;
+        unsigned first = (unsigned)hak_align_up(from, page_grains);
+        unsigned end = (unsigned)(i & ~(page_grains - 1));
+        if (end <= first) continue;
+        hak_part_t run = {NULL, first, end - first};
+        char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
+        calls++;
+        if (!hak_os_purge(start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
+        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) clean[w] |= bits_in(&run, w);
+    }
+    memcpy(bits, clean, sizeof clean);
+    return calls;
+}
+
+static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
+    size_t cleaned = 0;
+    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) {
+        super->touched[w] &= ~bits[w];
+        cleaned += hak_bit_count(bits[w]);
+    }
+    super->clean_grains = (uint16_t)(super->clean_grains + cleaned);
+    return cleaned;
+}
+
+/* The claimed pieces are free again; returns the number of grains that are clean. */
+static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
+    hak_superslab_t *super = claim->super;
+    uint32_t clean_units = 0;
+    size_t cleaned = set_clean(super, claim->clean);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        if (!(super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff)) clean_units |= 1u << i;
+    clean_units &= super->dirty;
+    super->dirty &= ~clean_units;
+    hak_commit_release((size_t)hak_bit_count(clean_units) << HAK_UNIT_SHIFT);
+    for (unsigned p = 0; p < claim->count; p++) {
+        const hak_part_t *piece = &claim->pieces[p];
+        hak_heap_free(heap, start_of(super) + ((size_t)piece->first << HAK_GRAIN_SHIFT),
+                      piece->count);
+    }
+    if (!super->dirty && super->used_grains == 0 &&
+        hak_extents_take_at(&heap->extents, start_of(super), HAK_SUPERSLAB_GRAINS))
+        send_back(heap, super);
+    return cleaned;
+}
+
+/* Pieces of at most a unit, which takes a few microseconds. Under the lock. */
+static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
+    claim->calls += purge_grains(claim->super, claim->short_clean);
+    size_t cleaned = set_clean(claim->super, claim->short_clean);
+    HAK_COUNT(&heap->idle, -cleaned);
+    return cleaned;
+}
+
+/* As in the pool: claimed under the lock, purged without it. */
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
+    size_t purged = 0;
+    unsigned failures = 0;
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    if (hak_load_relaxed(&heap->idle) == 0) return 0;
+    hak_lock_acquire(&heap->lock);
+    for (claim_t work; (work.super = heap->oldest) != NULL;) {
+        if ((int32_t)(now - work.super->freed_ms) < (int32_t)delay_ms) break;
+        dirty_remove(heap, work.super);
+        claim(heap, &work);
+        size_t cleaned = purge_short(heap, &work);
+        if (work.count) { /* what is claimed keeps the superslab in this heap */
+            hak_lock_release(&heap->lock);
+            work.calls += purge_grains(work.super, work.clean);
+            hak_lock_acquire(&heap->lock);
+        }
+        HAK_COUNT(&heap->purge_calls, work.calls);
+        cleaned += unclaim(heap, &work);
+        purged += cleaned;
+        if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
+    }
+    hak_lock_release(&heap->lock);
+    return purged << HAK_GRAIN_SHIFT;
+}
+
+/* ---- rebuild ---- */
+
+static hak_heap_t *heap_of(const hak_superslab_t *super) {
+    return &hak_heaps[hak_owner_shard(hak_load_relaxed(&super->slabs[0].owner))];
+}
+
+static void forget_superslab(hak_superslab_t *super, void *context) {
+    (void)context;
+    if (!super->large) return;
+    super->on_dirty = false;
+    super->used_grains = 0;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+        super->slabs[i].extent_first = super->slabs[i].extent_last = 0;
+    hak_add_relaxed(&hak_pool_lent, 1);
+}
+
+static void find_gap(hak_superslab_t *super, const char *from, const char *to) {
+    unsigned first = (unsigned)((size_t)(from - start_of(super)) >> HAK_GRAIN_SHIFT);
+    hak_part_t gap = {super, first, (unsigned)((size_t)(to - from) >> HAK_GRAIN_SHIFT)};
+    hak_heap_t *heap = heap_of(super);
+    if (from >= to) return;
+    HAK_COUNT(&heap->idle, touched_in(&gap));
+    if (touched_in(&gap)) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+    hak_extents_give(&heap->extents, start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT),
+                     gap.count);
+}
+
+/* Blocks in the order of their addresses; *context: end of the last one. */
+static void find_blocks(hak_superslab_t *super, void *context) {
+    char **end = context, *start = start_of(super);
+    if (!super->large) return;
+    if (*end < start || *end > start + HAK_SUPERSLAB_SIZE) *end = start;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        hak_slab_t *unit = &super->slabs[i];
+        uint32_t run = hak_load_relaxed(&unit->run);
+        if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
+        if (!run || run & HAK_RUN_FREED) continue;
+        char *at = unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
+        size_t left = hak_run_length(run);
+        find_gap(super, *end, at);
+        *end = at + (left << HAK_GRAIN_SHIFT);
+        HAK_COUNT(&heap_of(super)->live, left);
+        HAK_COUNT(&heap_of(super)->live_count, 1);
+        for (hak_part_t part; hak_part_next(&at, &left, &part);) set_used(&part);
+    }
+    find_gap(super, *end, start + HAK_SUPERSLAB_SIZE);
+}
+
+void hak_heap_rebuild_all(void) {
+    for (hak_heap_t *heap = hak_heaps; heap < hak_heaps + HAK_HEAPS_MAX; heap++) {
+        hak_extents_reset(&heap->extents);
+        heap->oldest = heap->newest = NULL;
+        hak_store_relaxed(&heap->idle, 0);
+        hak_store_relaxed(&heap->live, 0);
+        hak_store_relaxed(&heap->live_count, 0);
+        hak_store_relaxed(&heap->transfer_grains, 0);
+        heap->transfer_count = 0;
+    }
+    hak_store_relaxed(&hak_pool_lent, 0);
+    hak_region_each_superslab(forget_superslab, NULL);
+    char *end = NULL;
+    hak_region_each_superslab(find_blocks, &end);
+}

@@ -1,0 +1,98 @@
+/* heap.h: large heaps: superslabs, grain by grain, one heap for each shard.
+ *
+ * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
+ * the heap whose superslab it lies in; any thread may free it.
+ *
+ * A block's record is the word `run` of the unit it begins in (at most one does,
+ * since a block is longer than a unit):
+ *   shard of the thread it was made for << 24 | length in grains << 5 | freed << 4
+ *   | first grain, counted in its unit;  0 = none
+ * Written by who holds the block, or the heap's lock where the block is made or
+ * merged. `freed` is set by compare-and-swap before anything else is done: of two
+ * racing frees one wins, and the other touches nothing. Rejected: to decide that
+ * under a lock, since a free by another shard's thread takes another lock.
+ *
+ * A freed block merges with the free extents under the heap's lock, or, freed by a
+ * thread of another shard than it was made for, goes into the heap's transfer array under a lock of its
+ * own, so that it waits for no allocation; a full array is emptied into the extents.
+ *
+ * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block is in
+ * the hands of one thread, with counted as used; a fork's child frees what has `freed`
+ * set and whatever is used without being a block (a purge under way).
+ *
+ * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
+ * idle = touched and not used; `hak_pool_lent` = superslabs, over all heaps, without
+ * a used grain. */
+#ifndef HAK_HEAP_H
+#define HAK_HEAP_H
+
+#include "base/base.h"
+#include "large/extent.h"
+#include "os/lock.h"
+#include "region/superslab.h"
+#include "shard/shard.h"
+
+enum {
+    HAK_HEAPS_MAX = HAK_SHARDS_MAX,
+    HAK_TRANSFER_MAX = 256,
+    HAK_RUN_FREED = 16,
+};
+
+typedef struct {
+    hak_lock_t lock HAK_ALIGNED(HAK_LINE);
+    hak_extents_t extents;            /* lock */
+    hak_superslab_t *oldest, *newest; /* lock; superslabs with idle grains, by freed_ms */
+    _Atomic size_t idle;              /* written under the lock; grains */
+    _Atomic size_t live;              /* written under the lock; grains of blocks, freed ones
+                                         in the transfer array included */
+    size_t idle_published;            /* lock; of idle, what the sum over heaps knows of */
+    _Atomic size_t live_count;        /* the same in blocks */
+    _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
+    hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
+    unsigned transfer_count;        /* transfer lock */
+    _Atomic size_t transfer_grains; /* written under the transfer lock */
+    _Atomic uint64_t transferred, spilled;
+    hak_slab_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
+} hak_heap_t;
+
+extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+
+HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
+
+/* Of the word `run`. */
+HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5 & 0x7ffff; }
+HAK_FAST_PATH unsigned hak_run_shard(uint32_t run) { return run >> 24; }
+
+/* A stretch of grains within one superslab. */
+typedef struct {
+    hak_superslab_t *super;
+    unsigned first, count;
+} hak_part_t;
+
+/* The first part of *left grains at *at; moves on behind it. False at the end. */
+bool hak_part_next(char **at, size_t *left, hak_part_t *part);
+
+/* All under the lock of the heap. */
+
+/* Free grains that were just taken out of the extents become used and touched. False
+ * when the limit on committed memory refuses them: then nothing has changed. */
+bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains);
+
+/* Used grains become free, and join the extents. */
+void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
+
+/* Adds free superslabs of the pool, `grains` or more; false without memory. */
+bool hak_heap_grow(hak_heap_t *heap, size_t grains);
+
+/* The following take the lock themselves. */
+
+/* Purges grains that have been free for `delay_ms`; returns bytes. */
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms);
+
+/* Gives one wholly free superslab to the pool; false when there is none. */
+bool hak_heap_lend(hak_heap_t *heap);
+
+/* In the child of a fork, without locks: free is what no block says it uses. */
+void hak_heap_rebuild_all(void);
+
+#endif

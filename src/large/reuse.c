@@ -1,0 +1,106 @@
+/* reuse.c: a sorted array; a huge block costs far more than a walk over it. */
+#include "large/reuse.h"
+
+#include <string.h>
+
+static hak_stretch_t kept[HAK_REUSE_MAX];
+static unsigned count;
+static size_t bytes;
+
+size_t hak_reuse_bytes(void) { return bytes; }
+
+static void remove_at(unsigned i) {
+    bytes -= kept[i].size;
+    count--;
+    memmove(&kept[i], &kept[i + 1], (count - i) * sizeof *kept);
+}
+
+static bool insert_at(unsigned i, char *start, size_t size, uint32_t freed_ms) {
+    if (count == HAK_REUSE_MAX) return false;
+    memmove(&kept[i + 1], &kept[i], (count - i) * sizeof *kept);
+    kept[i] = (hak_stretch_t){start, size, freed_ms};
+    count++;
+    bytes += size;
+    return true;
+}
+
+/* First stretch that begins at or behind `start`. */
+static unsigned place_of(const char *start) {
+    unsigned low = 0, high = count;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (kept[middle].start < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool hak_reuse_put(char *start, size_t size, uint32_t now) {
+    unsigned i = place_of(start);
+    bool below = i > 0 && kept[i - 1].start + kept[i - 1].size == start;
+    bool above = i < count && start + size == kept[i].start;
+    if (!below && !above) return insert_at(i, start, size, now);
+    hak_stretch_t *grown = &kept[below ? i - 1 : i];
+    if (!below) grown->start = start;
+    grown->size += size;
+    grown->freed_ms = now;
+    bytes += size;
+    if (below && above) {
+        size_t more = kept[i].size;
+        remove_at(i);
+        grown->size += more;
+        bytes += more;
+    }
+    return true;
+}
+
+/* Cuts a part out of a stretch. False when the rest has no place. */
+static bool cut(unsigned i, char *part, size_t size) {
+    hak_stretch_t whole = kept[i];
+    char *end = whole.start + whole.size;
+    size_t before = (size_t)(part - whole.start), behind = (size_t)(end - (part + size));
+    if (before && behind && count == HAK_REUSE_MAX) return false;
+    remove_at(i);
+    if (behind) insert_at(i, part + size, behind, whole.freed_ms);
+    if (before) insert_at(i, whole.start, before, whole.freed_ms);
+    return true;
+}
+
+char *hak_reuse_take(size_t size, size_t align) {
+    unsigned best = count;
+    for (unsigned i = 0; i < count; i++) {
+        size_t shift = -(uintptr_t)kept[i].start & (align - 1);
+        if (kept[i].size < size || kept[i].size - size < shift) continue;
+        if (best == count || kept[i].size < kept[best].size) best = i;
+    }
+    if (best == count) return NULL;
+    char *start = kept[best].start + (-(uintptr_t)kept[best].start & (align - 1));
+    return cut(best, start, size) ? start : NULL;
+}
+
+bool hak_reuse_take_at(char *start, size_t size) {
+    unsigned i = place_of(start);
+    return i < count && kept[i].start == start && kept[i].size >= size && cut(i, start, size);
+}
+
+bool hak_reuse_take_largest(hak_stretch_t *stretch) {
+    unsigned best = 0;
+    for (unsigned i = 1; i < count; i++)
+        if (kept[i].size > kept[best].size) best = i;
+    if (count == 0) return false;
+    *stretch = kept[best];
+    remove_at(best);
+    return true;
+}
+
+bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_ms) {
+    unsigned best = 0;
+    for (unsigned i = 1; i < count; i++)
+        if ((int32_t)(kept[i].freed_ms - kept[best].freed_ms) < 0) best = i;
+    if (count == 0 || (int32_t)(now - kept[best].freed_ms) < (int32_t)delay_ms) return false;
+    *stretch = kept[best];
+    remove_at(best);
+    return true;
+}

@@ -1,0 +1,37 @@
+/* reuse.h: freed huge mappings, kept with their pages for the next huge block.
+ *
+ * Stretches of address space sorted by address; neighbours are joined and a request
+ * is cut off the best fit, so nothing is wasted inside a block. A stretch that was
+ * joined may be several mappings to the kernel. Bounded in number here and in bytes
+ * by huge.c. Everything is under the lock of huge.c. */
+#ifndef HAK_REUSE_H
+#define HAK_REUSE_H
+
+#include "base/base.h"
+
+enum { HAK_REUSE_MAX = 256 };
+
+typedef struct {
+    char *start;
+    size_t size;
+    uint32_t freed_ms;
+} hak_stretch_t;
+
+/* Bytes kept. */
+size_t hak_reuse_bytes(void);
+
+/* Keeps a stretch. False when there is no place for one more. */
+bool hak_reuse_put(char *start, size_t size, uint32_t now);
+
+/* `size` bytes at a multiple of `align`, off the best fit; NULL when nothing fits. */
+char *hak_reuse_take(size_t size, size_t align);
+
+/* Takes exactly these bytes; false when they are not kept. */
+bool hak_reuse_take_at(char *start, size_t size);
+
+/* Takes out the largest stretch, or the one that was freed longest ago if it was
+ * before `now - delay_ms`. False when there is none. */
+bool hak_reuse_take_largest(hak_stretch_t *stretch);
+bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_ms);
+
+#endif

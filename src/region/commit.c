@@ -1,0 +1,46 @@
+/* commit.c: one sum, two limits. */
+#include "region/commit.h"
+
+#include "options/options.h"
+
+static _Atomic size_t committed;
+static _Atomic uint64_t refused;
+static _Atomic size_t soft_next; /* the next sum that calls for a purge; 0: not set yet */
+static _Atomic bool pressure;
+
+static void watch_soft(size_t sum, size_t soft) {
+    size_t next = hak_load_relaxed(&soft_next);
+    if (HAK_LIKELY(sum <= hak_max(next, soft))) return;
+    hak_store_relaxed(&soft_next, sum + soft / 16);
+    hak_store_relaxed(&pressure, true);
+}
+
+bool hak_commit_charge(size_t bytes) {
+    size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
+    size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    size_t sum = hak_load_relaxed(&committed);
+    /* Compared before it is added: nobody ever sees a sum above the limit. */
+    do {
+        if (limit && (bytes > limit || sum > limit - bytes)) {
+            hak_add_relaxed(&refused, 1);
+            return false;
+        }
+    } while (!hak_cas_weak_release(&committed, &sum, sum + bytes));
+    if (HAK_UNLIKELY(soft != 0)) watch_soft(sum + bytes, soft);
+    return true;
+}
+
+void hak_commit_release(size_t bytes) {
+    size_t sum = hak_add_relaxed(&committed, -bytes) - bytes;
+    size_t next = sum + (size_t)hak_option(HAK_OPTION_LIMIT_SOFT) / 16;
+    if (HAK_UNLIKELY(next < hak_load_relaxed(&soft_next))) hak_store_relaxed(&soft_next, next);
+}
+
+size_t hak_commit_bytes(void) { return hak_load_relaxed(&committed); }
+
+bool hak_commit_pressure(void) {
+    return HAK_UNLIKELY(hak_load_relaxed(&pressure)) &&
+           atomic_exchange_explicit(&pressure, false, memory_order_relaxed);
+}
+
+uint64_t hak_commit_refused(void) { return hak_load_relaxed(&refused); }

@@ -1,0 +1,28 @@
+/* commit.h: the bytes that HAKMEM keeps committed, and the limits on them.
+ *
+ * Committed = units that may have pages (handed out since they were last purged)
+ * + mappings of huge blocks, in use or kept for reuse + memory for records. Whoever
+ * is about to let fresh memory be touched charges it first; whoever has given pages
+ * back to the system releases them. Thread-safe; one atomic addition a call, and a
+ * call is made per unit or mapping that changes its state, never per block. */
+#ifndef HAK_COMMIT_H
+#define HAK_COMMIT_H
+
+#include "base/base.h"
+
+/* False, and nothing charged, when the sum would exceed HAKMEM_LIMIT. */
+bool hak_commit_charge(size_t bytes);
+
+void hak_commit_release(size_t bytes);
+
+/* Bytes charged now. Never above HAKMEM_LIMIT. */
+size_t hak_commit_bytes(void);
+
+/* True once after the sum has crossed HAKMEM_LIMIT_SOFT, and again after each further
+ * sixteenth of it: the caller then purges. */
+bool hak_commit_pressure(void);
+
+/* Charges that the limit refused. */
+uint64_t hak_commit_refused(void);
+
+#endif

@@ -1,0 +1,106 @@
+/* limit.c - HAKMEM_LIMIT: NULL with ENOMEM beyond it, resident memory never above it, and all works
+ * again after frees. HAKMEM_LIMIT_SOFT: free memory goes back before more is taken.
+ *
+ *     limit [MiB] */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alloc_names.h"
+#include "check.h"
+#include "child.h"
+#include "proc.h"
+
+static size_t limit;
+
+/* Touched blocks of a size until NULL, chained through themselves. */
+static size_t fill(void **chain, size_t size) {
+    size_t served = 0;
+    for (;;) {
+        errno = 0;
+        void **block = API(malloc)(size);
+        if (block == NULL) break;
+        for (size_t k = 0; k < size; k += 4096) ((char *)block)[k] = 1;
+        *block = *chain;
+        *chain = block;
+        served += size;
+        CHECK(served <= limit, "%zu bytes were served", served);
+    }
+    CHECK(errno == ENOMEM, "NULL with errno %d", errno);
+    return served;
+}
+
+static void release(void **chain) {
+    while (*chain != NULL) {
+        void **block = *chain;
+        *chain = *block;
+        API(free)(block);
+    }
+}
+
+/* Each size finds the memory that the one before it has freed. */
+static void check_hard(const void *context) {
+    static const size_t sizes[] = {64, 3000, 32000, 300000, 1 << 20, 5 << 20, 100000, 500};
+    size_t base = proc_rss_kib();
+    (void)context;
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        void *chain = NULL;
+        size_t size = sizes[i % (sizeof sizes / sizeof *sizes)];
+        size_t served = fill(&chain, size), rss = proc_rss_kib();
+        CHECK(served >= limit / 10 * 7, "only %zu KiB of %zu were served in blocks of %zu",
+              served / 1024, limit / 1024, size);
+        CHECK(rss <= base + limit / 1024 + 1024 /* of the program */,
+              "%zu KiB resident with blocks of %zu", rss, size);
+        release(&chain);
+    }
+}
+
+/* Twice three quarters of the limit in turn, in two tiers: freed memory of the one goes back for
+ * the other, long before its time. */
+static void check_soft(const void *context) {
+    (void)context;
+    size_t base = proc_rss_kib();
+    static const size_t sizes[] = {300000, 5 << 20};
+    for (size_t turn = 0; turn < 6; turn++) {
+        size_t size = sizes[turn % 2], count = limit / 4 * 3 / size;
+        void *chain = NULL;
+        for (size_t i = 0; i < count; i++) {
+            void **block = API(malloc)(size);
+            CHECK(block != NULL, "no memory");
+            memset(block, 1, size);
+            *block = chain;
+            chain = block;
+            size_t rss = proc_rss_kib();
+            CHECK(rss <= base + limit / 1024 * 5 / 4, "%zu KiB resident", rss - base);
+        }
+        release(&chain);
+    }
+}
+
+int main(int argc, char **argv) {
+    limit = argument(argc, argv, 1, 64) << 20;
+    watchdog(120, "limits");
+    require_hakmem();
+    const char *part = getenv("TEST_LIMITS");
+    if (part == NULL) {
+        char text[32];
+        snprintf(text, sizeof text, "%zu", limit);
+        setenv("TEST_LIMITS", "hard", 1);
+        setenv("HAKMEM_LIMIT", text, 1);
+        execv("/proc/self/exe", argv);
+    } else if (strcmp(part, "hard") == 0) {
+        child_must_succeed(check_hard, NULL, 60, "the hard limit");
+        setenv("TEST_LIMITS", "soft", 1);
+        setenv("HAKMEM_LIMIT_SOFT", getenv("HAKMEM_LIMIT"), 1);
+        unsetenv("HAKMEM_LIMIT");
+        setenv("HAKMEM_PURGE_DELAY_MS", "3600000", 1);
+        execv("/proc/self/exe", argv);
+    } else {
+        child_must_succeed(check_soft, NULL, 60, "the soft limit");
+        return 0;
+    }
+    check_failed(__FILE__, __LINE__, "exec failed");
+}

@@ -1,0 +1,329 @@
+/* large.c: blocks above 64 KiB: content, sources, sizes in place, purge, knobs. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "large/heap.h"
+#include "large/large.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+#include "region/region.h"
+
+enum { BLOCKS = 120, TURNS = 30000, SHARDS = 8, LEAST = HAK_CLASS_MAX + 1 };
+
+static const char *const variables[] = {"HAKMEM_SHARDS=8", "HAKMEM_PURGE_THREAD=0", NULL};
+
+struct held {
+    char *start;
+    size_t size; /* usable */
+    unsigned mark;
+};
+
+static size_t random_size(void) { return LEAST + unit_random(HAK_LARGE_MAX - LEAST + 1); }
+
+static size_t usable(const void *block) {
+    void *start = NULL;
+    size_t size = 0;
+    return hak_large_find(block, &start, &size) && start == block ? size : 0;
+}
+
+/* First byte, last byte and one a page in between. */
+static void mark(struct held *held, unsigned value) {
+    held->mark = value;
+    for (size_t k = 0; k < held->size; k += 4096) memcpy(held->start + k, &value, sizeof value);
+    held->start[held->size - 1] = (char)value;
+}
+
+static void check_prefix(const struct held *held, size_t size) {
+    for (size_t k = 0; k < size; k += 4096)
+        REQUIRE(memcmp(held->start + k, &held->mark, sizeof held->mark) == 0,
+                "block %p lost its page at %zu", (void *)held->start, k);
+}
+
+static bool is_zero(const char *start, size_t size) {
+    return start[0] == 0 && memcmp(start, start + 1, size - 1) == 0;
+}
+
+static void allocate(struct held *held, unsigned value) {
+    size_t size = random_size(), align = (size_t)1 << unit_random(17);
+    bool zero = unit_random(2) != 0;
+    held->start = hak_large_alloc(unit_random(SHARDS), size, align, zero);
+    assert_non_null(held->start);
+    REQUIRE((uintptr_t)held->start % align == 0, "%p is no multiple of %zu", (void *)held->start,
+            align);
+    held->size = usable(held->start);
+    REQUIRE(held->size >= size && held->size < size + size / 8 + 2 * HAK_GRAIN_SIZE,
+            "%zu usable bytes for %zu", held->size, size);
+    if (zero) REQUIRE(is_zero(held->start, held->size), "not zero");
+    mark(held, value);
+}
+
+static void resize(struct held *held) {
+    size_t want = random_size(), before = held->size;
+    bool done = hak_large_resize(held->start, want);
+    held->size = usable(held->start);
+    REQUIRE(held->size == (done ? hak_align_up(want, HAK_GRAIN_SIZE) : before),
+            "%zu bytes after a resize from %zu to %zu", held->size, before, want);
+    if (want <= before) assert_true(done);
+    check_prefix(held, hak_min(before, held->size));
+    mark(held, held->mark);
+}
+
+static void release(struct held *held) {
+    check_prefix(held, held->size);
+    assert_true(hak_large_free(unit_random(SHARDS), held->start));
+    assert_false(hak_large_free(unit_random(SHARDS), held->start));
+    held->start = NULL;
+}
+
+static void contents_stay(void **state) {
+    (void)state;
+    static struct held blocks[BLOCKS];
+    hak_large_stats_t before = hak_large_stats();
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        struct held *held = &blocks[unit_random(BLOCKS)];
+        if (!held->start)
+            allocate(held, turn);
+        else if (unit_random(4) == 0)
+            resize(held);
+        else
+            release(held);
+        if (turn % 5000 == 0) hak_large_purge(0);
+    }
+    size_t count = 0, bytes = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        count += blocks[i].start != NULL;
+        bytes += blocks[i].start ? blocks[i].size : 0;
+    }
+    hak_large_stats_t now = hak_large_stats();
+    assert_int_equal(now.count - before.count, count);
+    assert_int_equal(now.bytes - before.bytes, bytes);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i].start) release(&blocks[i]);
+    now = hak_large_stats();
+    assert_int_equal(now.count, before.count);
+    assert_int_equal(now.bytes, before.bytes);
+    assert_true(now.local > before.local && now.remote > before.remote);
+    assert_true(now.stolen > before.stolen && now.resized > before.resized);
+}
+
+/* After a purge nothing free has pages, and what had them is no longer charged. */
+static void a_purge_leaves_nothing(void **state) {
+    (void)state;
+    hak_large_purge(0);
+    size_t charged = hak_commit_bytes();
+    void *blocks[40];
+    for (unsigned i = 0; i < 40; i++) {
+        blocks[i] = hak_large_alloc(i % SHARDS, 700000, 1, false);
+        memset(blocks[i], 1, 700000);
+    }
+    assert_true(hak_commit_bytes() >= charged + 40 * 700000);
+    for (unsigned i = 0; i < 40; i++) assert_true(hak_large_free(i % SHARDS, blocks[i]));
+    assert_true(hak_large_idle() >= 30 * 700000);
+    assert_int_equal(hak_large_purge(1000000), 0); /* not old enough */
+    assert_true(hak_large_purge(0) >= 40 * 700000);
+    assert_int_equal(hak_large_idle(), 0);
+    assert_int_equal(hak_large_idle_about() / HAK_UNIT_SIZE, 0);
+    REQUIRE(hak_commit_bytes() <= charged, "%zu bytes charged before, %zu after", charged,
+            hak_commit_bytes());
+}
+
+static void a_block_grows_and_shrinks_in_place(void **state) {
+    (void)state;
+    hak_large_purge(0);
+    char *first = hak_large_alloc(0, 300000, 1, false), *second = NULL;
+    assert_true(hak_large_resize(first, HAK_LARGE_MAX) || hak_large_resize(first, 300000));
+    assert_true(hak_large_resize(first, 150000));
+    assert_int_equal(usable(first), hak_align_up(150000, HAK_GRAIN_SIZE));
+    second = hak_large_alloc(0, 100000, 1, false); /* the best fit is the tail or lies elsewhere */
+    assert_false(hak_large_resize(first, 1000));
+    assert_false(hak_large_resize(first, HAK_LARGE_MAX + 1));
+    assert_true(hak_large_free(0, second));
+    assert_true(hak_large_resize(first, 200000));
+    assert_true(hak_large_free(0, first));
+}
+
+static void what_is_no_block_is_not_freed(void **state) {
+    (void)state;
+    void *start;
+    size_t size;
+    char *block = hak_large_alloc(0, 200000, 1, false);
+    const ptrdiff_t inside[] = {1, 16, 4096, 65536, 131072, 199999};
+    for (unsigned i = 0; i < sizeof inside / sizeof *inside; i++) {
+        assert_false(hak_large_free(0, block + inside[i]));
+        assert_true(hak_large_find(block + inside[i], &start, &size));
+        assert_ptr_equal(start, block);
+    }
+    assert_true(hak_large_free(0, block));
+    assert_false(hak_large_find(block, &start, &size));
+    assert_false(hak_large_find(block + 4096, &start, &size));
+    assert_false(hak_large_free(0, block));
+}
+
+/* A superslab that is wholly free serves small blocks before a new one is made. */
+static void free_superslabs_are_lent(void **state) {
+    (void)state;
+    enum { COUNT = 64 };
+    static hak_slab_t *units[4096];
+    void *blocks[COUNT];
+    bool zeroed;
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);
+    for (unsigned i = 0; i < COUNT; i++) assert_true(hak_large_free(0, blocks[i]));
+    assert_true(hak_pool_lent >= COUNT / 2);
+    uint64_t fresh = hak_pool_stats.stage3;
+    unsigned count = 0;
+    while (hak_pool_lent > 0 && count < 4096) units[count++] = hak_pool_take(1, &zeroed);
+    assert_int_equal(hak_pool_stats.stage3, fresh);
+    while (count > 0) hak_pool_give(units[--count], 1);
+}
+
+/* ---- threads ---- */
+
+static _Atomic(void *) boxes[64];
+
+static void *trade(void *argument) {
+    unsigned home = (unsigned)(uintptr_t)argument;
+    uint32_t random = 2463534242u + home;
+    for (unsigned turn = 0; turn < 4000; turn++) {
+        random ^= random << 13, random ^= random >> 17, random ^= random << 5;
+        size_t size = LEAST + random % 400000;
+        char *block = hak_large_alloc(home, size, 1, false);
+        CHECK(block != NULL, "no block");
+        memcpy(block, &block, sizeof block);
+        memcpy(block + size - sizeof block, &block, sizeof block);
+        char *old = hak_exchange_acq_rel(&boxes[random % 64], block);
+        if (old) {
+            size_t old_size = usable(old);
+            CHECK(old_size && memcmp(old, &old, sizeof old) == 0, "a block has changed");
+            if (random >> 28 == 0) hak_large_resize(old, LEAST + old_size / 4);
+            CHECK(hak_large_free(home, old), "a block is not known");
+        }
+        if (turn % 512 == 0) hak_large_purge(0);
+    }
+    return NULL;
+}
+
+static void threads_trade_blocks(void **state) {
+    (void)state;
+    pthread_t threads[4];
+    size_t live = hak_large_stats().bytes;
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, trade, (void *)(i * 2)), 0);
+    for (unsigned i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < 64; i++)
+        if (boxes[i]) assert_true(hak_large_free(0, boxes[i]));
+    assert_int_equal(hak_large_stats().bytes, live);
+}
+
+/* What a fork's child does: the heaps are made anew from what the blocks say. */
+static void repair(const void *context) {
+    (void)context;
+    struct held blocks[32];
+    for (unsigned i = 0; i < 32; i++) {
+        allocate(&blocks[i], i);
+        if (i % 3 == 0) release(&blocks[i]);
+    }
+    hak_large_stats_t before = hak_large_stats();
+    size_t lent = hak_pool_lent;
+    hak_large_lock_all();
+    hak_large_rebuild();
+    hak_large_stats_t after = hak_large_stats();
+    CHECK(after.count == before.count && after.bytes == before.bytes, "blocks are lost or found");
+    CHECK(after.idle_bytes == before.idle_bytes + before.transfer_bytes, "free memory is lost");
+    CHECK(hak_pool_lent >= lent, "free superslabs are lost");
+    for (unsigned i = 0; i < 32; i++) {
+        if (blocks[i].start) release(&blocks[i]);
+        allocate(&blocks[i], i + 100);
+    }
+    for (unsigned i = 0; i < 32; i++) release(&blocks[i]);
+}
+
+static void a_rebuild_finds_the_same(void **state) {
+    (void)state;
+    unit_child(repair, NULL, 60, "rebuild");
+}
+
+/* ---- knobs: this program again, in another environment ---- */
+
+/* Blocks of 100 KiB for shard 0, each freed by shard 1's thread: prints the counters. */
+static int show_counters(void) {
+    void *blocks[42];
+    for (unsigned turn = 0; turn < 3; turn++) {
+        unsigned count = turn == 0 ? 42 : 21; /* later ones find more than they need */
+        for (unsigned i = 0; i < count; i++) blocks[i] = hak_large_alloc(0, 100000, 1, false);
+        for (unsigned i = 0; i < count; i++) CHECK(hak_large_free(1, blocks[i]), "not freed");
+    }
+    hak_large_stats_t stats = hak_large_stats();
+    fprintf(stderr, "%llu %llu %llu %llu %llu %llu\n",
+            (unsigned long long)stats.run_units / stats.runs, (unsigned long long)stats.transferred,
+            (unsigned long long)stats.spilled, (unsigned long long)stats.remote,
+            (unsigned long long)stats.purge_calls,
+            (unsigned long long)hak_pool_stats.populated_units);
+    return 0;
+}
+
+typedef struct {
+    unsigned long long run, transferred, spilled, remote, purge_calls, populated;
+} counters_t;
+
+static counters_t counters_with(const char *setting) {
+    struct child_end end;
+    counters_t c;
+    const char *environment[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", setting, NULL};
+    unit_rerun("counters", environment, 60, &end);
+    REQUIRE(end.status == 0 &&
+                sscanf(end.err, "%llu %llu %llu %llu %llu %llu", &c.run, &c.transferred, &c.spilled,
+                       &c.remote, &c.purge_calls, &c.populated) == 6,
+            "%s: status %#x, %s", setting, (unsigned)end.status, end.err);
+    return c;
+}
+
+static char populated_page[65536] __attribute__((aligned(65536)));
+
+static void every_knob_shows(void **state) {
+    (void)state;
+    assert_true(counters_with("HAKMEM_L25_RUN_FACTOR=1").run <= 16);
+    assert_true(counters_with("HAKMEM_L25_RUN_FACTOR=16").run > 16);
+    counters_t none = counters_with("HAKMEM_L25_TC_SPILL=0");
+    counters_t few = counters_with("HAKMEM_L25_TC_SPILL=4");
+    counters_t many = counters_with("HAKMEM_L25_TC_SPILL=256");
+    assert_int_equal(none.transferred, 0);
+    assert_true(few.transferred > 0 && few.transferred < many.transferred);
+    assert_true(few.spilled > 0);
+    assert_int_equal(many.spilled, 0);
+    assert_int_equal(many.transferred, 84);
+    counters_t local = counters_with("HAKMEM_L25_PREF=local");
+    counters_t remote = counters_with("HAKMEM_L25_PREF=remote");
+    assert_true(remote.remote > local.remote);
+    assert_int_equal(counters_with("HAKMEM_DISABLE_BATCH=0").purge_calls, 0);
+    assert_true(counters_with("HAKMEM_DISABLE_BATCH=1").purge_calls >= 80);
+    if (!hak_os_populate(populated_page, hak_os_page_size())) return; /* an older kernel */
+    assert_int_equal(counters_with("HAKMEM_SS_PREFAULT=0").populated, 0);
+    unsigned long long some = counters_with("HAKMEM_SS_PREFAULT=1").populated;
+    assert_true(some > 0 && some < counters_with("HAKMEM_SS_PREFAULT=2").populated);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "counters") == 0) {
+        hak_options_load();
+        return show_counters();
+    }
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contents_stay),
+        cmocka_unit_test(a_purge_leaves_nothing),
+        cmocka_unit_test(a_block_grows_and_shrinks_in_place),
+        cmocka_unit_test(what_is_no_block_is_not_freed),
+        cmocka_unit_test(free_superslabs_are_lent),
+        cmocka_unit_test(threads_trade_blocks),
+        cmocka_unit_test(a_rebuild_finds_the_same),
+        cmocka_unit_test(every_knob_shows),
+    };
+    return cmocka_run_group_tests_name("large", tests, NULL, NULL);
+}
