@@ -23,6 +23,7 @@
 #define HAKMEM_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define HAKMEM_VERSION_MAJOR 1
@@ -209,6 +210,40 @@ struct hakmem_option {
  * option. */
 HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
                                   size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+/* What the allocator holds and has done, counted where threads do not wait for it and read by these
+ * calls; docs/STATISTICS.md has every figure. While other threads are at work it is a view: each
+ * figure is right for some moment during the call, and none is ever negative; at rest all are exact,
+ * and live_bytes is the sum of hakmem_malloc_usable_size over what the program holds. A call looks at
+ * every slab, so it takes a time that grows with the heap. None allocates or changes errno; they use
+ * up to 16 KiB of stack. */
+
+/* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
+ * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
+HAKMEM_API int hakmem_stats_get(const char *name, uint64_t *value) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(1, 2));
+
+/* What hakmem_stats_info tells of a figure. */
+struct hakmem_stat {
+    char name[48];    /* for hakmem_stats_get */
+    const char *unit; /* "blocks", "bytes", "calls", ...; lives as long as the process */
+    const char *help; /* what it is, in a few words; the same */
+    int is_counter;   /* 1: it only grows, 0: it is what there is now */
+};
+
+/* Describes the figure number index, counted from 0, for programs that list them all. size is
+ * sizeof *stat as the program knows it; fields that the library does not have are set to zero.
+ * Returns 0; ENOENT: index is beyond the last figure. */
+HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
+                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+
+/* Writes all figures and options as one JSON object, schema "hakmem-stats/1", to buffer, of at most
+ * size bytes with the 0 at its end. Returns the length of the whole text without the 0, as
+ * snprintf(3) does: where that is size or more, the text was cut off. buffer may be NULL when size is
+ * 0. The length may grow from call to call. */
+HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "region/region.h"
+#include "stats/exit.h"
 #include "thread/thread.h"
 
 enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
@@ -20,6 +21,13 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
+}
+
+/* After main and all of its handlers, in each process that ends by exit() or a return of
+ * main, so also in the child of a fork that does; not where _exit or a signal ends it. */
+__attribute__((destructor)) static void finish(void) {
+    if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {

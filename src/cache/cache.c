@@ -60,9 +60,9 @@ void hak_cache_reset(hak_cache_t *cache) {
 }
 
 hak_cache_t *hak_cache_make(void) {
-    hak_cache_t *cache = hak_meta_alloc(sizeof *cache);
+    hak_cache_t *cache = hak_meta_alloc(HAK_CACHE_SIZE);
     if (!cache) return NULL;
-    memset(cache, 0, sizeof *cache);
+    memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_BIN_SHIFT);
@@ -122,10 +122,27 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     return true;
 }
 
+static hak_cache_counts_t *counts_of(hak_cache_t *cache, unsigned class_index) {
+    return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
+}
+
+static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
+    hak_cache_counts_t *counts = counts_of(cache, class_index);
+    if (!taken) return;
+    HAK_COUNT(&counts->uc_miss, 1);
+    HAK_COUNT(&counts->refilled, taken);
+}
+
+/* Gives blocks to the cache's home shard. */
+static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
+    HAK_COUNT(&counts_of(cache, class_index)->flushed, count);
+    hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
+}
+
 /* Gives the oldest `count` blocks of a bin to the shard. */
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
     hak_bin_t *bin = &cache->bins[class_index];
-    hak_shard_give(cache->shard, class_index, bin->base + 1, (unsigned)count);
+    give(cache, class_index, bin->base + 1, count);
     size_t left = count_of(bin) - count;
     memmove(bin->base + 1, bin->base + 1 + count, left * sizeof(void *));
     hak_store_relaxed(&bin->top, bin->base + left);
@@ -165,7 +182,7 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     unsigned most = slots_max(class_index);
     if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
     if (!turned || bin->slots >= most) return false;
-    size_t more = bin->slots * hak_classes[class_index].size;
+    size_t more = (size_t)bin->slots * hak_classes[class_index].size;
     if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
         return false;
@@ -210,10 +227,13 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (zeroed || !bin || !bin->slots) {
         unsigned home = cache ? cache->shard : 0;
-        return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
+        unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
+        if (cache) count_refill(cache, class_index, taken);
+        return taken ? one[1] : NULL;
     }
     unsigned want = next_batch(bin, class_index);
     unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
+    count_refill(cache, class_index, taken);
     if (taken == 0) return NULL;
     hak_store_relaxed(&bin->top, bin->base + taken - 1);
     return bin->base[taken];
@@ -227,7 +247,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_bin_t *bin = &cache->bins[class_index];
     if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
-            hak_shard_give(cache->shard, class_index, &block, 1);
+            give(cache, class_index, &block, 1);
             return;
         }
         flush(cache, class_index, next_batch(bin, class_index));

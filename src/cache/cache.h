@@ -47,9 +47,24 @@ typedef struct hak_cache {
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
-    struct hak_cache *next;                /* thread list lock; all caches */
+    struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
+
+/* What a cache has done in one band, for all threads that it has served. It lies behind
+ * the cache, so that the two constant caches are no larger for it. */
+typedef struct {
+    _Atomic uint64_t uc_miss;  /* owner writes; refills */
+    _Atomic uint64_t refilled; /* owner writes; blocks taken from shards */
+    _Atomic uint64_t flushed;  /* owner writes; blocks given to shards */
+} hak_cache_counts_t;
+
+enum { HAK_CACHE_SIZE = sizeof(hak_cache_t) + HAK_BAND_COUNT * sizeof(hak_cache_counts_t) };
+_Static_assert((size_t)HAK_CACHE_SIZE <= 4096, "a cache is one page of records");
+
+HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_t band) {
+    return (hak_cache_counts_t *)(void *)(cache + 1) + band;
+}
 
 /* Caches of threads that have none yet, and none any more. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;

@@ -26,6 +26,22 @@ enum {
 /* The tiers that have size classes. */
 typedef enum { HAK_TINY, HAK_MID, HAK_CACHED_TIERS } hak_tier_t;
 
+/* The eight ranges of the tiny tier, and one for all mid classes. */
+typedef enum {
+    HAK_BAND_C0,
+    HAK_BAND_C1,
+    HAK_BAND_C2,
+    HAK_BAND_C3,
+    HAK_BAND_C4,
+    HAK_BAND_C5,
+    HAK_BAND_C6,
+    HAK_BAND_C7,
+    HAK_BAND_MID,
+    HAK_BAND_COUNT
+} hak_band_t;
+
+extern const uint8_t hak_bands[HAK_BIN_COUNT]; /* hak_band_t of a class */
+
 typedef struct {
     uint32_t size;       /* bytes of a block */
     uint32_t reciprocal; /* ceil(2^32 / size): the index of an offset by one multiply */

@@ -7,6 +7,13 @@
 
 #include "base/base.h"
 
+/* What was asked of the system so far. */
+typedef struct {
+    _Atomic uint64_t mmap, munmap, madvise, mprotect, mremap; /* calls, refused ones too */
+} hak_os_stats_t;                                             /* written and read by anyone */
+
+extern hak_os_stats_t hak_os_stats;
+
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
 
@@ -65,6 +72,19 @@ bool hak_os_moves_several(void);
 
 /* Writes all of `text` to stderr, as far as stderr takes it. */
 void hak_os_write_stderr(const char *text, size_t size);
+
+/* The same to a file; false, with the error's number in *error, when it takes no more. */
+bool hak_os_write(int file, const char *text, size_t size, int *error);
+
+/* Makes or empties a file that only its owner may read and write. -1 with *error. */
+int hak_os_create(const char *path, int *error);
+void hak_os_close(int file);
+
+/* A second descriptor of stderr, out of the way of the program's own; -1 without. */
+int hak_os_copy_stderr(void);
+bool hak_os_is_open(int file);
+
+unsigned hak_os_process_id(void);
 
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */

@@ -24,6 +24,10 @@ enum { POPULATE_WRITE = 23 };
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 
+hak_os_stats_t hak_os_stats;
+
+static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
+
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
     size_t size = hak_load_relaxed(&cached);
@@ -106,21 +110,31 @@ size_t hak_os_address_space_left(void) {
     return left;
 }
 
+static void *map(size_t size, int prot, int flags) {
+    count_call(&hak_os_stats.mmap);
+    return mmap(NULL, size, prot, flags, -1, 0);
+}
+
+static bool unmap(void *addr, size_t size) {
+    count_call(&hak_os_stats.munmap);
+    return munmap(addr, size) == 0;
+}
+
 /* mmap of `size` bytes aligned to `align`: ask for more only when the first
  * answer happens to be misaligned, then cut off both ends. */
 static void *map_aligned(size_t size, size_t align, int prot, int flags) {
     int saved = errno;
     flags |= MAP_PRIVATE | MAP_ANONYMOUS;
-    char *addr = mmap(NULL, size, prot, flags, -1, 0);
+    char *addr = map(size, prot, flags);
     if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
-        munmap(addr, size);
+        unmap(addr, size);
         size_t wide = size + align - hak_os_page_size();
-        addr = wide < size ? MAP_FAILED : mmap(NULL, wide, prot, flags, -1, 0);
+        addr = wide < size ? MAP_FAILED : map(wide, prot, flags);
         if (addr != MAP_FAILED) {
             char *start = (char *)hak_align_up((uintptr_t)addr, align);
-            if (start > addr) munmap(addr, (size_t)(start - addr));
+            if (start > addr) unmap(addr, (size_t)(start - addr));
             if (start + size < addr + wide)
-                munmap(start + size, (size_t)(addr + wide - start - size));
+                unmap(start + size, (size_t)(addr + wide - start - size));
             addr = start;
         }
     }
@@ -134,6 +148,7 @@ void *hak_os_reserve(size_t size, size_t align) {
 
 static bool protect(void *addr, size_t size, int prot) {
     int saved = errno;
+    count_call(&hak_os_stats.mprotect);
     int result = mprotect(addr, size, prot);
     errno = saved;
     return result == 0;
@@ -145,6 +160,7 @@ bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_RE
 
 bool hak_os_purge(void *addr, size_t size) {
     int saved = errno;
+    count_call(&hak_os_stats.madvise);
     int result = madvise(addr, size, MADV_DONTNEED);
     errno = saved;
     return result == 0;
@@ -152,6 +168,7 @@ bool hak_os_purge(void *addr, size_t size) {
 
 bool hak_os_populate(void *addr, size_t size) {
     int saved = errno;
+    count_call(&hak_os_stats.madvise);
     int result = madvise(addr, size, POPULATE_WRITE);
     errno = saved;
     return result == 0;
@@ -163,9 +180,9 @@ void *hak_os_map(size_t size, size_t align) {
 
 bool hak_os_unmap(void *addr, size_t size) {
     int saved = errno;
-    int result = munmap(addr, size);
+    bool done = unmap(addr, size);
     errno = saved;
-    return result == 0;
+    return done;
 }
 
 void hak_os_name(void *addr, size_t size, const char *name) {
@@ -178,6 +195,7 @@ void hak_os_name(void *addr, size_t size, const char *name) {
 
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
     int saved = errno;
+    count_call(&hak_os_stats.mremap);
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
     errno = saved;
     return moved == MAP_FAILED ? NULL : moved;
@@ -185,6 +203,7 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
 
 bool hak_os_move(void *addr, size_t size, void *to) {
     int saved = errno;
+    count_call(&hak_os_stats.mremap);
     void *moved = mremap(addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
     errno = saved;
     return moved != MAP_FAILED;
@@ -210,17 +229,59 @@ bool hak_os_moves_several(void) {
     return hak_load_relaxed(&known) == YES;
 }
 
-void hak_os_write_stderr(const char *text, size_t size) {
+bool hak_os_write(int file, const char *text, size_t size, int *error) {
     int saved = errno;
+    *error = 0;
     while (size > 0) {
-        long done = syscall(SYS_write, STDERR_FILENO, text, size);
+        long done = syscall(SYS_write, file, text, size);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) break;
+        if (done <= 0) {
+            *error = done < 0 ? errno : EIO;
+            break;
+        }
         text += done;
         size -= (size_t)done;
     }
     errno = saved;
+    return size == 0;
 }
+
+void hak_os_write_stderr(const char *text, size_t size) {
+    int error;
+    hak_os_write(STDERR_FILENO, text, size, &error);
+}
+
+int hak_os_create(const char *path, int *error) {
+    int saved = errno;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+    *error = file < 0 ? errno : 0;
+    errno = saved;
+    return file;
+}
+
+void hak_os_close(int file) {
+    int saved = errno;
+    syscall(SYS_close, file);
+    errno = saved;
+}
+
+int hak_os_copy_stderr(void) {
+    enum { OUT_OF_THE_WAY = 100 };
+    int saved = errno;
+    int file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    errno = saved;
+    return file;
+}
+
+bool hak_os_is_open(int file) {
+    int saved = errno;
+    bool is_open = fcntl(file, F_GETFD) >= 0;
+    errno = saved;
+    return is_open;
+}
+
+unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;

@@ -8,14 +8,34 @@
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 
-static hak_shard_bin_t bins[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1];
+/* Counters are beside the bins, which have no room for them, and in front, on the page
+ * of the small classes. They are narrow: with 64 bits each they would be a page more. */
+static struct {
+    hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
+    hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
+} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX];
+
+/* Times that a counter has gone round, in all bins of a class. */
+static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
-    return &bins[shard][class_index];
+    return &shards[shard].bins[class_index];
+}
+
+hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
+    return &shards[shard].counts[class_index];
+}
+
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
+    hak_add_relaxed(&carries[class_index][counter], 1);
+}
+
+uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
+    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << 16;
 }
 
 static hak_shard_bin_t *bin_of_owner(uint16_t owner) {
-    return &bins[hak_owner_shard(owner)][hak_owner_class(owner)];
+    return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
 static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
@@ -292,7 +312,9 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            merged += merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            uint32_t some = merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
+            merged += some;
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;

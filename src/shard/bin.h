@@ -53,4 +53,24 @@ void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
+/* What a bin counts; the lock of the bin. */
+typedef struct {
+    uint16_t counts[HAK_SHARD_COUNTERS];
+} hak_bin_counts_t;
+
+hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
+
+/* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
+HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
+                                 unsigned n) {
+    hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
+    unsigned sum = counts->counts[counter] + n;
+    counts->counts[counter] = (uint16_t)sum;
+    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
+}
+
+/* What the bins of a class have carried of a counter. */
+uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
+
 #endif

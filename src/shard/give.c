@@ -145,6 +145,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     }
     if (batch.next < batch.end) {
         hak_lock_acquire(&bin->lock);
+        hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
         do {
             slab = hak_slab_of(*batch.next);
             if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {

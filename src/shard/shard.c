@@ -25,14 +25,21 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
 }
 
 /* One locked visit: what is listed, else what remote frees brought. */
-static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                            unsigned want, void **top, bool fresh, bool *zeroed) {
+static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
+                            unsigned class_index, unsigned want, void **top, bool fresh,
+                            bool *zeroed) {
     hak_slab_t *released = NULL;
     void *twice = NULL;
+    hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
     if (!bin->head || !fresh)
         released = hak_bin_drain(bin, shard, class_index,
                                  (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
     unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
+    if (taken) {
+        hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
+        hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
+        if (shard != home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+    }
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
     if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
@@ -44,12 +51,12 @@ static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
-static unsigned take_from(unsigned shard, unsigned class_index, unsigned want, void **top,
-                          bool fresh, bool *zeroed) {
+static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, unsigned want,
+                          void **top, bool fresh, bool *zeroed) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     if (!has_free(bin)) return 0;
     hak_lock_acquire(&bin->lock);
-    return take_locked(bin, shard, class_index, want, top, fresh, zeroed);
+    return take_locked(bin, shard, home, class_index, want, top, fresh, zeroed);
 }
 
 /* Searches the next `probes` shards. It waits for their locks: a wait is shorter
@@ -59,7 +66,7 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
     unsigned count = hak_shard_count();
     for (unsigned i = 1; i < count && i <= probes; i++) {
         unsigned shard = (home + i) % count;
-        unsigned taken = take_from(shard, class_index, want, top, fresh, zeroed);
+        unsigned taken = take_from(shard, home, class_index, want, top, fresh, zeroed);
         if (taken) return taken;
     }
     return 0;
@@ -80,16 +87,16 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
     hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, class_index, want, top, true, zeroed);
+    return take_locked(bin, home, home, class_index, want, top, true, zeroed);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_from(home, class_index, want, top, false, zeroed);
+    unsigned taken = take_from(home, home, class_index, want, top, false, zeroed);
     if (!taken) taken = take_from_others(home, class_index, want, top, false, zeroed, probes);
-    if (!taken) taken = take_from(home, class_index, want, top, true, zeroed);
+    if (!taken) taken = take_from(home, home, class_index, want, top, true, zeroed);
     if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
     if (!taken)
         taken = take_from_others(home, class_index, want, top, true, zeroed, HAK_SHARDS_MAX);
@@ -147,19 +154,22 @@ void hak_shard_rebuild(void) {
     hak_region_each_superslab(repend_superslab, NULL);
 }
 
-unsigned hak_shard_free_count(const hak_slab_t *slab) {
-    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
-    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
-    unsigned count = slab->free_count;
-    for (unsigned w = 0; w < info->words; w++) count += hak_bit_count(hak_load_relaxed(&remote[w]));
+unsigned hak_shard_remote_count(const hak_slab_t *slab) {
+    unsigned words = hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))].words;
+    _Atomic uint64_t *remote = hak_slab_remote(slab, words);
+    unsigned count = 0;
+    for (unsigned w = 0; w < words; w++) count += hak_bit_count(hak_load_relaxed(&remote[w]));
     return count;
 }
 
-uint64_t hak_shard_stage1(void) {
-    uint64_t total = 0;
-    unsigned count = hak_shard_count();
-    for (unsigned shard = 0; shard < count; shard++)
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            total += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
-    return total;
+hak_shard_counts_t hak_shard_counts(unsigned class_index) {
+    hak_shard_counts_t sum = {0};
+    for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
+        sum.counts[i] = hak_bin_carried(class_index, i);
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        const hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
+        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
+        sum.stage1 += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
+    }
+    return sum;
 }

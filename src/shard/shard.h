@@ -49,6 +49,22 @@
 
 enum { HAK_SHARDS_MAX = 16 };
 
+/* What is counted while a bin's lock is held. */
+enum {
+    HAK_SHARD_LOCKS,   /* times the lock was taken to take blocks or to give them */
+    HAK_SHARD_MISSES,  /* takes that brought blocks */
+    HAK_SHARD_TAKEN,   /* blocks taken */
+    HAK_SHARD_PROBED,  /* of those, blocks for a cache at home in another shard */
+    HAK_SHARD_DRAINED, /* blocks of remote frees merged */
+    HAK_SHARD_COUNTERS
+};
+
+/* The same of all bins of a class, since the process began. */
+typedef struct {
+    uint64_t counts[HAK_SHARD_COUNTERS];
+    uint64_t stage1;
+} hak_shard_counts_t;
+
 /* Invariant of a bin, whenever its lock is free, over all its slabs:
  *   touched = sum of fresh - purged blocks
  *   spare   = sum of free_count - (count - fresh) - purged blocks */
@@ -87,8 +103,8 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* Times that a slab kept empty was used again: the first stage of the pool. */
-uint64_t hak_shard_stage1(void);
+/* Counts of all bins of a class, added up. All bin locks held. */
+hak_shard_counts_t hak_shard_counts(unsigned class_index);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);
@@ -115,7 +131,7 @@ void hak_shard_lock_all(void);
 void hak_shard_unlock_all(void);
 void hak_shard_rebuild(void);
 
-/* Free blocks of a slab, remote ones included; for statistics. */
-unsigned hak_shard_free_count(const hak_slab_t *slab);
+/* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */
+unsigned hak_shard_remote_count(const hak_slab_t *slab);
 
 #endif

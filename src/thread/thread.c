@@ -196,10 +196,11 @@ size_t hak_thread_trim(void) {
     return purged + hak_shard_purge_all();
 }
 
-void hak_thread_each_cache(void (*visit)(hak_cache_t *cache, void *context), void *context) {
+hak_cache_t *hak_thread_caches(void) {
     hak_lock_acquire(&list_lock);
-    for (hak_cache_t *cache = all_caches; cache; cache = cache->next) visit(cache, context);
+    hak_cache_t *newest = all_caches;
     hak_lock_release(&list_lock);
+    return newest;
 }
 
 void hak_thread_list_lock(void) { hak_lock_acquire(&list_lock); }

@@ -37,8 +37,9 @@ unsigned hak_thread_count(void);
  * slabs, free pages. Returns bytes purged. */
 size_t hak_thread_trim(void);
 
-/* Calls `visit` for every cache there is, under the list lock. */
-void hak_thread_each_cache(void (*visit)(hak_cache_t *cache, void *context), void *context);
+/* The newest cache, of all there ever were; they are linked by `next`. A cache never
+ * leaves the list and new ones enter at its head, so the rest is read without a lock. */
+hak_cache_t *hak_thread_caches(void);
 
 /* Fork handlers; in fork.c. */
 void hak_fork_install(void);

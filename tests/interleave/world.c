@@ -239,8 +239,10 @@ void world_make(void) {
 }
 
 void world_reset(unsigned unit_count) {
-    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
         memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
+        memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
+    }
     memset(slabs, 0, sizeof slabs);
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(freeing, 0, sizeof freeing);

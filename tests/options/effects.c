@@ -21,6 +21,7 @@
 #include "alloc_names.h"
 #include "check.h"
 #include "child.h"
+#include "large_figures.h"
 #include "proc.h"
 
 #if defined(TEST_PREFIXED)
@@ -233,6 +234,33 @@ static long blocks_of_another_shard(void) {
     return 0;
 }
 
+/* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
+ * 2 as JSON, 3 the tiny tier's table, 4 anything else. */
+static long words_at_the_end(void) {
+    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands"};
+    char text[64] = "", rest[4096];
+    int ends[2], status;
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "no child");
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        exit(0);
+    }
+    close(ends[1]);
+    ssize_t size = read(ends[0], text, sizeof text - 1);
+    while (read(ends[0], rest, sizeof rest) > 0) continue;
+    close(ends[0]);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the child's status is %#x",
+          (unsigned)status);
+    if (size <= 0) return 0;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
+    return 4;
+}
+
 /* ---- The table --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -251,6 +279,10 @@ static const struct effect {
      after_a_free_error,
      {"abort", ENDED_BY_ABORT, ENDED_BY_ABORT},
      {"report", 1, 1}},
+    {"STATS", NULL, words_at_the_end, {"off", 0, 0}, {"text", 1, 1}},
+    {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
+    {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
+    {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",
@@ -275,6 +307,18 @@ static const struct effect {
      refills_after_remote_frees,
      {"1", 23, 100},
      {"4096", 10, 21}},
+    {"L25_RUN_FACTOR", NULL, units_of_a_run, {"1", 16, 16}, {"16", 17, 1000}},
+    {"L25_TC_SPILL", "HAKMEM_SHARDS=2", large_transferred, {"0", 0, 0}, {"256", 84, 84}},
+    {"L25_PREF", "HAKMEM_SHARDS=2", large_from_others, {"local", 0, 0}, {"remote", 1, 84}},
+    {"DISABLE_BATCH", NULL, large_purge_calls, {"0", 0, 0}, {"1", 30, 100}},
+    {"HUGE_CACHE", NULL, huge_mib_kept, {"0", 0, 0}, {"1G", 40, 40}},
+    {"LIMIT", NULL, mib_until_refused, {"16M", 8, 16}, {"0", 100, 100}},
+    {"LIMIT_SOFT",
+     "HAKMEM_PURGE_DELAY_MS=3600000",
+     dirty_mib_with_a_limit,
+     {"32M", 0, 20},
+     {"0", 50, 70}},
+    {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
      dirty_after_a_spike,

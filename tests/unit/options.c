@@ -235,7 +235,8 @@ static void a_text_has_a_longest_length(void **state) {
         if (row.kind != HAK_OPTION_IS_TEXT) continue;
         assert_true(row.text_size < sizeof text);
         expect_taken(i, "", "");
-        memset(text, ',', row.text_size); /* which HAKMEM_CONF takes for nothing at all */
+        /* A comma is nothing at all to HAKMEM_CONF, and ends a value within it. */
+        memset(text, i == HAK_OPTION_CONF ? ',' : 'x', row.text_size);
         expect_refused(i, text);
         text[row.text_size - 1] = 0;
         expect_taken(i, text, text);

@@ -1,6 +1,7 @@
 /* command.h: what the files of the command share.
  *
- * The command has the option table and its parser from src/options; it runs on the allocator of the
+ * The command has the option table and its parser from src/options, and the table of statistics from
+ * src/stats; it runs on the allocator of the
  * system, so that its environment may be any. */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
@@ -24,5 +25,6 @@ int find_option(const char *name, int status);
 /* The subcommands; argv[0] is the subcommand's name. They return the exit status. */
 int command_options(int argc, char **argv);
 int command_run(int argc, char **argv);
+int command_stat(int argc, char **argv);
 
 #endif

@@ -5,7 +5,9 @@ _hakmem_values() {
     case ${1#HAKMEM_} in
     PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
     ON_ERROR) echo 'abort report' ;;
+    STATS) echo 'off text json' ;;
     PURGE_THREAD) echo '0 1' ;;
+    TINY_STATS_DUMP) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
     SHARD_MIX) echo '0 1' ;;
     L25_PREF) echo 'local remote' ;;
@@ -15,15 +17,23 @@ _hakmem_values() {
 
 _hakmem() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
-    local names='PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT' profiles='LOWMEM SERVER DEBUG'
+    local names='PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT' profiles='LOWMEM SERVER DEBUG'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run options --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run stat options --help --version' -- "$current")
         return
     fi
     case ${COMP_WORDS[1]} in
     options)
         ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names" -- "${current#HAKMEM_}")
+        return
+        ;;
+    stat)
+        if [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W '--json --prometheus' -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        fi
         return
         ;;
     run) ;;
@@ -49,12 +59,13 @@ _hakmem() {
     fi
     case $before in
     --profile) mapfile -t COMPREPLY < <(compgen -W "$profiles" -- "$current") ;;
+    --stats) mapfile -t COMPREPLY < <(compgen -W 'text json off' -- "$current") ;;
     --opt) compopt -o nospace && mapfile -t COMPREPLY < <(compgen -S = -W "$names" -- "$current") ;;
     *)
         if [[ " $names " == *" ${before#HAKMEM_} "* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_values "$before")" -- "$current")
         else
-            mapfile -t COMPREPLY < <(compgen -W '--profile= --opt --debug --help --' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W '--profile= --opt --stats= --debug --help --' -- "$current")
             [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
         fi
         ;;

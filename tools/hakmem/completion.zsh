@@ -6,7 +6,9 @@ _hakmem_values() {
     case ${1#HAKMEM_} in
     PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
     ON_ERROR) echo 'abort report' ;;
+    STATS) echo 'off text json' ;;
     PURGE_THREAD) echo '0 1' ;;
+    TINY_STATS_DUMP) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
     SHARD_MIX) echo '0 1' ;;
     L25_PREF) echo 'local remote' ;;
@@ -16,7 +18,7 @@ _hakmem_values() {
 
 _hakmem_settings() {
     local -a names values
-    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
+    names=(PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
     if compset -P 1 '*='; then
         values=(${=$(_hakmem_values ${IPREFIX%=})})
         compadd -a values
@@ -27,11 +29,12 @@ _hakmem_settings() {
 
 _hakmem() {
     local -a names
-    names=(PROFILE CONF ON_ERROR PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
+    names=(PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
     if ((CURRENT == 2)); then
         local -a commands
         commands=(
             'run:start a program on HAKMEM'
+            'stat:show statistics that a program has left in a file'
             'options:show every option with its value, source, range and help'
             '--help:show how to use it'
             '--version:show the version'
@@ -41,6 +44,7 @@ _hakmem() {
     fi
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -a names ;;
+    stat) _arguments '--json[the file as it is]' '--prometheus[the text format of Prometheus]' '*:file:_files' ;;
     run)
         integer dashes=${words[(i)--]}
         if ((dashes < CURRENT)); then
@@ -54,6 +58,7 @@ _hakmem() {
         _arguments -S \
             "--profile=[a named group of settings]:profile:(LOWMEM SERVER DEBUG)" \
             '*--opt[one setting]:NAME=VALUE:_hakmem_settings' \
+            '--stats=[statistics when the program ends]:form:(text json off)' \
             '--debug[the debug build of the library]' \
             '--help[show how to use it]' \
             '*::program:_normal'

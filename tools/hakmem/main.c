@@ -15,15 +15,18 @@
     TEXT(HAKMEM_VERSION_MAJOR) "." TEXT(HAKMEM_VERSION_MINOR) "." TEXT(HAKMEM_VERSION_PATCH)
 
 static const char help[] =
-    "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--debug] [--] PROGRAM "
-    "[ARGUMENT]...\n"
+    "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--stats=FORM] [--debug] [--] "
+    "PROGRAM [ARGUMENT]...\n"
+    "       hakmem stat FILE [--json | --prometheus]\n"
     "       hakmem options [NAME]\n"
     "       hakmem --help | --version\n"
     "\n"
     "run      starts PROGRAM on HAKMEM; tells why when that is not possible\n"
     "         --profile=NAME     a named group of settings, as HAKMEM_PROFILE\n"
     "         --opt NAME=VALUE   one setting, as the variable HAKMEM_NAME\n"
+    "         --stats=text|json  statistics when it ends, as HAKMEM_STATS\n"
     "         --debug            the debug build of the library\n"
+    "stat     shows statistics that a program on HAKMEM has left in a file (HAKMEM_STATS_FILE)\n"
     "options  shows every option, or one: value, where that is from, range, help\n"
     "\n"
     "More: man hakmem\n";
@@ -53,7 +56,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run}, {"options", command_options}};
+    } commands[] = {{"run", command_run}, {"options", command_options}, {"stat", command_stat}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

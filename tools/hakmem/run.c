@@ -60,6 +60,8 @@ static order_t read_arguments(char **argv) {
             order.debug = true;
         else if ((value = value_of(argv, "--profile", &count)) != NULL)
             set("PROFILE", value);
+        else if ((value = value_of(argv, "--stats", &count)) != NULL)
+            set("STATS", value);
         else if ((value = value_of(argv, "--opt", &count)) != NULL)
             set_pair(value);
         else

@@ -1,0 +1,129 @@
+/* collect.c: all figures at one moment, by asking the layers below.
+ *
+ * Threads' caches are read while all bins are locked, so that no blocks pass between
+ * a cache and a shard of its own meanwhile; those that are on their way at that moment
+ * are in neither or in both, and live is cut off at 0 for their sake. */
+#include <string.h>
+
+#include "large/huge.h"
+#include "large/large.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+#include "region/meta.h"
+#include "region/region.h"
+#include "shard/shard.h"
+#include "stats/stats.h"
+#include "thread/thread.h"
+
+/* Of one class. */
+typedef struct {
+    uint32_t count;  /* slabs */
+    uint64_t free;   /* blocks in them, remote ones included */
+    uint64_t remote; /* freed remotely and not merged yet */
+    uint64_t in_use; /* live or cached */
+    uint64_t cached;
+} slabs_t;
+
+/* What rows may ask beside global figures. */
+typedef struct {
+    slabs_t slabs[HAK_CLASS_COUNT + 1];
+    size_t superslabs, caches;
+    uint64_t slab_bytes, free_bytes;
+    hak_large_stats_t large;
+    size_t huge_count, huge_bytes;
+} from_t;
+
+static void count_slab(const hak_slab_t *slab, from_t *from) {
+    uint16_t owner = hak_load_acquire(&slab->owner);
+    if (!hak_owner_is_bin(owner)) return;
+    unsigned class_index = hak_owner_class(owner);
+    const hak_class_t *info = &hak_classes[class_index];
+    slabs_t *slabs = &from->slabs[class_index];
+    unsigned remote = hak_shard_remote_count(slab), unused = slab->free_count + remote;
+    slabs->count++;
+    slabs->remote += remote;
+    slabs->free += unused;
+    slabs->in_use += info->count - unused;
+    from->slab_bytes += HAK_UNIT_SIZE;
+    from->free_bytes += (uint64_t)unused * info->size;
+}
+
+static void count_superslab(hak_superslab_t *super, void *context) {
+    from_t *from = context;
+    from->superslabs++;
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], from);
+}
+
+static void count_caches(hak_cache_t *newest, from_t *from) {
+    for (hak_cache_t *cache = newest; cache; cache = cache->next) {
+        from->caches++;
+        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+            from->slabs[i].cached += hak_cache_count(cache, i);
+    }
+}
+
+#define LOAD(counter) hak_load_relaxed(&(counter))
+#define BINS(counter) bins->counts[HAK_SHARD_##counter]
+
+/* The class rows. Bin locks held. */
+static void fill_class(hak_stats_t *stats, const from_t *from, unsigned class_index) {
+    const slabs_t *slabs = &from->slabs[class_index];
+    const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
+    uint64_t *rows = stats->classes[class_index], *band = stats->bands[hak_bands[class_index]];
+    uint64_t live = slabs->in_use - hak_min(slabs->cached, slabs->in_use);
+    size_t size = hak_classes[class_index].size;
+#define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
+#include "stats/each.def"
+    for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];
+}
+
+static uint64_t sum_bands(const hak_stats_t *stats, unsigned row, hak_tier_t tier) {
+    uint64_t sum = 0;
+    unsigned first = tier == HAK_MID ? HAK_BAND_MID : HAK_BAND_C0;
+    unsigned end = tier == HAK_TINY ? HAK_BAND_MID : HAK_BAND_COUNT;
+    for (unsigned band = first; band < end; band++) sum += stats->bands[band][row];
+    return sum;
+}
+
+static void fill_tiers(hak_stats_t *stats, const from_t *from) {
+#define STAT_TIER(name, kind, unit, figure, of_large, of_huge, help)     \
+    for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)             \
+        stats->tiers[tier][HAK_TIER_STAT_##name] =                       \
+            sum_bands(stats, HAK_CLASS_STAT_##figure, (hak_tier_t)tier); \
+    stats->tiers[HAK_STATS_LARGE][HAK_TIER_STAT_##name] = (of_large);    \
+    stats->tiers[HAK_STATS_HUGE][HAK_TIER_STAT_##name] = (of_huge);
+#include "stats/each.def"
+}
+
+static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
+    uint64_t sum = 0;
+    for (unsigned tier = 0; tier < HAK_STATS_TIERS; tier++) sum += stats->tiers[tier][row];
+    return sum;
+}
+
+#define CLASSES(name) sum_bands(stats, HAK_CLASS_STAT_##name, HAK_CACHED_TIERS)
+#define TIERS(name) sum_tiers(stats, HAK_TIER_STAT_##name)
+
+static void fill_values(hak_stats_t *stats, const from_t *from) {
+#define STAT_VALUE(group, name, kind, unit, where, help) \
+    stats->values[HAK_VALUE_STAT_##group##_##name] = (where);
+#include "stats/each.def"
+}
+
+void hak_stats_collect(hak_stats_t *stats) {
+    from_t from;
+    memset(&from, 0, sizeof from);
+    memset(stats, 0, sizeof *stats);
+    hak_cache_t *newest = hak_thread_caches();
+    hak_shard_lock_all();
+    count_caches(newest, &from);
+    hak_region_each_superslab(count_superslab, &from);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, &from, i);
+    hak_shard_unlock_all();
+    from.large = hak_large_stats();
+    from.huge_count = LOAD(hak_huge_stats.block_count);
+    from.huge_bytes = LOAD(hak_huge_stats.bytes);
+    fill_tiers(stats, &from);
+    fill_values(stats, &from);
+}

@@ -1,0 +1,101 @@
+/* exit.c: HAKMEM_STATS and HAKMEM_TINY_STATS_DUMP, after main and all of its handlers. */
+#include "stats/exit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options/options.h"
+#include "os/os.h"
+#include "stats/report.h"
+
+enum { STATS_OFF, STATS_TEXT, STATS_JSON };
+enum { PATH_SIZE = 2048, STDERR = 2 };
+
+static int stderr_copy = -1; /* constant after start */
+
+void hak_stats_prepare(void) { stderr_copy = hak_os_copy_stderr(); }
+
+/* The program's stderr as it is now; where it has closed it, as it was at first. */
+static int stderr_file(void) {
+    return stderr_copy >= 0 && !hak_os_is_open(STDERR) ? stderr_copy : STDERR;
+}
+
+/* The file's name with each %p replaced by the process's number. */
+static void expand(const char *name, char *path, size_t size) {
+    char id[12];
+    size_t used = 0;
+    int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
+    for (; *name; name++) {
+        bool is_id = name[0] == '%' && name[1] == 'p';
+        const char *part = is_id ? id : name;
+        size_t length = is_id ? (size_t)digits : 1;
+        if (used + length >= size) break;
+        memcpy(path + used, part, length);
+        used += length;
+        if (is_id) name++;
+    }
+    path[used] = 0;
+}
+
+/* The C library's own texts may come from a catalogue, which it would allocate for. */
+static const char *reason(int error) {
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        return "permission denied";
+    case ENOENT:
+    case ENOTDIR:
+        return "there is no such folder";
+    case EISDIR:
+        return "it is a folder";
+    case ENOSPC:
+        return "no space is left";
+    case EROFS:
+        return "the file system is read-only";
+    default:
+        return "the system reports an error";
+    }
+}
+
+static void complain(const char *path, int error) {
+    char line[PATH_SIZE + 100];
+    int size = snprintf(line, sizeof line, "hakmem: statistics cannot be written to %s: %s (%d)\n",
+                        path, reason(error), error);
+    hak_os_write(stderr_file(), line, hak_min((size_t)size, sizeof line - 1), &error);
+}
+
+static void write_report(int64_t form, const hak_stats_t *stats, const char *name) {
+    char chunk[HAK_OUT_CHUNK], path[PATH_SIZE];
+    int file = stderr_file(), error = 0;
+    if (*name) {
+        expand(name, path, sizeof path);
+        file = hak_os_create(path, &error);
+    }
+    if (file >= 0) {
+        hak_out_t out = hak_out_to_file(file, chunk);
+        if (form == STATS_JSON)
+            hak_stats_write_json(&out, stats);
+        else
+            hak_stats_write_text(&out, stats);
+        hak_out_end(&out);
+        error = out.error;
+    }
+    if (*name && file >= 0) hak_os_close(file);
+    if (*name && error) complain(path, error);
+}
+
+static void write_classes(const hak_stats_t *stats) {
+    char chunk[HAK_OUT_CHUNK];
+    hak_out_t out = hak_out_to_file(stderr_file(), chunk);
+    hak_stats_write_classes(&out, stats);
+    hak_out_end(&out);
+}
+
+void hak_stats_report(void) {
+    hak_stats_t stats;
+    int64_t form = hak_option(HAK_OPTION_STATS);
+    hak_stats_collect(&stats);
+    if (form != STATS_OFF) write_report(form, &stats, hak_option_text(HAK_OPTION_STATS_FILE));
+    if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(&stats);
+}

@@ -1,0 +1,20 @@
+/* exit.h: the reports that a process prints when it ends. */
+#ifndef HAK_STATS_EXIT_H
+#define HAK_STATS_EXIT_H
+
+#include "base/base.h"
+#include "options/options.h"
+
+/* Whether there is anything to print. */
+HAK_FAST_PATH bool hak_stats_wanted(void) {
+    return hak_option(HAK_OPTION_STATS) != 0 || hak_option(HAK_OPTION_TINY_STATS_DUMP);
+}
+
+/* What must be done at start for a report at the end, if one is wanted: programs close
+ * stderr on their way out. Called once, before main. */
+HAK_SLOW_PATH void hak_stats_prepare(void);
+
+/* Prints what is wanted. */
+HAK_SLOW_PATH void hak_stats_report(void);
+
+#endif

@@ -1,0 +1,116 @@
+/* json.c: the whole of it as one JSON object. */
+#include "hakmem.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "stats/report.h"
+#include "thread/thread.h"
+
+static void write_options(hak_out_t *out) {
+    hak_out_open(out, "options", '{');
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        hak_option_t option = (hak_option_t)i;
+        hak_option_row_t row = hak_option_row(option);
+        if (row.kind == HAK_OPTION_IS_OBSOLETE) continue;
+        char value[80];
+        hak_out_open(out, row.name, '{');
+        if (row.kind == HAK_OPTION_IS_TEXT) {
+            hak_out_member_text(out, "value", hak_option_text(option));
+        } else {
+            hak_option_format_now(option, value, sizeof value);
+            hak_out_member_text(out, "value", value);
+        }
+        hak_out_member_text(out, "source", hak_option_sources[hak_option_source(option)]);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
+static void write_class_rows(hak_out_t *out, const uint64_t *rows) {
+    for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
+        hak_out_member(out, hak_class_stat_rows[i].name, rows[i]);
+}
+
+static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_open(out, "bands", '{');
+    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+        hak_out_open(out, hak_stats_band_names[band], '{');
+        write_class_rows(out, stats->bands[band]);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
+static void write_classes(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_open(out, "classes", '[');
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        hak_out_open(out, NULL, '{');
+        hak_out_member(out, "size", hak_classes[i].size);
+        hak_out_member_text(out, "band", hak_stats_band_names[hak_bands[i]]);
+        write_class_rows(out, stats->classes[i]);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, ']');
+}
+
+static void write_tiers(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_open(out, "tiers", '{');
+    for (unsigned tier = 0; tier < HAK_STATS_TIERS; tier++) {
+        hak_out_open(out, hak_stats_tier_names[tier], '{');
+        for (unsigned i = 0; i < HAK_TIER_STATS; i++)
+            hak_out_member(out, hak_tier_stat_rows[i].name, stats->tiers[tier][i]);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
+/* An object for each group of rows. */
+static void write_values(hak_out_t *out, const hak_stats_t *stats) {
+    const char *group = NULL;
+    for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
+        const hak_stat_row_t *row = &hak_value_stat_rows[i];
+        if (hak_stats_begins_group(i)) {
+            if (group) hak_out_close(out, '}');
+            group = row->group;
+            hak_out_open(out, group, '{');
+        }
+        hak_out_member(out, row->name, stats->values[i]);
+    }
+    hak_out_close(out, '}');
+}
+
+/* What each cache has done, by the bands that it has served. */
+static void write_caches(hak_out_t *out) {
+    hak_out_open(out, "caches", '[');
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
+        hak_out_open(out, NULL, '{');
+        for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+            hak_cache_counts_t *counts = hak_cache_counts(cache, (hak_band_t)band);
+            uint64_t refills = hak_load_relaxed(&counts->uc_miss);
+            uint64_t flushed = hak_load_relaxed(&counts->flushed);
+            if (!refills && !flushed) continue;
+            hak_out_open(out, hak_stats_band_names[band], '{');
+            hak_out_member(out, "uc_miss", refills);
+            hak_out_member(out, "refilled", hak_load_relaxed(&counts->refilled));
+            hak_out_member(out, "flushed", flushed);
+            hak_out_close(out, '}');
+        }
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, ']');
+}
+
+void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_open(out, NULL, '{');
+    hak_out_member_text(out, "schema", HAK_STATS_SCHEMA);
+    hak_out_member(out, "version", HAKMEM_VERSION);
+    hak_out_member(out, "pid", hak_os_process_id());
+    write_options(out);
+    write_bands(out, stats);
+    write_classes(out, stats);
+    write_tiers(out, stats);
+    hak_out_open(out, "warm", '{');
+    hak_out_close(out, '}');
+    write_values(out, stats);
+    write_caches(out);
+    hak_out_close(out, '}');
+}

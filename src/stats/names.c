@@ -1,0 +1,129 @@
+/* names.c: the rows of stats.def, and the name of every figure. */
+#include <stdio.h>
+#include <string.h>
+
+#include "stats/stats.h"
+
+/* Texts lie in the rows themselves or, the long ones, end to end in one object: a pointer
+ * would cost each process a relocation. */
+typedef struct {
+#define STAT_CLASS(name, kind, unit, where, help) char class_##name[sizeof help];
+#define STAT_TIER(name, kind, unit, figure, large, huge, help) char tier_##name[sizeof help];
+#define STAT_VALUE(group, name, kind, unit, where, help) char group##_##name[sizeof help];
+#include "stats/each.def"
+} helps_t;
+
+static const helps_t helps = {
+#define STAT_CLASS(name, kind, unit, where, help) .class_##name = help,
+#define STAT_TIER(name, kind, unit, figure, large, huge, help) .tier_##name = help,
+#define STAT_VALUE(group, name, kind, unit, where, help) .group##_##name = help,
+#include "stats/each.def"
+};
+
+const char *hak_stats_help(const hak_stat_row_t *row) { return (const char *)&helps + row->help; }
+
+enum { COUNTER = true, GAUGE = false };
+#define ROW(group, name, kind, unit, place) \
+    { group, name, unit, kind, offsetof(helps_t, place) }
+
+const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS] = {
+#define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, class_##name),
+#include "stats/each.def"
+};
+
+const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS] = {
+#define STAT_TIER(name, kind, unit, figure, large, huge, help) \
+    ROW("tiers", #name, kind, unit, tier_##name),
+#include "stats/each.def"
+};
+
+const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS] = {
+#define STAT_VALUE(group, name, kind, unit, where, help) \
+    ROW(#group, #name, kind, unit, group##_##name),
+#include "stats/each.def"
+};
+
+const char hak_stats_band_names[HAK_BAND_COUNT][4] = {"C0", "C1", "C2", "C3", "C4",
+                                                      "C5", "C6", "C7", "MID"};
+const char hak_stats_tier_names[HAK_STATS_TIERS][8] = {"tiny", "mid", "large", "huge"};
+
+bool hak_stats_begins_group(unsigned value_row) {
+    const hak_stat_row_t *row = &hak_value_stat_rows[value_row];
+    return value_row == 0 || strcmp(row->group, row[-1].group) != 0;
+}
+
+bool hak_stats_is_used(const uint64_t *class_rows) {
+    for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
+        if (class_rows[i]) return true;
+    return false;
+}
+
+/* Where a number lies: a section, its item (a tier, a band, a class), and the row. */
+typedef struct {
+    enum { VALUES, TIERS, BANDS, CLASSES } section;
+    size_t item, row;
+} place_t;
+
+static place_t place_of(size_t index) {
+    static const struct {
+        size_t count, rows;
+    } sections[] = {{1, HAK_VALUE_STATS},
+                    {HAK_STATS_TIERS, HAK_TIER_STATS},
+                    {HAK_BAND_COUNT, HAK_CLASS_STATS},
+                    {HAK_CLASS_COUNT, HAK_CLASS_STATS}};
+    int section = VALUES;
+    for (; index >= sections[section].count * sections[section].rows; section++)
+        index -= sections[section].count * sections[section].rows;
+    return (place_t){section, index / sections[section].rows, index % sections[section].rows};
+}
+
+const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE]) {
+    place_t place = place_of(index);
+    const hak_stat_row_t *row = NULL;
+    switch (place.section) {
+    case VALUES:
+        row = &hak_value_stat_rows[place.row];
+        snprintf(name, HAK_STATS_NAME_SIZE, "%s.%s", row->group, row->name);
+        break;
+    case TIERS:
+        row = &hak_tier_stat_rows[place.row];
+        snprintf(name, HAK_STATS_NAME_SIZE, "tiers.%s.%s", hak_stats_tier_names[place.item],
+                 row->name);
+        break;
+    case BANDS:
+        row = &hak_class_stat_rows[place.row];
+        snprintf(name, HAK_STATS_NAME_SIZE, "bands.%s.%s", hak_stats_band_names[place.item],
+                 row->name);
+        break;
+    case CLASSES:
+        row = &hak_class_stat_rows[place.row];
+        snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
+                 row->name);
+        break;
+    }
+    return row;
+}
+
+uint64_t hak_stats_value(const hak_stats_t *stats, size_t index) {
+    place_t place = place_of(index);
+    switch (place.section) {
+    case VALUES:
+        return stats->values[place.row];
+    case TIERS:
+        return stats->tiers[place.item][place.row];
+    case BANDS:
+        return stats->bands[place.item][place.row];
+    case CLASSES:
+        break;
+    }
+    return stats->classes[place.item + 1][place.row];
+}
+
+size_t hak_stats_find(const char *name) {
+    char other[HAK_STATS_NAME_SIZE];
+    for (size_t i = 0; i < HAK_STATS_COUNT; i++) {
+        hak_stats_name(i, other);
+        if (strcmp(name, other) == 0) return i;
+    }
+    return HAK_STATS_COUNT;
+}

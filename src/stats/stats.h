@@ -1,0 +1,83 @@
+/* stats.h: the figures of stats.def: their rows, and their values at one moment.
+ *
+ * Nothing is counted here: the layers below count where they work, and a collection
+ * reads them all. With other threads at work it is a view: each figure was right at
+ * some moment of the call, and none is ever negative. At rest it is exact:
+ *
+ *   live = taken from slabs - cached,   refilled - flushed = live + cached
+ *
+ * Nothing here allocates. */
+#ifndef HAK_STATS_H
+#define HAK_STATS_H
+
+#include "base/base.h"
+#include "classes/classes.h"
+
+typedef enum {
+#define STAT_CLASS(name, ...) HAK_CLASS_STAT_##name,
+#include "stats/each.def"
+    HAK_CLASS_STATS
+} hak_class_stat_t;
+
+typedef enum {
+#define STAT_TIER(name, ...) HAK_TIER_STAT_##name,
+#include "stats/each.def"
+    HAK_TIER_STATS
+} hak_tier_stat_t;
+
+typedef enum {
+#define STAT_VALUE(group, name, ...) HAK_VALUE_STAT_##group##_##name,
+#include "stats/each.def"
+    HAK_VALUE_STATS
+} hak_value_stat_t;
+
+enum { HAK_STATS_LARGE = HAK_CACHED_TIERS, HAK_STATS_HUGE, HAK_STATS_TIERS };
+
+typedef struct {
+    uint64_t classes[HAK_CLASS_COUNT + 1][HAK_CLASS_STATS]; /* by class; [0] is unused */
+    uint64_t bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
+    uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS];
+    uint64_t values[HAK_VALUE_STATS];
+} hak_stats_t; /* 11 KB: on the stack of whoever asks */
+
+void hak_stats_collect(hak_stats_t *stats);
+
+/* A row of the table. */
+typedef struct {
+    char group[8], name[16], unit[12];
+    bool is_counter; /* else a gauge */
+    uint16_t help;   /* for hak_stats_help */
+} hak_stat_row_t;
+
+const char *hak_stats_help(const hak_stat_row_t *row);
+
+extern const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS];
+extern const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS];
+extern const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS];
+
+extern const char hak_stats_band_names[HAK_BAND_COUNT][4];
+extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];
+
+/* Every figure has a name: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
+ * "classes.64.live" (by block size); they are numbered from 0. */
+enum {
+    HAK_STATS_NAME_SIZE = 48,
+    HAK_STATS_COUNT = HAK_VALUE_STATS + HAK_STATS_TIERS * HAK_TIER_STATS +
+                      (HAK_BAND_COUNT + HAK_CLASS_COUNT) * HAK_CLASS_STATS,
+};
+
+/* Writes the name of figure number `index` and returns its row. */
+const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE]);
+
+/* Whether the rows of a group begin here. */
+bool hak_stats_begins_group(unsigned value_row);
+
+/* Whether a class or band has any figure but 0. */
+bool hak_stats_is_used(const uint64_t *class_rows);
+
+uint64_t hak_stats_value(const hak_stats_t *stats, size_t index);
+
+/* Number of the figure of that name; HAK_STATS_COUNT when there is none. */
+size_t hak_stats_find(const char *name);
+
+#endif

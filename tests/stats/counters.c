@@ -1,0 +1,385 @@
+/* counters.c - each figure of stats.def, moved by a small program that provokes it.
+ *
+ * A program runs in a process of its own; the figure is read before and after. A row of stats.def
+ * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
+ * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
+ * is another shard than main's. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "stats.h"
+
+/* A class whose first blocks are not lent by the one above. */
+enum { SIZE = 224, COUNT = 1000, MIB = 1024 * 1024, SECONDS = 60 };
+
+static void *blocks[COUNT * 10];
+static void *volatile kept; /* so that no call is optimised away */
+
+static void allocate_some(size_t count, size_t size) {
+    for (size_t i = 0; i < count; i++) CHECK(blocks[i] = API(malloc)(size), "no memory");
+}
+
+static void free_some(size_t count) {
+    for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
+}
+
+/* ---- Programs -------------------------------------------------------------------------------- */
+
+static void hold(void) { allocate_some(COUNT, SIZE); }
+
+static void hold_and_free(void) {
+    hold();
+    free_some(COUNT);
+}
+
+static void free_and_trim(void) {
+    hold_and_free();
+    API(malloc_trim)(0);
+}
+
+static void hold_every_other(void) {
+    hold();
+    for (int i = 0; i < COUNT; i += 2) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
+/* One block fills a slab; an emptied slab is kept and used again. */
+static void empty_and_fill_slabs(void) {
+    for (int round = 0; round < 2; round++) {
+        allocate_some(COUNT, 61440);
+        free_some(COUNT);
+    }
+}
+
+/* The same with the class that is looked at. */
+static void empty_and_fill_small_slabs(void) {
+    for (int round = 0; round < 20; round++) {
+        allocate_some(10 * COUNT, SIZE);
+        free_some(10 * COUNT);
+    }
+    empty_and_fill_slabs();
+}
+
+static void *allocate_there(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 10; i++) kept = API(malloc)(SIZE);
+    return NULL;
+}
+
+static void *free_there(void *trim) {
+    kept = API(malloc)(SIZE);
+    free_some(COUNT);
+    if (trim) API(malloc_trim)(0);
+    return NULL;
+}
+
+static void in_a_thread(void *(*body)(void *), void *argument) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, body, argument) == 0, "no thread");
+    pthread_join(thread, NULL);
+}
+
+/* The thread's home is the other shard; its own has no used blocks, this one's has. */
+static void allocate_in_another_shard(void) {
+    hold_every_other();
+    in_a_thread(allocate_there, NULL);
+}
+
+static void free_in_another_shard(void) {
+    hold();
+    in_a_thread(free_there, NULL);
+}
+
+static void free_in_another_shard_and_drain(void) {
+    hold();
+    in_a_thread(free_there, blocks);
+}
+
+static pthread_barrier_t is_there;
+
+static void *stay(void *unused) {
+    kept = API(malloc)(SIZE);
+    pthread_barrier_wait(&is_there);
+    for (;;) pause();
+    return unused;
+}
+
+static void have_a_thread(void) {
+    pthread_t thread;
+    pthread_barrier_init(&is_there, NULL, 2);
+    CHECK(pthread_create(&thread, NULL, stay, NULL) == 0, "no thread");
+    pthread_barrier_wait(&is_there);
+}
+
+static void hold_one_of_each_tier(void) {
+    static const size_t sizes[] = {100, 10000, 300000, 3 * MIB};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) blocks[i] = API(malloc)(sizes[i]);
+}
+
+static void hold_large(void) { allocate_some(50, 900 * 1024); }
+
+static void free_large(void) {
+    hold_large();
+    for (int i = 0; i < 50; i++) memset(blocks[i], 1, 900 * 1024);
+    free_some(50);
+}
+
+static void trim_large(void) {
+    free_large();
+    API(malloc_trim)(0);
+}
+
+static void free_mid(void) {
+    allocate_some(10 * COUNT, 10000);
+    for (int i = 0; i < 10 * COUNT; i++) memset(blocks[i], 1, 10000);
+    free_some(10 * COUNT);
+}
+
+static void trim_mid(void) {
+    free_mid();
+    API(malloc_trim)(0);
+}
+
+static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
+
+static void free_huge(void) {
+    hold_huge();
+    API(free)(blocks[0]);
+    API(malloc_trim)(0);
+}
+
+static void grow_huge(void) {
+    blocks[0] = API(malloc)(8 * MIB);
+    CHECK(blocks[0] = API(realloc)(blocks[0], 80 * MIB), "no memory");
+}
+
+enum { LARGE = 100000, LARGE_COUNT = 42 };
+
+static void *free_large_there(void *unused) {
+    kept = API(malloc)(SIZE); /* its home is the other shard */
+    free_some(LARGE_COUNT);
+    return unused;
+}
+
+static void *allocate_large_there(void *unused) {
+    kept = API(malloc)(SIZE);
+    allocate_some(LARGE_COUNT, LARGE);
+    return unused;
+}
+
+static void hold_and_free_large_there(void) {
+    allocate_some(LARGE_COUNT, LARGE);
+    in_a_thread(free_large_there, NULL);
+}
+
+/* First they are remote, then free memory of this shard's heap. */
+static void reuse_large(void) {
+    hold_and_free_large_there();
+    allocate_some(LARGE_COUNT, LARGE);
+    free_some(LARGE_COUNT);
+    allocate_some(LARGE_COUNT, LARGE);
+}
+
+static void reuse_large_of_others(void) {
+    CHECK(hakmem_option_set("L25_PREF", "remote") == 0, "there is no L25_PREF");
+    reuse_large();
+}
+
+static void steal_large(void) {
+    allocate_some(LARGE_COUNT, LARGE);
+    for (int i = 0; i < LARGE_COUNT; i++) memset(blocks[i], 1, LARGE);
+    free_some(LARGE_COUNT);
+    in_a_thread(allocate_large_there, NULL);
+}
+
+static void resize_large(void) {
+    blocks[0] = API(malloc)(LARGE);
+    CHECK(API(realloc)(blocks[0], LARGE / 10 * 8) == blocks[0], "the block has moved");
+}
+
+static void reuse_huge(void) {
+    for (int i = 0; i < 5; i++) {
+        allocate_some(5, 8 * MIB);
+        free_some(5);
+    }
+}
+
+/* A larger block than the only one that is kept. */
+static void lengthen_huge(void) {
+    blocks[1] = API(malloc)(64 * MIB);
+    for (size_t size = 8; size < 30; size += 4) API(free)(API(malloc)(size * MIB));
+}
+
+static void refuse_huge(void) {
+    CHECK(hakmem_option_set("LIMIT", "64M") == 0, "there is no limit");
+    CHECK(API(malloc)(100 * MIB) == NULL, "beyond the limit");
+}
+
+static void populate(void) {
+    CHECK(hakmem_option_set("SS_PREFAULT", "2") == 0, "there is no SS_PREFAULT");
+    allocate_some(COUNT, 10000);
+}
+
+/* One block in each slab stays. */
+static void purge_sparse(void) {
+    allocate_some(10 * COUNT, SIZE);
+    for (int i = 0; i < 10 * COUNT; i++)
+        if (i % 292) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
+/* Half a KiB of bitmap for each 32 KiB. */
+static void hold_very_small(void) {
+    for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
+
+static const struct trial {
+    const char *group, *name;
+    void (*program)(void);
+    uint64_t least, most; /* by how much the figure then has grown */
+} trials[] = {
+    {"classes", "uc_miss", hold, 1, COUNT},
+    {"classes", "shared_lock", hold, 1, any},
+    {"classes", "refilled", hold, COUNT - 100, 2 * COUNT},
+    {"classes", "flushed", free_and_trim, COUNT, 2 * COUNT},
+    {"classes", "flushed", hold, 0, 0},
+    {"classes", "probe_hits", allocate_in_another_shard, 1, COUNT},
+    {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
+    {"classes", "live", hold, COUNT, COUNT},
+    {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
+    {"classes", "cached", hold_and_free, 1, COUNT},
+    {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
+    {"classes", "free", hold_every_other, 1, COUNT},
+    {"classes", "slabs", hold, 3, 4},
+    {"tiers", "live", hold_one_of_each_tier, 1, 1},
+    {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB},
+    {"total", "live", hold, COUNT, COUNT},
+    {"total", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
+    {"total", "live_bytes", hold_huge, 64 * MIB, 64 * MIB + 1024},
+    {"total", "uc_miss", hold, 1, COUNT},
+    {"total", "shared_lock", hold, 1, any},
+    {"total", "cached", hold_and_free, 1, COUNT},
+    {"total", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
+    {"total", "free", hold_every_other, 1, COUNT},
+    {"total", "free_bytes", hold_every_other, SIZE, COUNT *SIZE},
+    {"pool", "stage1", empty_and_fill_slabs, 1, any},
+    {"pool", "stage2", hold, 2, 4},
+    {"pool", "stage3", hold_large, 40, 51},
+    {"pool", "superslabs", hold_large, 40, 51},
+    {"pool", "used_units", hold, 3, 4},
+    {"pool", "dirty_units", free_mid, 100, 2000},
+    {"pool", "purge_calls", trim_mid, 1, any},
+    {"pool", "purged_units", trim_mid, 100, 2000},
+    {"pool", "populated_units", populate, 16, any},
+    {"large", "local", reuse_large, LARGE_COUNT, any},
+    {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
+    {"large", "stolen", steal_large, 1, LARGE_COUNT},
+    {"large", "runs", hold_large, 1, 50},
+    {"large", "run_units", hold_large, 16, any},
+    {"large", "resized", resize_large, 1, 1},
+    {"large", "transferred", hold_and_free_large_there, 1, LARGE_COUNT},
+    {"large", "spilled", hold_and_free_large_there, 1, LARGE_COUNT},
+    {"large", "idle_bytes", free_large, 40 * MIB, 51 * MIB},
+    {"large", "transfer_bytes", hold_and_free_large_there, LARGE, LARGE *LARGE_COUNT},
+    {"large", "purge_calls", trim_large, 1, any},
+    {"huge", "mapped", hold_huge, 1, 1},
+    {"huge", "reused", reuse_huge, 1, 24},
+    {"huge", "grown", lengthen_huge, 1, any},
+    {"huge", "unmapped", free_huge, 1, 3},
+    {"huge", "kept_bytes", reuse_huge, 8 * MIB, 48 * MIB},
+    {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"remote", "pending", free_in_another_shard, 100, COUNT},
+    {"os", "mmap", hold_huge, 1, 3},
+    {"os", "munmap", free_huge, 1, 3},
+    {"os", "madvise", trim_large, 1, any},
+    {"os", "mprotect", hold_large, 1, any},
+    {"os", "mremap", grow_huge, 1, 1},
+    {"os", "refused", refuse_huge, 1, any},
+    {"os", "committed_bytes", hold_huge, 64 * MIB, 65 * MIB},
+    {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536},
+    {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB},
+    {"memory", "sparse_purged", purge_sparse, 16 * 4096, 40 * 65536},
+    {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
+    {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
+    {"threads", "now", have_a_thread, 1, 1},
+    {"threads", "caches", have_a_thread, 1, 1},
+};
+
+/* ---- Running them ---------------------------------------------------------------------------- */
+
+enum { WHERE_MOST = 4, NAME_SIZE = 48 };
+
+/* Every name that a row is read by; returns how many. */
+static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SIZE]) {
+    static const char *const tiers[] = {"tiny", "mid", "large", "huge"};
+    static const char *const of_class[] = {"classes.224", "bands.C5"};
+    static const char *const of_tier[] = {"tiers.tiny", "tiers.mid", "tiers.large", "tiers.huge"};
+    const char *const *places = &trial->group;
+    size_t count = 1;
+    if (strcmp(trial->group, "classes") == 0) {
+        places = of_class;
+        count = COUNT_OF(of_class);
+    } else if (strcmp(trial->group, "tiers") == 0) {
+        places = of_tier;
+        count = COUNT_OF(tiers);
+    }
+    for (size_t i = 0; i < count; i++)
+        snprintf(names[i], NAME_SIZE, "%s.%s", places[i], trial->name);
+    return count;
+}
+
+static void run_trial(const void *context) {
+    const struct trial *trial = context;
+    char names[WHERE_MOST][NAME_SIZE];
+    uint64_t before[WHERE_MOST];
+    size_t count = names_of(trial, names);
+    API(free)(API(malloc)(SIZE)); /* this thread has its cache */
+    for (size_t i = 0; i < count; i++) before[i] = stat_of(names[i]);
+    trial->program();
+    for (size_t i = 0; i < count; i++) {
+        uint64_t now = stat_of(names[i]), grown = now - before[i];
+        CHECK(now >= before[i] && grown >= trial->least && grown <= trial->most,
+              "%s went from %llu to %llu, not up by %llu..%llu", names[i],
+              (unsigned long long)before[i], (unsigned long long)now,
+              (unsigned long long)trial->least, (unsigned long long)trial->most);
+    }
+}
+
+int main(void) {
+    unsigned missing = 0;
+    watchdog(240, "statistics");
+    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
+        unsigned found = 0;
+        for (size_t k = 0; k < COUNT_OF(trials); k++)
+            if (strcmp(trials[k].group, stat_rows[i].group) == 0 &&
+                strcmp(trials[k].name, stat_rows[i].name) == 0)
+                found++;
+        if (found) continue;
+        fprintf(stderr, "FAIL: no row of counters.c moves %s.%s\n", stat_rows[i].group,
+                stat_rows[i].name);
+        missing++;
+    }
+    CHECK(missing == 0, "%u figures without a program that moves them", missing);
+    for (size_t k = 0; k < COUNT_OF(trials); k++) {
+        struct child_end end;
+        child_run(run_trial, &trials[k], SECONDS, &end);
+        if (end.in_time && end.status == 0) continue;
+        fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trials[k].group, trials[k].name,
+                (unsigned)end.status, end.err);
+        missing++;
+    }
+    CHECK(missing == 0, "%u programs did not move their figure as they should", missing);
+    printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows), COUNT_OF(trials));
+    return 0;
+}

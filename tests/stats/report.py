@@ -1,0 +1,287 @@
+"""What a process prints of its statistics, where, and when; and what `hakmem stat` makes of it.
+
+    report.py PROGRAM COMMAND DOCS CASE
+
+Each case is one function below. PROGRAM is ending.c, COMMAND is `hakmem` or - where there is none,
+DOCS is docs/STATISTICS.md.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
+BANDS = [f"C{i}" for i in range(8)] + ["MID"]
+KEYS = "schema version pid options bands classes tiers warm caches".split()
+GROUPS = "total pool large huge remote os memory threads".split()
+HELD = 1000  # blocks of 224 bytes that the program holds when it ends
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        harness.fail(f"{what}: {found!r} instead of {wanted!r}")
+
+
+def run(way="exit", status=0, **options):
+    """Runs the program with these options of HAKMEM and no others."""
+    env = {name: None for name in os.environ if name.startswith("HAKMEM_")}
+    env |= {f"HAKMEM_{name}": value for name, value in options.items()}
+    result = harness.run([PROGRAM, way], env=env)
+    if result.status != status:
+        harness.fail(f"{way} with {options}: status {result.status}: {result.last_words()}")
+    return result
+
+
+def parse(text):
+    """A JSON report, with all that a report must have and that must agree in it."""
+    report = json.loads(text)
+    expect("schema", report["schema"], "hakmem-stats/1")
+    expect("members", sorted(report), sorted(KEYS + GROUPS))
+    expect("bands", list(report["bands"]), BANDS)
+    expect("tiers", list(report["tiers"]), ["tiny", "mid", "large", "huge"])
+    expect("warm", report["warm"], {})
+    figures = list(report["bands"]["C0"])
+    for name in figures:
+        for band in BANDS:
+            of_classes = [row[name] for row in report["classes"] if row["band"] == band]
+            expect(f"{band}.{name}", report["bands"][band][name], sum(of_classes))
+    for row in report["classes"] + list(report["bands"].values()):
+        expect(f"refilled - flushed of {row}", row["refilled"] - row["flushed"],
+               row["live"] + row["cached"])
+        if any(type(value) is not int or value < 0 for name, value in row.items() if name != "band"):
+            harness.fail(f"not a count in {row}")
+    for name in ("live", "live_bytes"):
+        expect(f"total.{name}", report["total"][name],
+               sum(tier[name] for tier in report["tiers"].values()))
+        expect(f"tiers.tiny.{name}", report["tiers"]["tiny"][name],
+               sum(report["bands"][band][name] for band in BANDS[:8]))
+    for name in ("uc_miss", "shared_lock", "cached", "cached_bytes"):
+        expect(f"total.{name}", report["total"][name],
+               sum(band[name] for band in report["bands"].values()))
+    for name in ("uc_miss", "refilled"):
+        of_caches = sum(band[name] for cache in report["caches"] for band in cache.values())
+        if of_caches > sum(band[name] for band in report["bands"].values()):
+            harness.fail(f"the caches have more {name} than the bands")
+    return report
+
+
+def held(report):
+    return next(row["live"] for row in report["classes"] if row["size"] == 224)
+
+
+def case_json(_):
+    report = parse(run(STATS="json").err)
+    if held(report) < HELD:
+        harness.fail(f"{held(report)} blocks are live, not {HELD}")
+    expect("option", report["options"]["HAKMEM_STATS"], {"value": "json", "source": "environment"})
+    for way, options in (("json", {}), ("json", {"SHARDS": "1"})):
+        parse(run(way, **options).out)
+    strange = 'quote " backslash \\ tab \t byte \x80'
+    result = run("json", STATS_FILE=strange.encode("latin-1").decode("utf-8", "surrogateescape"))
+    expect("a strange value", parse(result.out)["options"]["HAKMEM_STATS_FILE"]["value"], strange)
+
+
+def case_documented(_):
+    """Every member and figure of the JSON stands in the page, with its unit and kind."""
+    with open(DOCS, encoding="utf-8") as file:
+        page = file.read()
+    report = parse(run(STATS="json").err)
+    names = set(KEYS) | set(report["bands"]["C0"]) | set(report["tiers"]["tiny"])
+    names |= {f"{group}.{name}" for group in GROUPS for name in report[group]} | set(GROUPS)
+    for name in sorted(names):
+        if f"`{name}`" not in page:
+            harness.fail(f"{name} is not in {os.path.basename(DOCS)}")
+
+
+def case_names(_):
+    lines = run("names").out.decode().splitlines()
+    for line in lines:
+        if not re.fullmatch(r"(\w+\.\w+|(tiers|bands|classes)\.\w+\.\w+) [01] \d+ \w+", line):
+            harness.fail(f"not a figure: {line}")
+    if len(lines) < 100 or len({line.split()[0] for line in lines}) != len(lines):
+        harness.fail("too few names, or one twice")
+
+
+def case_off(_):
+    for way in ("exit", "fork_exit", "thread"):
+        result = run(way)
+        expect(f"output of {way}", result.out + result.err, b"")
+    files = int(run("files").out)
+    expect("files open with STATS", int(run("files", STATS="text").out), files + 1)
+
+
+def case_text(_):
+    text = run(STATS="text").err.decode()
+    for part in ("hakmem: statistics of process ", "\ntiny ", "\nhuge ", "\nC5 ", "\npool ", "\nos "):
+        if part not in text:
+            harness.fail(f"no {part!r} in {text}")
+    expect("malloc_stats", re.sub(r"\d+", "#", run("stats").err.decode()).splitlines()[0],
+           "hakmem: statistics of process #")
+    dump = run(TINY_STATS_DUMP="1").err.decode()
+    rows = {line.split()[0]: line.split() for line in dump.splitlines()[2:]}
+    names = dump.splitlines()[1].split()
+    for place in ("C5", "224"):
+        if int(rows[place][names.index("live")]) < HELD:
+            harness.fail(f"{place} has no {HELD} live blocks in {dump}")
+    if "MID" in rows or "2304" in rows:
+        harness.fail("the mid tier is in the tiny tier's dump")
+
+
+def case_ends(_):
+    """Who prints, and who does not."""
+    for way, reports in (("exit", 1), ("fork_exit", 2), ("fork__exit", 1), ("_exit", 0), ("exec", 1),
+                         ("thread", 1), ("close", 1)):
+        text = run(way, STATS="text").err.decode()
+        expect(f"reports of {way}", text.count("hakmem: statistics of process"), reports)
+
+
+def case_file(folder):
+    path = os.path.join(folder, "stats")
+    os.umask(0)
+    result = run("fork_exit", STATS="json", STATS_FILE=path + ".%p.%p%")
+    expect("stderr", result.err, b"")
+    names = sorted(os.listdir(folder))
+    expect("files", len(names), 2)
+    for name in names:
+        file = os.path.join(folder, name)
+        with open(file, encoding="ascii") as text:
+            report = parse(text.read())
+        expect("name", name, f"stats.{report['pid']}.{report['pid']}%")
+        expect("mode", stat.S_IMODE(os.stat(file).st_mode), 0o600)
+    for options, reason in (({"STATS_FILE": "/nonexistent/x"}, "there is no such folder"),
+                            ({"STATS_FILE": folder}, "it is a folder"),
+                            ({"STATS_FILE": "/dev/full"}, "no space is left")):
+        for form in ("text", "json"):
+            line = run(STATS=form, **options).err.decode()
+            if line.count("\n") != 1 or not line.startswith("hakmem: ") or reason not in line:
+                harness.fail(f"{options}: not one line with {reason!r}: {line!r}")
+
+
+def case_xml(_):
+    root = xml.etree.ElementTree.fromstring(run("xml").out)
+    expect("root", root.tag, "malloc")
+    tiers = {tier.get("name"): int(tier.get("count")) for tier in root.findall("tier")}
+    expect("tiers", list(tiers), ["tiny", "mid", "large", "huge"])
+    bands = {band.get("name"): band.attrib for band in root.findall("band")}
+    expect("bands", list(bands), BANDS)
+    if int(bands["C5"]["live"]) < HELD:
+        harness.fail(f"the XML has {bands['C5']['live']} live blocks in C5")
+
+
+METRIC = re.compile(r'(hakmem_\w+)(\{\w+="[\w.]*"(?:,\w+="[\w.]*")*\})? (\d+)')
+
+
+def metrics(text):
+    """The samples of Prometheus' text format, once it is valid."""
+    samples, family, seen = {}, None, set()
+    if not text.endswith("\n"):
+        harness.fail("the last line has no end")
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split()[2]
+            if family in seen:
+                harness.fail(f"{family} comes twice")
+            seen.add(family)
+        elif line.startswith("# TYPE "):
+            expect("type's name", line.split()[2], family)
+            expect(f"kind of {family}", line.split()[3],
+                   "counter" if family.endswith("_total") else "gauge")
+        else:
+            found = METRIC.fullmatch(line)
+            if not found or found.group(1) != family or found.group(1, 2) in samples:
+                harness.fail(f"not a sample of {family}, or there before: {line}")
+            samples[found.group(1, 2)] = int(found.group(3))
+    return samples
+
+
+def hakmem(*arguments, status=0):
+    result = harness.run([COMMAND, *arguments])
+    expect(f"status of {arguments}", result.status, status)
+    return result
+
+
+def case_command(folder):
+    path = os.path.join(folder, "stats")
+    run(STATS="json", STATS_FILE=path)
+    with open(path, "rb") as file:
+        text = file.read()
+    report = parse(text)
+    expect("--json", hakmem("stat", "--json", path).out, text)
+    samples = metrics(hakmem("stat", path, "--prometheus").out.decode())
+    for group in GROUPS:
+        for name, value in report[group].items():
+            found = samples.get((f"hakmem_{group}_{name}", None),
+                                samples.get((f"hakmem_{group}_{name}_total", None)))
+            expect(f"{group}.{name}", found, value)
+    for row in report["classes"]:
+        labels = f'{{band="{row["band"]}",size="{row["size"]}"}}'
+        expect(labels, samples[("hakmem_class_uc_miss_total", labels)], row["uc_miss"])
+    table = hakmem("stat", path).out.decode()
+    for row in report["classes"]:
+        is_shown = re.search(rf"^  {row['size']} ", table, re.M) is not None
+        expect(f"class {row['size']} in the table", is_shown, any(
+            value for name, value in row.items() if name not in ("size", "band")))
+    for band in BANDS:
+        figures = re.search(rf"^{band} +(.*)$", table, re.M)
+        if figures:
+            expect(band, [int(word) for word in figures.group(1).split()],
+                   list(report["bands"][band].values()))
+
+
+BAD_FILES = {
+    b"": "not JSON", b"{": "not JSON", b"[" * 100000: "not JSON", b'{"a": 1}x': "not JSON",
+    b'{"a": 01}': "not JSON", b'{"a" 1}': "not JSON", b'"\\u12': "not JSON", b"\x00\xff": "not JSON",
+    b'{"a": 1,}': "not JSON", b"{}": "no statistics", b"[1, 2.5e3, true, null]": "no statistics",
+    b'{"schema": "hakmem-stats/2"}': "hakmem-stats/2",
+}
+
+
+def case_bad_files(folder):
+    path = os.path.join(folder, "stats")
+    for text, reason in BAD_FILES.items():
+        with open(path, "wb") as file:
+            file.write(text)
+        line = hakmem("stat", path, status=1).err.decode()
+        if line.count("\n") != 1 or reason not in line:
+            harness.fail(f"{text[:30]}: not one line with {reason!r}: {line!r}")
+    for text in (b'{"schema": "hakmem-stats/1"}',
+                 b'{"schema": "hakmem-stats/1", "classes": {"a": 1}, "bands": [3, {}], "tiers": 7,'
+                 b' "options": [1, {"source": "x"}], "pool": {"stage2": -1, "stage3": 1e9}}'):
+        with open(path, "wb") as file:
+            file.write(text)
+        hakmem("stat", path)
+        metrics(hakmem("stat", path, "--prometheus").out.decode())
+    for arguments, status, reason in (((path + ".none",), 1, "not a file"), (("1",), 1, "not a file"),
+                                      ((), 2, "no file"), ((path, path), 2, "one file"),
+                                      ((path, "--x"), 2, "--x")):
+        line = hakmem("stat", *arguments, status=status).err.decode()
+        if line.count("\n") != 1 or reason not in line:
+            harness.fail(f"stat {arguments}: {line!r}")
+
+
+def case_run(folder):
+    path = os.path.join(folder, "stats")
+    for form, begin in (("text", b"hakmem: statistics"), ("json", b"{")):
+        result = hakmem("run", f"--stats={form}", "--", "cat", "/dev/null")
+        if not result.err.startswith(begin) or result.out:
+            harness.fail(f"run --stats={form}: {result.err[:60]}")
+    hakmem("run", "--stats", "json", "--opt", f"STATS_FILE={path}", "--", "cat", "/dev/null")
+    with open(path, encoding="ascii") as file:
+        parse(file.read())
+    hakmem("run", "--stats=xml", "--", "cat", "/dev/null", status=125)
+
+
+def main():
+    case = globals()[f"case_{sys.argv[4]}"]
+    with tempfile.TemporaryDirectory() as folder:
+        case(folder)
+
+
+main()
