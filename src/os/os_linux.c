@@ -18,15 +18,15 @@
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
-hak_os_stats_t hak_os_stats;
-
-static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
-
 /* Of madvise(2); a libc may be older than the kernel. */
 enum { POPULATE_WRITE = 23 };
 
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
+
+hak_os_stats_t hak_os_stats;
+
+static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
 
 size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
@@ -115,9 +115,9 @@ static void *map(size_t size, int prot, int flags) {
     return mmap(NULL, size, prot, flags, -1, 0);
 }
 
-static int unmap(void *addr, size_t size) {
+static bool unmap(void *addr, size_t size) {
     count_call(&hak_os_stats.munmap);
-    return munmap(addr, size);
+    return munmap(addr, size) == 0;
 }
 
 /* mmap of `size` bytes aligned to `align`: ask for more only when the first
@@ -180,9 +180,9 @@ void *hak_os_map(size_t size, size_t align) {
 
 bool hak_os_unmap(void *addr, size_t size) {
     int saved = errno;
-    int result = unmap(addr, size);
+    bool done = unmap(addr, size);
     errno = saved;
-    return result == 0;
+    return done;
 }
 
 void hak_os_name(void *addr, size_t size, const char *name) {

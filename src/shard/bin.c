@@ -26,8 +26,8 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
     return &shards[shard].counts[class_index];
 }
 
-HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter, uint32_t times) {
-    hak_add_relaxed(&carries[class_index][counter], times);
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
+    hak_add_relaxed(&carries[class_index][counter], 1);
 }
 
 uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
@@ -312,7 +312,9 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            merged += merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            uint32_t some = merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
+            merged += some;
             if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
                 slab->next = released;
                 released = slab;
@@ -320,7 +322,6 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         }
         slab = next;
     }
-    hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, merged);
     if (HAK_UNLIKELY(slab != NULL)) push_back(slab, bin);
     return released;
 }

@@ -60,14 +60,14 @@ typedef struct {
 
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
 
-/* Adds to a counter of a bin; what overflows is carried. Bin lock held. */
-HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter, uint32_t times);
+/* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
+HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
 HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
-                                 uint32_t n) {
+                                 unsigned n) {
     hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
-    uint32_t sum = counts->counts[counter] + n;
+    unsigned sum = counts->counts[counter] + n;
     counts->counts[counter] = (uint16_t)sum;
-    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter, sum >> 16);
+    if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
 }
 
 /* What the bins of a class have carried of a counter. */

@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     slabs_t slabs[HAK_CLASS_COUNT + 1];
     size_t superslabs, caches;
-    uint64_t slab_bytes, free_bytes, dirty_bytes;
+    uint64_t slab_bytes, free_bytes;
     hak_large_stats_t large;
     size_t huge_count, huge_bytes;
 } from_t;
@@ -124,9 +124,6 @@ void hak_stats_collect(hak_stats_t *stats) {
     from.large = hak_large_stats();
     from.huge_count = LOAD(hak_huge_stats.block_count);
     from.huge_bytes = LOAD(hak_huge_stats.bytes);
-    from.dirty_bytes = (uint64_t)LOAD(hak_pool_stats.dirty_units) * HAK_UNIT_SIZE +
-                       from.large.idle_bytes + from.large.transfer_bytes +
-                       LOAD(hak_huge_stats.kept_bytes);
     fill_tiers(stats, &from);
     fill_values(stats, &from);
 }

@@ -21,6 +21,7 @@
 #include "alloc_names.h"
 #include "check.h"
 #include "child.h"
+#include "large_figures.h"
 #include "proc.h"
 
 #if defined(TEST_PREFIXED)
@@ -306,6 +307,18 @@ static const struct effect {
      refills_after_remote_frees,
      {"1", 23, 100},
      {"4096", 10, 21}},
+    {"L25_RUN_FACTOR", NULL, units_of_a_run, {"1", 16, 16}, {"16", 17, 1000}},
+    {"L25_TC_SPILL", "HAKMEM_SHARDS=2", large_transferred, {"0", 0, 0}, {"256", 84, 84}},
+    {"L25_PREF", "HAKMEM_SHARDS=2", large_from_others, {"local", 0, 0}, {"remote", 1, 84}},
+    {"DISABLE_BATCH", NULL, large_purge_calls, {"0", 0, 0}, {"1", 30, 100}},
+    {"HUGE_CACHE", NULL, huge_mib_kept, {"0", 0, 0}, {"1G", 40, 40}},
+    {"LIMIT", NULL, mib_until_refused, {"16M", 8, 16}, {"0", 100, 100}},
+    {"LIMIT_SOFT",
+     "HAKMEM_PURGE_DELAY_MS=3600000",
+     dirty_mib_with_a_limit,
+     {"32M", 0, 20},
+     {"0", 50, 70}},
+    {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
      dirty_after_a_spike,

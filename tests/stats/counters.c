@@ -3,7 +3,7 @@
  * A program runs in a process of its own; the figure is read before and after. A row of stats.def
  * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
  * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
- * is another shard than main's, and HAKMEM_PURGE_THREAD=0. */
+ * is another shard than main's. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,11 +62,6 @@ static void empty_and_fill_small_slabs(void) {
         free_some(10 * COUNT);
     }
     empty_and_fill_slabs();
-}
-
-static void trim_mid(void) {
-    empty_and_fill_slabs();
-    API(malloc_trim)(0);
 }
 
 static void *allocate_there(void *unused) {
@@ -138,12 +133,18 @@ static void trim_large(void) {
     API(malloc_trim)(0);
 }
 
-static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
-
-static void free_huge_blocks(size_t size) {
-    blocks[0] = API(malloc)(size);
-    API(free)(blocks[0]);
+static void free_mid(void) {
+    allocate_some(10 * COUNT, 10000);
+    for (int i = 0; i < 10 * COUNT; i++) memset(blocks[i], 1, 10000);
+    free_some(10 * COUNT);
 }
+
+static void trim_mid(void) {
+    free_mid();
+    API(malloc_trim)(0);
+}
+
+static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
 static void free_huge(void) {
     hold_huge();
@@ -156,77 +157,85 @@ static void grow_huge(void) {
     CHECK(blocks[0] = API(realloc)(blocks[0], 80 * MIB), "no memory");
 }
 
+enum { LARGE = 100000, LARGE_COUNT = 42 };
+
+static void *free_large_there(void *unused) {
+    kept = API(malloc)(SIZE); /* its home is the other shard */
+    free_some(LARGE_COUNT);
+    return unused;
+}
+
+static void *allocate_large_there(void *unused) {
+    kept = API(malloc)(SIZE);
+    allocate_some(LARGE_COUNT, LARGE);
+    return unused;
+}
+
+static void hold_and_free_large_there(void) {
+    allocate_some(LARGE_COUNT, LARGE);
+    in_a_thread(free_large_there, NULL);
+}
+
+/* First they are remote, then free memory of this shard's heap. */
+static void reuse_large(void) {
+    hold_and_free_large_there();
+    allocate_some(LARGE_COUNT, LARGE);
+    free_some(LARGE_COUNT);
+    allocate_some(LARGE_COUNT, LARGE);
+}
+
+static void reuse_large_of_others(void) {
+    CHECK(hakmem_option_set("L25_PREF", "remote") == 0, "there is no L25_PREF");
+    reuse_large();
+}
+
+static void steal_large(void) {
+    allocate_some(LARGE_COUNT, LARGE);
+    for (int i = 0; i < LARGE_COUNT; i++) memset(blocks[i], 1, LARGE);
+    free_some(LARGE_COUNT);
+    in_a_thread(allocate_large_there, NULL);
+}
+
+static void resize_large(void) {
+    blocks[0] = API(malloc)(LARGE);
+    CHECK(API(realloc)(blocks[0], LARGE / 10 * 8) == blocks[0], "the block has moved");
+}
+
+static void reuse_huge(void) {
+    for (int i = 0; i < 5; i++) {
+        allocate_some(5, 8 * MIB);
+        free_some(5);
+    }
+}
+
+/* A larger block than the only one that is kept. */
+static void lengthen_huge(void) {
+    blocks[1] = API(malloc)(64 * MIB);
+    for (size_t size = 8; size < 30; size += 4) API(free)(API(malloc)(size * MIB));
+}
+
+static void refuse_huge(void) {
+    CHECK(hakmem_option_set("LIMIT", "64M") == 0, "there is no limit");
+    CHECK(API(malloc)(100 * MIB) == NULL, "beyond the limit");
+}
+
+static void populate(void) {
+    CHECK(hakmem_option_set("SS_PREFAULT", "2") == 0, "there is no SS_PREFAULT");
+    allocate_some(COUNT, 10000);
+}
+
+/* One block in each slab stays. */
+static void purge_sparse(void) {
+    allocate_some(10 * COUNT, SIZE);
+    for (int i = 0; i < 10 * COUNT; i++)
+        if (i % 292) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
 /* Half a KiB of bitmap for each 32 KiB. */
 static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
-
-/* Blocks of a large size: reused, and freed by a thread of another shard. */
-static void reuse_large(void) {
-    free_large();
-    hold_large();
-}
-
-static void *free_large_there(void *unused) {
-    kept = API(malloc)(SIZE);
-    free_some(50);
-    return unused;
-}
-
-static void free_large_in_another_shard(void) {
-    hold_large();
-    in_a_thread(free_large_there, NULL);
-}
-
-static void *free_two_there(void *unused) {
-    kept = API(malloc)(SIZE);
-    free_some(2);
-    return unused;
-}
-
-static void free_two_in_another_shard(void) {
-    hold_large();
-    in_a_thread(free_two_there, NULL);
-}
-
-static void reuse_what_another_shard_freed(void) {
-    free_two_in_another_shard();
-    hold_large();
-}
-
-static void *hold_large_there(void *unused) {
-    kept = API(malloc)(SIZE);
-    hold_large();
-    return unused;
-}
-
-static void hold_large_of_another_shard(void) {
-    free_large();
-    in_a_thread(hold_large_there, NULL);
-}
-
-static void resize_large(void) {
-    blocks[0] = API(malloc)(800000);
-    blocks[0] = API(realloc)(blocks[0], 400000);
-}
-
-/* One block stays, so that something may be kept. */
-static void keep_huge(void) {
-    kept = API(malloc)(64 * MIB);
-    free_huge_blocks(8 * MIB);
-}
-
-static void reuse_huge(void) {
-    keep_huge();
-    kept = API(malloc)(8 * MIB);
-}
-
-static void lengthen_huge(void) {
-    keep_huge();
-    kept = API(malloc)(12 * MIB);
-}
-
-static void ask_for_too_much(void) { kept = API(malloc)(256 * MIB); }
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -236,75 +245,75 @@ static const struct trial {
     const char *group, *name;
     void (*program)(void);
     uint64_t least, most; /* by how much the figure then has grown */
-    const char *setting;  /* NAME=VALUE in the environment, or NULL */
 } trials[] = {
-    {"classes", "uc_miss", hold, 1, COUNT, NULL},
-    {"classes", "shared_lock", hold, 1, any, NULL},
-    {"classes", "refilled", hold, COUNT - 100, 2 * COUNT, NULL},
-    {"classes", "flushed", free_and_trim, COUNT, 2 * COUNT, NULL},
-    {"classes", "flushed", hold, 0, 0, NULL},
-    {"classes", "probe_hits", allocate_in_another_shard, 1, COUNT, NULL},
-    {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
-    {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
-    {"classes", "stage1", empty_and_fill_small_slabs, 1, any, NULL},
-    {"classes", "live", hold, COUNT, COUNT, NULL},
-    {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE, NULL},
-    {"classes", "cached", hold_and_free, 1, COUNT, NULL},
-    {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE, NULL},
-    {"classes", "free", hold_every_other, 1, COUNT, NULL},
-    {"classes", "slabs", hold, 3, 4, NULL},
-    {"tiers", "live", hold_one_of_each_tier, 1, 1, NULL},
-    {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB, NULL},
-    {"total", "live", hold, COUNT, COUNT, NULL},
-    {"total", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE, NULL},
-    {"total", "live_bytes", hold_huge, 64 * MIB, 64 * MIB, NULL},
-    {"total", "uc_miss", hold, 1, COUNT, NULL},
-    {"total", "shared_lock", hold, 1, any, NULL},
-    {"total", "cached", hold_and_free, 1, COUNT, NULL},
-    {"total", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE, NULL},
-    {"total", "free", hold_every_other, 1, COUNT, NULL},
-    {"total", "free_bytes", hold_every_other, SIZE, COUNT *SIZE, NULL},
-    {"pool", "stage1", empty_and_fill_slabs, 1, any, NULL},
-    {"pool", "stage2", hold, 2, 4, NULL},
-    {"pool", "stage3", hold_large, 40, 51, NULL},
-    {"pool", "superslabs", hold_large, 40, 51, NULL},
-    {"pool", "used_units", hold, 3, 4, NULL},
-    {"pool", "dirty_units", empty_and_fill_slabs, 100, COUNT, NULL},
-    {"pool", "purge_calls", trim_mid, 1, any, NULL},
-    {"pool", "purged_units", trim_mid, 100, any, NULL},
-    {"pool", "populated_units", hold, 3, 5, "HAKMEM_SS_PREFAULT=1"},
-    {"large", "local", reuse_large, 50, 100, NULL},
-    {"large", "remote", reuse_what_another_shard_freed, 1, 2, "HAKMEM_L25_PREF=remote"},
-    {"large", "stolen", hold_large_of_another_shard, 1, 50, NULL},
-    {"large", "runs", hold_large, 1, 50, NULL},
-    {"large", "run_units", hold_large, 50 * 14, 50 * 20, NULL},
-    {"large", "transferred", free_large_in_another_shard, 1, 50, NULL},
-    {"large", "spilled", free_large_in_another_shard, 1, 50, NULL},
-    {"large", "resized", resize_large, 1, 1, NULL},
-    {"large", "purge_calls", trim_large, 1, any, NULL},
-    {"large", "idle_bytes", free_large, 40 * MIB, 50 * MIB, NULL},
-    {"large", "transfer_bytes", free_two_in_another_shard, 2 * 900 * 1024, 2 * MIB, NULL},
-    {"huge", "mapped", hold_huge, 1, 1, NULL},
-    {"huge", "reused", reuse_huge, 1, 1, NULL},
-    {"huge", "grown", lengthen_huge, 1, 1, NULL},
-    {"huge", "unmapped", free_huge, 1, 1, NULL},
-    {"huge", "kept_bytes", keep_huge, 8 * MIB, 8 * MIB, NULL},
-    {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
-    {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT, NULL},
-    {"remote", "pending", free_in_another_shard, 100, COUNT, NULL},
-    {"os", "mmap", hold_huge, 1, 3, NULL},
-    {"os", "munmap", free_huge, 1, 3, NULL},
-    {"os", "madvise", trim_large, 1, any, NULL},
-    {"os", "mprotect", hold_large, 1, any, NULL},
-    {"os", "mremap", grow_huge, 1, 1, NULL},
-    {"os", "committed_bytes", hold_huge, 64 * MIB, 65 * MIB, NULL},
-    {"os", "refused", ask_for_too_much, 1, any, "HAKMEM_LIMIT=100M"},
-    {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536, NULL},
-    {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB, NULL},
-    {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB, NULL},
-    {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB, NULL},
-    {"threads", "now", have_a_thread, 1, 1, NULL},
-    {"threads", "caches", have_a_thread, 1, 1, NULL},
+    {"classes", "uc_miss", hold, 1, COUNT},
+    {"classes", "shared_lock", hold, 1, any},
+    {"classes", "refilled", hold, COUNT - 100, 2 * COUNT},
+    {"classes", "flushed", free_and_trim, COUNT, 2 * COUNT},
+    {"classes", "flushed", hold, 0, 0},
+    {"classes", "probe_hits", allocate_in_another_shard, 1, COUNT},
+    {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
+    {"classes", "live", hold, COUNT, COUNT},
+    {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
+    {"classes", "cached", hold_and_free, 1, COUNT},
+    {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
+    {"classes", "free", hold_every_other, 1, COUNT},
+    {"classes", "slabs", hold, 3, 4},
+    {"tiers", "live", hold_one_of_each_tier, 1, 1},
+    {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB},
+    {"total", "live", hold, COUNT, COUNT},
+    {"total", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
+    {"total", "live_bytes", hold_huge, 64 * MIB, 64 * MIB + 1024},
+    {"total", "uc_miss", hold, 1, COUNT},
+    {"total", "shared_lock", hold, 1, any},
+    {"total", "cached", hold_and_free, 1, COUNT},
+    {"total", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
+    {"total", "free", hold_every_other, 1, COUNT},
+    {"total", "free_bytes", hold_every_other, SIZE, COUNT *SIZE},
+    {"pool", "stage1", empty_and_fill_slabs, 1, any},
+    {"pool", "stage2", hold, 2, 4},
+    {"pool", "stage3", hold_large, 40, 51},
+    {"pool", "superslabs", hold_large, 40, 51},
+    {"pool", "used_units", hold, 3, 4},
+    {"pool", "dirty_units", free_mid, 100, 2000},
+    {"pool", "purge_calls", trim_mid, 1, any},
+    {"pool", "purged_units", trim_mid, 100, 2000},
+    {"pool", "populated_units", populate, 16, any},
+    {"large", "local", reuse_large, LARGE_COUNT, any},
+    {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
+    {"large", "stolen", steal_large, 1, LARGE_COUNT},
+    {"large", "runs", hold_large, 1, 50},
+    {"large", "run_units", hold_large, 16, any},
+    {"large", "resized", resize_large, 1, 1},
+    {"large", "transferred", hold_and_free_large_there, 1, LARGE_COUNT},
+    {"large", "spilled", hold_and_free_large_there, 1, LARGE_COUNT},
+    {"large", "idle_bytes", free_large, 40 * MIB, 51 * MIB},
+    {"large", "transfer_bytes", hold_and_free_large_there, LARGE, LARGE *LARGE_COUNT},
+    {"large", "purge_calls", trim_large, 1, any},
+    {"huge", "mapped", hold_huge, 1, 1},
+    {"huge", "reused", reuse_huge, 1, 24},
+    {"huge", "grown", lengthen_huge, 1, any},
+    {"huge", "unmapped", free_huge, 1, 3},
+    {"huge", "kept_bytes", reuse_huge, 8 * MIB, 48 * MIB},
+    {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"remote", "pending", free_in_another_shard, 100, COUNT},
+    {"os", "mmap", hold_huge, 1, 3},
+    {"os", "munmap", free_huge, 1, 3},
+    {"os", "madvise", trim_large, 1, any},
+    {"os", "mprotect", hold_large, 1, any},
+    {"os", "mremap", grow_huge, 1, 1},
+    {"os", "refused", refuse_huge, 1, any},
+    {"os", "committed_bytes", hold_huge, 64 * MIB, 65 * MIB},
+    {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536},
+    {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB},
+    {"memory", "sparse_purged", purge_sparse, 16 * 4096, 40 * 65536},
+    {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
+    {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
+    {"threads", "now", have_a_thread, 1, 1},
+    {"threads", "caches", have_a_thread, 1, 1},
 };
 
 /* ---- Running them ---------------------------------------------------------------------------- */
@@ -330,7 +339,8 @@ static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SI
     return count;
 }
 
-static void measure(const struct trial *trial) {
+static void run_trial(const void *context) {
+    const struct trial *trial = context;
     char names[WHERE_MOST][NAME_SIZE];
     uint64_t before[WHERE_MOST];
     size_t count = names_of(trial, names);
@@ -346,28 +356,8 @@ static void measure(const struct trial *trial) {
     }
 }
 
-/* In the child. A setting counts only where it stands in the environment from the start. */
-static void run_trial(const void *context) {
-    const struct trial *trial = context;
-    char number[20], *arguments[] = {"counters", number, NULL};
-    if (!trial->setting) {
-        measure(trial);
-        return;
-    }
-    snprintf(number, sizeof number, "%zu", (size_t)(trial - trials));
-    putenv((char *)(uintptr_t)trial->setting);
-    execv("/proc/self/exe", arguments);
-    CHECK(false, "cannot be started again");
-}
-
-/* counters        every figure
- * counters TRIAL  one of them, in this process */
-int main(int argc, char **argv) {
+int main(void) {
     unsigned missing = 0;
-    if (argc > 1) {
-        measure(&trials[argument(argc, argv, 1, 0)]);
-        return 0;
-    }
     watchdog(240, "statistics");
     for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
         unsigned found = 0;

@@ -1,0 +1,106 @@
+/* large_figures.c - what the options of large and huge blocks and of committed memory change. */
+#define _GNU_SOURCE
+#include "large_figures.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc_names.h"
+#include "check.h"
+
+#if defined(TEST_PREFIXED)
+#define GET_STAT hakmem_stats_get
+#else
+#include <dlfcn.h>
+#define GET_STAT ((int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "hakmem_stats_get"))
+#endif
+
+enum { MIB = 1024 * 1024, LARGE = 100000, COUNT = 42 };
+
+static void *blocks[COUNT];
+
+static long figure(const char *name) {
+    uint64_t value = 0;
+    CHECK(GET_STAT(name, &value) == 0, "there is no figure %s", name);
+    return (long)value;
+}
+
+static void allocate_all(void) {
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = API(malloc)(LARGE);
+        CHECK(blocks[i] != NULL, "no memory");
+        memset(blocks[i], 1, LARGE);
+    }
+}
+
+/* Its home is another shard than main's. */
+static void *free_all(void *unused) {
+    *(void *volatile *)&unused = API(malloc)(100);
+    for (int i = 0; i < COUNT; i++) API(free)(blocks[i]);
+    return NULL;
+}
+
+/* Main allocates, a thread of another shard frees; twice. */
+static void trade(void) {
+    for (int turn = 0; turn < 2; turn++) {
+        pthread_t thread;
+        allocate_all();
+        CHECK(pthread_create(&thread, NULL, free_all, NULL) == 0, "no thread");
+        pthread_join(thread, NULL);
+    }
+}
+
+/* Units of 64 KiB that a heap takes for its first large block. */
+long units_of_a_run(void) {
+    *(void *volatile *)&blocks[0] = API(malloc)(900000);
+    return figure("large.run_units") / figure("large.runs");
+}
+
+long large_transferred(void) {
+    trade();
+    return figure("large.transferred");
+}
+
+long large_from_others(void) {
+    trade();
+    return figure("large.remote");
+}
+
+/* Of blocks that were freed one after the other. */
+long large_purge_calls(void) {
+    allocate_all();
+    for (int i = 0; i < COUNT; i++) API(free)(blocks[i]);
+    return figure("large.purge_calls");
+}
+
+/* MiB of freed mappings that are kept, of 40. */
+long huge_mib_kept(void) {
+    for (int i = 0; i < 5; i++) CHECK(blocks[i] = API(malloc)(8 * MIB), "no memory");
+    for (int i = 0; i < 5; i++) API(free)(blocks[i]);
+    return figure("huge.kept_bytes") / MIB;
+}
+
+/* MiB that malloc gives, at most 100, before it gives NULL. */
+long mib_until_refused(void) {
+    long count = 0;
+    while (count < 100 && API(malloc)(MIB)) count++;
+    return count;
+}
+
+/* MiB of free memory with pages after 64 MiB of small blocks came and went, and large ones came. */
+long dirty_mib_with_a_limit(void) {
+    enum { SMALL_COUNT = 65536 };
+    static void *small[SMALL_COUNT];
+    for (int i = 0; i < SMALL_COUNT; i++) memset(small[i] = API(malloc)(1000), 1, 1000);
+    for (int i = 0; i < SMALL_COUNT; i++) API(free)(small[i]);
+    for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(2 * MIB);
+    for (int i = 0; i < 2000; i++) API(free)(API(malloc)((size_t)i * 30));
+    return figure("memory.dirty_bytes") / MIB;
+}
+
+long populated_units(void) {
+    for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
+    return figure("pool.populated_units");
+}

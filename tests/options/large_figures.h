@@ -1,0 +1,15 @@
+/* large_figures.h - figures that the options of large and huge blocks and of committed memory move;
+ * each is taken in a process of its own. */
+#ifndef TESTS_OPTIONS_LARGE_FIGURES_H
+#define TESTS_OPTIONS_LARGE_FIGURES_H
+
+long units_of_a_run(void);
+long large_transferred(void);
+long large_from_others(void);
+long large_purge_calls(void);
+long huge_mib_kept(void);
+long mib_until_refused(void);
+long dirty_mib_with_a_limit(void);
+long populated_units(void);
+
+#endif
