@@ -100,6 +100,7 @@ def split(text, place):
 def rows():
     """The rows in the order of the table: dictionaries, with the form's name as "form"."""
     text = re.sub(r"/\*.*?\*/", "", TABLE.read_text(), flags=re.S)
+    text = re.sub(r"^#.*$", "", text, flags=re.M)  # the page has the debug build's rows, too
     place = 0
     while found := re.compile(r"\s*(\w+)\(").match(text, place):
         form = found.group(1)

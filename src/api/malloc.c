@@ -49,6 +49,22 @@ static HAK_SLOW_PATH void *out_of_memory(void) {
     return NULL;
 }
 
+/* Counted by the class of the block, which may be another than that of the size. */
+static void count_call(const hak_block_t *block, int call) {
+    (void)block, (void)call;
+    HAK_COUNT_CALL(block->kind == HAK_KIND_CACHED ? block->class_index : HAK_CLASS_RUN, call);
+}
+
+/* What a slow call of malloc returns. */
+static void *served(void *block) {
+    if (HAK_UNLIKELY(!block)) return out_of_memory();
+#if HAKMEM_DEBUG
+    hak_block_t what = hak_block_of(block);
+    count_call(&what, HAK_CALL_ALLOCATED);
+#endif
+    return block;
+}
+
 /* Large blocks and mappings; a large one becomes a mapping where the regions are full. */
 static void *try_large(size_t size, size_t align, bool zero) {
     hak_cache_t *cache = hak_thread_cache(); /* also for the handlers that come with it */
@@ -64,7 +80,7 @@ static void *allocate_large(size_t size, size_t align, bool zero) {
     void *block = try_large(size, align, zero);
     if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0) block = try_large(size, align, zero);
     hak_thread_tick_malloc(size);
-    return block ? block : out_of_memory();
+    return served(block);
 }
 
 /* A block of a class, by the thread's stack or a refill. */
@@ -72,13 +88,13 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     if (HAK_LIKELY(cache != NULL)) {
         void *block = hak_cache_pop(cache, class_index);
-        if (HAK_LIKELY(block != NULL)) return block;
+        if (HAK_LIKELY(block != NULL)) return served(block);
     }
     void *block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
     hak_thread_tick_malloc(1);
-    return block ? block : out_of_memory();
+    return served(block);
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
@@ -127,6 +143,10 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
         hak_thread_tick_free(block.size);
     } else {
         hak_block_report(function, pointer, &block);
+        return;
     }
-    if (HAK_UNLIKELY(twice)) hak_block_report_double(function, pointer);
+    if (HAK_UNLIKELY(twice))
+        hak_block_report_double(function, pointer);
+    else
+        count_call(&block, HAK_CALL_FREED);
 }

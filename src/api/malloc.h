@@ -25,7 +25,10 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
     size_t bin = cache->route[(size + 7) >> 3];
     void *block = *hak_load_relaxed(&hak_cache_bin(cache, bin)->top);
-    if (HAK_LIKELY(block != NULL)) HAK_STEP_DOWN(cache, bin);
+    if (HAK_LIKELY(block != NULL)) {
+        HAK_STEP_DOWN(cache, bin);
+        HAK_COUNT_CALL(bin >> HAK_BIN_SHIFT, HAK_CALL_ALLOCATED);
+    }
     return block;
 }
 
@@ -44,6 +47,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
 #endif
     HAK_STEP_UP(bin->top);
     top[1] = block;
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_FREED);
     return true;
 }
 

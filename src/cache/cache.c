@@ -41,6 +41,10 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
+#if HAKMEM_DEBUG
+_Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
+#endif
+
 static _Atomic size_t budgets[HAK_CACHED_TIERS] = {1 * MIB, 1 * MIB};
 
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {

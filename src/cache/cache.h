@@ -80,6 +80,16 @@ HAK_FAST_PATH hak_bin_t *hak_cache_bin(hak_cache_t *cache, size_t offset) {
     return (hak_bin_t *)(void *)((char *)cache + offset);
 }
 
+/* Calls of the program that were served, by the class of the block; large and huge blocks
+ * are HAK_CLASS_RUN. A counter for each call costs, so this is for the debug build. */
+enum { HAK_CALL_ALLOCATED, HAK_CALL_FREED, HAK_CALLS };
+#if HAKMEM_DEBUG
+extern _Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
+#define HAK_COUNT_CALL(class_index, call) (void)hak_add_relaxed(&hak_calls[class_index][call], 1)
+#else
+#define HAK_COUNT_CALL(class_index, call) ((void)0)
+#endif
+
 /* The newest block of a bin, NULL when it is empty. */
 HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
     hak_bin_t *bin = &cache->bins[class_index];

@@ -255,6 +255,12 @@ static const struct trial {
     {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
+#if HAKMEM_DEBUG
+    {"classes", "allocations", hold, COUNT, COUNT},
+    {"classes", "frees", hold_and_free, COUNT, COUNT},
+    {"total", "allocations", hold, COUNT, COUNT},
+    {"total", "frees", hold_and_free, COUNT, COUNT},
+#endif
     {"classes", "live", hold, COUNT, COUNT},
     {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
     {"classes", "cached", hold_and_free, 1, COUNT},

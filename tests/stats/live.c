@@ -88,6 +88,11 @@ static void expect_exact(const char *when) {
     CHECK(bytes == sum && blocks == count,
           "%s: %llu bytes in %llu blocks are live, not %llu in %zu", when,
           (unsigned long long)bytes, (unsigned long long)blocks, (unsigned long long)sum, count);
+#if HAKMEM_DEBUG
+    uint64_t given = stat_of("total.allocations"), back = stat_of("total.frees");
+    CHECK(given - back == stat_of("total.live"), "%s: %llu blocks given, %llu back", when,
+          (unsigned long long)given, (unsigned long long)back);
+#endif
     CHECK(stat_of("total.live_bytes") == API(mallinfo2)().uordblks, "%s: mallinfo2 differs", when);
 }
 
