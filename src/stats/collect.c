@@ -18,16 +18,21 @@
 
 /* Of one class. */
 typedef struct {
-    uint32_t count;  /* slabs */
+    uint64_t count;  /* slabs */
     uint64_t free;   /* blocks in them, remote ones included */
     uint64_t remote; /* freed remotely and not merged yet */
     uint64_t in_use; /* live or cached */
     uint64_t cached;
 } slabs_t;
 
+/* The same while it is gathered: it lies where the rows of the class come to lie, since
+ * threads with small stacks ask, too. */
+enum { COUNT, FREE, REMOTE, IN_USE, CACHED, GATHERED };
+_Static_assert(GATHERED <= (int)HAK_CLASS_STATS, "the rows of a class have room");
+
 /* What rows may ask beside global figures. */
 typedef struct {
-    slabs_t slabs[HAK_CLASS_COUNT + 1];
+    uint64_t (*classes)[HAK_CLASS_STATS];
     size_t superslabs, caches;
     uint64_t slab_bytes, free_bytes;
     hak_large_stats_t large;
@@ -39,12 +44,12 @@ static void count_slab(const hak_slab_t *slab, from_t *from) {
     if (!hak_owner_is_bin(owner)) return;
     unsigned class_index = hak_owner_class(owner);
     const hak_class_t *info = &hak_classes[class_index];
-    slabs_t *slabs = &from->slabs[class_index];
+    uint64_t *gathered = from->classes[class_index];
     unsigned remote = hak_shard_remote_count(slab), unused = slab->free_count + remote;
-    slabs->count++;
-    slabs->remote += remote;
-    slabs->free += unused;
-    slabs->in_use += info->count - unused;
+    gathered[COUNT]++;
+    gathered[REMOTE] += remote;
+    gathered[FREE] += unused;
+    gathered[IN_USE] += info->count - unused;
     from->slab_bytes += HAK_UNIT_SIZE;
     from->free_bytes += (uint64_t)unused * info->size;
 }
@@ -59,7 +64,7 @@ static void count_caches(hak_cache_t *newest, from_t *from) {
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
         from->caches++;
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-            from->slabs[i].cached += hak_cache_count(cache, i);
+            from->classes[i][CACHED] += hak_cache_count(cache, i);
     }
 }
 
@@ -68,10 +73,11 @@ static void count_caches(hak_cache_t *newest, from_t *from) {
 #define BINS(counter) bins->counts[HAK_SHARD_##counter]
 
 /* The class rows. Bin locks held. */
-static void fill_class(hak_stats_t *stats, const from_t *from, unsigned class_index) {
-    const slabs_t *slabs = &from->slabs[class_index];
-    const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
+static void fill_class(hak_stats_t *stats, unsigned class_index) {
     uint64_t *rows = stats->classes[class_index], *band = stats->bands[hak_bands[class_index]];
+    const slabs_t sums = {rows[COUNT], rows[FREE], rows[REMOTE], rows[IN_USE], rows[CACHED]};
+    const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
+    const slabs_t *slabs = &sums;
     uint64_t live = slabs->in_use - hak_min(slabs->cached, slabs->in_use);
     size_t size = hak_classes[class_index].size;
 #define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
@@ -113,14 +119,13 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 }
 
 void hak_stats_collect(hak_stats_t *stats) {
-    from_t from;
-    memset(&from, 0, sizeof from);
+    from_t from = {.classes = stats->classes};
     memset(stats, 0, sizeof *stats);
     hak_cache_t *newest = hak_thread_caches();
     hak_shard_lock_all();
     count_caches(newest, &from);
     hak_region_each_superslab(count_superslab, &from);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, &from, i);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i);
     hak_shard_unlock_all();
     from.large = hak_large_stats();
     from.huge_count = LOAD(hak_huge_stats.block_count);
