@@ -218,7 +218,7 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
  * figure is right for some moment during the call, and none is ever negative; at rest all are exact,
  * and live_bytes is the sum of hakmem_malloc_usable_size over what the program holds. A call looks at
  * every slab, so it takes a time that grows with the heap. None allocates or changes errno; they use
- * up to 14 KiB of stack. */
+ * up to 16 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
