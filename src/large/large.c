@@ -204,7 +204,7 @@ static bool lend(void) {
 
 /* Owners of the heaps' units, once. */
 static HAK_SLOW_PATH void prepare(void) {
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
         hak_lock_acquire(&hak_heaps[i].lock);
         hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
         hak_lock_release(&hak_heaps[i].lock);
