@@ -78,7 +78,7 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab = hak_pool_take(1, &fresh);
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
-        hak_shard_purge_grown(HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
+        hak_shard_purge_grown((size_t)HAK_SUPERSLAB_SIZE);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;
