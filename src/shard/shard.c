@@ -7,6 +7,8 @@
 #include "region/region.h"
 #include "shard/bin.h"
 
+enum { SMALL_HEAP = 4 }; /* superslabs; no look for sparse slabs, which would touch all bins */
+
 static _Atomic unsigned shard_count; /* 0 until the first look */
 
 unsigned hak_shard_count(void) {
@@ -77,7 +79,8 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     bool fresh;
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab = hak_pool_take(1, &fresh);
-    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
+    bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
+    if (HAK_UNLIKELY(grown) && superslabs >= SMALL_HEAP)
         hak_shard_purge_grown((size_t)HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
