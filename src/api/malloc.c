@@ -65,11 +65,18 @@ static void *served(void *block) {
     return block;
 }
 
-/* Large blocks and mappings; a large one becomes a mapping where the regions are full. */
+/* True for sizes that no class serves: those of the mid tier too when WRAP_L2 is 0. */
+static bool above_classes(size_t size) {
+    return size > HAK_TINY_MAX &&
+           HAK_UNLIKELY(size > HAK_CLASS_MAX || !hak_option(HAK_OPTION_WRAP_L2));
+}
+
+/* Large blocks and mappings; a large one becomes a mapping where the regions are full,
+ * and when WRAP_L25 is 0. */
 static void *try_large(size_t size, size_t align, bool zero) {
     hak_cache_t *cache = hak_thread_cache(); /* also for the handlers that come with it */
     void *block = NULL;
-    if (size <= HAK_LARGE_MAX && align <= HAK_UNIT_SIZE)
+    if (size <= HAK_LARGE_MAX && align <= HAK_UNIT_SIZE && hak_option(HAK_OPTION_WRAP_L25))
         block = hak_large_alloc(cache ? cache->shard : 0, hak_max(size, HAK_CLASS_MAX + 1), align,
                                 zero);
     return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
@@ -98,13 +105,13 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
-    if (HAK_UNLIKELY(size > HAK_CLASS_MAX)) return allocate_large(size, 1, false);
+    if (above_classes(size)) return allocate_large(size, 1, false);
     return allocate_class(hak_class_of(size), NULL);
 }
 
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
-    if (size > HAK_CLASS_MAX) return allocate_large(size, 1, true);
+    if (above_classes(size)) return allocate_large(size, 1, true);
     void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);
     return block;
@@ -115,7 +122,7 @@ void *hak_allocate_zeroed(size_t size) {
 void *hak_allocate_aligned(size_t align, size_t size) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
     size = hak_max(size, hak_min(align, 16)); /* the 8-byte class keeps no alignment of 16 */
-    if (size > HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return allocate_large(size, align, false);
+    if (above_classes(size) || align > HAK_UNIT_SIZE) return allocate_large(size, align, false);
     unsigned class_index = hak_class_of(size);
     while (hak_classes[class_index].size & (align - 1)) class_index++;
     return allocate_class(class_index, NULL);

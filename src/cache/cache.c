@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "cache/lifo.h"
 #include "options/options.h"
 #include "region/meta.h"
 #include "shard/shard.h"
@@ -61,6 +62,7 @@ void hak_cache_reset(hak_cache_t *cache) {
     }
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
+    hak_lifo_reset(cache);
 }
 
 hak_cache_t *hak_cache_make(void) {
@@ -80,7 +82,7 @@ static size_t count_of(const hak_bin_t *bin) {
 
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     hak_lock_acquire(&cache->stack_lock);
-    size_t count = count_of(&cache->bins[class_index]);
+    size_t count = count_of(&cache->bins[class_index]) + hak_lifo_count(cache, class_index);
     hak_lock_release(&cache->stack_lock);
     return count;
 }
@@ -143,10 +145,11 @@ static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, 
     hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
 }
 
-/* Gives the oldest `count` blocks of a bin to the shard. */
+/* Gives the oldest `count` blocks of a bin to the shard; what a lifo keeps stays. */
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
     hak_bin_t *bin = &cache->bins[class_index];
-    give(cache, class_index, bin->base + 1, count);
+    size_t kept = hak_lifo_put(cache, class_index, bin->base + 1, count);
+    if (count > kept) give(cache, class_index, bin->base + 1 + kept, count - kept);
     size_t left = count_of(bin) - count;
     memmove(bin->base + 1, bin->base + 1 + count, left * sizeof(void *));
     hak_store_relaxed(&bin->top, bin->base + left);
@@ -236,8 +239,11 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         return taken ? one[1] : NULL;
     }
     unsigned want = next_batch(bin, class_index);
-    unsigned taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
-    count_refill(cache, class_index, taken);
+    unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
+    if (taken == 0) {
+        taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
+        count_refill(cache, class_index, taken);
+    }
     if (taken == 0) return NULL;
     hak_store_relaxed(&bin->top, bin->base + taken - 1);
     return bin->base[taken];
@@ -261,9 +267,12 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_store_relaxed(&bin->top, top);
 }
 
+/* What a ring gives up may first fill the lifo. */
 void hak_cache_flush_all(hak_cache_t *cache) {
+    void *blocks[1 + 64];
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         size_t count = count_of(&cache->bins[i]);
         if (count) flush(cache, i, count);
+        while ((count = hak_lifo_take(cache, i, blocks, 64)) > 0) give(cache, i, blocks + 1, count);
     }
 }

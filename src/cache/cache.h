@@ -47,6 +47,7 @@ typedef struct hak_cache {
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
+    struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;

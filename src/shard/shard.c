@@ -26,17 +26,37 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
+/* Whether a visit could bring anything; a look without the lock. */
+static bool has_free(const hak_shard_bin_t *bin) {
+    return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
+}
+
+/* The same for the shards that may be searched for used blocks. */
+static bool others_have_free(unsigned home, unsigned class_index) {
+    unsigned count = hak_shard_count();
+    unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
+    for (unsigned i = 1; i < count && i <= probes; i++)
+        if (has_free(hak_bin_of((home + i) % count, class_index))) return true;
+    return false;
+}
+
+/* What a visit takes: blocks that have been in use; those, else fresh ones too unless
+ * another shard may have used ones; any. */
+typedef enum { USED, USED_FIRST, ANY } what_t;
+
 /* One locked visit: what is listed, else what remote frees brought. */
 static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
-                            unsigned class_index, unsigned want, void **top, bool fresh,
+                            unsigned class_index, unsigned want, void **top, what_t what,
                             bool *zeroed) {
     hak_slab_t *released = NULL;
     void *twice = NULL;
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
-    if (!bin->head || !fresh)
+    if (!bin->head || what != ANY)
         released = hak_bin_drain(bin, shard, class_index,
                                  (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
-    unsigned taken = hak_bin_take(bin, class_index, want, top, fresh, zeroed);
+    unsigned taken = hak_bin_take(bin, class_index, want, top, what == ANY, zeroed);
+    if (!taken && what == USED_FIRST && bin->head && !others_have_free(home, class_index))
+        taken = hak_bin_take(bin, class_index, want, top, true, zeroed);
     if (taken) {
         hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
         hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
@@ -48,27 +68,22 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
     return taken;
 }
 
-/* Whether a visit could bring anything; a look without the lock. */
-static bool has_free(const hak_shard_bin_t *bin) {
-    return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
-}
-
 static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, unsigned want,
-                          void **top, bool fresh, bool *zeroed) {
+                          void **top, what_t what, bool *zeroed) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     if (!has_free(bin)) return 0;
     hak_lock_acquire(&bin->lock);
-    return take_locked(bin, shard, home, class_index, want, top, fresh, zeroed);
+    return take_locked(bin, shard, home, class_index, want, top, what, zeroed);
 }
 
 /* Searches the next `probes` shards. It waits for their locks: a wait is shorter
  * than the page fault that a shard passed over would cost. */
 static unsigned take_from_others(unsigned home, unsigned class_index, unsigned want, void **top,
-                                 bool fresh, bool *zeroed, unsigned probes) {
+                                 what_t what, bool *zeroed, unsigned probes) {
     unsigned count = hak_shard_count();
     for (unsigned i = 1; i < count && i <= probes; i++) {
         unsigned shard = (home + i) % count;
-        unsigned taken = take_from(shard, home, class_index, want, top, fresh, zeroed);
+        unsigned taken = take_from(shard, home, class_index, want, top, what, zeroed);
         if (taken) return taken;
     }
     return 0;
@@ -90,19 +105,18 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
     hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, true, zeroed);
+    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_from(home, home, class_index, want, top, false, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, false, zeroed, probes);
-    if (!taken) taken = take_from(home, home, class_index, want, top, true, zeroed);
+    unsigned taken = take_from(home, home, class_index, want, top, USED_FIRST, zeroed);
+    if (!taken) taken = take_from_others(home, class_index, want, top, USED, zeroed, probes);
+    if (!taken) taken = take_from(home, home, class_index, want, top, ANY, zeroed);
     if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken)
-        taken = take_from_others(home, class_index, want, top, true, zeroed, HAK_SHARDS_MAX);
+    if (!taken) taken = take_from_others(home, class_index, want, top, ANY, zeroed, HAK_SHARDS_MAX);
     return taken;
 }
 

@@ -100,6 +100,19 @@ long dirty_mib_with_a_limit(void) {
     return figure("memory.dirty_bytes") / MIB;
 }
 
+/* Blocks of a tier after ten of 10,000 bytes and ten of 100,000. */
+static long live_in(const char *tier) {
+    long before = figure(tier);
+    for (int i = 0; i < 10; i++) {
+        CHECK(blocks[0] = API(malloc)(10000), "no memory");
+        CHECK(blocks[1] = API(malloc)(100000), "no memory");
+    }
+    return figure(tier) - before;
+}
+
+long live_in_mid(void) { return live_in("tiers.mid.live"); }
+long live_in_large(void) { return live_in("tiers.large.live"); }
+
 long populated_units(void) {
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
     return figure("pool.populated_units");

@@ -10,6 +10,8 @@ long large_purge_calls(void);
 long huge_mib_kept(void);
 long mib_until_refused(void);
 long dirty_mib_with_a_limit(void);
+long live_in_mid(void);
+long live_in_large(void);
 long populated_units(void);
 
 #endif

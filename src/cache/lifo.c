@@ -1,0 +1,56 @@
+/* lifo.c: made when the first block comes, never given back. */
+#include "cache/lifo.h"
+
+#include <string.h>
+
+#include "options/options.h"
+#include "region/meta.h"
+
+struct hak_lifo {
+    void **blocks;          /* owner; TLS_LO_MAX of them, or NULL */
+    _Atomic uint32_t count; /* owner writes */
+};
+
+/* The lifos of all classes, in one block of records. */
+static bool make(hak_cache_t *cache) {
+    size_t size = HAK_BIN_COUNT * sizeof *cache->lifos;
+    struct hak_lifo *lifos = hak_meta_alloc(size);
+    if (!lifos) return false;
+    memset(lifos, 0, size);
+    hak_lock_acquire(&cache->stack_lock);
+    cache->lifos = lifos;
+    hak_lock_release(&cache->stack_lock);
+    return true;
+}
+
+size_t hak_lifo_put(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
+    size_t most = (size_t)hak_option(HAK_OPTION_TLS_LO_MAX);
+    if (HAK_LIKELY(most == 0) || hak_tier_of_class(class_index) != HAK_MID) return 0;
+    if (!cache->lifos && !make(cache)) return 0;
+    struct hak_lifo *lifo = &cache->lifos[class_index];
+    if (!lifo->blocks) lifo->blocks = hak_meta_alloc(most * sizeof(void *));
+    if (!lifo->blocks) return 0;
+    size_t held = hak_load_relaxed(&lifo->count), kept = hak_min(count, most - held);
+    memcpy(lifo->blocks + held, blocks, kept * sizeof(void *));
+    hak_store_relaxed(&lifo->count, (uint32_t)(held + kept));
+    return kept;
+}
+
+size_t hak_lifo_take(hak_cache_t *cache, unsigned class_index, void **top, size_t want) {
+    if (HAK_LIKELY(!cache->lifos)) return 0;
+    struct hak_lifo *lifo = &cache->lifos[class_index];
+    size_t held = hak_load_relaxed(&lifo->count), taken = hak_min(want, held);
+    if (taken == 0) return 0;
+    memcpy(top + 1, lifo->blocks + held - taken, taken * sizeof(void *));
+    hak_store_relaxed(&lifo->count, (uint32_t)(held - taken));
+    return taken;
+}
+
+size_t hak_lifo_count(const hak_cache_t *cache, unsigned class_index) {
+    return cache->lifos ? hak_load_relaxed(&cache->lifos[class_index].count) : 0;
+}
+
+void hak_lifo_reset(hak_cache_t *cache) {
+    for (unsigned i = 0; cache->lifos && i < HAK_BIN_COUNT; i++)
+        hak_store_relaxed(&cache->lifos[i].count, 0);
+}
