@@ -108,3 +108,21 @@ def test_what_is_no_comparison_is_refused(summary, tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(LabError, match="HAKMEM was not measured"):
         command.load(tmp_path)
+
+
+def test_a_published_summary_names_no_folder_of_the_machine():
+    from hakmem_lab.page import command
+
+    given = {
+        "machine": {"cpu": "x", "environment": {"HAKMEM_BENCH_SUITE": "/home/me/hakmem"}},
+        "command": "hakmem_lab bench --size quick --out /home/me/run --rounds 3",
+        "allocators": {
+            "hakmem": {"library": "/home/me/hakmem/build/libhakmem.so"},
+            "system": {"library": None},
+        },
+    }
+    text = command.without_places(json.dumps(given))
+    assert "/home" not in text
+    found = json.loads(text)
+    assert found["command"] == "hakmem_lab bench --size quick --rounds 3"
+    assert found["allocators"]["hakmem"]["library"] == "libhakmem.so"

@@ -1,7 +1,6 @@
 """`hakmem_lab page`: the page from a run's folder, or from a run of its own."""
 
 import json
-import shutil
 import time
 from pathlib import Path
 
@@ -82,6 +81,19 @@ def measure(options) -> Path:
     return folder
 
 
+def without_places(text) -> str:
+    """A summary as it may be published: no folder of the machine it was made on."""
+    summary = json.loads(text)
+    summary.get("machine", {}).get("environment", {}).pop("HAKMEM_BENCH_SUITE", None)
+    words = summary.get("command", "").split(" ")
+    if "--out" in words:
+        del words[words.index("--out") : words.index("--out") + 2]
+    summary["command"] = " ".join(words)
+    for allocator in summary.get("allocators", {}).values():
+        allocator["library"] = allocator.get("library") and Path(allocator["library"]).name
+    return json.dumps(summary, indent=1) + "\n"
+
+
 def run(argv) -> int:
     options = _arguments(argv)
     results.writable(options.to.resolve().parent)
@@ -91,7 +103,7 @@ def run(argv) -> int:
     folder = options.charts or results.BENCHMARKS / f"{day}_ALLOCATORS"
     results.writable(folder)
     drawn = charts.draw(summary, folder.resolve())
-    shutil.copyfile(source / "summary.json", folder / "summary.json")
+    (folder / "summary.json").write_text(without_places((source / "summary.json").read_text()))
     options.to.write_text(markdown.page(summary, drawn, options.to.resolve()))
     print(f"{options.to}, {', '.join(str(file) for file in drawn.values())}; from {source}")
     return 0
