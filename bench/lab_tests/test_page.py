@@ -111,8 +111,6 @@ def test_what_is_no_comparison_is_refused(summary, tmp_path):
 
 
 def test_a_published_summary_names_no_folder_of_the_machine():
-    from hakmem_lab.page import command
-
     given = {
         "machine": {"cpu": "x", "environment": {"HAKMEM_BENCH_SUITE": "/home/me/hakmem"}},
         "command": "hakmem_lab bench --size quick --out /home/me/run --rounds 3",
