@@ -2,100 +2,12 @@
  *
  * The program itself lives on shard 0; the tests work on shards 2 and 3. What many threads do at
  * once is in tests/interleave/ and tests/stress/. */
-#include "unit.h"
-
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 
-#include "os/os.h"
-#include "pool/pool.h"
-#include "region/region.h"
-#include "shard/bin.h"
-
-enum { HOME = 2, AWAY = 3, BATCH_MAX = 5000, SECONDS = 20 };
+#include "shard_batches.h"
 
 /* Classes by the number of blocks in a slab. */
 enum { ONE = 81, TWO = 73, FOUR = 65, TWO_WORDS = 32, SMALLEST = 1 };
-
-static void *top[BATCH_MAX + 1];
-
-static unsigned blocks_of(unsigned class_index) { return hak_classes[class_index].count; }
-
-static unsigned used_units(void) { return (unsigned)hak_pool_stats.used_units; }
-
-static hak_slab_t *slab_of(const void *block) { return hak_region_slab_of(block); }
-
-/* The equations at the top of slab.h. */
-static void check_slab(const hak_slab_t *slab) {
-    const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
-    unsigned count = 0;
-    for (unsigned w = 0; w < info->words; w++) {
-        count += (unsigned)__builtin_popcountll(slab->bits[w]);
-        REQUIRE((slab->words_free >> w & 1) == (slab->bits[w] != 0),
-                "words_free is wrong for word %u", w);
-    }
-    REQUIRE(count == slab->free_count, "free_count is %u, the bits say %u", slab->free_count,
-            count);
-}
-
-/* The equations of touched and spare at the top of shard.h, over the listed slabs and the kept one;
- * `full` are blocks in slabs that are not listed. */
-static void check_bin(unsigned shard, unsigned class_index, unsigned full) {
-    const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    const hak_class_t *info = &hak_classes[class_index];
-    unsigned touched = full, spare = 0;
-    for (const hak_slab_t *slab = bin->head; slab; slab = slab->next) {
-        unsigned purged = hak_bin_purged_blocks(slab, info);
-        touched += slab->fresh - purged;
-        spare += slab->free_count - (info->count - slab->fresh) - purged;
-    }
-    if (bin->empty) {
-        unsigned some = bin->empty->fresh - hak_bin_purged_blocks(bin->empty, info);
-        touched += some;
-        spare += some;
-    }
-    REQUIRE(bin->touched == touched, "touched is %u, the slabs have %u", bin->touched, touched);
-    REQUIRE(bin->spare == spare, "spare is %u, the slabs have %u", bin->spare, spare);
-}
-
-static bool is_free(const void *block) {
-    const hak_slab_t *slab = slab_of(block);
-    const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
-    unsigned offset = (unsigned)((const char *)block - slab->base);
-    unsigned index = hak_block_index(offset, info->reciprocal);
-    return slab->bits[index / 64] >> index % 64 & 1;
-}
-
-/* The whole batch, as one or more calls; the last call's blocks come first in `blocks`. */
-static void take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
-    size_t size = hak_classes[class_index].size;
-    while (want) {
-        unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
-        REQUIRE(taken >= 1 && taken <= want, "%u blocks for %u", taken, want);
-        want -= taken;
-        memcpy(blocks + want, top + 1, taken * sizeof *top);
-        for (unsigned i = 1; i <= taken; i++) {
-            const hak_slab_t *slab = slab_of(top[i]);
-            assert_non_null(slab);
-            assert_int_equal(hak_owner_class(slab->owner), class_index);
-            assert_int_equal((size_t)((char *)top[i] - slab->base) % size, 0);
-            REQUIRE(!is_free(top[i]), "%p is handed out and free", top[i]);
-            if (i > 1 && slab == slab_of(top[i - 1]))
-                REQUIRE(top[i] < top[i - 1], "the lowest address of a slab is not the last");
-        }
-    }
-}
-
-static void give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    hak_shard_give(home, class_index, blocks, count);
-}
-
-/* All slabs of a class go back to the pool: the sweep after the next one drops the kept one. */
-static void release_all(void) {
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
-}
 
 /* ---- Local ----------------------------------------------------------------------------------- */
 
@@ -484,129 +396,6 @@ static void many_batches(void **state) {
     assert_int_equal(used_units(), before);
 }
 
-/* ---- Sparse slabs ---------------------------------------------------------------------------- */
-
-enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096 };
-
-/* More than one call can take. */
-static void take_many(void **blocks, unsigned count) {
-    for (unsigned i = 0; i < count; i += 1023)
-        take(HOME, SMALL, count - i < 1023 ? count - i : 1023, blocks + i);
-}
-
-static size_t resident_pages(const hak_slab_t *slab) {
-    unsigned char pages[HAK_UNIT_SIZE / PAGE_LEAST];
-    size_t count = 0, page_size = hak_os_page_size();
-    assert_int_equal(mincore(slab->base, HAK_UNIT_SIZE, pages), 0);
-    for (size_t i = 0; i < HAK_UNIT_SIZE / page_size; i++) count += pages[i] & 1;
-    return count;
-}
-
-/* All blocks of SLABS slabs of 64 bytes, written, of which one in each slab is kept. */
-static void make_sparse(void **kept) {
-    static void *blocks[SMALL_BLOCKS];
-    unsigned count = 0;
-    assert_int_equal(hak_classes[SMALL].size, 64);
-    take_many(blocks, SMALL_BLOCKS);
-    for (unsigned i = 0; i < SMALL_BLOCKS; i++) memset(blocks[i], 0x5a, 64);
-    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
-        if ((char *)blocks[i] == slab_of(blocks[i])->base + 64 * 100)
-            *kept++ = blocks[i];
-        else
-            blocks[count++] = blocks[i];
-    }
-    assert_int_equal(count, SMALL_BLOCKS - SLABS);
-    give(HOME, SMALL, blocks, count);
-    check_bin(HOME, SMALL, 0);
-}
-
-static void give_kept(void **kept) {
-    for (unsigned i = 0; i < SLABS; i++)
-        for (unsigned k = 0; k < 64; k++) assert_int_equal(((unsigned char *)kept[i])[k], 0x5a);
-    give(HOME, SMALL, kept, SLABS);
-    check_bin(HOME, SMALL, 0);
-    release_all();
-    check_bin(HOME, SMALL, 0);
-}
-
-static void growth_takes_pages_of_sparse_slabs(void **state) {
-    (void)state;
-    void *kept[SLABS], *more[1024];
-    make_sparse(kept);
-    size_t pages = HAK_UNIT_SIZE / hak_os_page_size();
-    /* Half of what is there, in whole slabs; each keeps the page of its block. */
-    size_t bytes = hak_shard_purge_grown(SLABS / 2 * (HAK_UNIT_SIZE - hak_os_page_size()));
-    assert_int_equal(bytes, SLABS / 2 * (HAK_UNIT_SIZE - hak_os_page_size()));
-    check_bin(HOME, SMALL, 0);
-    unsigned purged = 0;
-    for (unsigned i = 0; i < SLABS; i++) {
-        size_t resident = resident_pages(slab_of(kept[i]));
-        REQUIRE(resident == 1 || resident == pages, "%zu pages are resident", resident);
-        purged += resident == 1;
-        check_slab(slab_of(kept[i]));
-    }
-    assert_int_equal(purged, SLABS / 2);
-    /* Blocks with pages are taken first. */
-    take(HOME, SMALL, 1023, more);
-    for (unsigned i = 0; i < 1023; i++) assert_int_equal(slab_of(more[i])->purged, 0);
-    check_bin(HOME, SMALL, 1024); /* that slab is full, with the block that was kept */
-    give(HOME, SMALL, more, 1023);
-    give_kept(kept);
-}
-
-static void a_busy_bin_keeps_its_pages(void **state) {
-    (void)state;
-    static void *blocks[SMALL_BLOCKS];
-    take_many(blocks, SMALL_BLOCKS);
-    for (unsigned i = 0; i < SMALL_BLOCKS; i++) memset(blocks[i], 1, 64);
-    /* The lower half of each slab stays in use. */
-    unsigned count = 0;
-    for (unsigned i = 0; i < SMALL_BLOCKS; i++)
-        if (slab_of(blocks[i])->base + HAK_UNIT_SIZE / 2 <= (char *)blocks[i]) {
-            void *block = blocks[i];
-            blocks[i] = blocks[count];
-            blocks[count++] = block;
-        }
-    assert_int_equal(count, SMALL_BLOCKS / 2);
-    give(HOME, SMALL, blocks, count);
-    assert_int_equal(hak_shard_purge_grown(SIZE_MAX), 0); /* half: not most of them */
-    assert_int_not_equal(hak_shard_purge_all(), 0);       /* but that one does not ask */
-    check_bin(HOME, SMALL, 0);
-    give(HOME, SMALL, blocks + count, SMALL_BLOCKS - count);
-    release_all();
-}
-
-static void idle_bins_are_purged_once(void **state) {
-    (void)state;
-    void *kept[SLABS];
-    size_t all = SLABS * (HAK_UNIT_SIZE - hak_os_page_size());
-    make_sparse(kept);
-    assert_true(hak_shard_purge_waits(500));
-    size_t bytes = 0;
-    for (unsigned sweep = 0; sweep < 10; sweep++) {
-        size_t now = hak_shard_purge_idle(500);
-        REQUIRE(now == 0 || sweep >= 2, "sweep %u already purges", sweep);
-        bytes += now;
-    }
-    assert_int_equal(bytes, all);
-    assert_false(hak_shard_purge_waits(500));
-    check_bin(HOME, SMALL, 0);
-    give_kept(kept);
-}
-
-static void purged_blocks_come_back_after_the_others(void **state) {
-    (void)state;
-    static void *blocks[SMALL_BLOCKS];
-    void *kept[SLABS];
-    make_sparse(kept);
-    assert_int_equal(hak_shard_purge_all(), SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
-    take_many(blocks, SMALL_BLOCKS - SLABS); /* every one of them */
-    check_bin(HOME, SMALL, SMALL_BLOCKS);
-    for (unsigned i = 0; i < SMALL_BLOCKS - SLABS; i++) memset(blocks[i], 1, 64);
-    give(HOME, SMALL, blocks, SMALL_BLOCKS - SLABS);
-    give_kept(kept);
-}
-
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
@@ -627,10 +416,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_rebuild_clears_units_of_the_pool),
         cmocka_unit_test(all_locks_are_taken_and_let_go),
         cmocka_unit_test(many_batches),
-        cmocka_unit_test(growth_takes_pages_of_sparse_slabs),
-        cmocka_unit_test(a_busy_bin_keeps_its_pages),
-        cmocka_unit_test(idle_bins_are_purged_once),
-        cmocka_unit_test(purged_blocks_come_back_after_the_others),
     };
     watchdog(100, "a shard test hangs");
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL);

@@ -1,0 +1,141 @@
+/* sparse.c: pages of free blocks go back from slabs that hold blocks in use, when asked, and the
+ * blocks stay what they are. The program itself lives on shard 0; the tests work on shard 2. */
+#include <sys/mman.h>
+
+#include "os/os.h"
+#include "shard_batches.h"
+
+enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096 };
+
+/* More than one call can take. */
+static void take_many(void **blocks, unsigned count) {
+    for (unsigned i = 0; i < count; i += 1023)
+        take(HOME, SMALL, count - i < 1023 ? count - i : 1023, blocks + i);
+}
+
+static size_t resident_pages(const hak_slab_t *slab) {
+    unsigned char pages[HAK_UNIT_SIZE / PAGE_LEAST];
+    size_t count = 0, page_size = hak_os_page_size();
+    assert_int_equal(mincore(slab->base, HAK_UNIT_SIZE, pages), 0);
+    for (size_t i = 0; i < HAK_UNIT_SIZE / page_size; i++) count += pages[i] & 1;
+    return count;
+}
+
+/* All blocks of SLABS slabs of 64 bytes, written, of which one in each slab is kept. */
+static void make_sparse(void **kept) {
+    static void *blocks[SMALL_BLOCKS];
+    unsigned count = 0;
+    assert_int_equal(hak_classes[SMALL].size, 64);
+    take_many(blocks, SMALL_BLOCKS);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) memset(blocks[i], 0x5a, 64);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
+        if ((char *)blocks[i] == slab_of(blocks[i])->base + 64 * 100)
+            *kept++ = blocks[i];
+        else
+            blocks[count++] = blocks[i];
+    }
+    assert_int_equal(count, SMALL_BLOCKS - SLABS);
+    give(HOME, SMALL, blocks, count);
+    check_bin(HOME, SMALL, 0);
+}
+
+static void give_kept(void **kept) {
+    for (unsigned i = 0; i < SLABS; i++)
+        for (unsigned k = 0; k < 64; k++) assert_int_equal(((unsigned char *)kept[i])[k], 0x5a);
+    give(HOME, SMALL, kept, SLABS);
+    check_bin(HOME, SMALL, 0);
+    release_all();
+    check_bin(HOME, SMALL, 0);
+}
+
+static void growth_takes_pages_of_sparse_slabs(void **state) {
+    (void)state;
+    void *kept[SLABS], *more[1024];
+    make_sparse(kept);
+    size_t pages = HAK_UNIT_SIZE / hak_os_page_size();
+    /* Half of what is there, in whole slabs; each keeps the page of its block. */
+    size_t bytes = hak_shard_purge_grown(SLABS / 2 * (HAK_UNIT_SIZE - hak_os_page_size()));
+    assert_int_equal(bytes, SLABS / 2 * (HAK_UNIT_SIZE - hak_os_page_size()));
+    check_bin(HOME, SMALL, 0);
+    unsigned purged = 0;
+    for (unsigned i = 0; i < SLABS; i++) {
+        size_t resident = resident_pages(slab_of(kept[i]));
+        REQUIRE(resident == 1 || resident == pages, "%zu pages are resident", resident);
+        purged += resident == 1;
+        check_slab(slab_of(kept[i]));
+    }
+    assert_int_equal(purged, SLABS / 2);
+    /* Blocks with pages are taken first. */
+    take(HOME, SMALL, 1023, more);
+    for (unsigned i = 0; i < 1023; i++) assert_int_equal(slab_of(more[i])->purged, 0);
+    check_bin(HOME, SMALL, 1024); /* that slab is full, with the block that was kept */
+    give(HOME, SMALL, more, 1023);
+    give_kept(kept);
+}
+
+static void a_busy_bin_keeps_its_pages(void **state) {
+    (void)state;
+    static void *blocks[SMALL_BLOCKS];
+    take_many(blocks, SMALL_BLOCKS);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) memset(blocks[i], 1, 64);
+    /* The lower half of each slab stays in use. */
+    unsigned count = 0;
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++)
+        if (slab_of(blocks[i])->base + HAK_UNIT_SIZE / 2 <= (char *)blocks[i]) {
+            void *block = blocks[i];
+            blocks[i] = blocks[count];
+            blocks[count++] = block;
+        }
+    assert_int_equal(count, SMALL_BLOCKS / 2);
+    give(HOME, SMALL, blocks, count);
+    assert_int_equal(hak_shard_purge_grown(SIZE_MAX), 0); /* half: not most of them */
+    assert_int_not_equal(hak_shard_purge_all(), 0);       /* but that one does not ask */
+    check_bin(HOME, SMALL, 0);
+    give(HOME, SMALL, blocks + count, SMALL_BLOCKS - count);
+    release_all();
+}
+
+static void idle_bins_are_purged_once(void **state) {
+    (void)state;
+    void *kept[SLABS];
+    size_t all = SLABS * (HAK_UNIT_SIZE - hak_os_page_size());
+    make_sparse(kept);
+    assert_true(hak_shard_purge_waits(500));
+    size_t bytes = 0;
+    for (unsigned sweep = 0; sweep < 10; sweep++) {
+        size_t now = hak_shard_purge_idle(500);
+        REQUIRE(now == 0 || sweep >= 2, "sweep %u already purges", sweep);
+        bytes += now;
+    }
+    assert_int_equal(bytes, all);
+    assert_false(hak_shard_purge_waits(500));
+    check_bin(HOME, SMALL, 0);
+    give_kept(kept);
+}
+
+static void purged_blocks_come_back_after_the_others(void **state) {
+    (void)state;
+    static void *blocks[SMALL_BLOCKS];
+    void *kept[SLABS];
+    make_sparse(kept);
+    assert_int_equal(hak_shard_purge_all(), SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
+    take_many(blocks, SMALL_BLOCKS - SLABS); /* every one of them */
+    check_bin(HOME, SMALL, SMALL_BLOCKS);
+    for (unsigned i = 0; i < SMALL_BLOCKS - SLABS; i++) memset(blocks[i], 1, 64);
+    give(HOME, SMALL, blocks, SMALL_BLOCKS - SLABS);
+    give_kept(kept);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
+                                                      "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(growth_takes_pages_of_sparse_slabs),
+        cmocka_unit_test(a_busy_bin_keeps_its_pages),
+        cmocka_unit_test(idle_bins_are_purged_once),
+        cmocka_unit_test(purged_blocks_come_back_after_the_others),
+    };
+    watchdog(100, "a test of sparse slabs hangs");
+    return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);
+}
