@@ -9,7 +9,9 @@ from .settings import SIZES
 from .workloads import GROUPS, ROWS
 
 
-def _number(kind, low, high):
+def number(kind, low, high):
+    """A parser of one number in a range."""
+
     def parse(text):
         try:
             value = kind(text)
@@ -54,16 +56,16 @@ def parser() -> Parser:
     bench.add_argument(
         "--size", choices=SIZES, help="defaults for a run of at most 3 or 40 minutes, or of all"
     )
-    bench.add_argument("--rounds", type=_number(int, 1, 1000), help="default 5")
+    bench.add_argument("--rounds", type=number(int, 1, 1000), help="default 5")
     bench.add_argument(
-        "--seconds", type=_number(float, 0.01, 3600), help="least length of a sample, default 0.35"
+        "--seconds", type=number(float, 0.01, 3600), help="least length of a sample, default 0.35"
     )
     bench.add_argument(
-        "--minutes", type=_number(float, 0.1, 100000),
+        "--minutes", type=number(float, 0.1, 100000),
         help="bound of the whole comparison: samples and rounds shrink to fit",
     )  # fmt: skip
     bench.add_argument(
-        "--warm", type=_number(int, 0, 65536), default=1024, metavar="MIB",
+        "--warm", type=number(int, 0, 65536), default=1024, metavar="MIB",
         help="huge pages touched before each run; 0 = none",
     )  # fmt: skip
     bench.add_argument(
@@ -81,9 +83,9 @@ def parser() -> Parser:
 
     run = commands.add_parser("run", help="a real program on the system allocator and on HAKMEM")
     _common(run)
-    run.add_argument("--rounds", type=_number(int, 1, 1000), default=5)
+    run.add_argument("--rounds", type=number(int, 1, 1000), default=5)
     run.add_argument(
-        "--limit", type=_number(float, 0.1, 86400), default=600, help="seconds one run may take"
+        "--limit", type=number(float, 0.1, 86400), default=600, help="seconds one run may take"
     )
     run.add_argument("--out", help="JSON file for the figures")
     run.add_argument("command", nargs=argparse.REMAINDER, help="-- CMD: what to run")

@@ -9,10 +9,9 @@ import time
 
 import psutil
 
-from ..cli import Parser
+from ..cli import Parser, number
 from ..errors import LabError
 from ..guard import MARK, mark
-from .options import number
 
 POLL = 0.05  # seconds
 KILL_TRIES = 3  # what a process has started meanwhile is ended too

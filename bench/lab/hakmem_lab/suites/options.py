@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from ..cli import Parser
+from ..cli import Parser, number
 
 ENVIRONMENT = """environment (an option wins over it):
   RUNTIME        seconds of one sample (-d)
@@ -29,21 +29,6 @@ def values(text) -> list:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", word):
             raise argparse.ArgumentTypeError(f"'{word}' is no value of an option")
     return words(text)
-
-
-def number(kind, low, high):
-    """A parser of one number in a range."""
-
-    def parse(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text} is not in {low}..{high}")
-        return value
-
-    return parse
 
 
 def threads(text) -> list:
