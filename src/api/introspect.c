@@ -1,10 +1,10 @@
 /* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
  * malloc_stats, malloc_trim, mallopt; from the collection of all statistics. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/export.h"
@@ -31,9 +31,9 @@ static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 }
 
 struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
-    hak_stats_t stats;
-    hak_stats_collect(&stats);
-    return mallinfo_of(&stats);
+    struct hakmem_mallinfo2 info = mallinfo_of(hak_stats_begin());
+    hak_stats_end();
+    return info;
 }
 
 /* glibc's struct mallinfo2 has the same fields; libcs without it need no header here. */
@@ -59,44 +59,89 @@ mallinfo_t mallinfo(void) {
 #endif
 
 void hakmem_malloc_stats(void) {
-    hak_stats_t stats;
     char chunk[HAK_OUT_CHUNK];
-    hak_stats_collect(&stats);
     hak_out_t out = hak_out_to_file(STDERR_FILENO, chunk);
-    hak_stats_write_text(&out, &stats);
+    hak_stats_write_text(&out, hak_stats_begin());
     hak_out_end(&out);
+    hak_stats_end();
 }
 HAK_TWIN(void, malloc_stats, (void))
 
+/* What malloc_info prints: a copy, since a stream may belong to code that asks, too. */
+typedef struct {
+    struct hakmem_mallinfo2 info;
+    uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS], bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
+} printed_t;
+
+static printed_t take_printed(void) {
+    printed_t printed;
+    const hak_stats_t *stats = hak_stats_begin();
+    printed.info = mallinfo_of(stats);
+    memcpy(printed.tiers, stats->tiers, sizeof printed.tiers);
+    memcpy(printed.bands, stats->bands, sizeof printed.bands);
+    hak_stats_end();
+    return printed;
+}
+
+/* ` name="number"` */
+static void attribute(hak_out_t *out, const char *name, uint64_t number) {
+    hak_out_text(out, " ");
+    hak_out_text(out, name);
+    hak_out_text(out, "=\"");
+    hak_out_number(out, number, 0);
+    hak_out_text(out, "\"");
+}
+
+/* `<element kind="name" count=.. size=../>`; without a count when there is none. */
+static void element(hak_out_t *out, const char *begin, const uint64_t *count, uint64_t size) {
+    hak_out_text(out, begin);
+    if (count) attribute(out, "count", *count);
+    attribute(out, "size", size);
+    hak_out_text(out, "/>\n");
+}
+
+static void total(hak_out_t *out, const char *type, uint64_t count, uint64_t size) {
+    hak_out_text(out, "<total type=\"");
+    hak_out_text(out, type);
+    element(out, "\"", &count, size);
+}
+
+static void write_xml(hak_out_t *out, const printed_t *printed) {
+    const struct hakmem_mallinfo2 *info = &printed->info;
+    hak_out_text(out, "<malloc version=\"hakmem-1\">\n");
+    total(out, "rest", info->ordblks, info->fordblks - info->fsmblks);
+    total(out, "fast", info->smblks, info->fsmblks);
+    total(out, "mmap", info->hblks, info->hblkhd);
+    element(out, "<system type=\"current\"", NULL, info->arena + info->hblkhd);
+    element(out, "<live", NULL, info->uordblks);
+    for (unsigned i = 0; i < HAK_STATS_TIERS; i++) {
+        hak_out_text(out, "<tier name=\"");
+        hak_out_text(out, hak_stats_tier_names[i]);
+        element(out, "\"", &printed->tiers[i][HAK_TIER_STAT_live],
+                printed->tiers[i][HAK_TIER_STAT_live_bytes]);
+    }
+    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+        hak_out_text(out, "<band name=\"");
+        hak_out_text(out, hak_stats_band_names[band]);
+        hak_out_text(out, "\"");
+        for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
+            attribute(out, hak_class_stat_rows[i].name, printed->bands[band][i]);
+        hak_out_text(out, "/>\n");
+    }
+    hak_out_text(out, "</malloc>\n");
+}
+
+/* Not by fprintf, which takes more stack for an unbuffered stream than a small one has. */
 int hakmem_malloc_info(int options, FILE *stream) {
     if (options != 0) {
         errno = EINVAL;
         return -1;
     }
-    hak_stats_t stats;
-    hak_stats_collect(&stats);
-    struct hakmem_mallinfo2 info = mallinfo_of(&stats);
-    fprintf(stream,
-            "<malloc version=\"hakmem-1\">\n"
-            "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
-            "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n"
-            "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
-            "<system type=\"current\" size=\"%zu\"/>\n"
-            "<live size=\"%zu\"/>\n",
-            info.ordblks, info.fordblks - info.fsmblks, info.smblks, info.fsmblks, info.hblks,
-            info.hblkhd, info.arena + info.hblkhd, info.uordblks);
-    for (unsigned i = 0; i < HAK_STATS_TIERS; i++)
-        fprintf(stream, "<tier name=\"%s\" count=\"%" PRIu64 "\" size=\"%" PRIu64 "\"/>\n",
-                hak_stats_tier_names[i], stats.tiers[i][HAK_TIER_STAT_live],
-                stats.tiers[i][HAK_TIER_STAT_live_bytes]);
-    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
-        fprintf(stream, "<band name=\"%s\"", hak_stats_band_names[band]);
-        for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
-            fprintf(stream, " %s=\"%" PRIu64 "\"", hak_class_stat_rows[i].name,
-                    stats.bands[band][i]);
-        fprintf(stream, "/>\n");
-    }
-    fprintf(stream, "</malloc>\n");
+    char chunk[HAK_OUT_CHUNK];
+    printed_t printed = take_printed();
+    hak_out_t out = hak_out_to_stream(stream, chunk);
+    write_xml(&out, &printed);
+    hak_out_end(&out);
     return 0;
 }
 HAK_TWIN(int, malloc_info, (int options, FILE *stream))

@@ -7,11 +7,10 @@
 #include "stats/stats.h"
 
 int hakmem_stats_get(const char *name, uint64_t *value) {
-    hak_stats_t stats;
     size_t index = hak_stats_find(name);
     if (index == HAK_STATS_COUNT) return ENOENT;
-    hak_stats_collect(&stats);
-    *value = hak_stats_value(&stats, index);
+    *value = hak_stats_value(hak_stats_begin(), index);
+    hak_stats_end();
     return 0;
 }
 
@@ -28,9 +27,8 @@ int hakmem_stats_info(size_t index, struct hakmem_stat *stat, size_t size) {
 }
 
 size_t hakmem_stats_json(char *buffer, size_t size) {
-    hak_stats_t stats;
-    hak_stats_collect(&stats);
     hak_out_t out = hak_out_to_buffer(buffer, size);
-    hak_stats_write_json(&out, &stats);
+    hak_stats_write_json(&out, hak_stats_begin());
+    hak_stats_end();
     return hak_out_end(&out);
 }

@@ -7,7 +7,7 @@
  * one needless wake, never a lost one.
  *
  * Lock order, outermost first (taken in this order by fork as well):
- *   thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
+ *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
  *   transfer array) -> pool -> region -> huge -> meta
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H

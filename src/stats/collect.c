@@ -16,6 +16,8 @@
 #include "stats/stats.h"
 #include "thread/thread.h"
 
+static hak_stats_t snapshot; /* snapshot lock */
+
 /* Of one class. */
 typedef struct {
     uint64_t count;  /* slabs */
@@ -118,7 +120,7 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 #include "stats/each.def"
 }
 
-void hak_stats_collect(hak_stats_t *stats) {
+static void collect(hak_stats_t *stats) {
     from_t from = {.classes = stats->classes};
     memset(stats, 0, sizeof *stats);
     hak_cache_t *newest = hak_thread_caches();
@@ -133,3 +135,11 @@ void hak_stats_collect(hak_stats_t *stats) {
     fill_tiers(stats, &from);
     fill_values(stats, &from);
 }
+
+const hak_stats_t *hak_stats_begin(void) {
+    hak_lock_acquire(&hak_snapshot_lock);
+    collect(&snapshot);
+    return &snapshot;
+}
+
+void hak_stats_end(void) { hak_lock_release(&hak_snapshot_lock); }

@@ -13,6 +13,9 @@ enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 enum { PATH_SIZE = 2048, STDERR = 2 };
 
 static int stderr_copy = -1; /* constant after start */
+/* Under the snapshot lock; whoever ends the process may have a small stack. */
+static char path[PATH_SIZE]; /* of the report's file */
+static char chunk[HAK_OUT_CHUNK];
 
 void hak_stats_prepare(void) { stderr_copy = hak_os_copy_stderr(); }
 
@@ -22,7 +25,7 @@ static int stderr_file(void) {
 }
 
 /* The file's name with each %p replaced by the process's number. */
-static void expand(const char *name, char *path, size_t size) {
+static void expand(const char *name) {
     char id[12];
     size_t used = 0;
     int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
@@ -30,7 +33,7 @@ static void expand(const char *name, char *path, size_t size) {
         bool is_id = name[0] == '%' && name[1] == 'p';
         const char *part = is_id ? id : name;
         size_t length = is_id ? (size_t)digits : 1;
-        if (used + length >= size) break;
+        if (used + length >= sizeof path) break;
         memcpy(path + used, part, length);
         used += length;
         if (is_id) name++;
@@ -58,18 +61,22 @@ static const char *reason(int error) {
     }
 }
 
-static void complain(const char *path, int error) {
-    char line[PATH_SIZE + 100];
-    int size = snprintf(line, sizeof line, "hakmem: statistics cannot be written to %s: %s (%d)\n",
-                        path, reason(error), error);
-    hak_os_write(stderr_file(), line, hak_min((size_t)size, sizeof line - 1), &error);
+static void complain(int error) {
+    hak_out_t out = hak_out_to_file(stderr_file(), chunk);
+    hak_out_text(&out, "hakmem: statistics cannot be written to ");
+    hak_out_text(&out, path);
+    hak_out_text(&out, ": ");
+    hak_out_text(&out, reason(error));
+    hak_out_text(&out, " (");
+    hak_out_number(&out, (uint64_t)error, 0);
+    hak_out_text(&out, ")\n");
+    hak_out_end(&out);
 }
 
 static void write_report(int64_t form, const hak_stats_t *stats, const char *name) {
-    char chunk[HAK_OUT_CHUNK], path[PATH_SIZE];
     int file = stderr_file(), error = 0;
     if (*name) {
-        expand(name, path, sizeof path);
+        expand(name);
         file = hak_os_create(path, &error);
     }
     if (file >= 0) {
@@ -82,20 +89,19 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
         error = out.error;
     }
     if (*name && file >= 0) hak_os_close(file);
-    if (*name && error) complain(path, error);
+    if (*name && error) complain(error);
 }
 
 static void write_classes(const hak_stats_t *stats) {
-    char chunk[HAK_OUT_CHUNK];
     hak_out_t out = hak_out_to_file(stderr_file(), chunk);
     hak_stats_write_classes(&out, stats);
     hak_out_end(&out);
 }
 
 void hak_stats_report(void) {
-    hak_stats_t stats;
     int64_t form = hak_option(HAK_OPTION_STATS);
-    hak_stats_collect(&stats);
-    if (form != STATS_OFF) write_report(form, &stats, hak_option_text(HAK_OPTION_STATS_FILE));
-    if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(&stats);
+    const hak_stats_t *stats = hak_stats_begin();
+    if (form != STATS_OFF) write_report(form, stats, hak_option_text(HAK_OPTION_STATS_FILE));
+    if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(stats);
+    hak_stats_end();
 }

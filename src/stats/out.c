@@ -16,13 +16,22 @@ hak_out_t hak_out_to_file(int file, char *chunk) {
     return (hak_out_t){.buffer = chunk, .size = HAK_OUT_CHUNK, .file = file};
 }
 
+hak_out_t hak_out_to_stream(FILE *stream, char *chunk) {
+    return (hak_out_t){.buffer = chunk, .size = HAK_OUT_CHUNK, .file = -1, .stream = stream};
+}
+
+static bool has_sink(const hak_out_t *out) { return out->file >= 0 || out->stream; }
+
 static void flush(hak_out_t *out) {
-    if (!out->error) hak_os_write(out->file, out->buffer, out->used, &out->error);
+    if (out->stream)
+        fwrite(out->buffer, 1, out->used, out->stream);
+    else if (!out->error)
+        hak_os_write(out->file, out->buffer, out->used, &out->error);
     out->used = 0;
 }
 
 size_t hak_out_end(hak_out_t *out) {
-    if (out->file >= 0)
+    if (has_sink(out))
         flush(out);
     else if (out->buffer)
         out->buffer[out->used] = 0;
@@ -38,7 +47,7 @@ void hak_out_bytes(hak_out_t *out, const char *text, size_t size) {
         text += part;
         size -= part;
         if (size == 0) return;
-        if (out->file < 0) return;
+        if (!has_sink(out)) return;
         flush(out);
     }
 }

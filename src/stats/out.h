@@ -3,6 +3,8 @@
 #ifndef HAK_STATS_OUT_H
 #define HAK_STATS_OUT_H
 
+#include <stdio.h>
+
 #include "base/base.h"
 
 enum { HAK_OUT_DEPTH_MAX = 8, HAK_OUT_CHUNK = 1024 };
@@ -12,7 +14,8 @@ typedef struct {
     size_t size;  /* bytes of it */
     size_t used;
     size_t total; /* bytes of the report so far, whether they found room or not */
-    int file;     /* -1: the buffer is the caller's */
+    int file;     /* -1: none */
+    FILE *stream; /* NULL: none; without either the buffer is the caller's */
     int error;    /* of the file: the first number of an error; then nothing more is written */
     unsigned depth;
     bool has_member[HAK_OUT_DEPTH_MAX]; /* of the JSON object at that depth */
@@ -21,8 +24,10 @@ typedef struct {
 /* The report is cut off at size - 1 bytes and ended by a 0, as snprintf does it. */
 hak_out_t hak_out_to_buffer(char *buffer, size_t size);
 
-/* `chunk` has HAK_OUT_CHUNK bytes and lives until hak_out_end. */
+/* `chunk` has HAK_OUT_CHUNK bytes and lives until hak_out_end. What a stream does with it is its
+ * own affair: it may allocate. */
 hak_out_t hak_out_to_file(int file, char *chunk);
+hak_out_t hak_out_to_stream(FILE *stream, char *chunk);
 
 /* The last piece; returns the length of the whole report. */
 size_t hak_out_end(hak_out_t *out);

@@ -38,9 +38,13 @@ typedef struct {
     uint64_t bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
     uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS];
     uint64_t values[HAK_VALUE_STATS];
-} hak_stats_t; /* 11 KB: on the stack of whoever asks */
+} hak_stats_t;
 
-void hak_stats_collect(hak_stats_t *stats);
+/* All figures now. There is room for them once, for they are 11 KB and a thread's stack may
+ * have no more than 16: they are the caller's until it says that it has read them, and others
+ * wait. In between nothing may be called that is not ours. */
+const hak_stats_t *hak_stats_begin(void);
+void hak_stats_end(void);
 
 /* A row of the table. */
 typedef struct {

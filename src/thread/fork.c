@@ -25,6 +25,8 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
  * fork in a signal handler that interrupted malloc must not wait for its own. */
 extern char __libc_single_threaded __attribute__((weak));
 
+hak_lock_t hak_snapshot_lock;
+
 static bool alone; /* of the fork under way; forks are serialised by libc */
 
 static void before_fork(void) {
@@ -56,6 +58,7 @@ static void after_fork_parent(void) {
 static void after_fork_child(void) {
     if (alone) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
+    hak_lock_reset(&hak_snapshot_lock);
     hak_lock_reset(&hak_meta_lock);
     hak_lock_reset(&hak_huge_lock);
     hak_lock_reset(&hak_region_lock);

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "cache/cache.h"
+#include "os/lock.h"
 
 /* The calling thread's cache, made on first use. NULL when it is on its way out
  * or there is no memory for one; then the shards serve block by block. */
@@ -40,6 +41,10 @@ size_t hak_thread_trim(void);
 /* The newest cache, of all there ever were; they are linked by `next`. A cache never
  * leaves the list and new ones enter at its head, so the rest is read without a lock. */
 hak_cache_t *hak_thread_caches(void);
+
+/* Outermost of all: the one place for a collection of the statistics. A fork does not wait for
+ * it, since somebody may be printing from there; in the child it is free. In fork.c. */
+extern hak_lock_t hak_snapshot_lock;
 
 /* Fork handlers; in fork.c. */
 void hak_fork_install(void);
