@@ -10,6 +10,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
+#include "os/os.h"
 #include "region/region.h"
 #include "stats/exit.h"
 #include "thread/thread.h"
@@ -21,6 +22,7 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
 }
 

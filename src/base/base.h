@@ -106,6 +106,9 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define hak_cas_acquire(p, expected, v)                                                 \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, \
                                             memory_order_relaxed)
+#define hak_cas_release(p, expected, v)                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_release, \
+                                            memory_order_relaxed)
 #define hak_cas_weak_release(p, expected, v)                                          \
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release, \
                                           memory_order_relaxed)

@@ -76,6 +76,50 @@ static bool make_room(void) {
     return true;
 }
 
+/* ---- calls and forks ---- */
+
+enum { CLOSE_SPINS = 1000, CLOSE_MS = 1000 };
+#define CLOSED ((uint32_t)1 << 31)
+
+static _Atomic uint32_t inside; /* huge.h has the protocol; orders pair with each other */
+
+/* Not for the thread that forks, which is not counted. */
+static HAK_SLOW_PATH bool enter_closed(void) {
+    uint32_t now;
+    do {
+        atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+        if (hak_lock_is_keeper()) return false;
+        while ((now = hak_load_relaxed(&inside)) & CLOSED) hak_os_futex_wait(&inside, now);
+    } while (atomic_fetch_add_explicit(&inside, 1, memory_order_acquire) & CLOSED);
+    return true;
+}
+
+/* Returns whether the caller is counted, for leave. */
+static bool enter(void) {
+    uint32_t before = atomic_fetch_add_explicit(&inside, 1, memory_order_acquire);
+    return HAK_LIKELY(!(before & CLOSED)) || enter_closed();
+}
+
+static void leave(bool counted) {
+    if (counted) atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
+}
+
+void hak_huge_close(void) {
+    hak_or_acq_rel(&inside, CLOSED);
+    for (unsigned i = 0; i < CLOSE_SPINS + CLOSE_MS && hak_load_acquire(&inside) != CLOSED; i++)
+        if (i < CLOSE_SPINS)
+            hak_cpu_relax();
+        else
+            hak_os_sleep_ms(1);
+}
+
+void hak_huge_open(void) {
+    atomic_fetch_and_explicit(&inside, ~CLOSED, memory_order_release);
+    hak_os_futex_wake(&inside, true);
+}
+
+void hak_huge_reset(void) { hak_store_relaxed(&inside, 0); }
+
 /* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
  * every interval. */
 static size_t recent_peak;
@@ -179,6 +223,7 @@ static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
 size_t hak_huge_purge(uint32_t delay_ms) {
     size_t bytes = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
+    bool counted = enter();
     for (bool more = true; more;) {
         batch_t batch = {.count = 0};
         hak_lock_acquire(&hak_huge_lock);
@@ -188,6 +233,7 @@ size_t hak_huge_purge(uint32_t delay_ms) {
         bytes += gone;
         more = batch.count == BATCH_MAX && gone > 0;
     }
+    leave(counted);
     return bytes;
 }
 
@@ -205,7 +251,7 @@ static char *extend(char *start, size_t old_size, size_t size) {
 /* ---- allocation ---- */
 
 /* Enters a block that `size` bytes were found for. False when the table cannot grow. */
-static bool enter(char *block, size_t size) {
+static bool enter_block(char *block, size_t size) {
     if (!make_room()) return false;
     put((uintptr_t)block, size);
     count(1, size);
@@ -218,7 +264,7 @@ static char *reuse(size_t size, size_t align) {
     hak_lock_acquire(&hak_huge_lock);
     char *block = make_room() ? hak_reuse_take(size, align) : NULL;
     if (block) {
-        enter(block, size);
+        enter_block(block, size);
         HAK_COUNT(&hak_huge_stats.reused, 1);
         note_kept();
     }
@@ -277,7 +323,7 @@ static char *map_block(size_t size, size_t align, size_t *dirty) {
     }
     if (!block) return NULL;
     hak_lock_acquire(&hak_huge_lock);
-    bool entered = enter(block, size);
+    bool entered = enter_block(block, size);
     if (entered)
         trim(&batch, (uint32_t)hak_os_now_ms());
     else
@@ -292,8 +338,10 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     size = hak_align_up(size, page);
     align = hak_max(align, page);
     size_t dirty = size;
+    bool counted = enter();
     char *block = reuse(size, align);
     if (!block) block = map_block(size, align, &dirty);
+    leave(counted);
     if (block && zero) memset(block, 0, dirty);
     return block;
 }
@@ -321,6 +369,7 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
 
 bool hak_huge_free(void *block) {
     batch_t batch = {.count = 0};
+    bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
     size_t size = entry ? entry->size : 0;
@@ -332,6 +381,7 @@ bool hak_huge_free(void *block) {
     }
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
+    leave(counted);
     return size != 0;
 }
 
@@ -350,6 +400,7 @@ static char *grow(char *block, size_t old_size, size_t more) {
 void *hak_huge_resize(void *block, size_t size) {
     batch_t batch = {.count = 0};
     size = hak_align_up(size, hak_os_page_size());
+    bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
     size_t old_size = entry ? entry->size : 0;
@@ -364,5 +415,6 @@ void *hak_huge_resize(void *block, size_t size) {
     }
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
+    leave(counted);
     return moved;
 }

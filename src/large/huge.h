@@ -10,7 +10,17 @@
  *
  * Thread-safe; one lock. A system call is made without it, by the one thread that
  * has the stretch in its hands, but for a resize, where both addresses change owner
- * in the call. */
+ * in the call.
+ *
+ * What a thread has in its hands is in no table, so a fork's child would lose it. `inside`
+ * counts the threads in a call that may come to that, and has a bit that a fork sets:
+ *   enter   add 1; if the bit was set: take it back, sleep while it is, begin again
+ *   leave   subtract 1
+ *   close   set the bit; look again every millisecond while anything else is left, for a
+ *           second: after that the child shall rather lose a mapping
+ * The thread that forks may call in between (os/lock.h has the keeper): it is not counted.
+ * Rejected: a list of the stretches in hand. Nobody can tell whether the system call that
+ * was under way has been made, and by now the address may be another mapping's. */
 #ifndef HAK_HUGE_H
 #define HAK_HUGE_H
 
@@ -44,6 +54,12 @@ bool hak_huge_free(void *block);
 
 /* Unmaps what has been kept for `delay_ms`; returns bytes. */
 size_t hak_huge_purge(uint32_t delay_ms);
+
+/* A fork: waits until no other thread has a mapping in its hands, and lets none begin; in the
+ * parent, goes on; in the child, where nobody else is. */
+void hak_huge_close(void);
+void hak_huge_open(void);
+void hak_huge_reset(void);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */

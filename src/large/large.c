@@ -345,18 +345,11 @@ hak_large_stats_t hak_large_stats(void) {
     return sum;
 }
 
-void hak_large_lock_all(void) {
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
-        hak_lock_acquire(&hak_heaps[i].lock);
-        hak_lock_acquire(&hak_heaps[i].transfer_lock);
-    }
-}
-
-void hak_large_unlock_all(void) {
-    for (unsigned i = HAK_HEAPS_MAX; i-- > 0;) {
-        hak_lock_release(&hak_heaps[i].transfer_lock);
-        hak_lock_release(&hak_heaps[i].lock);
-    }
+bool hak_large_each_lock(hak_lock_visit_t visit, void *context) {
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++)
+        if (!visit(&hak_heaps[i].lock, context) || !visit(&hak_heaps[i].transfer_lock, context))
+            return false;
+    return true;
 }
 
 void hak_large_rebuild(void) {

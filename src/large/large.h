@@ -9,6 +9,7 @@
 #define HAK_LARGE_H
 
 #include "base/base.h"
+#include "os/lock.h"
 #include "region/slab.h"
 
 typedef struct {
@@ -47,9 +48,10 @@ size_t hak_large_idle_about(void);
 
 hak_large_stats_t hak_large_stats(void);
 
-/* For fork: all locks, in order; and the child's repair, which also frees them. */
-void hak_large_lock_all(void);
-void hak_large_unlock_all(void);
+/* Visits every lock in order, until a visit says false. */
+bool hak_large_each_lock(hak_lock_visit_t visit, void *context);
+
+/* The repair in the child of a fork, which also frees the locks. */
 void hak_large_rebuild(void);
 
 #endif

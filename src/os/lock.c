@@ -4,14 +4,56 @@
 #include "os/os.h"
 
 enum { SPIN_COUNT = 100 };
+enum { FREE = 0, WAITED = 2, KEPT = 3, KEPT_WAITED = 4, KEEP = 2 };
+
+/* The thread that keeps all locks; others only compare it with themselves. */
+static _Atomic uintptr_t keeper;
+
+void hak_lock_set_keeper(bool own) { hak_store_relaxed(&keeper, own ? hak_os_thread() : 0); }
+
+bool hak_lock_is_keeper(void) {
+    uintptr_t thread = hak_load_relaxed(&keeper);
+    return thread != 0 && thread == hak_os_thread();
+}
+
+static bool passes(hak_lock_t *lock) {
+    return hak_load_relaxed(&lock->state) >= KEPT && hak_lock_is_keeper();
+}
 
 HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
+    if (passes(lock)) return;
     for (int i = 0; i < SPIN_COUNT; i++) {
         if (hak_lock_try(lock)) return;
         hak_cpu_relax();
     }
-    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-        hak_os_futex_wait(&lock->state, 2);
+    for (;;) {
+        uint32_t seen = hak_load_relaxed(&lock->state);
+        uint32_t waited = seen < KEPT ? WAITED : KEPT_WAITED;
+        if (seen != waited && !hak_cas_acquire(&lock->state, &seen, waited)) continue;
+        if (seen == FREE) return;
+        hak_os_futex_wait(&lock->state, waited);
+    }
 }
 
-HAK_SLOW_PATH void hak_lock_wake(hak_lock_t *lock) { hak_os_futex_wake(&lock->state, false); }
+static void open_and_wake(hak_lock_t *lock, uint32_t waited) {
+    if (atomic_exchange_explicit(&lock->state, FREE, memory_order_release) == waited)
+        hak_os_futex_wake(&lock->state, false);
+}
+
+/* Nobody but the keeper releases a kept lock. */
+HAK_SLOW_PATH void hak_lock_wake(hak_lock_t *lock) {
+    if (hak_load_relaxed(&lock->state) < KEPT) open_and_wake(lock, WAITED);
+}
+
+void hak_lock_keep(hak_lock_t *lock) { hak_add_relaxed(&lock->state, KEEP); }
+
+void hak_lock_unkeep(hak_lock_t *lock) { open_and_wake(lock, KEPT_WAITED); }
+
+bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries) {
+    while (!hak_lock_try(lock)) {
+        if (*tries == 0) return false;
+        --*tries;
+        hak_os_sleep_ms(1);
+    }
+    return true;
+}

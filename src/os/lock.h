@@ -1,10 +1,18 @@
 /* lock.h: the one kind of lock: a word, a short spin, then a futex.
  *
- * State: 0 free, 1 held, 2 held and somebody may sleep.
- *   acquire: CAS 0 -> 1; else spin; else exchange 2 and sleep while it was not 0.
- *   release: exchange 0; wake one when it was 2.
+ * State: 0 free, 1 held, 2 held and somebody may sleep, 3 and 4 the same of a kept lock.
+ *   acquire: CAS 0 -> 1; else spin; else CAS 0 -> 2, or CAS to 2 or 4 and sleep.
+ *   release: CAS 1 -> 0; else exchange 0 and wake one.
  * A thread that wakes takes the lock as 2, since others may still sleep: at most
  * one needless wake, never a lost one.
+ *
+ * A thread that holds every lock there is may keep them (fork, and a report that may have
+ * interrupted anything): then it is the keeper, for whom acquire and release of a kept lock
+ * do nothing, so that code that locks can run. A lock that was not kept works as ever.
+ *   keep:    add 2, of a held lock
+ *   unkeep:  exchange 0; wake one when it was 4
+ * Rejected: to let the keeper's release open the lock and close it again, since others would
+ * slip in; and to tell a kept lock by the keeper alone, since new locks are made meanwhile.
  *
  * Lock order, outermost first (taken in this order by fork as well):
  *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
@@ -19,8 +27,21 @@ typedef struct {
     _Atomic uint32_t state;
 } hak_lock_t;
 
+/* For functions that go through locks in their order; false ends it. */
+typedef bool (*hak_lock_visit_t)(hak_lock_t *lock, void *context);
+
 void hak_lock_wait(hak_lock_t *lock);
-void hak_lock_wake(hak_lock_t *lock);
+void hak_lock_wake(hak_lock_t *lock); /* the release of a lock that is not just held */
+
+/* Keeps a lock that the caller holds, and lets it go. In between the caller is the keeper, as
+ * the second function says; there is one at a time, since it holds all locks. */
+void hak_lock_keep(hak_lock_t *lock);
+void hak_lock_unkeep(hak_lock_t *lock);
+void hak_lock_set_keeper(bool keeper);
+bool hak_lock_is_keeper(void);
+
+/* Acquires, but gives up when *tries are used up; about a millisecond each. */
+bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries);
 
 HAK_FAST_PATH bool hak_lock_try(hak_lock_t *lock) {
     uint32_t free_state = 0;
@@ -33,8 +54,8 @@ HAK_FAST_PATH void hak_lock_acquire(hak_lock_t *lock) {
 }
 
 HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
-    if (HAK_UNLIKELY(atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2))
-        hak_lock_wake(lock);
+    uint32_t held = 1;
+    if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
 /* In the child of a fork: nobody else lives, so the lock is simply free. */

@@ -86,6 +86,13 @@ bool hak_os_is_open(int file);
 
 unsigned hak_os_process_id(void);
 
+/* True when the process has other libraries than libc, the loader and this one, as far as the
+ * system says. */
+bool hak_os_has_libraries(void);
+
+/* What tells the calling thread from all others; not 0, and the same in a fork's child. */
+uintptr_t hak_os_thread(void);
+
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */
 char **hak_os_environment(bool *secure);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -283,9 +284,37 @@ bool hak_os_is_open(int file) {
 
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 
+/* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. */
+extern struct r_debug _r_debug __attribute__((weak));
+
+bool hak_os_has_libraries(void) {
+    enum { OWN = 5 };
+    if (!&_r_debug) return true;
+    unsigned count = 0;
+    for (const struct link_map *map = _r_debug.r_map; map && count <= OWN; map = map->l_next)
+        count++;
+    return count > OWN;
+}
+
+uintptr_t hak_os_thread(void) { return (uintptr_t)&errno; }
+
+/* This library is initialised before libc, whose `environ` is not set up by then. glibc's
+ * loader has it for every constructor; musl's has not, but knows no such order either. */
+#ifdef __GLIBC__
+static char **given_environment; /* constant from before the other constructors */
+
+__attribute__((constructor(101))) static void take_environment(int count, char **arguments,
+                                                               char **environment) {
+    (void)count, (void)arguments;
+    given_environment = environment;
+}
+#else
+static char **const given_environment = NULL;
+#endif
+
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;
-    return environ;
+    return environ ? environ : given_environment;
 }
 
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {

@@ -142,32 +142,46 @@ void hak_shard_sweep(void) {
     }
 }
 
-/* Calls `visit` for every bin, in lock order. */
-static void each_bin(void (*visit)(hak_shard_bin_t *bin)) {
+bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
     unsigned count = hak_shard_count();
     for (unsigned shard = 0; shard < count; shard++)
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            visit(hak_bin_of(shard, class_index));
+            if (!visit(&hak_bin_of(shard, class_index)->lock, context)) return false;
+    return true;
 }
 
-static void lock_bin(hak_shard_bin_t *bin) { hak_lock_acquire(&bin->lock); }
-static void unlock_bin(hak_shard_bin_t *bin) { hak_lock_release(&bin->lock); }
-
-static void forget_pending(hak_shard_bin_t *bin) {
-    hak_lock_reset(&bin->lock);
-    hak_store_relaxed(&bin->pending, NULL);
+static bool lock(hak_lock_t *bin, void *context) {
+    (void)context;
+    hak_lock_acquire(bin);
+    return true;
 }
+
+static bool unlock(hak_lock_t *bin, void *context) {
+    (void)context;
+    hak_lock_release(bin);
+    return true;
+}
+
+/* A bin begins with its lock. */
+static bool forget_pending(hak_lock_t *bin, void *context) {
+    (void)context;
+    hak_lock_reset(bin);
+    hak_store_relaxed(&((hak_shard_bin_t *)(void *)bin)->pending, NULL);
+    return true;
+}
+
+_Static_assert(offsetof(hak_shard_bin_t, lock) == 0, "a bin begins with its lock");
 
 static void repend_superslab(hak_superslab_t *super, void *context) {
     (void)context;
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_bin_repend(&super->slabs[i]);
 }
 
-void hak_shard_lock_all(void) { each_bin(lock_bin); }
-void hak_shard_unlock_all(void) { each_bin(unlock_bin); }
+void hak_shard_lock_all(void) { hak_shard_each_lock(lock, NULL); }
+void hak_shard_unlock_all(void) { hak_shard_each_lock(unlock, NULL); }
 
 void hak_shard_rebuild(void) {
-    each_bin(forget_pending);
+    hak_shard_each_lock(forget_pending, NULL);
     hak_region_each_superslab(repend_superslab, NULL);
 }
 

@@ -125,10 +125,14 @@ bool hak_shard_purge_waits(uint32_t delay_ms);
 /* Bytes that these have given back so far. */
 uint64_t hak_shard_purged_sparse(void);
 
-/* Fork: take all bin locks in order; let go of them; the same in the child, where
- * half-finished remote frees are found again. */
+/* Takes all bin locks in order; lets go of them. */
 void hak_shard_lock_all(void);
 void hak_shard_unlock_all(void);
+
+/* Visits the lock of every bin in that order, until a visit says false. */
+bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
+
+/* In the child of a fork: half-finished remote frees are found again. */
 void hak_shard_rebuild(void);
 
 /* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */

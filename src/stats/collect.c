@@ -14,6 +14,7 @@
 #include "region/region.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
+#include "thread/locks.h"
 #include "thread/thread.h"
 
 static hak_stats_t snapshot; /* snapshot lock */
@@ -140,6 +141,20 @@ const hak_stats_t *hak_stats_begin(void) {
     hak_lock_acquire(&hak_snapshot_lock);
     collect(&snapshot);
     return &snapshot;
+}
+
+const hak_stats_t *hak_stats_try_begin(void) {
+    enum { MOST_MS = 1000 };
+    unsigned tries = MOST_MS;
+    if (!hak_lock_acquire_within(&hak_snapshot_lock, &tries)) return NULL;
+    bool all = hak_locks_keep_within(tries);
+    if (all) {
+        collect(&snapshot);
+        hak_locks_let_go();
+    } else {
+        hak_stats_end();
+    }
+    return all ? &snapshot : NULL;
 }
 
 void hak_stats_end(void) { hak_lock_release(&hak_snapshot_lock); }

@@ -100,7 +100,13 @@ static void write_classes(const hak_stats_t *stats) {
 
 void hak_stats_report(void) {
     int64_t form = hak_option(HAK_OPTION_STATS);
-    const hak_stats_t *stats = hak_stats_begin();
+    const hak_stats_t *stats = hak_stats_try_begin();
+    if (!stats) {
+        static const char line[] = "hakmem: no statistics: exit() interrupted the allocator\n";
+        int error;
+        hak_os_write(stderr_file(), line, sizeof line - 1, &error);
+        return;
+    }
     if (form != STATS_OFF) write_report(form, stats, hak_option_text(HAK_OPTION_STATS_FILE));
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(stats);
     hak_stats_end();

@@ -46,6 +46,11 @@ typedef struct {
 const hak_stats_t *hak_stats_begin(void);
 void hak_stats_end(void);
 
+/* The same for a caller that may have interrupted anything, as exit() in a signal handler:
+ * NULL when a lock is not to be had within a second; then it is one that the interrupted
+ * code holds, and no figure would be right. */
+const hak_stats_t *hak_stats_try_begin(void);
+
 /* A row of the table. */
 typedef struct {
     char group[8], name[16], unit[12];

@@ -2,16 +2,33 @@
  *
  * The forking thread takes every lock in lock order, so what the child inherits
  * is whole but for two things that need no lock: other threads' caches, and remote
- * frees between two of their steps. Both are put right in the child. */
+ * frees between two of their steps. Both are put right in the child. Mappings that are on
+ * their way to or from the system belong to nobody's table: the fork waits for those calls.
+ *
+ * WHEN THE LOCKS ARE TAKEN. Handlers run before a fork in the reverse order of their
+ * registration, and after it in that order. Whoever has registered before us runs while the
+ * locks are held, and two things may go wrong:
+ *
+ *   its handler allocates         then it would wait for locks that its own thread has.
+ *       So the locks are kept (os/lock.h): the forking thread passes them. All is whole as
+ *       long as it runs alone, and what it does in the child before our handler differs in
+ *       nothing from what the child does later: the repair works on what it finds.
+ *   its handler waits for a lock of its own, whose holder waits for one of ours in malloc
+ *       Nobody could let go. Only an order helps: our locks last, so our handlers first. The
+ *       loader initialises this library before any other (-z initfirst), and its constructor
+ *       registers them. Where there is no other library, the first malloc does it: libc's
+ *       pages for it would be a third of what the smallest program pays for us.
+ *
+ * The first covers what the second cannot: the archive in a program, whose constructors run
+ * after those of its libraries, and a library that comes by dlopen. Rejected: to take the
+ * locks without handlers, by interposing fork, since libc and clone have other ways to it. */
 #include <pthread.h>
 
 #include "large/huge.h"
 #include "large/large.h"
-#include "os/lock.h"
 #include "pool/pool.h"
-#include "region/meta.h"
-#include "region/region.h"
 #include "shard/shard.h"
+#include "thread/locks.h"
 #include "thread/thread.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and a stream's
@@ -33,24 +50,14 @@ static void before_fork(void) {
     alone = &__libc_single_threaded && __libc_single_threaded;
     if (alone) return;
     if (_IO_list_lock) _IO_list_lock();
-    hak_thread_list_lock();
-    hak_shard_lock_all();
-    hak_large_lock_all();
-    hak_lock_acquire(&hak_pool_lock);
-    hak_lock_acquire(&hak_region_lock);
-    hak_lock_acquire(&hak_huge_lock);
-    hak_lock_acquire(&hak_meta_lock);
+    hak_huge_close();
+    hak_locks_keep();
 }
 
 static void after_fork_parent(void) {
     if (alone) return;
-    hak_lock_release(&hak_meta_lock);
-    hak_lock_release(&hak_huge_lock);
-    hak_lock_release(&hak_region_lock);
-    hak_lock_release(&hak_pool_lock);
-    hak_large_unlock_all();
-    hak_shard_unlock_all();
-    hak_thread_list_unlock();
+    hak_huge_open();
+    hak_locks_let_go();
     if (_IO_list_unlock) _IO_list_unlock();
 }
 
@@ -59,20 +66,19 @@ static void after_fork_child(void) {
     if (alone) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);
-    hak_lock_reset(&hak_meta_lock);
-    hak_lock_reset(&hak_huge_lock);
-    hak_lock_reset(&hak_region_lock);
-    hak_lock_reset(&hak_pool_lock);
+    hak_locks_reset();
+    hak_huge_reset();
     bool purger = hak_purger_forget();
     bool others = hak_thread_list_rebuild();
     if (others || purger) {
         hak_shard_rebuild();
         hak_large_rebuild();
         hak_pool_rebuild();
-    } else {
-        hak_large_unlock_all();
-        hak_shard_unlock_all();
     }
 }
 
-void hak_fork_install(void) { pthread_atfork(before_fork, after_fork_parent, after_fork_child); }
+void hak_fork_install(void) {
+    static _Atomic bool installed;
+    if (!atomic_exchange(&installed, true))
+        pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}

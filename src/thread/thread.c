@@ -26,7 +26,7 @@ enum {
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
 
-static hak_lock_t list_lock;
+hak_lock_t hak_thread_list_lock;
 static hak_cache_t *all_caches;       /* list lock */
 static hak_cache_t *waiting;          /* list lock; without a thread, last in first out */
 static unsigned waiting_full;         /* list lock; those of them that still hold blocks */
@@ -52,12 +52,12 @@ static void share_budget(void) {
 static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     bool keep = waiting_full < hak_os_cpu_count();
     if (keep) waiting_full++;
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
     if (!keep) hak_cache_flush_all(cache);
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     cache->holds = keep;
     cache->next_waiting = waiting;
     waiting = cache;
@@ -65,7 +65,7 @@ static void on_thread_exit(void *argument) {
     shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
     share_budget();
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
     hak_purger_wake();
 }
 
@@ -82,7 +82,7 @@ static unsigned home_shard(void) {
 
 /* Takes a waiting cache, full ones first since they lie on top, or makes one. */
 static hak_cache_t *acquire_cache(void) {
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     hak_cache_t *cache = waiting;
     if (cache) {
         waiting = cache->next_waiting;
@@ -98,20 +98,20 @@ static hak_cache_t *acquire_cache(void) {
         HAK_COUNT(&thread_count, 1u);
         share_budget();
     }
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
     return cache;
 }
 
 /* What the whole process needs once. libc may allocate in these calls; by then
  * the calling thread has its cache. */
 static void prepare_process(void) {
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     bool first = !ready;
     if (first) {
         has_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
         ready = true;
     }
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
     if (first) hak_fork_install();
 }
 
@@ -141,14 +141,14 @@ hak_cache_t *hak_thread_cache_of_free(void) {
 
 /* Empties the caches that wait for a thread. */
 static void flush_waiting(void) {
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting) {
         if (!cache->holds) continue;
         hak_cache_flush_all(cache);
         cache->holds = false;
         waiting_full--;
     }
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
 }
 
 static void tick(size_t size) {
@@ -197,20 +197,22 @@ size_t hak_thread_trim(void) {
 }
 
 hak_cache_t *hak_thread_caches(void) {
-    hak_lock_acquire(&list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
     hak_cache_t *newest = all_caches;
-    hak_lock_release(&list_lock);
+    hak_lock_release(&hak_thread_list_lock);
     return newest;
 }
 
-void hak_thread_list_lock(void) { hak_lock_acquire(&list_lock); }
-void hak_thread_list_unlock(void) { hak_lock_release(&list_lock); }
+bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context) {
+    for (hak_cache_t *cache = all_caches; cache; cache = cache->next)
+        if (!visit(&cache->stack_lock, context)) return false;
+    return true;
+}
 
 /* The other threads' caches may be in any state: their stacks are forgotten, and
  * the caches wait for new threads. What they held stays allocated in the child. */
 bool hak_thread_list_rebuild(void) {
     bool others = all_caches && all_caches->next;
-    hak_lock_reset(&list_lock);
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
         if (!cache->has_thread || cache == hak_cache) continue;
         hak_cache_reset(cache);

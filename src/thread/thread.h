@@ -46,10 +46,14 @@ hak_cache_t *hak_thread_caches(void);
  * it, since somebody may be printing from there; in the child it is free. In fork.c. */
 extern hak_lock_t hak_snapshot_lock;
 
-/* Fork handlers; in fork.c. */
+/* Fork handlers, once; in fork.c. */
 void hak_fork_install(void);
-void hak_thread_list_lock(void);
-void hak_thread_list_unlock(void);
+
+extern hak_lock_t hak_thread_list_lock;
+
+/* Visits the stack lock of every cache, until a visit says false. List lock held. */
+bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context);
+
 /* In the child: forgets the other threads. True when there ever were any. */
 bool hak_thread_list_rebuild(void);
 

@@ -50,6 +50,14 @@ void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
         if (all || i == chosen) asleep[sleepers[i]] = false;
 }
 
+uintptr_t hak_os_thread(void) { return explore_thread() + 1; }
+
+bool hak_os_sleep_ms(unsigned ms) {
+    (void)ms;
+    explore_step();
+    return true;
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare(void) {
@@ -88,6 +96,32 @@ static void try_once(void) {
     if (hak_lock_try(&shared.lock)) leave();
 }
 
+static void try_thrice(void) {
+    unsigned tries = 2;
+    if (hak_lock_acquire_within(&shared.lock, &tries)) leave();
+}
+
+/* A thread that has every lock there is, and passes this one meanwhile. */
+static void keep(void) {
+    hak_lock_acquire(&shared.lock);
+    hak_lock_keep(&shared.lock);
+    hak_lock_set_keeper(true);
+    EXPLORE_CHECK(!hak_lock_try(&shared.lock), "a kept lock is free for a try");
+    once();
+    memory_write(&shared.guarded, sizeof shared.guarded);
+    once();
+    hak_lock_set_keeper(false);
+    hak_lock_unkeep(&shared.lock);
+}
+
+static void keep_held(void) {
+    hak_lock_keep(&shared.lock);
+    hak_lock_set_keeper(true);
+    once();
+    hak_lock_set_keeper(false);
+    hak_lock_unkeep(&shared.lock);
+}
+
 static void finally(void) {
     EXPLORE_CHECK(shared.lock.state == 0, "the lock is left in state %u", shared.lock.state);
 }
@@ -106,6 +140,10 @@ static const explore_scenario_t scenarios[] = {
     {"a holder and two threads", prepare_held, {leave, once, once}, RULES},
     {"a holder, a thread, and one that tries", prepare_held, {leave, once, try_once}, RULES},
     {"three threads", prepare, {once, once, once}, RULES},
+    {"a keeper and a thread", prepare, {keep, twice}, RULES},
+    {"a keeper and two threads", prepare_held, {keep_held, once, once}, RULES},
+    {"a keeper and a thread, sleeps are interrupted", prepare_interrupted, {keep, once}, RULES},
+    {"a holder and one that gives up", prepare_held, {leave, try_thrice}, RULES},
     {"a holder and two threads, sleeps are interrupted", prepare_held, {leave, once, twice}, RULES},
 };
 

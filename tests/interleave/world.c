@@ -140,7 +140,11 @@ void hak_lock_wait(hak_lock_t *lock) {
     memory_atomic_end(&lock->state, "lock after a wait", true, true, __ATOMIC_ACQUIRE, 0, 2);
 }
 
-void hak_lock_wake(hak_lock_t *lock) { (void)lock; }
+void hak_lock_wake(hak_lock_t *lock) {
+    memory_atomic_begin(&lock->state, sizeof lock->state);
+    lock->state = 0;
+    memory_atomic_end(&lock->state, "release after a wait", true, true, __ATOMIC_RELEASE, 2, 0);
+}
 
 /* ---- The ledger ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,105 @@
+/* locks.c: every lock, in the order of os/lock.h. */
+#include "thread/locks.h"
+
+#include "large/huge.h"
+#include "large/large.h"
+#include "os/lock.h"
+#include "pool/pool.h"
+#include "region/meta.h"
+#include "region/region.h"
+#include "shard/shard.h"
+#include "thread/thread.h"
+
+static bool keeps_stacks; /* list lock; the keeper has the locks of caches' stacks too */
+
+/* All within that of the thread list, which is the last to be let go: the list of caches
+ * must not grow before. */
+static bool each(hak_lock_visit_t visit, void *context, bool stacks) {
+    hak_lock_t *const inner[] = {&hak_pool_lock, &hak_region_lock, &hak_huge_lock};
+    if (!hak_shard_each_lock(visit, context) || !hak_large_each_lock(visit, context)) return false;
+    for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++)
+        if (!visit(inner[i], context)) return false;
+    if (stacks && !hak_thread_each_stack_lock(visit, context)) return false;
+    return visit(&hak_meta_lock, context);
+}
+
+static bool acquire(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    hak_lock_acquire(lock);
+    return true;
+}
+
+static bool keep(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    hak_lock_keep(lock);
+    return true;
+}
+
+static bool unkeep(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    hak_lock_unkeep(lock);
+    return true;
+}
+
+static bool reset(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    hak_lock_reset(lock);
+    return true;
+}
+
+typedef struct {
+    unsigned tries, taken;
+} bounded_t;
+
+static bool acquire_within(hak_lock_t *lock, void *context) {
+    bounded_t *bounded = context;
+    bool done = hak_lock_acquire_within(lock, &bounded->tries);
+    bounded->taken += done;
+    return done;
+}
+
+static bool release_taken(hak_lock_t *lock, void *context) {
+    bounded_t *bounded = context;
+    if (bounded->taken == 0) return false;
+    bounded->taken--;
+    hak_lock_release(lock);
+    return true;
+}
+
+static void become_keeper(bool stacks) {
+    keeps_stacks = stacks;
+    hak_lock_keep(&hak_thread_list_lock);
+    each(keep, NULL, stacks);
+    hak_lock_set_keeper(true);
+}
+
+void hak_locks_keep(void) {
+    hak_lock_acquire(&hak_thread_list_lock);
+    each(acquire, NULL, false);
+    become_keeper(false);
+}
+
+bool hak_locks_keep_within(unsigned tries) {
+    bounded_t bounded = {.tries = tries};
+    if (!hak_lock_acquire_within(&hak_thread_list_lock, &bounded.tries)) return false;
+    bool all = each(acquire_within, &bounded, true);
+    if (all) {
+        become_keeper(true);
+    } else {
+        each(release_taken, &bounded, true);
+        hak_lock_release(&hak_thread_list_lock);
+    }
+    return all;
+}
+
+void hak_locks_let_go(void) {
+    hak_lock_set_keeper(false);
+    each(unkeep, NULL, keeps_stacks);
+    hak_lock_unkeep(&hak_thread_list_lock);
+}
+
+void hak_locks_reset(void) {
+    hak_lock_set_keeper(false);
+    each(reset, NULL, false);
+    hak_lock_reset(&hak_thread_list_lock);
+}

@@ -1,0 +1,16 @@
+/* fork_plugin.h - a library with fork handlers that allocate. */
+#ifndef TESTS_STRESS_FORK_PLUGIN_H
+#define TESTS_STRESS_FORK_PLUGIN_H
+
+#include <stdbool.h>
+
+/* From now on the handlers hold the library's mutex over a fork; before the first thread. */
+void plugin_hold_mutex(void);
+
+/* Allocates, with that mutex held if there is one. */
+void plugin_work(void);
+
+/* Handlers that ran in this process and, before the fork, in its parents. */
+unsigned long plugin_calls(void);
+
+#endif
