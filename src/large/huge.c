@@ -159,19 +159,33 @@ static void trim(batch_t *batch, uint32_t now) {
     note_kept();
 }
 
-/* A mapping that the kernel will not cut up (it has too many) is kept, without pages
- * if possible, until there is room for it; where there is none here, the oldest makes
- * room: most are mappings as a whole, which can always be unmapped. */
-static void unmap_failed(const hak_stretch_t *stretch) {
-    hak_stretch_t other = {.size = 0};
+/* Keeps a stretch; where there is no place for it, *other has made one. */
+static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     uint32_t now = (uint32_t)hak_os_now_ms();
-    hak_os_purge(stretch->start, stretch->size);
     hak_lock_acquire(&hak_huge_lock);
-    if (!hak_reuse_put(stretch->start, stretch->size, now) && hak_reuse_take_oldest(&other, now, 0))
+    hak_reuse_make_room();
+    bool kept = hak_reuse_put(stretch->start, stretch->size, now);
+    if (!kept && hak_reuse_take_oldest(other, now, 0))
         hak_reuse_put(stretch->start, stretch->size, now);
     note_kept();
     hak_lock_release(&hak_huge_lock);
-    if (other.size && hak_os_unmap(other.start, other.size)) hak_commit_release(other.size);
+    return kept;
+}
+
+/* A mapping that the kernel will not cut up (it has too many) is kept, without pages if
+ * possible, until there is room for it. More places are made long before the last one is
+ * taken. If records have no memory either, the oldest makes room: most are mappings as a
+ * whole, which can always be unmapped. One is lost when none of them can. */
+static void unmap_failed(hak_stretch_t stretch) {
+    hak_stretch_t other;
+    hak_os_purge(stretch.start, stretch.size);
+    for (unsigned i = 0; i <= HAK_REUSE_MAX && !keep_refused(&stretch, &other); i++) {
+        if (hak_os_unmap(other.start, other.size)) {
+            hak_commit_release(other.size);
+            return;
+        }
+        stretch = other;
+    }
 }
 
 /* Unmaps a batch; returns bytes. Without the lock. */
@@ -180,7 +194,7 @@ static size_t unmap_batch(const batch_t *batch) {
     for (unsigned i = 0; i < batch->count; i++) {
         const hak_stretch_t *stretch = &batch->stretches[i];
         if (!hak_os_unmap(stretch->start, stretch->size)) {
-            unmap_failed(stretch);
+            unmap_failed(*stretch);
             continue;
         }
         hak_add_relaxed(&hak_huge_stats.unmapped, 1);

@@ -3,8 +3,11 @@
 
 #include <string.h>
 
-static hak_stretch_t kept[HAK_REUSE_MAX];
-static unsigned count;
+#include "region/meta.h"
+
+static hak_stretch_t first_kept[HAK_REUSE_MAX];
+static hak_stretch_t *kept = first_kept;
+static unsigned count, most = HAK_REUSE_MAX;
 static size_t bytes;
 
 size_t hak_reuse_bytes(void) { return bytes; }
@@ -16,12 +19,24 @@ static void remove_at(unsigned i) {
 }
 
 static bool insert_at(unsigned i, char *start, size_t size, uint32_t freed_ms) {
-    if (count == HAK_REUSE_MAX) return false;
+    if (count == most) return false;
     memmove(&kept[i + 1], &kept[i], (count - i) * sizeof *kept);
     kept[i] = (hak_stretch_t){start, size, freed_ms};
     count++;
     bytes += size;
     return true;
+}
+
+/* Asked early, so that a system which has no memory now may still have some before the
+ * room is used up. */
+void hak_reuse_make_room(void) {
+    if (count < most / 2) return;
+    hak_stretch_t *larger = hak_meta_alloc(2 * most * sizeof *kept);
+    if (!larger) return;
+    memcpy(larger, kept, count * sizeof *kept);
+    if (kept != first_kept) hak_meta_free(kept, most * sizeof *kept);
+    kept = larger;
+    most *= 2;
 }
 
 /* First stretch that begins at or behind `start`. */
@@ -61,7 +76,7 @@ static bool cut(unsigned i, char *part, size_t size) {
     hak_stretch_t whole = kept[i];
     char *end = whole.start + whole.size;
     size_t before = (size_t)(part - whole.start), behind = (size_t)(end - (part + size));
-    if (before && behind && count == HAK_REUSE_MAX) return false;
+    if (before && behind && count == most) return false;
     remove_at(i);
     if (behind) insert_at(i, part + size, behind, whole.freed_ms);
     if (before) insert_at(i, whole.start, before, whole.freed_ms);

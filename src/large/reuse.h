@@ -3,13 +3,14 @@
  * Stretches of address space sorted by address; neighbours are joined and a request
  * is cut off the best fit, so nothing is wasted inside a block. A stretch that was
  * joined may be several mappings to the kernel. Bounded in number here and in bytes
- * by huge.c. Everything is under the lock of huge.c. */
+ * by huge.c; the bound of the number grows where the kernel takes nothing back.
+ * Everything is under the lock of huge.c. */
 #ifndef HAK_REUSE_H
 #define HAK_REUSE_H
 
 #include "base/base.h"
 
-enum { HAK_REUSE_MAX = 256 };
+enum { HAK_REUSE_MAX = 256 }; /* as long as mappings can be unmapped */
 
 typedef struct {
     char *start;
@@ -22,6 +23,9 @@ size_t hak_reuse_bytes(void);
 
 /* Keeps a stretch. False when there is no place for one more. */
 bool hak_reuse_put(char *start, size_t size, uint32_t now);
+
+/* A mapping could not be unmapped: makes more room for such ones before there is none left. */
+void hak_reuse_make_room(void);
 
 /* `size` bytes at a multiple of `align`, off the best fit; NULL when nothing fits. */
 char *hak_reuse_take(size_t size, size_t align);

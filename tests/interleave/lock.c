@@ -141,7 +141,7 @@ static const explore_scenario_t scenarios[] = {
     {"a holder, a thread, and one that tries", prepare_held, {leave, once, try_once}, RULES},
     {"three threads", prepare, {once, once, once}, RULES},
     {"a keeper and a thread", prepare, {keep, twice}, RULES},
-    {"a keeper and two threads", prepare_held, {keep_held, once, once}, RULES},
+    {"a keeper, a thread, and one that tries", prepare_held, {keep_held, once, try_once}, RULES},
     {"a keeper and a thread, sleeps are interrupted", prepare_interrupted, {keep, once}, RULES},
     {"a holder and one that gives up", prepare_held, {leave, try_thrice}, RULES},
     {"a holder and two threads, sleeps are interrupted", prepare_held, {leave, once, twice}, RULES},

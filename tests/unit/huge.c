@@ -2,16 +2,21 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "large/huge.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "region/commit.h"
+#include "thread/thread.h"
 
 enum { BLOCKS = 1500, TURNS = 12000 };
 
@@ -196,6 +201,9 @@ static void what_is_kept_is_bounded(void **state) {
 
 static unsigned refuse_in; /* calls until one is refused; 0: none is */
 static unsigned refused;
+static bool refuse_unmaps;
+static atomic_bool unmaps_slowly;
+static _Atomic(void *) unmapping; /* the last address */
 
 static bool refuse(void) {
     if (refuse_in == 0 || --refuse_in > 0) return false;
@@ -211,7 +219,13 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 }
 int __real_munmap(void *at, size_t size);
 int __wrap_munmap(void *at, size_t size);
-int __wrap_munmap(void *at, size_t size) { return refuse() ? -1 : __real_munmap(at, size); }
+int __wrap_munmap(void *at, size_t size) {
+    if (atomic_load(&unmaps_slowly)) {
+        atomic_store(&unmapping, at);
+        usleep(200000);
+    }
+    return refuse() || refuse_unmaps ? -1 : __real_munmap(at, size);
+}
 void *__real_mremap(void *at, size_t old_size, size_t size, int flags, ...);
 void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...);
 void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
@@ -271,6 +285,64 @@ static void a_refusal_loses_nothing(void **state) {
     assert_true(refused > 40);
 }
 
+/* More mappings that cannot be unmapped than there is room for stretches at first. */
+static void what_cannot_be_unmapped_is_kept(void **state) {
+    (void)state;
+    enum { COUNT = 1200, SIZE = 1 << 20 };
+    static char *held[COUNT];
+    hak_huge_purge(0);
+    size_t charged = hak_commit_bytes();
+    for (unsigned i = 0; i < COUNT; i++) held[i] = hak_huge_alloc(SIZE, 1, false);
+    refuse_unmaps = true;
+    for (unsigned i = 0; i < COUNT; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
+    hak_huge_purge(0);
+    refuse_unmaps = false;
+    size_t kept = hak_huge_stats.kept_bytes;
+    REQUIRE(kept >= (size_t)COUNT / 2 * SIZE, "%zu bytes are kept of %zu", kept,
+            (size_t)COUNT / 2 * SIZE);
+    for (unsigned i = 1; i < COUNT; i += 2) assert_true(hak_huge_free(held[i]));
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+            hak_commit_bytes(), charged);
+}
+
+/* ---- fork ---- */
+
+static void *purge(void *unused) {
+    hak_huge_purge(0);
+    return unused;
+}
+
+/* Another thread is in munmap: the child has the mapping no more, or still knows it. */
+static void fork_while_unmapping(const void *context) {
+    enum { SIZE = 6 << 20 };
+    pthread_t thread;
+    unsigned char resident;
+    int status;
+    (void)context;
+    hak_fork_install();
+    CHECK(hak_huge_free(hak_huge_alloc(SIZE, 1, false)), "no huge block");
+    atomic_store(&unmaps_slowly, true);
+    CHECK(pthread_create(&thread, NULL, purge, NULL) == 0, "no thread");
+    while (!atomic_load(&unmapping)) usleep(1000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        atomic_store(&unmaps_slowly, false);
+        hak_huge_purge(0);
+        bool mapped = mincore(atomic_load(&unmapping), 1, &resident) == 0;
+        _exit(mapped);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid, "no child");
+    CHECK(status == 0, "the child has a mapping that it does not know of");
+    pthread_join(thread, NULL);
+}
+
+static void a_fork_loses_no_mapping(void **state) {
+    (void)state;
+    unit_child(fork_while_unmapping, NULL, 20, "fork while unmapping");
+}
+
 /* ---- knobs: this program again, in another environment ---- */
 
 static int show_counters(void) {
@@ -316,6 +388,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(freed_mappings_serve_again),
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_refusal_loses_nothing),
+        cmocka_unit_test(what_cannot_be_unmapped_is_kept),
+        cmocka_unit_test(a_fork_loses_no_mapping),
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
