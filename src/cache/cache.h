@@ -41,6 +41,7 @@ typedef struct hak_cache {
     uint8_t shard;                         /* home; changes only between two threads */
     bool has_thread;                       /* thread list lock */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
+    bool flushing;                         /* thread list lock; waited, and is being emptied */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */

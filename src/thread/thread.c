@@ -139,16 +139,41 @@ hak_cache_t *hak_thread_cache_of_free(void) {
     return hak_thread_cache();
 }
 
-/* Empties the caches that wait for a thread. */
-static void flush_waiting(void) {
+/* A cache that waits with blocks, out of the list. */
+static hak_cache_t *take_full(void) {
     hak_lock_acquire(&hak_thread_list_lock);
-    for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting) {
-        if (!cache->holds) continue;
-        hak_cache_flush_all(cache);
-        cache->holds = false;
+    hak_cache_t **at = &waiting;
+    while (*at && !(*at)->holds) at = &(*at)->next_waiting;
+    hak_cache_t *cache = *at;
+    if (cache) {
+        *at = cache->next_waiting;
         waiting_full--;
+        cache->holds = false;
+        cache->flushing = true;
     }
     hak_lock_release(&hak_thread_list_lock);
+    return cache;
+}
+
+/* Back into the list, behind those that are full. */
+static void put_empty(hak_cache_t *cache) {
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_cache_t **at = &waiting;
+    while (*at && (*at)->holds) at = &(*at)->next_waiting;
+    cache->next_waiting = *at;
+    *at = cache;
+    cache->flushing = false;
+    hak_lock_release(&hak_thread_list_lock);
+}
+
+/* Empties the caches that wait for a thread, without the lock: a double free may come to
+ * light, and the program's handler of SIGABRT may start a thread. */
+static void flush_waiting(void) {
+    hak_cache_t *cache;
+    for (unsigned left = hak_os_cpu_count(); left > 0 && (cache = take_full()) != NULL; left--) {
+        hak_cache_flush_all(cache);
+        put_empty(cache);
+    }
 }
 
 static void tick(size_t size) {
@@ -214,14 +239,16 @@ bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context) {
 bool hak_thread_list_rebuild(void) {
     bool others = all_caches && all_caches->next;
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
-        if (!cache->has_thread || cache == hak_cache) continue;
+        bool gone = cache->has_thread && cache != hak_cache;
+        if (!gone && !cache->flushing) continue;
         hak_cache_reset(cache);
-        cache->has_thread = false;
-        shard_threads[cache->shard]--;
-        cache->holds = false;
+        if (gone) {
+            shard_threads[cache->shard]--;
+            HAK_COUNT(&thread_count, -1u);
+        }
+        cache->has_thread = cache->holds = cache->flushing = false;
         cache->next_waiting = waiting;
         waiting = cache;
-        HAK_COUNT(&thread_count, -1u);
     }
     waiting_full = 0;
     for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting)
