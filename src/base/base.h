@@ -76,6 +76,14 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #endif
 }
 
+/* A full fence for a thread whose last store was followed by a read-modify-write, as the
+ * release of a lock: on x86-64 that was one. */
+#if defined(__x86_64__)
+#define hak_fence_after_update() atomic_signal_fence(memory_order_seq_cst)
+#else
+#define hak_fence_after_update() atomic_thread_fence(memory_order_seq_cst)
+#endif
+
 /* Moves the pointer `p` up, and the one at `base + offset` down, by one pointer's
  * size. On x86-64 each is one instruction on the memory operand, which shortens
  * free and malloc; the load it repeats is forwarded as the first one was.

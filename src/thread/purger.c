@@ -49,28 +49,35 @@ static bool all_clean(void) {
            hak_large_idle() == 0;
 }
 
-static void sleep_until_needed(void) {
-    atomic_store(&state, ASLEEP); /* partner: hak_purger_wake */
-    while (atomic_load(&state) == ASLEEP && dirty_units() < WAKE_UNITS && !atomic_load(&noted) &&
+/* A program that never purges has nothing for the helper but the note of a new delay. */
+static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && dirty_units() >= WAKE_UNITS; }
+
+static void sleep_until_needed(int64_t delay_ms) {
+    atomic_store(&state, ASLEEP); /* partner: wake */
+    while (atomic_load(&state) == ASLEEP && !much_to_do(delay_ms) && !atomic_load(&noted) &&
            hak_thread_count() > 0)
         hak_os_futex_wait(&state, ASLEEP);
     atomic_store(&state, AWAKE);
 }
 
+/* Purges once. True when there may be more to do soon. */
+static bool work(int64_t delay_ms) {
+    if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
+    if (atomic_exchange(&noted, false)) return true;
+    return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
+}
+
 static void *run(void *unused) {
     (void)unused;
-    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
     hak_store_release(&state, AWAKE);
     while (hak_thread_count() > 0) {
+        int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+        size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (!hak_os_sleep_ms((unsigned)period)) {
             hak_store_release(&state, REFUSED);
             return NULL;
         }
-        hak_thread_purge((uint32_t)delay_ms);
-        bool at_work = atomic_exchange(&noted, false);
-        if (!at_work && all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms))
-            sleep_until_needed();
+        if (!work(delay_ms)) sleep_until_needed(delay_ms);
     }
     hak_store_release(&state, NONE);
     return NULL;
@@ -106,7 +113,10 @@ static void wake(void) {
     if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
 }
 
+/* What was changed was changed under a lock, let go since; without the fence two threads that
+ * each free a part of what is worth a wake-up could miss each other's. */
 void hak_purger_wake(void) {
+    hak_fence_after_update();
     if (HAK_UNLIKELY(dirty_units() >= WAKE_UNITS) || hak_thread_count() == 0) wake();
 }
 

@@ -139,6 +139,14 @@ hak_cache_t *hak_thread_cache_of_free(void) {
     return hak_thread_cache();
 }
 
+void hak_thread_apply_options(void) {
+    hak_lock_acquire(&hak_thread_list_lock);
+    share_budget();
+    hak_lock_release(&hak_thread_list_lock);
+    atomic_thread_fence(memory_order_seq_cst); /* partner: the helper, which takes the note first */
+    hak_purger_note();
+}
+
 /* A cache that waits with blocks, out of the list. */
 static hak_cache_t *take_full(void) {
     hak_lock_acquire(&hak_thread_list_lock);

@@ -31,6 +31,9 @@ void hak_purger_wake(void);
 void hak_purger_note(void);   /* the program is at work: a look is due once it rests */
 bool hak_purger_forget(void); /* true when there was one */
 
+/* After an option was changed: what was worked out from options is so anew. */
+void hak_thread_apply_options(void);
+
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 
