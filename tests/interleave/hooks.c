@@ -22,6 +22,10 @@ ENTRY(void, __tsan_init, (void)) {}
 ENTRY(void, __tsan_func_entry, (void *caller)) { (void)caller; }
 ENTRY(void, __tsan_func_exit, (void)) {}
 
+/* Steps are sequentially consistent, so a fence has nothing to add but an order of its own. */
+ENTRY(void, __tsan_atomic_thread_fence, (int order)) { (void)order; }
+ENTRY(void, __tsan_atomic_signal_fence, (int order)) { (void)order; }
+
 #define PLAIN(size)                                                                           \
     ENTRY(void, __tsan_read##size, (void *address)) { memory_read(address, size); }           \
     ENTRY(void, __tsan_write##size, (void *address)) { memory_write(address, size); }         \

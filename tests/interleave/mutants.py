@@ -29,6 +29,12 @@ GROUPS = {
         ["tests/interleave/lock.c"],
         [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 1")],
     ),
+    "large": ("src/large/large.c", ["tests/interleave/large.c"], []),
+    "purger": (
+        "src/thread/purger.c",
+        ["tests/interleave/purger.c"],
+        [],
+    ),
 }
 
 # (group, name, pattern, replacement); the pattern has one match in all files of the group.
@@ -162,6 +168,90 @@ MUTANTS = [
     ("lock", "a try that takes what is held",
      r"hak_load_relaxed\(&lock->state\) == 0 && hak_cas_acquire\(&lock->state, &free_state, 1\)",
      r"hak_load_acquire(&lock->state) == free_state && (hak_store_relaxed(&lock->state, 1), true)"),
+    ("purger", "asleep only after the look",
+     r"atomic_store\(&state, ASLEEP\);(.*?)while \(atomic_load\(&state\) == ASLEEP && (.*?)\)(\n *hak_os_futex_wait\(&state, ASLEEP\);)",
+     r"\1while (\2) { atomic_store(&state, ASLEEP); \3 }"),
+    ("purger", "the sleeper does not look at the note",
+     r" && !atomic_load\(&noted\)",
+     r""),
+    ("purger", "the sleeper does not look at the threads",
+     r" &&\s+hak_thread_count\(\) > 0\)(\s+hak_os_futex_wait)",
+     r")\1"),
+    ("purger", "the sleeper does not look at what is dirty",
+     r" && !much_to_do\(delay_ms\)",
+     r""),
+    ("purger", "the sleeper does not look at its state",
+     r"while \(atomic_load\(&state\) == ASLEEP && ",
+     r"while ("),
+    ("purger", "asleep in any state",
+     r"hak_os_futex_wait\(&state, ASLEEP\)",
+     r"hak_os_futex_wait(&state, atomic_load(&state))"),
+    ("purger", "a wake-up that leaves the state",
+     r"atomic_compare_exchange_strong\(&state, &asleep, AWAKE\)",
+     r"asleep"),
+    ("purger", "a wake-up that wakes nobody",
+     r"if \(atomic_compare_exchange_strong\(&state, &asleep, AWAKE\)\) hak_os_futex_wake\(&state, true\);",
+     r"atomic_compare_exchange_strong(&state, &asleep, AWAKE);"),
+    ("purger", "a note that wakes nobody",
+     r"hak_store_relaxed\(&noted, true\);\s+wake\(\);",
+     r"hak_store_relaxed(&noted, true);"),
+    ("purger", "a note after the wake-up",
+     r"hak_store_relaxed\(&noted, true\);\s+wake\(\);",
+     r"wake(); hak_store_relaxed(&noted, true);"),
+    ("purger", "nobody wakes it for the last thread's end",
+     r" \|\| hak_thread_count\(\) == 0\) wake\(\);",
+     r") wake();"),
+    ("purger", "nobody wakes it for what is dirty",
+     r"HAK_UNLIKELY\(dirty_units\(\) >= WAKE_UNITS\) \|\| ",
+     r""),
+    ("purger", "what is kept of huge blocks does not count",
+     r"atomic_load\(&hak_pool_stats\.dirty_units\) \+ other_units\(\) \+",
+     r"atomic_load(&hak_pool_stats.dirty_units) +"),
+    ("purger", "the delay is read once",
+     r"while \(hak_thread_count\(\) > 0\) \{(\s+int64_t delay_ms = [^;]*;)",
+     r"\1 while (hak_thread_count() > 0) {"),
+    ("purger", "it purges although there shall be none",
+     r"if \(delay_ms >= 0\) hak_thread_purge",
+     r"hak_thread_purge"),
+    ("large", "freed is set in two steps",
+     r"if \(!hak_cas_acquire\(&unit->run, &run, run \| HAK_RUN_FREED\)\) return false;",
+     r"hak_store_release(&unit->run, run | HAK_RUN_FREED);"),
+    ("large", "a free does not look at freed",
+     r" \|\| run & HAK_RUN_FREED \|\| run_start",
+     r" || run_start"),
+    ("large", "the transfer array without its lock",
+     r"hak_lock_acquire\(&heap->transfer_lock\);(\s+bool room)",
+     r"\1"),
+    ("large", "the array is drained without its lock",
+     r"hak_lock_acquire\(&heap->transfer_lock\);(\s+unsigned count)",
+     r"\1"),
+    ("large", "the array takes one too many",
+     r"heap->transfer_count < most",
+     r"heap->transfer_count <= most"),
+    ("large", "a drained array is not empty",
+     r"heap->transfer_count = 0;",
+     r""),
+    ("large", "drained blocks are dropped",
+     r"for \(unsigned i = 0; i < count; i\+\+\) merge\(heap, units\[i\]\);",
+     r""),
+    ("large", "a block that was taken stays in the array",
+     r"heap->transfer\[--heap->transfer_count\]",
+     r"heap->transfer[heap->transfer_count - 1]"),
+    ("large", "a block that finds the array full is dropped",
+     r"merge\(heap, unit\);(\s+publish_idle)",
+     r"\1"),
+    ("large", "a block is put into the array and merged",
+     r"(put_transferred\(heap, unit, hak_run_length\(run\)\))\) return true;",
+     r"\1 && heap == NULL) return true;"),
+    ("large", "a free merges without the heap's lock",
+     r"hak_lock_acquire\(&heap->lock\);(\s+if \(remote && drain)",
+     r"\1"),
+    ("large", "a purge drains without the heap's lock",
+     r"hak_lock_acquire\(&heap->lock\);(\s+drain\(heap\);\s+)hak_lock_release\(&heap->lock\);",
+     r"\1"),
+    ("large", "a block that serves again stays freed",
+     r"hak_store_release\(&unit->run, run_word\(request->home, request->block, request->grains\)\);",
+     r"(void)unit;"),
 ]
 
 RUN_SECONDS = 120
@@ -191,8 +281,11 @@ def build(args, name, edits):
         (work / file).parent.mkdir(parents=True, exist_ok=True)
         (work / file).write_text(text)
     objects = []
-    sources = [work / file for file in files if file.endswith(".c")]
-    sources += [args.root / file for file in others]
+    sources = [args.root / file for file in others]
+    included = "".join(source.read_text() for source in sources)
+    # The .c file that a test includes is a part of it.
+    sources += [work / file for file in files
+                if file.endswith(".c") and file.removeprefix("src/") not in included]
     for source in sources:
         objects.append(work / f"{len(objects)}.o")
         # The copies of headers stand before the headers.

@@ -131,21 +131,6 @@ void hak_error_double_free(const char *function, const void *block, size_t size)
     reports++;
 }
 
-static bool is_free(const void *lock) { return ((const hak_lock_t *)lock)->state == 0; }
-
-/* The waiting half of the lock has a checker of its own. */
-void hak_lock_wait(hak_lock_t *lock) {
-    explore_await(is_free, lock);
-    lock->state = 2;
-    memory_atomic_end(&lock->state, "lock after a wait", true, true, __ATOMIC_ACQUIRE, 0, 2);
-}
-
-void hak_lock_wake(hak_lock_t *lock) {
-    memory_atomic_begin(&lock->state, sizeof lock->state);
-    lock->state = 0;
-    memory_atomic_end(&lock->state, "release after a wait", true, true, __ATOMIC_RELEASE, 2, 0);
-}
-
 /* ---- The ledger ------------------------------------------------------------------------------ */
 
 static bool is_live(const char *start, size_t size) {

@@ -1,0 +1,232 @@
+/* large.c: explores how large blocks are freed and taken (src/large/heap.h has the protocol): the
+ * step that marks a block freed, and the transfer array, on the real large.c.
+ *
+ *   large             every scenario must hold
+ *   large --broken    the source was broken on purpose: some scenario must fail */
+#include "large/large.h"
+
+#include <string.h>
+
+#include "explore.h"
+#include "large/heap.h"
+#include "memory.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/region.h"
+#include "scenarios.h"
+
+enum {
+    BLOCKS = 3,
+    UNITS = 2 * BLOCKS, /* a block is longer than a unit */
+    GRAINS = 17,
+    SIZE = GRAINS * HAK_GRAIN_SIZE,
+    HEAP = 0, /* of all blocks; the other shard has none */
+    OTHER = 1,
+};
+
+static char units[UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
+static hak_slab_t slabs[UNITS] __attribute__((aligned(64)));
+hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+hak_map_t hak_map;
+
+/* What stands for the extents: blocks in free memory; the heap's lock guards it. */
+static struct {
+    bool is_free[BLOCKS];
+} extents __attribute__((aligned(64)));
+
+/* The scenario's own. */
+static struct {
+    char *blocks[BLOCKS];
+    bool held[BLOCKS]; /* by the program */
+    unsigned freed[BLOCKS];
+    int64_t array_size; /* L25_TC_SPILL */
+    int64_t array_first;
+} model __attribute__((aligned(64)));
+
+/* ---- Stand-ins ------------------------------------------------------------------------------- */
+
+static unsigned number_of(const char *block) {
+    return (unsigned)((size_t)(block - units[0]) / (2 * HAK_UNIT_SIZE));
+}
+
+int64_t hak_option(hak_option_t option) {
+    return option == HAK_OPTION_L25_TC_SPILL ? model.array_size
+           : option == HAK_OPTION_L25_PREF   ? model.array_first
+                                             : 0;
+}
+
+unsigned hak_shard_count(void) { return 2; }
+
+hak_slab_t *hak_region_slab_of(const void *block) {
+    size_t unit = (size_t)((const char *)block - units[0]) / HAK_UNIT_SIZE;
+    return unit < UNITS ? &slabs[unit] : NULL;
+}
+
+char *hak_extents_take(hak_extents_t *unused, size_t grains, size_t align_grains) {
+    (void)unused, (void)align_grains;
+    EXPLORE_CHECK(grains == GRAINS, "a request for %zu grains", grains);
+    memory_write(&extents, sizeof extents);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (!extents.is_free[i]) continue;
+        extents.is_free[i] = false;
+        return model.blocks[i];
+    }
+    return NULL;
+}
+
+void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
+    unsigned i = number_of(start);
+    EXPLORE_CHECK(heap == &hak_heaps[HEAP] && grains == GRAINS, "block %u is not whole", i);
+    memory_write(&extents, sizeof extents);
+    EXPLORE_CHECK(!extents.is_free[i], "block %u is merged twice", i);
+    extents.is_free[i] = true;
+}
+
+bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
+    (void)heap, (void)start, (void)grains;
+    return true;
+}
+bool hak_extents_take_at(hak_extents_t *unused, char *start, size_t grains) {
+    (void)unused, (void)start, (void)grains;
+    return false;
+}
+bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
+    (void)at, (void)left, (void)part;
+    return false;
+}
+bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
+    (void)heap, (void)grains;
+    return false;
+}
+bool hak_heap_lend(hak_heap_t *heap) {
+    (void)heap;
+    return false;
+}
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
+    (void)heap, (void)delay_ms;
+    return 0;
+}
+void hak_heap_rebuild_all(void) {}
+void hak_pool_set_lender(bool (*lend)(void)) { (void)lend; }
+void hak_pool_prefault(char *start, size_t size, int level) {
+    (void)start, (void)size, (void)level;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void allocate(unsigned home) {
+    char *block = hak_large_alloc(home, SIZE, 1, false);
+    if (!block) return;
+    unsigned i = number_of(block);
+    EXPLORE_CHECK(!model.held[i], "block %u is handed out twice", i);
+    model.held[i] = true;
+}
+
+/* The first free of a block must find it, and no other one. */
+static void release(unsigned home, unsigned i) {
+    model.held[i] = false;
+    if (hak_large_free(home, model.blocks[i])) model.freed[i]++;
+}
+
+/* All blocks in use, made for the heap's own shard. */
+static void prepare(int64_t array_size, int64_t array_first) {
+    memset(hak_heaps, 0, sizeof hak_heaps);
+    memset(&model, 0, sizeof model);
+    memset(slabs, 0, sizeof slabs);
+    for (unsigned i = 0; i < UNITS; i++) {
+        slabs[i].base = units[i];
+        hak_store_relaxed(&slabs[i].owner, hak_owner(HEAP, HAK_CLASS_RUN));
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        model.blocks[i] = units[2 * i];
+        extents.is_free[i] = true;
+    }
+    model.array_size = array_size;
+    model.array_first = array_first;
+    for (unsigned i = 0; i < BLOCKS; i++) allocate(HEAP);
+}
+
+static void prepare_array(void) { prepare(2, 1); }
+static void prepare_small_array(void) { prepare(1, 1); }
+static void prepare_array_later(void) { prepare(2, 0); }
+static void prepare_waiting(void) {
+    prepare(2, 1);
+    release(OTHER, 2);
+}
+
+static void free_0(void) { release(HEAP, 0); }
+static void free_0_afar(void) { release(OTHER, 0); }
+static void free_1_afar(void) { release(OTHER, 1); }
+static void take(void) { allocate(HEAP); }
+static void take_and_free(void) {
+    char *block = hak_large_alloc(HEAP, SIZE, 1, false);
+    if (block) EXPLORE_CHECK(hak_large_free(HEAP, block), "a block that serves again is free");
+}
+static void purge(void) { hak_large_purge(0); }
+
+static bool is_waiting(const hak_heap_t *heap, unsigned i) {
+    for (unsigned k = 0; k < heap->transfer_count; k++)
+        if (heap->transfer[k] == &slabs[2 * i]) return true;
+    return false;
+}
+
+/* Every block is held, or free, or in the array; and a free that counted was the only one. */
+static void finally(void) {
+    hak_heap_t *heap = &hak_heaps[HEAP];
+    unsigned held = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        EXPLORE_CHECK(model.freed[i] <= 1, "%u frees of block %u are right", model.freed[i], i);
+        EXPLORE_CHECK(model.held[i] + extents.is_free[i] + is_waiting(heap, i) == 1,
+                      "block %u is lost, or in two places", i);
+        held += model.held[i];
+    }
+    EXPLORE_CHECK(heap->transfer_count <= (unsigned)model.array_size, "%u blocks in the array",
+                  heap->transfer_count);
+    EXPLORE_CHECK(hak_load_relaxed(&heap->live_count) == held + heap->transfer_count &&
+                      hak_load_relaxed(&heap->transfer_grains) == heap->transfer_count * GRAINS,
+                  "the counts do not agree");
+}
+
+static const char *describe(const volatile void *variable) {
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (variable == &slabs[2 * i].run) return "a block's word";
+    return variable == &hak_heaps[HEAP].lock            ? "the heap's lock"
+           : variable == &hak_heaps[HEAP].transfer_lock ? "the array's lock"
+           : variable == &extents                       ? "the free memory"
+                                                        : NULL;
+}
+
+#define RULES .finally = finally, .describe = describe
+
+static const explore_scenario_t scenarios[] = {
+    {"a block is freed twice at once", prepare_array, {free_0, free_0}, RULES},
+    {"the same from another shard", prepare_array, {free_0, free_0_afar}, RULES},
+    {"twice from another shard", prepare_array, {free_0_afar, free_0_afar}, RULES},
+    {"two frees from another shard", prepare_array, {free_0_afar, free_1_afar}, RULES},
+    {"the array has room for one", prepare_small_array, {free_0_afar, free_1_afar}, RULES},
+    {"the array has room for one, and a request",
+     prepare_small_array,
+     {free_0_afar, free_1_afar, take},
+     RULES},
+    {"free, and a request that looks into the array first",
+     prepare_array,
+     {free_0_afar, take_and_free},
+     RULES},
+    {"the same, last", prepare_array_later, {free_0_afar, take_and_free}, RULES},
+    {"two requests for the one that waits", prepare_waiting, {take, take}, RULES},
+    {"a request for the one that waits, and frees",
+     prepare_waiting,
+     {take, free_0, free_1_afar},
+     RULES},
+    {"a purge and a free", prepare_waiting, {purge, free_1_afar}, RULES},
+    {"a purge and a request", prepare_waiting, {purge, take}, RULES},
+    {"a purge and a free at home", prepare_waiting, {purge, free_0}, RULES},
+};
+
+int main(int argc, char **argv) {
+    memory_track(&hak_heaps[HEAP], sizeof(hak_heap_t));
+    memory_track(slabs, sizeof slabs);
+    memory_track(&extents, sizeof extents);
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}

@@ -1,0 +1,213 @@
+/* purger.c: explores how the helper thread of src/thread/purger.c falls asleep and is woken, on the
+ * real source.
+ *
+ *   purger             every scenario must hold
+ *   purger --broken    the source was broken on purpose: some scenario must fail */
+#include <string.h>
+
+#include "explore.h"
+#include "futex.h"
+#include "memory.h"
+#include "scenarios.h"
+#include "thread/purger.c" /* its words are its own, and have to be tracked */
+
+enum {
+    HELPER = 1, /* its number among the threads */
+    MUCH = WAKE_UNITS,
+    ROUNDS_MAX = 1, /* naps of the helper that end before the program does something */
+};
+
+/* What the helper looks at, and programs change. */
+hak_pool_stats_t hak_pool_stats __attribute__((aligned(64)));
+hak_huge_stats_t hak_huge_stats __attribute__((aligned(64)));
+static struct {
+    _Atomic unsigned threads;
+    _Atomic uint64_t delay; /* as the option has it */
+} world __attribute__((aligned(64)));
+
+/* The scenario's own, in a line of its own. */
+static struct {
+    void *(*helper)(void *);
+    unsigned rounds; /* naps */
+    unsigned busy;   /* threads of the program that are not done */
+} model __attribute__((aligned(64)));
+
+/* ---- Stand-ins ------------------------------------------------------------------------------- */
+
+/* The helper is kept for a thread of the scenario. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
+                   void *argument) {
+    (void)thread, (void)attributes, (void)argument;
+    model.helper = body;
+    return 0;
+}
+
+int64_t hak_option(hak_option_t option) {
+    return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
+}
+
+unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
+size_t hak_large_idle(void) { return 0; }
+size_t hak_large_idle_about(void) { return 0; }
+bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
+
+size_t hak_thread_purge(uint32_t delay_ms) {
+    EXPLORE_CHECK(delay_ms != UINT32_MAX, "a purge although there shall be none");
+    atomic_store(&hak_pool_stats.dirty_units, 0);
+    atomic_store(&hak_huge_stats.kept_bytes, 0);
+    return 0;
+}
+
+static bool is_quiet(const void *unused) {
+    (void)unused;
+    return model.busy <= 1; /* the last one may watch the helper */
+}
+
+/* A nap ends any time; after some, not before the program has done its part. */
+bool hak_os_sleep_ms(unsigned ms) {
+    (void)ms;
+    if (model.rounds++ < ROUNDS_MAX)
+        explore_step();
+    else
+        explore_await(is_quiet, NULL);
+    return true;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void prepare(unsigned threads) {
+    futex_reset(false);
+    memset((void *)&hak_pool_stats, 0, sizeof hak_pool_stats);
+    memset((void *)&hak_huge_stats, 0, sizeof hak_huge_stats);
+    state = NONE;
+    noted = false;
+    hak_store_relaxed(&hak_pool_stats.used_units, HEAP_UNITS);
+    hak_store_relaxed(&world.threads, threads);
+    hak_store_relaxed(&world.delay, 500);
+    model.rounds = 0;
+    model.busy = threads;
+    model.helper = NULL;
+    hak_purger_start();
+    EXPLORE_CHECK(model.helper != NULL, "no helper for a large heap");
+}
+
+static void prepare_one(void) { prepare(1); }
+static void prepare_two(void) { prepare(2); }
+static void prepare_three(void) { prepare(3); }
+static void prepare_never(void) {
+    prepare(3);
+    hak_store_relaxed(&world.delay, (uint64_t)-1);
+}
+
+static void run_helper(void) { model.helper(NULL); }
+
+static void make_dirty(unsigned units) {
+    atomic_fetch_add(&hak_pool_stats.dirty_units, units);
+    hak_purger_wake();
+}
+
+static void keep(unsigned units) {
+    atomic_fetch_add(&hak_huge_stats.kept_bytes, units * HAK_UNIT_SIZE);
+    hak_purger_wake();
+}
+
+static void end(void) {
+    atomic_fetch_sub(&world.threads, 1);
+    hak_purger_wake();
+    model.busy--;
+}
+
+static bool has_rested(const void *unused) {
+    (void)unused;
+    return model.busy == 1 && futex_is_asleep(HELPER);
+}
+
+/* The others' threads are still there; all end together with the one that watches. */
+static void end_all(void) {
+    atomic_store(&world.threads, 0);
+    hak_purger_wake();
+}
+
+static void free_much(void) {
+    make_dirty(MUCH);
+    model.busy--;
+}
+static void free_half(void) {
+    make_dirty(MUCH / 2);
+    model.busy--;
+}
+static void keep_half(void) {
+    keep(MUCH / 2);
+    model.busy--;
+}
+static void free_little(void) {
+    make_dirty(1);
+    hak_purger_note();
+    model.busy--;
+}
+static void change_delay(void) {
+    hak_store_relaxed(&world.delay, 500);
+    hak_purger_note();
+    model.busy--;
+}
+static void free_and_end(void) {
+    make_dirty(MUCH);
+    end();
+}
+
+/* Once nothing moves any more, nothing that is worth a purge waits for one; then the last thread of
+ * the program ends, and so must the helper. */
+static void watch_and_end(void) {
+    explore_await(has_rested, NULL);
+    size_t units = atomic_load(&hak_pool_stats.dirty_units) +
+                   atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
+    EXPLORE_CHECK(units < MUCH, "the helper sleeps while %zu units wait for it", units);
+    end_all();
+}
+
+static void watch_all_clean(void) {
+    explore_await(has_rested, NULL);
+    EXPLORE_CHECK(atomic_load(&hak_pool_stats.dirty_units) == 0,
+                  "the helper sleeps although the program was at work since its last round");
+    end_all();
+}
+
+static void finally(void) {
+    EXPLORE_CHECK(state == NONE, "the helper has ended, and its state is %u", state);
+}
+
+static const char *describe(const volatile void *variable) {
+    return variable == &state                        ? "the helper's state"
+           : variable == &noted                      ? "the note"
+           : variable == &hak_pool_stats.dirty_units ? "dirty units"
+           : variable == &hak_huge_stats.kept_bytes  ? "kept bytes"
+           : variable == &world.threads              ? "the count of threads"
+           : variable == &world.delay                ? "the delay"
+                                                     : NULL;
+}
+
+#define RULES .finally = finally, .describe = describe
+
+static const explore_scenario_t scenarios[] = {
+    {"the last thread frees much and ends", prepare_one, {run_helper, free_and_end}, RULES},
+    {"two threads end", prepare_two, {run_helper, end, end}, RULES},
+    {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
+    {"a note, then rest", prepare_two, {run_helper, free_little, watch_all_clean}, RULES},
+    {"a delay after never",
+     prepare_never,
+     {run_helper, free_much, change_delay, watch_all_clean},
+     RULES},
+    {"two halves of much are freed",
+     prepare_three,
+     {run_helper, free_half, keep_half, watch_and_end},
+     RULES},
+};
+
+int main(int argc, char **argv) {
+    memory_track(&state, sizeof state);
+    memory_track(&noted, sizeof noted);
+    memory_track(&hak_pool_stats, sizeof hak_pool_stats);
+    memory_track(&hak_huge_stats, sizeof hak_huge_stats);
+    memory_track(&world, sizeof world);
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
