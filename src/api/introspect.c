@@ -73,14 +73,12 @@ typedef struct {
     uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS], bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
 } printed_t;
 
-static printed_t take_printed(void) {
-    printed_t printed;
+static void take_printed(printed_t *printed) {
     const hak_stats_t *stats = hak_stats_begin();
-    printed.info = mallinfo_of(stats);
-    memcpy(printed.tiers, stats->tiers, sizeof printed.tiers);
-    memcpy(printed.bands, stats->bands, sizeof printed.bands);
+    printed->info = mallinfo_of(stats);
+    memcpy(printed->tiers, stats->tiers, sizeof printed->tiers);
+    memcpy(printed->bands, stats->bands, sizeof printed->bands);
     hak_stats_end();
-    return printed;
 }
 
 /* ` name="number"` */
@@ -138,7 +136,8 @@ int hakmem_malloc_info(int options, FILE *stream) {
         return -1;
     }
     char chunk[HAK_OUT_CHUNK];
-    printed_t printed = take_printed();
+    printed_t printed;
+    take_printed(&printed);
     hak_out_t out = hak_out_to_stream(stream, chunk);
     write_xml(&out, &printed);
     hak_out_end(&out);

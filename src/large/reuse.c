@@ -31,7 +31,7 @@ static bool insert_at(unsigned i, char *start, size_t size, uint32_t freed_ms) {
  * room is used up. */
 void hak_reuse_make_room(void) {
     if (count < most / 2) return;
-    hak_stretch_t *larger = hak_meta_alloc(2 * most * sizeof *kept);
+    hak_stretch_t *larger = hak_meta_alloc((size_t)2 * most * sizeof *kept);
     if (!larger) return;
     memcpy(larger, kept, count * sizeof *kept);
     if (kept != first_kept) hak_meta_free(kept, most * sizeof *kept);

@@ -284,16 +284,20 @@ bool hak_os_is_open(int file) {
 
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 
-/* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. */
-extern struct r_debug _r_debug __attribute__((weak));
-
+/* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. A program
+ * without a loader has none. */
 bool hak_os_has_libraries(void) {
+#ifdef __GLIBC__
+#pragma weak _r_debug
     enum { OWN = 5 };
-    if (!&_r_debug) return true;
     unsigned count = 0;
+    if (!&_r_debug) return true;
     for (const struct link_map *map = _r_debug.r_map; map && count <= OWN; map = map->l_next)
         count++;
     return count > OWN;
+#else
+    return true;
+#endif
 }
 
 uintptr_t hak_os_thread(void) { return (uintptr_t)&errno; }

@@ -15,10 +15,9 @@ static bool keeps_stacks; /* list lock; the keeper has the locks of caches' stac
 /* All within that of the thread list, which is the last to be let go: the list of caches
  * must not grow before. */
 static bool each(hak_lock_visit_t visit, void *context, bool stacks) {
-    hak_lock_t *const inner[] = {&hak_pool_lock, &hak_region_lock, &hak_huge_lock};
     if (!hak_shard_each_lock(visit, context) || !hak_large_each_lock(visit, context)) return false;
-    for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++)
-        if (!visit(inner[i], context)) return false;
+    if (!visit(&hak_pool_lock, context) || !visit(&hak_region_lock, context)) return false;
+    if (!visit(&hak_huge_lock, context)) return false;
     if (stacks && !hak_thread_each_stack_lock(visit, context)) return false;
     return visit(&hak_meta_lock, context);
 }

@@ -112,7 +112,7 @@ MUTANTS = [
      r"hak_region_each_superslab\(repend_superslab, NULL\);",
      r"(void)repend_superslab;"),
     ("remote", "the child of a fork keeps the stacks",
-     r"hak_store_relaxed\(&bin->pending, NULL\);",
+     r"hak_store_relaxed\(&\(\(hak_shard_bin_t \*\)\(void \*\)bin\)->pending, NULL\);",
      r""),
     ("lock", "a sleeper forgets the others",
      r"hak_os_futex_wait\(&lock->state, waited\);",
