@@ -128,9 +128,18 @@ void *hak_allocate_aligned(size_t align, size_t size) {
     return allocate_class(class_index, NULL);
 }
 
+/* True when the pointer was a huge block. Asked first: one look at the table does all. */
+static bool release_huge(void *pointer) {
+    size_t size = hak_region_slab_of(pointer) ? 0 : hak_huge_free(pointer);
+    if (!size) return false;
+    HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
+    hak_thread_tick_free(size);
+    return true;
+}
+
 /* Everything but the push: decides what the pointer is. */
 HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
-    if (!pointer) return;
+    if (!pointer || release_huge(pointer)) return;
     hak_block_t block = hak_block_of(pointer);
     bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
@@ -144,9 +153,6 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
     } else if (block.kind == HAK_KIND_RUN) {
         hak_cache_t *cache = hak_thread_cache_of_free();
         twice = !hak_large_free(cache ? cache->shard : 0, pointer);
-        hak_thread_tick_free(block.size);
-    } else if (block.kind == HAK_KIND_HUGE) {
-        twice = !hak_huge_free(pointer);
         hak_thread_tick_free(block.size);
     } else {
         hak_block_report(function, pointer, &block);

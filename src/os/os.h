@@ -46,6 +46,10 @@ bool hak_os_commit(void *addr, size_t size);
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
 
+/* Asks for huge pages in a range as it is touched from now on, or no longer. A wish: where
+ * the system has none, or not for this process, nothing changes. */
+void hak_os_wish_huge(void *addr, size_t size, bool wish);
+
 /* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);
 

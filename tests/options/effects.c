@@ -321,6 +321,7 @@ static const struct effect {
      dirty_mib_with_a_limit,
      {"32M", 0, 20},
      {"0", 50, 70}},
+    {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 20, 60}},
     {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",

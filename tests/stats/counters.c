@@ -224,6 +224,11 @@ static void populate(void) {
     allocate_some(COUNT, 10000);
 }
 
+/* 100 MB in slabs. */
+static void grow_dense(void) {
+    for (int i = 0; i < 100000; i++) kept = API(malloc)(1000);
+}
+
 /* One block in each slab stays. */
 static void purge_sparse(void) {
     allocate_some(10 * COUNT, SIZE);
@@ -281,6 +286,8 @@ static const struct trial {
     {"pool", "stage1", empty_and_fill_slabs, 1, any},
     {"pool", "stage2", hold, 2, 4},
     {"pool", "stage3", hold_large, 40, 51},
+    {"pool", "huge_superslabs", grow_dense, 20, 60},
+    {"pool", "huge_superslabs", hold_large, 0, 0},
     {"pool", "superslabs", hold_large, 40, 51},
     {"pool", "used_units", hold, 3, 4},
     {"pool", "dirty_units", free_mid, 100, 2000},
