@@ -123,12 +123,11 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
     const char *addr = start;
     (void)super;
     for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(live[i].start + live[i].size <= addr ||
-                          live[i].start >= addr + size,
+        EXPLORE_CHECK(live[i].start + live[i].size <= addr || live[i].start >= addr + size,
                       "pages are purged below a block in use");
-    memory_write(&contents[(addr - units[0]) / HAK_UNIT_SIZE]
-                          [(addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
-                 size / GRAIN);
+    memory_write(
+        &contents[(addr - units[0]) / HAK_UNIT_SIZE][(addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
+        size / GRAIN);
     return true;
 }
 
