@@ -2,8 +2,8 @@
  *
  * A bin starts with a small stack and doubles it whenever it runs full after it ran
  * empty, or empty after full: then a deeper one would have saved both calls. A
- * thread that only frees, or only allocates, gains nothing from a deeper stack and
- * does not get one. When the thread's budget is used up, a bin that is slow more
+ * thread that only frees, or only allocates, would hoard: its stacks grow slowly, and
+ * not beyond a few KiB. When the thread's budget is used up, a bin that is slow more
  * often takes room from one that is slow less often. So a program with few busy
  * classes gets deep stacks, one with many shallow ones, and memory stays bounded.
  *
@@ -25,8 +25,10 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    VICTIMS_ASKED = 4,   /* bins that are asked for room in one go */
-    STEAL_INTERVAL = 16, /* slow calls between two such rounds */
+    STREAM_CALLS = 16,       /* that go one way before a stack grows */
+    STREAM_BYTES = 8 * 1024, /* of blocks in a stack that grew so */
+    VICTIMS_ASKED = 4,       /* bins that are asked for room in one go */
+    STEAL_INTERVAL = 16,     /* slow calls between two such rounds */
     BATCH_LEAST = 4,
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
@@ -177,18 +179,28 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
     return cache->capacity[tier] + bytes <= limit;
 }
 
+/* Whether a call that goes the same way as the last one is a reason to double the stack. */
+static bool is_stream(hak_cache_t *cache, unsigned class_index) {
+    if (++cache->streak[class_index] < STREAM_CALLS) return false;
+    cache->streak[class_index] = 0;
+    return cache->bins[class_index].slots * 2 * hak_classes[class_index].size <= STREAM_BYTES;
+}
+
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
- * the last one and the budget has room. */
+ * the last one, or many went the same, and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
     hak_tier_t tier = hak_tier_of_class(class_index);
     uint32_t before = cache->used_at[class_index];
     cache->used_at[class_index] = ++cache->slow_count;
     bool turned = !bin->slots || way_of(bin) != way;
-    if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
+    if (turned) {
+        bin->batch = (uint16_t)way; /* 0 blocks moved yet */
+        cache->streak[class_index] = 0;
+    }
     unsigned most = slots_max(class_index);
     if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
-    if (!turned || bin->slots >= most) return false;
+    if (bin->slots >= most || (!turned && !is_stream(cache, class_index))) return false;
     size_t more = (size_t)bin->slots * hak_classes[class_index].size;
     if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))

@@ -42,6 +42,7 @@ typedef struct hak_cache {
     bool has_thread;                       /* thread list lock */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
+    uint8_t streak[HAK_BIN_COUNT];         /* slow calls of a bin that went the same way */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */

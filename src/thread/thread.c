@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "large/huge.h"
 #include "large/large.h"
@@ -87,6 +88,7 @@ static hak_cache_t *acquire_cache(void) {
     if (cache) {
         waiting = cache->next_waiting;
         if (cache->holds) waiting_full--;
+        memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
     } else if ((cache = hak_cache_make()) != NULL) {
         cache->next = all_caches;
         all_caches = cache;
