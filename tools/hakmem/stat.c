@@ -116,6 +116,18 @@ static void print_bands(const json_t *root) {
     }
 }
 
+/* One line for each object that is a member of `list`, if there is any. */
+static void print_objects(const json_t *list, const hak_stat_row_t *rows, unsigned count,
+                          const char *label) {
+    columns_t columns = columns_of(rows, count);
+    if (!list || !list->first) return;
+    fit(&columns, list);
+    putchar('\n');
+    print_head(&columns, label);
+    for (const json_t *at = list->first; at; at = at->next)
+        if (json_member(at, rows[0].name)) print_line(&columns, list->kind == JSON_ARRAY ? "" : at->name, at);
+}
+
 static void print_values(const json_t *root) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         const hak_stat_row_t *row = &hak_value_stat_rows[i];
