@@ -13,6 +13,11 @@
 #include "base/base.h"
 #include "classes/classes.h"
 
+/* What is known of a category. p50 and p99: at most so many ns in half of the times, and
+ * in 99 of 100; ends of ranges that double, so up to twice too much. */
+#define HAK_TIMING_FIGURES(FIGURE) \
+    FIGURE(count) FIGURE(total_ns) FIGURE(mean_ns) FIGURE(p50_ns) FIGURE(p99_ns) FIGURE(max_ns)
+
 #if HAKMEM_DEBUG
 
 typedef enum {
@@ -28,11 +33,6 @@ typedef struct {
 } hak_timing_row_t;
 
 extern const hak_timing_row_t hak_timing_rows[HAK_TIMINGS];
-
-/* What is known of a category. p50 and p99: at most so many ns in half of the times, and
- * in 99 of 100; ends of ranges that double, so up to twice too much. */
-#define HAK_TIMING_FIGURES(FIGURE) \
-    FIGURE(count) FIGURE(total_ns) FIGURE(mean_ns) FIGURE(p50_ns) FIGURE(p99_ns) FIGURE(max_ns)
 
 enum {
 #define FIGURE(name) HAK_TIMING_##name,
