@@ -40,9 +40,9 @@ typedef struct hak_cache {
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
     hak_lock_t stack_lock;                 /* innermost but for meta; see above */
     uint8_t shard;                         /* home; changes only between two threads */
-    uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
+    uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
