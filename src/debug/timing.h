@@ -56,8 +56,8 @@ hak_timer_t hak_timing_begin(bool wanted, hak_timing_t category);
 void hak_timing_end(const hak_timer_t *timer);
 
 /* Times from here to the end of the enclosing block, in all its ways out. */
-#define HAK_TIMED_IF(wanted, category)                                      \
-    __attribute__((cleanup(hak_timing_end))) hak_timer_t timer_##category = \
+#define HAK_TIMED_IF(wanted, category)                                              \
+    __attribute__((unused, cleanup(hak_timing_end))) hak_timer_t timer_##category = \
         hak_timing_begin((wanted), HAK_TIMING_##category)
 
 #else
