@@ -279,7 +279,7 @@ def hakmem(*arguments, status=0):
 
 def case_command(folder):
     path = os.path.join(folder, "stats")
-    run(STATS="json", STATS_FILE=path)
+    run(STATS="json", STATS_FILE=path, **({"TIMING": "1"} if DEBUG else {}))
     with open(path, "rb") as file:
         text = file.read()
     report = parse(text)
@@ -298,6 +298,13 @@ def case_command(folder):
         is_shown = re.search(rf"^  {row['size']} ", table, re.M) is not None
         expect(f"class {row['size']} in the table", is_shown, any(
             value for name, value in row.items() if name not in ("size", "band")))
+    lines = [[int(word) for word in line.split()] for line in
+             re.search(r"^cache .*\n((?: +\d.*\n)+)", table, re.M).group(1).splitlines()]
+    expect("caches", lines, [[cache[name] for name in CACHE] for cache in report["caches"]])
+    for name, step in report.get("timing", {}).items():
+        figures = re.search(rf"^{name} +([\d ]+)$", table, re.M)
+        wanted = [value for value in step.values() if type(value) is int] if name != "clock_ns" else []
+        expect(name, [int(word) for word in figures.group(1).split()] if figures else [], wanted)
     for band in BANDS:
         figures = re.search(rf"^{band} +(.*)$", table, re.M)
         if figures:
