@@ -28,7 +28,7 @@ static sums_t sums_of(hak_cache_t *cache) {
     return sums;
 }
 
-static void read_cache(hak_cache_t *cache, uint64_t figures[HAK_CACHE_STATS]) {
+void hak_stats_read_cache(hak_cache_t *cache, uint64_t figures[HAK_CACHE_STATS]) {
     hak_thread_list_lock();
     sums_t sums = sums_of(cache);
 #define STAT_CACHE(name, kind, unit, where, help) figures[HAK_CACHE_STAT_##name] = (where);
@@ -51,7 +51,7 @@ void hak_stats_write_caches_json(hak_out_t *out) {
     uint64_t figures[HAK_CACHE_STATS];
     hak_out_open(out, "caches", '[');
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        read_cache(cache, figures);
+        hak_stats_read_cache(cache, figures);
         hak_out_open(out, NULL, '{');
         for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
             hak_out_member(out, hak_cache_stat_rows[i].name, figures[i]);
@@ -66,12 +66,12 @@ void hak_stats_write_caches(hak_out_t *out) {
     uint64_t figures[HAK_CACHE_STATS];
     hak_table_begin(&table, HAK_STATS_LABEL_WIDTH, hak_cache_stat_rows, HAK_CACHE_STATS);
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        read_cache(cache, figures);
+        hak_stats_read_cache(cache, figures);
         hak_table_fit(&table, figures);
     }
     hak_table_head(out, &table, "cache");
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        read_cache(cache, figures);
+        hak_stats_read_cache(cache, figures);
         hak_table_line(out, &table, "", figures);
     }
 }

@@ -13,6 +13,10 @@ void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats);
 
 enum { HAK_STATS_LABEL_WIDTH = 8 }; /* of the first column of a table */
 
+/* The figures of a cache, one of hak_thread_caches(). */
+struct hak_cache;
+void hak_stats_read_cache(struct hak_cache *cache, uint64_t figures[HAK_CACHE_STATS]);
+
 /* Every cache there is, the newest first: its figures and the bands that it has served. */
 void hak_stats_write_caches_json(hak_out_t *out);
 void hak_stats_write_caches(hak_out_t *out);

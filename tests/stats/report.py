@@ -243,6 +243,9 @@ def case_xml(_):
     expect("bands", list(bands), BANDS)
     if int(bands["C5"]["live"]) < HELD:
         harness.fail(f"the XML has {bands['C5']['live']} live blocks in C5")
+    caches = [cache.attrib for cache in root.findall("cache")]
+    if len(caches) != 1 or list(caches[0]) != CACHE or int(caches[0]["refilled"]) < HELD:
+        harness.fail(f"not the cache of one thread: {caches}")
 
 
 METRIC = re.compile(r'(hakmem_\w+)(\{\w+="[\w.]*"(?:,\w+="[\w.]*")*\})? (\d+)')
