@@ -7,6 +7,7 @@
 #include "api/block.h"
 #include "api/export.h"
 #include "cache/cache.h"
+#include "debug/timing.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -94,7 +95,8 @@ static void *allocate_large(size_t size, size_t align, bool zero) {
 static void *allocate_class(unsigned class_index, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     if (HAK_LIKELY(cache != NULL)) {
-        void *block = hak_cache_pop(cache, class_index);
+        void *block;
+        HAK_TIME_MID(pool_tls_ring_pop, class_index, block = hak_cache_pop(cache, class_index));
         if (HAK_LIKELY(block != NULL)) return served(block);
     }
     void *block = hak_cache_refill(cache, class_index, zeroed);
@@ -132,6 +134,7 @@ void *hak_allocate_aligned(size_t align, size_t size) {
 static bool release_huge(void *pointer) {
     size_t size = hak_region_slab_of(pointer) ? 0 : hak_huge_free(pointer);
     if (!size) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_HUGE);
     HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
     hak_thread_tick_free(size);
     return true;
@@ -139,22 +142,30 @@ static bool release_huge(void *pointer) {
 
 /* Everything but the push: decides what the pointer is. */
 HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
-    if (!pointer || release_huge(pointer)) return;
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    if (!pointer) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+        return;
+    }
+    if (release_huge(pointer)) return;
     hak_block_t block = hak_block_of(pointer);
     bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
         hak_cache_t *cache = hak_thread_cache_of_free();
         hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
-        if (bin && bin->slots && *hak_load_relaxed(&bin->top) == pointer)
-            twice = true;
+        twice = bin && bin->slots && *hak_load_relaxed(&bin->top) == pointer;
+        if (twice)
+            HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
         else
             hak_cache_overflow(cache, block.class_index, pointer);
         hak_thread_tick_free(1);
     } else if (block.kind == HAK_KIND_RUN) {
         hak_cache_t *cache = hak_thread_cache_of_free();
         twice = !hak_large_free(cache ? cache->shard : 0, pointer);
+        HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);
         hak_thread_tick_free(block.size);
     } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
         hak_block_report(function, pointer, &block);
         return;
     }

@@ -56,6 +56,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
     HAK_STEP_UP(bin->top);
     top[1] = block;
     HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
     return true;
 }
 

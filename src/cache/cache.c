@@ -44,10 +44,6 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
-#if HAKMEM_DEBUG
-_Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
-#endif
-
 static _Atomic size_t budgets[HAK_CACHED_TIERS] = {1 * MIB, 1 * MIB};
 
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
@@ -238,13 +234,17 @@ static void *lend(hak_cache_t *cache, unsigned class_index) {
 
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
+    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
     hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
     if (bin && !bin->slots && !zeroed) {
         one[0] = lend(cache, class_index);
-        if (one[0]) return one[0];
+        if (HAK_WAY_FOUND(HAK_WAY_REFILL_LENT, one[0] != NULL)) return one[0];
     }
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (zeroed || !bin || !bin->slots) {
+        HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED
+                      : !bin ? HAK_WAY_REFILL_ONE_NO_CACHE
+                             : HAK_WAY_REFILL_ONE_NO_STACK);
         unsigned home = cache ? cache->shard : 0;
         unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
         if (cache) count_refill(cache, class_index, taken);
@@ -252,7 +252,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     unsigned want = next_batch(bin, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
-    if (taken == 0) {
+    if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
         taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
         count_refill(cache, class_index, taken);
     }
@@ -263,17 +263,23 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
 
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (!cache) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
         hak_shard_give(0, class_index, &block, 1);
         return;
     }
     hak_bin_t *bin = &cache->bins[class_index];
     if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
+            HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
             give(cache, class_index, &block, 1);
             return;
         }
+        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
         flush(cache, class_index, next_batch(bin, class_index));
+    } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }
+    HAK_COUNT_CALL(class_index, HAK_CALL_TLS_SLL);
     void **top = hak_load_relaxed(&bin->top) + 1;
     *top = block;
     hak_store_relaxed(&bin->top, top);

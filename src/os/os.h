@@ -26,6 +26,11 @@ unsigned hak_os_this_cpu(void);
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 
+#if HAKMEM_DEBUG
+/* Nanoseconds of a monotonic clock, as fine as it is; never 0. No syscall where the vDSO has it. */
+uint64_t hak_os_now_ns(void);
+#endif
+
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
 
@@ -89,6 +94,7 @@ int hak_os_copy_stderr(void);
 bool hak_os_is_open(int file);
 
 unsigned hak_os_process_id(void);
+unsigned hak_os_thread_id(void); /* of the caller; never 0 */
 
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */

@@ -73,6 +73,15 @@ uint64_t hak_os_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) {
+    struct timespec now = {0, 1};
+    int saved = errno;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#endif
+
 bool hak_os_sleep_ms(unsigned ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
     _Atomic uint32_t nobody = 0;
@@ -282,6 +291,7 @@ bool hak_os_is_open(int file) {
 }
 
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
+unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;

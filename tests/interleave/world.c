@@ -110,6 +110,10 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_SHARDS ? WORLD_SHARDS : 1; /* one other shard, drains of one slab */
 }
 
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) { return 1; } /* no time passes */
+#endif
+
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
 size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
 
