@@ -40,13 +40,12 @@ static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes)
 
 /* Free units with pages; the sum is cheap and a little behind, or exact. */
 static size_t dirty_units(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) + other_units() +
+    return hak_pool_purgeable() + other_units() +
            hak_large_idle_about() / HAK_UNIT_SIZE;
 }
 
 static bool all_clean(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) == 0 && other_units() == 0 &&
-           hak_large_idle() == 0;
+    return hak_pool_purgeable() == 0 && other_units() == 0 && hak_large_idle() == 0;
 }
 
 static void sleep_until_needed(void) {

@@ -98,7 +98,7 @@ static void a_zeroed_block_is_zero(void **state) {
     unsigned found = 0;
     bool zeroed;
     release_all();
-    hak_pool_purge(0); /* a slab is zero when its unit was */
+    hak_pool_purge(0, true); /* a slab is zero when its unit was */
     for (unsigned i = 0; i < 12; i++) {
         assert_int_equal(hak_shard_take(HOME, FOUR, 1, top, &zeroed), 1);
         char *block = blocks[i] = top[1];
