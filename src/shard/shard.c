@@ -121,7 +121,8 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
  * sweeps; not if the bin is busy. */
 static void tidy(unsigned shard, unsigned class_index, unsigned age) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    if (!has_free(bin) || !hak_lock_try(&bin->lock)) return;
+    if (!has_free(bin)) return;
+    if (!hak_lock_try(&bin->lock)) return;
     void *twice = NULL;
     hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
     hak_slab_t *slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;

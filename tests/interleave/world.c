@@ -49,6 +49,7 @@ static struct {
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
 
 static unsigned reports, reports_expected;
+static bool larson_guard;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
@@ -110,7 +111,8 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
 
 int64_t hak_option(hak_option_t option) {
     if (option == HAK_OPTION_SHARDS) return WORLD_SHARDS;
-    if (option == HAK_OPTION_TINY_PROFILE || option == HAK_OPTION_SS_BUDGET) return 0;
+    if (option == HAK_OPTION_TINY_PROFILE) return larson_guard;
+    if (option == HAK_OPTION_SS_BUDGET) return 0;
     return 1; /* one other shard, drains of one slab */
 }
 
@@ -252,9 +254,12 @@ void world_reset(unsigned unit_count) {
     memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
     live_count = reports = reports_expected = 0;
+    larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
+
+void world_guard(void) { larson_guard = true; }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
  * is another shard than main's. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -232,6 +233,31 @@ static void purge_sparse(void) {
     API(malloc_trim)(0);
 }
 
+/* Each superslab keeps a block, which is a slab. */
+static void purge_live_superslabs(void) {
+    allocate_some(COUNT, 61440);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 4) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
+static void go_beyond_the_budget(void) {
+    CHECK(hakmem_option_set("SS_BUDGET", "2") == 0, "there is no SS_BUDGET");
+    allocate_some(COUNT, 61440);
+}
+
+static void *allocate_slab_there(void *unused) {
+    kept = API(malloc)(61440);
+    return unused;
+}
+
+/* A slab that this thread's shard keeps empty, and a thread of the other shard. */
+static void leave_empty_slabs(void) {
+    allocate_some(100, 61440);
+    free_some(100);
+    in_a_thread(allocate_slab_there, NULL);
+}
+
 /* Half a KiB of bitmap for each 32 KiB. */
 static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
@@ -286,6 +312,9 @@ static const struct trial {
     {"pool", "dirty_units", free_mid, 100, 2000},
     {"pool", "purge_calls", trim_mid, 1, any},
     {"pool", "purged_units", trim_mid, 100, 2000},
+    {"pool", "purged_partial", purge_live_superslabs, COUNT / 2, COUNT},
+    {"pool", "budget_hits", go_beyond_the_budget, COUNT / 2, COUNT},
+    {"pool", "adopted_empty", leave_empty_slabs, 1, 1},
     {"pool", "populated_units", populate, 16, any},
     {"large", "local", reuse_large, LARGE_COUNT, any},
     {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
@@ -362,8 +391,23 @@ static void run_trial(const void *context) {
     }
 }
 
-int main(void) {
+/* In a process that is told so from its start, for leave_empty_slabs. */
+static void run_guarded(const void *context) {
+    const struct trial *trial = context;
+    char number[20];
+    snprintf(number, sizeof number, "%zu", (size_t)(trial - trials));
+    setenv("HAKMEM_TINY_PROFILE", "larson_guard", 1);
+    execl("/proc/self/exe", "counters", number, NULL);
+}
+
+/* counters         every figure
+ * counters ROW     that of one row */
+int main(int argc, char **argv) {
     unsigned missing = 0;
+    if (argc > 1) {
+        run_trial(&trials[argument(argc, argv, 1, 0)]);
+        return 0;
+    }
     watchdog(240, "statistics");
     for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
         unsigned found = 0;
@@ -379,7 +423,8 @@ int main(void) {
     CHECK(missing == 0, "%u figures without a program that moves them", missing);
     for (size_t k = 0; k < COUNT_OF(trials); k++) {
         struct child_end end;
-        child_run(run_trial, &trials[k], SECONDS, &end);
+        bool guarded = trials[k].program == leave_empty_slabs;
+        child_run(guarded ? run_guarded : run_trial, &trials[k], SECONDS, &end);
         if (end.in_time && end.status == 0) continue;
         fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trials[k].group, trials[k].name,
                 (unsigned)end.status, end.err);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 
@@ -235,6 +236,87 @@ static void a_purge_waits_for_its_delay(void **state) {
     assert_true(hak_pool_purge(30, true) >= 1);
 }
 
+static void set(hak_option_t option, const char *value) {
+    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
+}
+
+/* A superslab with a slab in use is for rounds of partial release, and not without the option. */
+static void a_live_superslab_waits_for_its_round(void **state) {
+    (void)state;
+    unsigned units = hak_superslab_units();
+    hak_pool_purge(0, true);
+    hak_slab_t *super = take(units);
+    fill(super, units);
+    set(HAK_OPTION_TINY_SS_PARTIAL, "0");
+    give(super + 1, units - 1);
+    assert_int_equal(hak_pool_purge(0, true), 0);
+    assert_int_equal(hak_pool_stats.held_units, units - 1);
+    assert_int_equal(hak_pool_purgeable(), 0);
+    /* Those that wait are taken before fresh ones. */
+    hak_slab_t *again = take(1);
+    assert_true(again > super && again < super + units);
+    assert_int_equal(hak_pool_stats.held_units, units - 2);
+    set(HAK_OPTION_TINY_SS_PARTIAL, "1");
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    assert_int_equal(hak_pool_purgeable(), units - 2);
+    uint64_t partial = hak_pool_stats.purged_partial;
+    assert_int_equal(hak_pool_purge(0, true), units - 2);
+    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
+    assert_int_equal(hak_pool_stats.held_units, 0);
+    /* Wholly free, it waits for nothing. */
+    give(again, 1);
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    give(super, 1);
+    assert_int_equal(hak_pool_purge(0, false), 2);
+    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
+}
+
+/* 1,024 slabs taken or given are an epoch, though the clock stands still. */
+static void slab_events_end_an_epoch(void **state) {
+    (void)state;
+    enum { EPOCHS = 500 };
+    hak_pool_purge(0, true);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
+    hak_slab_t *one = take(2);
+    fill(one, 2);
+    give(one + 1, 1);
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "500");
+    for (unsigned i = 0; i < EPOCHS * 512; i++) give(take(1), 1);
+    size_t dirty = hak_pool_stats.dirty_units;
+    assert_int_equal(hak_pool_purge(0, false), dirty);
+    give(one, 1);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
+}
+
+/* As a large heap takes them. */
+static void superslabs_in_a_row(void **state) {
+    (void)state;
+    enum { ROW = 3, COUNT = 12 };
+    hak_superslab_t *row[COUNT];
+    unsigned taken, units = hak_superslab_units();
+    size_t used = hak_pool_stats.used_units;
+    for (unsigned i = 0; i < COUNT; i++) {
+        row[i] = hak_pool_take_superslabs(i % ROW + 1, ROW, &taken);
+        assert_non_null(row[i]);
+        REQUIRE(taken > i % ROW && taken <= ROW, "%u superslabs for %u to %u", taken, i % ROW + 1,
+                ROW);
+        for (unsigned k = 0; k < taken; k++) {
+            assert_ptr_equal(row[i][k].slabs[0].base, row[i]->slabs[0].base + k * hak_superslab_size());
+            assert_true(row[i][k].large);
+        }
+        used += (size_t)taken * units;
+        assert_int_equal(hak_pool_stats.used_units, used);
+        /* Only one goes back: a row of three begins nowhere here, then. */
+        hak_pool_give_superslab(&row[i][taken - 1]);
+        used -= units;
+        if (taken == 1) row[i] = NULL;
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        if (row[i]) hak_pool_give_superslab(row[i]);
+}
+
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
@@ -319,6 +401,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_purge_gives_pages_back),
         cmocka_unit_test(a_purge_spares_what_is_in_use),
         cmocka_unit_test(a_purge_waits_for_its_delay),
+        cmocka_unit_test(a_live_superslab_waits_for_its_round),
+        cmocka_unit_test(slab_events_end_an_epoch),
+        cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(a_rebuild_finds_lost_units),
         cmocka_unit_test(many_requests),
