@@ -166,7 +166,7 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"an empty slab moves to another shard, where two need one",
      prepare_guarded,
-     {free_pair_0, adopt_pair, adopt_pair},
+     {adopt_pair, adopt_pair},
      RULES},
     {"an empty slab moves to another shard, with a freer and a taker",
      prepare_guarded,
