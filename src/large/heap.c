@@ -68,7 +68,8 @@ static void clear_used(const hak_part_t *part) {
 static unsigned touch(const hak_part_t *part) {
     unsigned before = touched_in(part);
     if (HAK_LIKELY(before == part->count)) return before;
-    for (unsigned w = 0; w < hak_superslab_words(); w++) part->super->touched[w] |= bits_in(part, w);
+    for (unsigned w = 0; w < hak_superslab_words(); w++)
+        part->super->touched[w] |= bits_in(part, w);
     part->super->clean_grains = (uint16_t)(part->super->clean_grains - (part->count - before));
     part->super->dirty |= units_of(part);
     return before;
@@ -170,7 +171,8 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
     dirty_remove(heap, super);
     hak_region_set_class(super->slabs, hak_superslab_units(), HAK_CLASS_NONE);
-    for (unsigned i = 0; i < hak_superslab_units(); i++) hak_store_relaxed(&super->slabs[i].owner, 0);
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
+        hak_store_relaxed(&super->slabs[i].owner, 0);
     hak_add_relaxed(&hak_pool_lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }
@@ -187,7 +189,7 @@ bool hak_heap_lend(hak_heap_t *heap) {
 
 typedef struct {
     hak_superslab_t *super;
-    uint64_t clean[HAK_SUPERSLAB_WORDS_MAX];       /* grains to purge; then those that are zero now */
+    uint64_t clean[HAK_SUPERSLAB_WORDS_MAX]; /* grains to purge; then those that are zero now */
     uint64_t short_clean[HAK_SUPERSLAB_WORDS_MAX]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;

@@ -70,7 +70,8 @@ static bool grow(hak_region_t *region) {
     size_t have = (region->unit_limit - region->first_unit) >> hak_map.super_shift;
     size_t room = (region->units_end - region->unit_limit) >> hak_map.super_shift;
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) have = 1;
-    size_t step = hak_min(hak_min(hak_max(have / 4, 1), STEP_UNITS_MAX >> hak_map.super_shift), room);
+    size_t step =
+        hak_min(hak_min(hak_max(have / 4, 1), STEP_UNITS_MAX >> hak_map.super_shift), room);
     if (step == 0) return false;
     return commit_superslabs(region, step) || (step > 1 && commit_superslabs(region, 1));
 }

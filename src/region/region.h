@@ -56,9 +56,7 @@ HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_sh
 HAK_FAST_PATH size_t hak_superslab_size(void) {
     return (size_t)HAK_UNIT_SIZE << hak_map.super_shift;
 }
-HAK_FAST_PATH unsigned hak_superslab_grains(void) {
-    return HAK_UNIT_GRAINS << hak_map.super_shift;
-}
+HAK_FAST_PATH unsigned hak_superslab_grains(void) { return HAK_UNIT_GRAINS << hak_map.super_shift; }
 HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains() / 64; }
 
 /* Makes the first region, unless it is there. Called before threads are. */

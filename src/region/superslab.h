@@ -46,7 +46,7 @@ typedef struct hak_superslab {
     bool large;                                    /* pool lock; in the hands of a large heap */
     uint16_t used_grains;                          /* large heap lock */
     uint16_t clean_grains;                         /* large heap lock */
-    uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];         /* large heap lock; bit per grain */
+    uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
 } hak_superslab_t;
 
 _Static_assert(sizeof(hak_superslab_t) <= (size_t)2 * HAK_LINE,

@@ -143,8 +143,7 @@ uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty)
 /* SS_BUDGET: a shard has as many slabs as it may before it reclaims. */
 static bool at_budget(unsigned shard) {
     uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
-    return HAK_UNLIKELY(budget != 0) &&
-           hak_bin_slab_count(shard) >= budget * hak_superslab_units();
+    return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
 }
 
 /* What a shard at its budget does first: it gives up what is empty in all of its bins, so

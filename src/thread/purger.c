@@ -40,8 +40,7 @@ static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes)
 
 /* Free units with pages; the sum is cheap and a little behind, or exact. */
 static size_t dirty_units(void) {
-    return hak_pool_purgeable() + other_units() +
-           hak_large_idle_about() / HAK_UNIT_SIZE;
+    return hak_pool_purgeable() + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
 }
 
 static bool all_clean(void) {

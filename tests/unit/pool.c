@@ -303,7 +303,8 @@ static void superslabs_in_a_row(void **state) {
         REQUIRE(taken > i % ROW && taken <= ROW, "%u superslabs for %u to %u", taken, i % ROW + 1,
                 ROW);
         for (unsigned k = 0; k < taken; k++) {
-            assert_ptr_equal(row[i][k].slabs[0].base, row[i]->slabs[0].base + k * hak_superslab_size());
+            assert_ptr_equal(row[i][k].slabs[0].base,
+                             row[i]->slabs[0].base + k * hak_superslab_size());
             assert_true(row[i][k].large);
         }
         used += (size_t)taken * units;
@@ -374,7 +375,8 @@ static void many_requests(void **state) {
             give(held[i].slab, held[i].count);
             held[i].count = 0;
         } else {
-            held[i].count = unit_random(3) ? 1 + unit_random(2) : 1 + unit_random(hak_superslab_units());
+            held[i].count =
+                unit_random(3) ? 1 + unit_random(2) : 1 + unit_random(hak_superslab_units());
             held[i].slab = take(held[i].count);
         }
     }
