@@ -31,6 +31,7 @@ static uint64_t bits_in(const hak_part_t *part, unsigned w) {
 static uint32_t units_of(const hak_part_t *part) {
     unsigned first = part->first / HAK_UNIT_GRAINS;
     unsigned last = (part->first + part->count - 1) / HAK_UNIT_GRAINS;
+    HAK_ASSERT(first <= last && last < HAK_SUPERSLAB_UNITS_MAX);
     return ((uint32_t)2 << last) - ((uint32_t)1 << first);
 }
 

@@ -98,6 +98,15 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
     return 0;
 }
 
+/* Enters a slab that belongs to nobody in the home bin, and takes from there. */
+static unsigned take_from_new(unsigned home, unsigned class_index, unsigned want, void **top,
+                              hak_slab_t *slab, bool *zeroed) {
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_lock_acquire(&bin->lock);
+    hak_bin_adopt(bin, home, class_index, slab);
+    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+}
+
 static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
                                bool *zeroed) {
     bool fresh;
@@ -110,11 +119,7 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
         hak_pool_give(slab, 1);
         slab = NULL;
     }
-    if (!slab) return 0;
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_lock_acquire(&bin->lock);
-    hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+    return slab ? take_from_new(home, class_index, want, top, slab, zeroed) : 0;
 }
 
 /* Takes in a bin's remote frees and gives up its kept empty slab if that has seen `age`
@@ -171,10 +176,7 @@ static HAK_SLOW_PATH unsigned adopt_empty(unsigned home, unsigned class_index, u
     }
     if (!slab) return 0;
     hak_add_relaxed(&adopted_empty, 1);
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_lock_acquire(&bin->lock);
-    hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+    return take_from_new(home, class_index, want, top, slab, zeroed);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
