@@ -28,6 +28,8 @@ static uint64_t bits_in(const hak_part_t *part, unsigned w) {
     return bits;
 }
 
+static unsigned last_word(const hak_part_t *part) { return (part->first + part->count - 1) / 64; }
+
 static uint32_t units_of(const hak_part_t *part) {
     unsigned first = part->first / HAK_UNIT_GRAINS;
     unsigned last = (part->first + part->count - 1) / HAK_UNIT_GRAINS;
@@ -38,7 +40,7 @@ static uint32_t units_of(const hak_part_t *part) {
 static unsigned touched_in(const hak_part_t *part) {
     unsigned count = 0;
     if (HAK_LIKELY(part->super->clean_grains == 0)) return part->count;
-    for (unsigned w = 0; w < hak_superslab_words(); w++)
+    for (unsigned w = part->first / 64; w <= last_word(part); w++)
         count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
     return count;
 }
@@ -69,7 +71,7 @@ static void clear_used(const hak_part_t *part) {
 static unsigned touch(const hak_part_t *part) {
     unsigned before = touched_in(part);
     if (HAK_LIKELY(before == part->count)) return before;
-    for (unsigned w = 0; w < hak_superslab_words(); w++)
+    for (unsigned w = part->first / 64; w <= last_word(part); w++)
         part->super->touched[w] |= bits_in(part, w);
     part->super->clean_grains = (uint16_t)(part->super->clean_grains - (part->count - before));
     part->super->dirty |= units_of(part);
