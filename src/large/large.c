@@ -10,7 +10,11 @@
 #include "pool/pool.h"
 #include "region/region.h"
 
-enum { PUBLISH_GRAINS = 1024 }; /* 4 MiB: how far the cheap sum of idle grains may be off */
+enum {
+    PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
+    UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
+    TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
+};
 
 /* What a heap said to a request. */
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
@@ -18,8 +22,8 @@ typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 typedef struct {
     unsigned home; /* shard */
     size_t grains, align_grains;
-    char *block;                               /* answer */
-    uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
+    char *block;                     /* answer */
+    uint64_t touched[TOUCHED_WORDS]; /* answer; grains of it that need zeroing */
     bool zero;
     bool fresh; /* answer; out of a fresh run */
 } request_t;
@@ -172,7 +176,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
-        if (hak_heap_grow(heap, run)) outcome = take_extent(heap, request);
+        if (hak_heap_grow(heap, request->grains, run)) outcome = take_extent(heap, request);
         request->fresh = true;
     }
     if (outcome == FOUND) {
@@ -206,8 +210,9 @@ static bool lend(void) {
     return false;
 }
 
-/* Owners of the heaps' units, once. */
+/* Owners of the heaps' units, once; how long superslabs are is known with the first region. */
 static HAK_SLOW_PATH void prepare(void) {
+    hak_region_prepare();
     for (unsigned i = 0; i < hak_heap_count(); i++) {
         hak_lock_acquire(&hak_heaps[i].lock);
         hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
@@ -274,7 +279,7 @@ bool hak_large_free(unsigned home, void *block) {
 
 bool hak_large_find(const void *pointer, void **start, size_t *size) {
     hak_slab_t *unit = hak_region_slab_of(pointer);
-    for (unsigned i = 0; unit && i <= HAK_SUPERSLAB_UNITS; i++) {
+    for (unsigned i = 0; unit && i <= UNITS_MAX; i++) {
         if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_RUN) return false;
         uint32_t run = hak_load_acquire(&unit->run);
         if (run && run_start(unit, run) <= (const char *)pointer) {

@@ -120,6 +120,15 @@ static void apply_profile(int64_t profile) {
     }
 }
 
+/* Unless a source has set it: larson_guard is not without a budget. */
+static void apply_tiny_profile(void) {
+    static const char budget[] = "64";
+    if (!hak_option(HAK_OPTION_TINY_PROFILE)) return;
+    if (hak_option_source(HAK_OPTION_SS_BUDGET) != HAK_SOURCE_DEFAULT) return;
+    hak_option_assign(HAK_OPTION_SS_BUDGET, (hak_text_t){budget, sizeof budget - 1},
+                      HAK_SOURCE_PROFILE);
+}
+
 void hak_options_load(void) {
     static _Atomic bool loaded;
     bool secure;
@@ -130,5 +139,6 @@ void hak_options_load(void) {
     for (; *environment; environment++) read_variable(*environment);
     read_conf(hak_option_text(HAK_OPTION_CONF));
     apply_profile(hak_option(HAK_OPTION_PROFILE));
+    apply_tiny_profile();
     errno = saved;
 }

@@ -1,12 +1,14 @@
 /* region.c: reserve, commit in steps, and look up. */
 #include "region/region.h"
 
+#include "options/options.h"
 #include "os/os.h"
 #include "region/commit.h"
 
 enum {
-    STEP_MAX_SUPERSLABS = 64,
-    HUGE_MIN_SUPERSLABS = 48, /* a huge page too much is then 4 % of the heap, and falling */
+    STEP_UNITS_MAX = 1024,
+    HUGE_MIN_UNITS = 768, /* 48 MiB: a huge page too much is then 4 % of the heap, and falling */
+    HUGE_PAGE_UNITS = 32, /* 2 MiB, as x86-64 and AArch64 have with pages of 4 KiB */
 };
 
 hak_map_t hak_map;
@@ -25,8 +27,8 @@ static void lay_out(hak_region_t *region, char *base, size_t size) {
     size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
     size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
     size_t supers_size =
-        hak_align_up(units / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t), HAK_UNIT_SIZE);
-    size_t head = hak_align_up(map_size + slabs_size + supers_size, HAK_SUPERSLAB_SIZE);
+        hak_align_up((units >> hak_map.super_shift) * sizeof(hak_superslab_t), HAK_UNIT_SIZE);
+    size_t head = hak_align_up(map_size + slabs_size + supers_size, hak_superslab_size());
     *region = (hak_region_t){.base = base};
     region->slabs = (hak_slab_t *)(void *)(base + map_size);
     region->supers = (hak_superslab_t *)(void *)(base + map_size + slabs_size);
@@ -53,33 +55,41 @@ static bool commit_area(void *area, size_t *committed, size_t want) {
 /* Makes `count` more superslabs of a region accessible, records first. Pages are still
  * made by the first touch: with `huge`, 2 MiB at a time. */
 static bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
-    size_t limit = region->unit_limit + count * HAK_SUPERSLAB_UNITS;
+    size_t limit = region->unit_limit + (count << hak_map.super_shift);
     size_t used = limit - region->first_unit;
     if (limit > region->units_end) return false;
     if (!commit_area(region->base, &region->map_committed, limit * sizeof(uint16_t)) ||
         !commit_area(region->slabs, &region->slabs_committed, used * sizeof(hak_slab_t)) ||
         !commit_area(region->supers, &region->supers_committed,
-                     used / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t)))
+                     (used >> hak_map.super_shift) * sizeof(hak_superslab_t)))
         return false;
     char *start = region->base + (region->unit_limit << HAK_UNIT_SHIFT);
-    if (!hak_os_commit(start, count * HAK_SUPERSLAB_SIZE)) return false;
-    if (huge) hak_os_wish_huge(start, count * HAK_SUPERSLAB_SIZE, true);
+    if (!hak_os_commit(start, count * hak_superslab_size())) return false;
+    if (huge) hak_os_wish_huge(start, count * hak_superslab_size(), true);
     region->huge = huge;
     region->unit_limit = limit;
     return true;
 }
 
-/* A quarter of what is accessible, so that the calls grow with the logarithm. A step with
- * huge pages ends at a multiple of 2 MiB, so that none is lost between two steps. */
+/* Superslabs to add to a step so that it ends where a huge page does. */
+static size_t up_to_a_huge_page(const hak_region_t *region, size_t step) {
+    size_t end = ((uintptr_t)region->base >> HAK_UNIT_SHIFT) + region->unit_limit +
+                 (step << hak_map.super_shift);
+    return (-end & (HUGE_PAGE_UNITS - 1)) >> hak_map.super_shift;
+}
+
+/* A quarter of what is accessible, so that the calls grow with the logarithm; where each
+ * slab has a superslab of its own, it has its own call too. A step with huge pages ends at
+ * a multiple of one, so that none is lost between two steps. */
 static bool grow(hak_region_t *region, bool dense) {
-    size_t have = (region->unit_limit - region->first_unit) / HAK_SUPERSLAB_UNITS;
-    size_t room = (region->units_end - region->unit_limit) / HAK_SUPERSLAB_UNITS;
-    size_t step = hak_min(hak_min(hak_max(have / 4, 1), STEP_MAX_SUPERSLABS), room);
+    size_t have = (region->unit_limit - region->first_unit) >> hak_map.super_shift;
+    size_t room = (region->units_end - region->unit_limit) >> hak_map.super_shift;
+    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) have = 1;
+    size_t step =
+        hak_min(hak_min(hak_max(have / 4, 1), STEP_UNITS_MAX >> hak_map.super_shift), room);
     if (step == 0) return false;
-    bool huge = dense && have >= HUGE_MIN_SUPERSLABS;
-    size_t end = (uintptr_t)region->base / HAK_SUPERSLAB_SIZE +
-                 region->unit_limit / HAK_SUPERSLAB_UNITS + step;
-    if (huge && end % 2 != 0 && step < room) step++;
+    bool huge = dense && have << hak_map.super_shift >= HUGE_MIN_UNITS;
+    if (huge) step = hak_min(step + up_to_a_huge_page(region, step), room);
     return commit_superslabs(region, step, huge) ||
            (step > 1 && commit_superslabs(region, 1, false));
 }
@@ -88,12 +98,14 @@ static bool grow(hak_region_t *region, bool dense) {
 static hak_region_t *new_region(void) {
     unsigned count = hak_load_relaxed(&region_count);
     if (count == HAK_REGIONS_MAX) return NULL;
+    if (count == 0)
+        hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
     size_t most = hak_os_address_space_left();
     if (most != SIZE_MAX) most /= 2;
     for (size_t i = 0; i < sizeof range_sizes / sizeof *range_sizes; i++) {
         size_t size = range_sizes[i];
         if (size > most) continue;
-        char *base = hak_os_reserve(size, HAK_SUPERSLAB_SIZE);
+        char *base = hak_os_reserve(size, hak_superslab_size());
         if (!base) continue;
         lay_out(&regions[count], base, size);
         size_t head = regions[count].first_unit << HAK_UNIT_SHIFT;
@@ -112,9 +124,9 @@ static hak_region_t *new_region(void) {
             hak_map.unit_end = regions[count].units_end;
             hak_map.slabs =
                 (uintptr_t)regions[count].slabs - regions[count].first_unit * sizeof(hak_slab_t);
-            hak_map.supers = (uintptr_t)regions[count].supers - regions[count].first_unit /
-                                                                    HAK_SUPERSLAB_UNITS *
-                                                                    sizeof(hak_superslab_t);
+            hak_map.supers =
+                (uintptr_t)regions[count].supers -
+                (regions[count].first_unit >> hak_map.super_shift) * sizeof(hak_superslab_t);
         }
         hak_store_release(&region_count, count + 1);
         return &regions[count];
@@ -125,14 +137,14 @@ static hak_region_t *new_region(void) {
 static hak_superslab_t *carve_superslab(hak_region_t *region) {
     size_t unit = hak_load_relaxed(&region->unit_next);
     size_t index = unit - region->first_unit;
-    hak_superslab_t *super = &region->supers[index / HAK_SUPERSLAB_UNITS];
+    hak_superslab_t *super = &region->supers[index >> hak_map.super_shift];
     super->slabs = &region->slabs[index];
-    super->free = (1u << HAK_SUPERSLAB_UNITS) - 1;
+    super->free = (uint32_t)(((uint64_t)1 << hak_superslab_units()) - 1);
     hak_store_relaxed(&super->huge, region->huge);
-    for (size_t i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
         super->slabs[i].base = region->base + ((unit + i) << HAK_UNIT_SHIFT);
     /* Published last: who looks a pointer up sees filled descriptors below it. */
-    hak_store_release(&region->unit_next, unit + HAK_SUPERSLAB_UNITS);
+    hak_store_release(&region->unit_next, unit + hak_superslab_units());
     return super;
 }
 
@@ -147,7 +159,7 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
     unsigned count = hak_load_relaxed(&region_count);
     hak_region_t *region = count ? &regions[count - 1] : NULL;
     /* Only a full range is followed by another: a refusal may be gone the next time. */
-    if (!region || region->units_end - hak_load_relaxed(&region->unit_next) < HAK_SUPERSLAB_UNITS)
+    if (!region || region->units_end - hak_load_relaxed(&region->unit_next) < hak_superslab_units())
         region = new_region();
     else if (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region, dense))
         region = NULL;
@@ -176,12 +188,12 @@ hak_slab_t *hak_region_slab_of(const void *addr) {
 /* Descriptors lie in the region they describe. */
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
     hak_region_t *region = region_of(slab);
-    return &region->supers[(size_t)(slab - region->slabs) / HAK_SUPERSLAB_UNITS];
+    return &region->supers[(size_t)(slab - region->slabs) >> hak_map.super_shift];
 }
 
 bool hak_region_superslab_follows(const hak_superslab_t *super) {
     hak_region_t *region = region_of(super);
-    size_t next = (size_t)(super - region->supers + 1) * HAK_SUPERSLAB_UNITS;
+    size_t next = (size_t)(super - region->supers + 1) << hak_map.super_shift;
     return region->first_unit + next < hak_load_acquire(&region->unit_next);
 }
 
@@ -197,7 +209,7 @@ void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class
 void hak_region_refuse_huge(hak_superslab_t *super) {
     if (HAK_LIKELY(!hak_load_relaxed(&super->huge))) return;
     hak_store_relaxed(&super->huge, false); /* two threads may both ask; no harm */
-    hak_os_wish_huge(super->slabs[0].base, HAK_SUPERSLAB_SIZE, false);
+    hak_os_wish_huge(super->slabs[0].base, hak_superslab_size(), false);
 }
 
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
@@ -210,7 +222,7 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
     unsigned count = hak_load_acquire(&region_count);
     for (unsigned i = 0; i < count; i++) {
         size_t end = hak_load_acquire(&regions[i].unit_next);
-        size_t used = (end - regions[i].first_unit) / HAK_SUPERSLAB_UNITS;
+        size_t used = (end - regions[i].first_unit) >> hak_map.super_shift;
         for (size_t s = 0; s < used; s++) visit(&regions[i].supers[s], context);
     }
 }

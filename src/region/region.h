@@ -46,10 +46,19 @@ typedef struct {
     size_t unit_end;           /* readable entries */
     uintptr_t slabs;           /* of unit 0, if it had one: no subtraction to find a slab */
     uintptr_t supers;          /* the same of superslabs */
+    unsigned super_shift;      /* log2 of the units of a superslab, by SS_SIZE */
 } hak_map_t;
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
 extern hak_lock_t hak_region_lock;
+
+/* Of a superslab, once there is a region. */
+HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_shift; }
+HAK_FAST_PATH size_t hak_superslab_size(void) {
+    return (size_t)HAK_UNIT_SIZE << hak_map.super_shift;
+}
+HAK_FAST_PATH unsigned hak_superslab_grains(void) { return HAK_UNIT_GRAINS << hak_map.super_shift; }
+HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains() / 64; }
 
 /* Makes the first region, unless it is there. Called before threads are. */
 void hak_region_prepare(void);
@@ -83,11 +92,11 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_LIKELY(unit < hak_map.unit_end))
         return (hak_superslab_t *)(hak_map.supers +
-                                   unit / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t));
+                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
     return hak_region_superslab_of(hak_region_slab_of(block));
 }
 
-/* True when the record behind this one is that of the next MiB, already handed out. */
+/* True when the record behind this one is that of the next superslab, already handed out. */
 bool hak_region_superslab_follows(const hak_superslab_t *super);
 
 /* Enters the class of `count` units from `slab` on in the map. */

@@ -19,6 +19,10 @@ static struct {
 /* Times that a counter has gone round, in all bins of a class. */
 static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 
+static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the slab's bin */
+
+uint32_t hak_bin_slab_count(unsigned shard) { return hak_load_relaxed(&slab_counts[shard]); }
+
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &shards[shard].bins[class_index];
 }
@@ -102,16 +106,20 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
+    hak_add_relaxed(&slab_counts[shard], 1);
+    uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
     HAK_COUNT(&bin->adopted, 1);
-    HAK_COUNT(&bin->touched, slab->fresh);
-    HAK_COUNT(&bin->spare, slab->fresh);
+    HAK_COUNT(&bin->touched, blocks);
+    HAK_COUNT(&bin->spare, blocks);
     list_append(bin, slab);
 }
 
 /* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
 static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
+    hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
     HAK_COUNT(&bin->touched, -blocks);
     HAK_COUNT(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);

@@ -27,7 +27,8 @@
  * go: their remote_words were not taken, so nobody else pushes them meanwhile.
  *
  * S belongs to the bin that its owner word names; the word changes only under the
- * lock of the bin that S leaves or enters.
+ * lock of the bin that S leaves or enters. Between the two, on its way to the pool or
+ * to another shard, S is all free and belongs to nobody: no F has a block of it.
  *
  * Rejected races:
  *  - S leaves its bin while F stands between F1 and F3. It cannot: bit w goes up
@@ -105,6 +106,12 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
 
 /* Counts of all bins of a class, added up. All bin locks held. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index);
+
+/* Times that a shard was at its budget (SS_BUDGET) when it needed one more slab. */
+uint64_t hak_shard_budget_hits(void);
+
+/* Empty slabs that a shard took over from another one. */
+uint64_t hak_shard_adopted_empty(void);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);

@@ -57,7 +57,7 @@ static void count_slab(const hak_slab_t *slab, from_t *from) {
 static void count_superslab(hak_superslab_t *super, void *context) {
     from_t *from = context;
     from->superslabs++;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], from);
+    for (unsigned i = 0; i < hak_superslab_units(); i++) count_slab(&super->slabs[i], from);
 }
 
 static void count_caches(hak_cache_t *newest, from_t *from) {

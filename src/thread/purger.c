@@ -39,19 +39,24 @@ static _Atomic bool noted; /* the program was at work since the helper's last ro
 static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
 
 /* Free units with pages; the sum is cheap and a little behind, or exact. */
-static size_t dirty_units(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) + other_units() +
-           hak_large_idle_about() / HAK_UNIT_SIZE;
+static size_t dirty_units(size_t of_pool) {
+    return of_pool + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
+}
+
+/* Whether there is enough of them. Most frees end with the first question, which counts
+ * also what TINY_SS_PARTIAL=0 keeps. */
+static bool worth_waking(void) {
+    return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= WAKE_UNITS) &&
+           dirty_units(hak_pool_purgeable()) >= WAKE_UNITS;
 }
 
 static bool all_clean(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) == 0 && other_units() == 0 &&
-           hak_large_idle() == 0;
+    return hak_pool_purgeable() == 0 && other_units() == 0 && hak_large_idle() == 0;
 }
 
 static void sleep_until_needed(void) {
     atomic_store(&state, ASLEEP); /* partner: hak_purger_wake */
-    while (atomic_load(&state) == ASLEEP && dirty_units() < WAKE_UNITS && !atomic_load(&noted) &&
+    while (atomic_load(&state) == ASLEEP && !worth_waking() && !atomic_load(&noted) &&
            hak_thread_count() > 0)
         hak_os_futex_wait(&state, ASLEEP);
     atomic_store(&state, AWAKE);
@@ -107,7 +112,7 @@ static void wake(void) {
 }
 
 void hak_purger_wake(void) {
-    if (HAK_UNLIKELY(dirty_units() >= WAKE_UNITS) || hak_thread_count() == 0) wake();
+    if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
 void hak_purger_note(void) {

@@ -153,6 +153,15 @@ static void flush_waiting(void) {
     hak_lock_release(&list_lock);
 }
 
+/* `all`: also what would wait for a later look. */
+static size_t purge(uint32_t delay_ms, bool all) {
+    flush_waiting();
+    hak_shard_sweep();
+    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
+    bytes += hak_shard_purge_idle(delay_ms);
+    return bytes + hak_pool_purge(delay_ms, all) * HAK_UNIT_SIZE;
+}
+
 static void tick(size_t size) {
     static _Atomic uint64_t next_sweep_ms;
     static _Atomic uint32_t shared_ticks; /* of threads without a cache */
@@ -161,7 +170,7 @@ static void tick(size_t size) {
     uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
     uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
     if (own) cache->ticks += more;
-    if (HAK_UNLIKELY(hak_commit_pressure())) hak_thread_purge(0);
+    if (HAK_UNLIKELY(hak_commit_pressure())) purge(0, true);
     if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     if (delay_ms < 0) return;
@@ -182,19 +191,13 @@ void hak_thread_tick_free(size_t size) {
     tick(size);
 }
 
-size_t hak_thread_purge(uint32_t delay_ms) {
-    flush_waiting();
-    hak_shard_sweep();
-    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
-    bytes += hak_shard_purge_idle(delay_ms);
-    return bytes + hak_pool_purge(delay_ms) * HAK_UNIT_SIZE;
-}
+size_t hak_thread_purge(uint32_t delay_ms) { return purge(delay_ms, false); }
 
 size_t hak_thread_trim(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
-    size_t purged = hak_thread_purge(0);
+    size_t purged = purge(0, true);
     return purged + hak_shard_purge_all();
 }
 

@@ -47,6 +47,11 @@ static void prepare_pair_freed_afar(void) {
     prepare_full_and_empty(WORLD_PAIR, 2);
     world_free(1, WORLD_PAIR, block[0]);
 }
+/* Shard 1 is at work in the class, and may take no used block of shard 0. */
+static void prepare_guarded(void) {
+    prepare_full_and_empty(WORLD_PAIR, 2);
+    world_guard();
+}
 static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -88,6 +93,12 @@ static void take_and_return_pair(void) {
 static void take_and_return_quad(void) {
     void *taken[1];
     if (world_take(0, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
+}
+
+/* In shard 1. */
+static void adopt_pair(void) {
+    void *taken[1];
+    if (world_take(1, WORLD_PAIR, 1, taken)) world_free(1, WORLD_PAIR, taken[0]);
 }
 
 static void adopt_as_quad(void) {
@@ -147,6 +158,19 @@ static const explore_scenario_t scenarios[] = {
     {"a slab is released and adopted, two sweeps",
      prepare_pair_freed_afar,
      {free_pair_1, sweep, sweep, adopt_as_quad},
+     RULES,
+     .heavy = true},
+    {"an empty slab moves to another shard, or is used where it is",
+     prepare_guarded,
+     {take_pair, adopt_pair},
+     RULES},
+    {"an empty slab moves to another shard, where two need one",
+     prepare_guarded,
+     {adopt_pair, adopt_pair},
+     RULES},
+    {"an empty slab moves to another shard, with a freer and a taker",
+     prepare_guarded,
+     {free_pair_0, take_and_return_pair, adopt_pair},
      RULES,
      .heavy = true},
     {"two slabs on a stack",

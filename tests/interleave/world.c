@@ -23,7 +23,7 @@ enum {
 static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
-static hak_slab_t slabs[HAK_SUPERSLAB_UNITS] __attribute__((aligned(64)));
+static hak_slab_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
 static hak_superslab_t superslab = {.slabs = slabs};
 static char units[WORLD_UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
 
@@ -49,10 +49,13 @@ static struct {
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
 
 static unsigned reports, reports_expected;
+static bool larson_guard;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
-hak_map_t hak_map; /* empty: every pointer is looked up by hak_region_slab_of */
+/* Without entries: every pointer is looked up by hak_region_slab_of. */
+hak_map_t hak_map = {.super_shift = 2};
+_Static_assert(WORLD_UNITS == 1 << 2, "one superslab has all units");
 
 hak_slab_t *hak_region_slab_of(const void *addr) {
     size_t offset = (size_t)((const char *)addr - units[0]);
@@ -107,7 +110,10 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
 }
 
 int64_t hak_option(hak_option_t option) {
-    return option == HAK_OPTION_SHARDS ? WORLD_SHARDS : 1; /* one other shard, drains of one slab */
+    if (option == HAK_OPTION_SHARDS) return WORLD_SHARDS;
+    if (option == HAK_OPTION_TINY_PROFILE) return larson_guard;
+    if (option == HAK_OPTION_SS_BUDGET) return 0;
+    return 1; /* one other shard, drains of one slab */
 }
 
 #if HAKMEM_DEBUG
@@ -258,9 +264,12 @@ void world_reset(unsigned unit_count) {
     memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
     live_count = reports = reports_expected = 0;
+    larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
+
+void world_guard(void) { larson_guard = true; }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 

@@ -22,6 +22,9 @@ void world_make(void);
 /* A new execution: no slabs, `units` units in the pool. */
 void world_reset(unsigned units);
 
+/* Until the next reset: TINY_PROFILE=larson_guard. */
+void world_guard(void);
+
 /* hak_shard_take and hak_shard_give, with the ledger: a block that is handed out is nobody's, one
  * that is freed is no longer the caller's. The content of blocks is written, too, so that a race
  * between a block's former and next holder is a violation. */

@@ -22,6 +22,7 @@
 #include "check.h"
 #include "child.h"
 #include "large_figures.h"
+#include "pool_figures.h"
 #include "proc.h"
 
 #if defined(TEST_PREFIXED)
@@ -234,6 +235,20 @@ static long blocks_of_another_shard(void) {
     return 0;
 }
 
+/* 1 when an empty slab that main's shard keeps goes over to another one as a whole, 0 when a thread
+ * of the other shard takes single blocks of it. */
+static long empty_slab_moves(void) {
+    void *blocks[3]; /* one block fills a slab */
+    pthread_t thread;
+    size_t size = 61440;
+    for (int i = 0; i < 3; i++) blocks[i] = API(malloc)(size);
+    for (int i = 0; i < 3; i++) API(free)(blocks[i]);
+    pthread_barrier_init(&all_are_here, NULL, 1);
+    CHECK(pthread_create(&thread, NULL, allocate_one, &size) == 0, "no thread");
+    pthread_join(thread, NULL);
+    return statistic("pool.adopted_empty");
+}
+
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
  * 2 as JSON, 3 the tiny tier's table, 4 times, 5 anything else. */
 static long words_at_the_end(void) {
@@ -301,6 +316,39 @@ static const struct effect {
      {"0", 1, 1},
      {"1", 4, 4}},
     {"TRYLOCK_PROBES", "HAKMEM_SHARDS=2", blocks_of_another_shard, {"0", 0, 0}, {"15", 1, 1}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=2",
+     blocks_of_another_shard,
+     {"full", 1, 1},
+     {"larson_guard", 0, 0}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=2 HAKMEM_POOL_TLS_RING=0",
+     empty_slab_moves,
+     {"full", 0, 0},
+     {"larson_guard", 1, 1}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=1 HAKMEM_SS_SIZE=512K",
+     budget_hits,
+     {"full", 0, 0},
+     {"larson_guard", 1, 1000}},
+    {"SS_BUDGET", "HAKMEM_SHARDS=1", budget_hits, {"0", 0, 0}, {"40", 1, 1000}},
+    {"SS_BUDGET",
+     "HAKMEM_SHARDS=1 HAKMEM_TINY_PROFILE=larson_guard",
+     budget_hits,
+     {"0", 0, 0},
+     {"40", 1, 1000}},
+    {"SS_SIZE", NULL, superslab_kib, {"512K", 512, 512}, {"2M", 2048, 2048}},
+    {"TINY_USE_SUPERSLAB", NULL, superslabs_of_slabs, {"0", 40, 60}, {"1", 3, 8}},
+    {"TINY_SS_PARTIAL",
+     "HAKMEM_PURGE_DELAY_MS=0 HAKMEM_PURGE_THREAD=0 HAKMEM_TINY_SS_PARTIAL_INTERVAL=1",
+     units_released_in_part,
+     {"0", 0, 0},
+     {"1", 30, 60}},
+    {"TINY_SS_PARTIAL_INTERVAL",
+     "HAKMEM_PURGE_DELAY_MS=0 HAKMEM_PURGE_THREAD=0",
+     units_released_in_part,
+     {"1", 30, 60},
+     {"1024", 0, 0}},
     {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
     {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
     {"TLS_LO_MAX", NULL, ring_depth, {"0", 20, 31}, {"100", 120, 131}},

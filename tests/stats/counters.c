@@ -1,6 +1,7 @@
 /* counters.c - programs that move the figures of stats.def; those of the debug build: ways.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -219,6 +220,31 @@ static void purge_sparse(void) {
     API(malloc_trim)(0);
 }
 
+/* Each superslab keeps a block, which is a slab. */
+static void purge_live_superslabs(void) {
+    allocate_some(COUNT, 61440);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 4) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
+static void go_beyond_the_budget(void) {
+    CHECK(hakmem_option_set("SS_BUDGET", "2") == 0, "there is no SS_BUDGET");
+    allocate_some(COUNT, 61440);
+}
+
+static void *allocate_slab_there(void *unused) {
+    kept = API(malloc)(61440);
+    return unused;
+}
+
+/* A slab that this thread's shard keeps empty, and a thread of the other shard. */
+void leave_empty_slabs(void) {
+    allocate_some(100, 61440);
+    free_some(100);
+    in_a_thread(allocate_slab_there, NULL);
+}
+
 /* Half a KiB of bitmap for each 32 KiB. */
 static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
@@ -263,6 +289,8 @@ const struct trial counter_trials[] = {
     {"pool", "dirty_units", free_mid, 100, 2000},
     {"pool", "purge_calls", trim_mid, 1, any},
     {"pool", "purged_units", trim_mid, 100, 2000},
+    {"pool", "purged_partial", purge_live_superslabs, COUNT / 2, COUNT},
+    {"pool", "budget_hits", go_beyond_the_budget, COUNT / 2, COUNT},
     {"pool", "populated_units", populate, 16, any},
     {"large", "local", reuse_large, LARGE_COUNT, any},
     {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
@@ -300,3 +328,8 @@ const struct trial counter_trials[] = {
 };
 
 const size_t counter_trial_count = COUNT_OF(counter_trials);
+
+const struct set_trial set_trials[] = {
+    {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
+};
+const size_t set_trial_count = COUNT_OF(set_trials);

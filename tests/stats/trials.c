@@ -21,11 +21,18 @@ void free_some(size_t count) {
     for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
 }
 
-static size_t trial_count(void) { return counter_trial_count + way_trial_count; }
+static size_t trial_count(void) { return counter_trial_count + set_trial_count + way_trial_count; }
+
+/* NULL for one that has no setting. */
+static const struct set_trial *set_trial_at(size_t i) {
+    if (i < counter_trial_count) return NULL;
+    i -= counter_trial_count;
+    return i < set_trial_count ? &set_trials[i] : &way_trials[i - set_trial_count];
+}
 
 static const struct trial *trial_at(size_t i) {
-    return i < counter_trial_count ? &counter_trials[i]
-                                   : &way_trials[i - counter_trial_count].trial;
+    const struct set_trial *set = set_trial_at(i);
+    return set ? &set->trial : &counter_trials[i];
 }
 
 /* Every name that a row is read by; returns how many. */
@@ -66,13 +73,13 @@ static void run_trial(const struct trial *trial) {
 /* In the child; with a setting, as this program anew. */
 static void start_trial(const void *context) {
     size_t i = *(const size_t *)context;
-    const char *set = i < counter_trial_count ? NULL : way_trials[i - counter_trial_count].setting;
+    const struct set_trial *set = set_trial_at(i);
     char setting[100], number[20];
-    if (!set) {
+    if (!set || !set->setting) {
         run_trial(trial_at(i));
         return;
     }
-    snprintf(setting, sizeof setting, "%s", set);
+    snprintf(setting, sizeof setting, "%s", set->setting);
     snprintf(number, sizeof number, "%zu", i);
     putenv(setting);
     execl("/proc/self/exe", "counters", number, (char *)NULL);

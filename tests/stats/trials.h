@@ -26,8 +26,8 @@ struct set_trial {
 };
 
 extern const struct trial counter_trials[];
-extern const struct set_trial way_trials[];
-extern const size_t counter_trial_count, way_trial_count;
+extern const struct set_trial set_trials[], way_trials[];
+extern const size_t counter_trial_count, set_trial_count, way_trial_count;
 
 extern void *blocks[COUNT * 10];
 extern void *volatile kept; /* so that no call is optimised away */
@@ -43,6 +43,7 @@ void free_and_trim(void);
 void allocate_in_another_shard(void);
 void free_in_another_shard(void);
 void free_in_another_shard_and_drain(void);
+void leave_empty_slabs(void);
 void free_large(void);
 void free_huge(void);
 

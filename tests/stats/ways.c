@@ -99,6 +99,20 @@ static void free_many(void) {
     free_some(10 * COUNT);
 }
 
+static void *hold_slabs_and_a_few(void *unused) {
+    for (int i = 0; i < 40; i++) kept = API(malloc)(61440); /* a slab each: more than 1 MiB */
+    for (int i = 0; i < 10; i++) kept = API(malloc)(SIZE);
+    return unused;
+}
+
+/* This thread's shard has used blocks, the other one is at its budget. */
+static void allocate_beyond_the_budget(void) {
+    allocate_some(COUNT, SIZE);
+    for (int i = 0; i < COUNT; i += 2) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+    in_a_thread(hold_slabs_and_a_few, NULL);
+}
+
 const struct set_trial way_trials[] = {
     {{"classes", "allocations", hold, COUNT, COUNT}, NULL},
     {{"classes", "frees", hold_and_free, COUNT, COUNT}, NULL},
@@ -114,6 +128,9 @@ const struct set_trial way_trials[] = {
     {{"refill", "own", hold, 1, COUNT}, NULL},
     {{"refill", "others", allocate_in_another_shard, 1, 10}, NULL},
     {{"refill", "own_fresh", hold_beside_another_shard, 1, COUNT}, NULL},
+    {{"refill", "budget", allocate_beyond_the_budget, 1, COUNT},
+     "HAKMEM_CONF=SS_BUDGET:1,TRYLOCK_PROBES:0"},
+    {{"refill", "empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
     {{"refill", "pool", hold, 2, 4}, NULL},
     {{"refill", "others_any", hold_in_another_shard_without_memory, 1, 10}, NULL},
     {{"refill", "none", use_up_memory, 1, 10}, NULL},
@@ -174,10 +191,11 @@ void check_sums(const void *unused) {
     }
     check_sum("total.allocations", "total.frees total.live");
     check_sum("refill.calls",
-              "refill.lent refill.lifo refill.own refill.others refill.own_fresh refill.pool "
-              "refill.others_any refill.none");
+              "refill.lent refill.lifo refill.own refill.others refill.own_fresh refill.budget "
+              "refill.empty refill.pool refill.others_any refill.none");
     check_sum("total.uc_miss",
-              "refill.own refill.others refill.own_fresh refill.pool refill.others_any");
+              "refill.own refill.others refill.own_fresh refill.budget refill.empty refill.pool "
+              "refill.others_any");
     check_sum("free.slow", "free.null free.bad free.twice free.large free.huge free.no_cache "
                            "free.no_stack free.full free.room");
     check_sum("total.frees", "all.tls_sll free.no_cache free.no_stack free.large free.huge");

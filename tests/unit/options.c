@@ -89,9 +89,17 @@ static void model_profile(int64_t profile) {
     }
 }
 
+/* larson_guard brings a budget along, unless one is set. */
+static void model_tiny_profile(void) {
+    if (strcmp(model[HAK_OPTION_TINY_PROFILE].value, "larson_guard") == 0 &&
+        strcmp(model[HAK_OPTION_SS_BUDGET].source, "default") == 0)
+        model_set(HAK_OPTION_SS_BUDGET, "64", "profile");
+}
+
 /* The child in this environment must print `warnings` and then the model. */
 static void expect(const char *const *environment, const char *warnings) {
     char expected[8192];
+    model_tiny_profile();
     struct child_end end;
     size_t size = (size_t)snprintf(expected, sizeof expected, "%s", warnings);
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
