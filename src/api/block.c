@@ -1,9 +1,13 @@
 /* block.c: classify a pointer by arithmetic and the map; describe misuse. */
 #include "api/block.h"
 
+#include <stdio.h>
+
 #include "error/error.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "os/os.h"
+#include "region/record.h"
 #include "region/region.h"
 
 static hak_block_t in_huge(const void *pointer) {
@@ -54,22 +58,98 @@ hak_block_t hak_block_of(const void *pointer) {
     return block;
 }
 
+/* ---- Debug records ----------------------------------------------------------------- */
+
+enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
+
+static bool has_record(const hak_block_t *block) {
+    bool is_mid =
+        block->kind == HAK_KIND_CACHED && hak_tier_of_class(block->class_index) == HAK_MID;
+    return (is_mid || block->kind == HAK_KIND_RUN) && hak_records_settle();
+}
+
+void *hak_block_record(void *start, size_t size, const void *site) {
+    if (!start) return NULL;
+    hak_block_t block = hak_block_of(start);
+    if (has_record(&block)) hak_record_open(start, size, site);
+    return start;
+}
+
+/* " (3000 bytes, allocated at prog+0x1234)" of the block that begins, or began, at `start`;
+ * nothing when it has no record. The address is one in the call, as addr2line wants it. */
+static const char *origin(const void *start, char text[ORIGIN_SIZE]) {
+    char module[MODULE_SIZE];
+    uintptr_t offset;
+    hak_record_t record = {.state = HAK_RECORD_NONE};
+    text[0] = 0;
+    if (hak_region_slab_of(start) && hak_records_settle()) record = hak_record_read(start);
+    if (record.state != HAK_RECORD_IN_USE && record.state != HAK_RECORD_FREE) return text;
+    const void *call = (const char *)record.site - 1;
+    if (!record.site)
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes)", record.size);
+    else if (hak_os_module_of(call, module, sizeof module, &offset))
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %s+%#zx)", record.size, module,
+                 (size_t)offset);
+    else
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %p)", record.size, call);
+    return text;
+}
+
+/* True for a block in use, and for one without a record. */
+static bool judge(const char *function, const hak_block_t *block, hak_record_state_t state) {
+    if (state == HAK_RECORD_IN_USE || state == HAK_RECORD_NONE) return true;
+    hak_add_relaxed(&hak_record_errors, 1);
+    if (state == HAK_RECORD_FREE)
+        hak_block_report_double(function, block->start);
+    else
+        hak_error_report(function,
+                         "damaged record: %p is a %zu-byte block whose debug record was overwritten",
+                         block->start, block->size);
+    return false;
+}
+
+bool hak_block_close(const char *function, const hak_block_t *block) {
+    return !has_record(block) || judge(function, block, hak_record_close(block->start));
+}
+
+bool hak_block_is_open(const char *function, const hak_block_t *block) {
+    return !has_record(block) || judge(function, block, hak_record_read(block->start).state);
+}
+
+bool hak_block_has_size(const char *function, const void *pointer, size_t size) {
+    char text[ORIGIN_SIZE];
+    hak_block_t block = hak_block_of(pointer);
+    if (!has_record(&block)) return true;
+    hak_record_t record = hak_record_read(pointer);
+    if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
+    hak_add_relaxed(&hak_record_errors, 1);
+    hak_error_report(function, "wrong size: %p is freed as a block of %zu bytes%s", pointer, size,
+                     origin(pointer, text));
+    return false;
+}
+
+/* ---- Reports ----------------------------------------------------------------------- */
+
 void hak_block_report_double(const char *function, const void *pointer) {
+    char text[ORIGIN_SIZE];
     hak_block_t block = hak_block_of(pointer);
     if (block.size)
-        hak_error_double_free(function, pointer, block.size);
+        hak_error_report(function, HAK_ERROR_DOUBLE_FREE "%s", pointer, block.size,
+                         origin(block.start, text));
     else
-        hak_error_report(function, "double free: %p lies in memory that is already free", pointer);
+        hak_error_report(function, "double free: %p lies in memory that is already free%s", pointer,
+                         origin(pointer, text));
 }
 
 void hak_block_report(const char *function, const void *pointer, const hak_block_t *block) {
+    char text[ORIGIN_SIZE];
     if (block->kind == HAK_KIND_FREED) {
         hak_block_report_double(function, pointer);
     } else if (block->kind == HAK_KIND_INSIDE) {
-        hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p",
+        hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p%s",
                          (uintptr_t)pointer % 8 ? "misaligned" : "interior", pointer,
                          (size_t)((uintptr_t)pointer - (uintptr_t)block->start), block->size,
-                         block->start);
+                         block->start, origin(block->start, text));
     } else {
         hak_error_report(function, "foreign pointer: %p was not allocated by hakmem", pointer);
     }

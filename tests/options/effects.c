@@ -308,6 +308,8 @@ static const struct effect {
      refills_after_remote_frees,
      {"1", 23, 100},
      {"4096", 10, 21}},
+    {"HDR_LIGHT", NULL, records_of_forty, {"2", 0, 0}, {"1", 40, 40}},
+    {"HDR_LIGHT", NULL, record_bytes_of_forty, {"1", 2 * 4096, 3 * 4096}, {"0", 2 * 8192, 3 * 8192}},
     {"WRAP_L2", NULL, live_in_mid, {"0", 0, 0}, {"1", 10, 10}},
     {"WRAP_L25", NULL, live_in_large, {"0", 0, 0}, {"1", 10, 10}},
     {"L25_RUN_FACTOR", NULL, units_of_a_run, {"1", 16, 16}, {"16", 17, 1000}},

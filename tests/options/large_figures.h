@@ -13,5 +13,7 @@ long dirty_mib_with_a_limit(void);
 long live_in_mid(void);
 long live_in_large(void);
 long populated_units(void);
+long records_of_forty(void);
+long record_bytes_of_forty(void);
 
 #endif

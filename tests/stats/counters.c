@@ -237,6 +237,23 @@ static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
 
+enum { RECORDED = 10000, RECORD_COUNT = 50 };
+
+static void hold_recorded(void) {
+    allocate_some(RECORD_COUNT, RECORDED);
+    for (int i = 0; i < RECORD_COUNT; i++) kept = API(malloc)(LARGE);
+    free_some(RECORD_COUNT / 2);
+}
+
+static void free_twice(void) {
+    CHECK(hakmem_option_set("ON_ERROR", "report") == 0, "there is no ON_ERROR");
+    allocate_some(2, RECORDED);
+    free_some(2);
+    free_some(1);
+    blocks[0] = API(malloc)(LARGE);
+    API(free_sized)(blocks[0], LARGE - 1);
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
@@ -322,6 +339,21 @@ static const struct trial {
     {"threads", "caches", have_a_thread, 1, 1},
 };
 
+/* The same for options that are fixed at start: this program anew, with a setting in its
+ * environment. */
+static const struct {
+    const char *setting;
+    struct trial trial;
+} settled_trials[] = {
+    {"HAKMEM_HDR_LIGHT=0", {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
+    {"HAKMEM_HDR_LIGHT=1", {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
+    {"HAKMEM_HDR_LIGHT=2", {"debug", "records", hold_recorded, 0, 0}},
+    {"HAKMEM_HDR_LIGHT=0", {"debug", "record_bytes", hold_recorded, 2 * 8192, 10 * 8192}},
+    {"HAKMEM_HDR_LIGHT=1", {"debug", "record_bytes", hold_recorded, 2 * 4096, 10 * 4096}},
+    {"HAKMEM_HDR_LIGHT=1", {"debug", "record_errors", free_twice, 2, 2}},
+    {"HAKMEM_HDR_LIGHT=2", {"debug", "record_errors", free_twice, 0, 0}},
+};
+
 /* ---- Running them ---------------------------------------------------------------------------- */
 
 enum { WHERE_MOST = 4, NAME_SIZE = 48 };
@@ -345,8 +377,7 @@ static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SI
     return count;
 }
 
-static void run_trial(const void *context) {
-    const struct trial *trial = context;
+static void measure(const struct trial *trial) {
     char names[WHERE_MOST][NAME_SIZE];
     uint64_t before[WHERE_MOST];
     size_t count = names_of(trial, names);
@@ -362,30 +393,62 @@ static void run_trial(const void *context) {
     }
 }
 
-int main(void) {
+static void run_trial(const void *context) { measure(context); }
+
+static void run_settled_trial(const void *context) {
+    char setting[40], number[20];
+    size_t index = *(const size_t *)context;
+    snprintf(setting, sizeof setting, "%s", settled_trials[index].setting);
+    snprintf(number, sizeof number, "%zu", index);
+    CHECK(putenv(setting) == 0, "no environment");
+    execl("/proc/self/exe", "counters", number, NULL);
+    CHECK(false, "this program is not to be had again");
+}
+
+static unsigned failure_count;
+
+static void try_trial(void (*body)(const void *), const void *context, const struct trial *trial) {
+    struct child_end end;
+    child_run(body, context, SECONDS, &end);
+    if (end.in_time && end.status == 0) return;
+    fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trial->group, trial->name, (unsigned)end.status,
+            end.err);
+    failure_count++;
+}
+
+static bool has_trial(const char *group, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < COUNT_OF(trials) + COUNT_OF(settled_trials); i++) {
+        const struct trial *trial = i < COUNT_OF(trials)
+                                        ? &trials[i]
+                                        : &settled_trials[i - COUNT_OF(trials)].trial;
+        found = found || (strcmp(trial->group, group) == 0 && strcmp(trial->name, name) == 0);
+    }
+    return found;
+}
+
+/* counters        every figure
+ * counters ROW    that of a row of settled_trials */
+int main(int argc, char **argv) {
     unsigned missing = 0;
+    if (argc > 1) {
+        measure(&settled_trials[argument(argc, argv, 1, 0)].trial);
+        return 0;
+    }
     watchdog(240, "statistics");
     for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
-        unsigned found = 0;
-        for (size_t k = 0; k < COUNT_OF(trials); k++)
-            if (strcmp(trials[k].group, stat_rows[i].group) == 0 &&
-                strcmp(trials[k].name, stat_rows[i].name) == 0)
-                found++;
-        if (found) continue;
+        if (has_trial(stat_rows[i].group, stat_rows[i].name)) continue;
         fprintf(stderr, "FAIL: no row of counters.c moves %s.%s\n", stat_rows[i].group,
                 stat_rows[i].name);
         missing++;
     }
     CHECK(missing == 0, "%u figures without a program that moves them", missing);
-    for (size_t k = 0; k < COUNT_OF(trials); k++) {
-        struct child_end end;
-        child_run(run_trial, &trials[k], SECONDS, &end);
-        if (end.in_time && end.status == 0) continue;
-        fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trials[k].group, trials[k].name,
-                (unsigned)end.status, end.err);
-        missing++;
-    }
-    CHECK(missing == 0, "%u programs did not move their figure as they should", missing);
-    printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows), COUNT_OF(trials));
+    for (size_t k = 0; k < COUNT_OF(trials); k++) try_trial(run_trial, &trials[k], &trials[k]);
+    for (size_t k = 0; k < COUNT_OF(settled_trials); k++)
+        try_trial(run_settled_trial, &k, &settled_trials[k].trial);
+    CHECK(failure_count == 0, "%u programs did not move their figure as they should",
+          failure_count);
+    printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows),
+           COUNT_OF(trials) + COUNT_OF(settled_trials));
     return 0;
 }
