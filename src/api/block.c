@@ -102,9 +102,9 @@ static bool judge(const char *function, const hak_block_t *block, hak_record_sta
     if (state == HAK_RECORD_FREE)
         hak_block_report_double(function, block->start);
     else
-        hak_error_report(function,
-                         "damaged record: %p is a %zu-byte block whose debug record was overwritten",
-                         block->start, block->size);
+        hak_error_report(
+            function, "damaged record: %p is a %zu-byte block whose debug record was overwritten",
+            block->start, block->size);
     return false;
 }
 

@@ -92,13 +92,12 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
         void *block = hak_pop_small(size);                                          \
         return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, HAK_CALLER()); \
     }
-#define NEW_NOTHROW(name)                                                 \
-    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);             \
-    void *name(size_t size, const nothrow_t *tag) {                       \
-        void *block = hak_pop_small(size);                                \
-        return HAK_LIKELY(block != NULL)                                  \
-                   ? block                                                \
-                   : nothrow_slow(#name, size, 0, tag, HAK_CALLER());     \
+#define NEW_NOTHROW(name)                                                                   \
+    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                               \
+    void *name(size_t size, const nothrow_t *tag) {                                         \
+        void *block = hak_pop_small(size);                                                  \
+        return HAK_LIKELY(block != NULL) ? block                                            \
+                                         : nothrow_slow(#name, size, 0, tag, HAK_CALLER()); \
     }
 #define NEW_ALIGNED(name)                             \
     HAK_EXPORT void *name(size_t size, size_t align); \
@@ -121,11 +120,11 @@ NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 /* Every delete takes the pointer first. What alignment and tag say the map knows; a size
  * is compared with a debug record, where there is one. */
 static const char delete_name[] = "operator delete";
-#define DELETE(name, release, ...)                          \
-    HAK_EXPORT HAK_HOT void name(void *block, ##__VA_ARGS__);   \
-    void name(void *block, ##__VA_ARGS__) {                     \
-        if (HAK_LIKELY(hak_push(block))) return;            \
-        release;                                            \
+#define DELETE(name, release, ...)                            \
+    HAK_EXPORT HAK_HOT void name(void *block, ##__VA_ARGS__); \
+    void name(void *block, ##__VA_ARGS__) {                   \
+        if (HAK_LIKELY(hak_push(block))) return;              \
+        release;                                              \
     }
 DELETE(_ZdlPv, hak_release(block, delete_name))
 DELETE(_ZdlPvm, hak_release_sized(block, delete_name, size), size_t size)

@@ -142,8 +142,8 @@ HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
 void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (above_classes(size)) return allocate_large(size, 1, true, site);
-    void *block = allocate_class(hak_class_of(size), size,
-                                 size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
+    void *block =
+        allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size);
     return block;
 }

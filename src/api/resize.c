@@ -18,7 +18,8 @@ void *hakmem_calloc(size_t count, size_t size) {
         return NULL;
     }
     void *block = hak_pop_small(bytes);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, bytes) : hak_allocate_zeroed(bytes, HAK_CALLER());
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, bytes)
+                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
@@ -78,9 +79,7 @@ static void *reallocate(void *pointer, size_t size, const void *site) {
     return NULL;
 }
 
-void *hakmem_realloc(void *pointer, size_t size) {
-    return reallocate(pointer, size, HAK_CALLER());
-}
+void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size, HAK_CALLER()); }
 HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
 void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {

@@ -345,8 +345,10 @@ static const struct {
     const char *setting;
     struct trial trial;
 } settled_trials[] = {
-    {"HAKMEM_HDR_LIGHT=0", {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
-    {"HAKMEM_HDR_LIGHT=1", {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
+    {"HAKMEM_HDR_LIGHT=0",
+     {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
+    {"HAKMEM_HDR_LIGHT=1",
+     {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
     {"HAKMEM_HDR_LIGHT=2", {"debug", "records", hold_recorded, 0, 0}},
     {"HAKMEM_HDR_LIGHT=0", {"debug", "record_bytes", hold_recorded, 2 * 8192, 10 * 8192}},
     {"HAKMEM_HDR_LIGHT=1", {"debug", "record_bytes", hold_recorded, 2 * 4096, 10 * 4096}},
@@ -419,9 +421,8 @@ static void try_trial(void (*body)(const void *), const void *context, const str
 static bool has_trial(const char *group, const char *name) {
     bool found = false;
     for (size_t i = 0; i < COUNT_OF(trials) + COUNT_OF(settled_trials); i++) {
-        const struct trial *trial = i < COUNT_OF(trials)
-                                        ? &trials[i]
-                                        : &settled_trials[i - COUNT_OF(trials)].trial;
+        const struct trial *trial =
+            i < COUNT_OF(trials) ? &trials[i] : &settled_trials[i - COUNT_OF(trials)].trial;
         found = found || (strcmp(trial->group, group) == 0 && strcmp(trial->name, name) == 0);
     }
     return found;
