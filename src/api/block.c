@@ -63,13 +63,13 @@ hak_block_t hak_block_of(const void *pointer) {
 enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 
 static bool has_record(const hak_block_t *block) {
-    bool is_mid =
-        block->kind == HAK_KIND_CACHED && hak_tier_of_class(block->class_index) == HAK_MID;
-    return (is_mid || block->kind == HAK_KIND_RUN) && hak_records_settle();
+    if (!hak_records_settle()) return false;
+    return block->kind == HAK_KIND_RUN ||
+           (block->kind == HAK_KIND_CACHED && hak_tier_of_class(block->class_index) == HAK_MID);
 }
 
 void *hak_block_record(void *start, size_t size, const void *site) {
-    if (!start) return NULL;
+    if (!start || !hak_records_settle()) return start;
     hak_block_t block = hak_block_of(start);
     if (has_record(&block)) hak_record_open(start, size, site);
     return start;
@@ -84,14 +84,15 @@ static const char *origin(const void *start, char text[ORIGIN_SIZE]) {
     text[0] = 0;
     if (hak_region_slab_of(start) && hak_records_settle()) record = hak_record_read(start);
     if (record.state != HAK_RECORD_IN_USE && record.state != HAK_RECORD_FREE) return text;
-    const void *call = (const char *)record.site - 1;
-    if (!record.site)
+    const char *site = record.site;
+    if (!site)
         snprintf(text, ORIGIN_SIZE, " (%zu bytes)", record.size);
-    else if (hak_os_module_of(call, module, sizeof module, &offset))
+    else if (hak_os_module_of(site - 1, module, sizeof module, &offset))
         snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %s+%#zx)", record.size, module,
                  (size_t)offset);
     else
-        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %p)", record.size, call);
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %p)", record.size,
+                 (const void *)(site - 1));
     return text;
 }
 
