@@ -62,10 +62,13 @@ hak_block_t hak_block_of(const void *pointer) {
 
 enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 
+/* True for a place where a record may be of the block, or of what was there before: not in
+ * a slab of tiny blocks, whose starts may be those of older mid ones, nor beyond the slabs. */
 static bool has_record(const hak_block_t *block) {
-    if (!hak_records_settle()) return false;
-    return block->kind == HAK_KIND_RUN ||
-           (block->kind == HAK_KIND_CACHED && hak_tier_of_class(block->class_index) == HAK_MID);
+    bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_RUN;
+    if (!block->slab || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
+        return false;
+    return hak_records_settle();
 }
 
 void *hak_block_record(void *start, size_t size, const void *site) {
@@ -75,14 +78,14 @@ void *hak_block_record(void *start, size_t size, const void *site) {
     return start;
 }
 
-/* " (3000 bytes, allocated at prog+0x1234)" of the block that begins, or began, at `start`;
- * nothing when it has no record. The address is one in the call, as addr2line wants it. */
-static const char *origin(const void *start, char text[ORIGIN_SIZE]) {
+/* " (3000 bytes, allocated at prog+0x1234)" of a block, or of the last one that began at
+ * `start`; nothing without a record. The address is one in the call, as addr2line wants it. */
+static const char *origin(const hak_block_t *block, const void *start, char text[ORIGIN_SIZE]) {
     char module[MODULE_SIZE];
     uintptr_t offset;
     hak_record_t record = {.state = HAK_RECORD_NONE};
     text[0] = 0;
-    if (hak_region_slab_of(start) && hak_records_settle()) record = hak_record_read(start);
+    if (has_record(block)) record = hak_record_read(start);
     if (record.state != HAK_RECORD_IN_USE && record.state != HAK_RECORD_FREE) return text;
     const char *site = record.site;
     if (!site)
@@ -120,12 +123,12 @@ bool hak_block_is_open(const char *function, const hak_block_t *block) {
 bool hak_block_has_size(const char *function, const void *pointer, size_t size) {
     char text[ORIGIN_SIZE];
     hak_block_t block = hak_block_of(pointer);
-    if (!has_record(&block)) return true;
+    if (!hak_block_usable(&block) || !has_record(&block)) return true;
     hak_record_t record = hak_record_read(pointer);
     if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
     hak_add_relaxed(&hak_record_errors, 1);
     hak_error_report(function, "wrong size: %p is freed as a block of %zu bytes%s", pointer, size,
-                     origin(pointer, text));
+                     origin(&block, pointer, text));
     return false;
 }
 
@@ -136,10 +139,10 @@ void hak_block_report_double(const char *function, const void *pointer) {
     hak_block_t block = hak_block_of(pointer);
     if (block.size)
         hak_error_report(function, HAK_ERROR_DOUBLE_FREE "%s", pointer, block.size,
-                         origin(block.start, text));
+                         origin(&block, block.start, text));
     else
         hak_error_report(function, "double free: %p lies in memory that is already free%s", pointer,
-                         origin(pointer, text));
+                         origin(&block, pointer, text));
 }
 
 void hak_block_report(const char *function, const void *pointer, const hak_block_t *block) {
@@ -150,7 +153,7 @@ void hak_block_report(const char *function, const void *pointer, const hak_block
         hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p%s",
                          (uintptr_t)pointer % 8 ? "misaligned" : "interior", pointer,
                          (size_t)((uintptr_t)pointer - (uintptr_t)block->start), block->size,
-                         block->start, origin(block->start, text));
+                         block->start, origin(block, block->start, text));
     } else {
         hak_error_report(function, "foreign pointer: %p was not allocated by hakmem", pointer);
     }

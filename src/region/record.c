@@ -35,7 +35,9 @@ bool hak_records_settle(void) {
 /* Words and, behind them, call sites. A table made before the mode was settled has both. */
 static bool has_sites(void) { return hak_load_relaxed(&hak_records) <= HAK_RECORDS_FULL; }
 
-static size_t table_size(void) { return (has_sites() ? 2 : 1) * SPANS * sizeof(uint64_t); }
+static size_t table_size(void) {
+    return (has_sites() ? 2 * sizeof(uint64_t) : sizeof(uint64_t)) * SPANS;
+}
 
 static unsigned span_of(const void *block) {
     return (unsigned)((uintptr_t)block >> SPAN_SHIFT) % SPANS;

@@ -118,6 +118,26 @@ static void a_damaged_record_is_reported(void **state) {
     assert_string_equal(end.err, expected);
 }
 
+/* Where a tiny block begins a mid one may have begun before. */
+static void free_a_tiny_block_twice(void) {
+    char *block;
+    do block = hakmem_malloc(64);
+    while ((uintptr_t)block % 2048 != 0);
+    hak_record_open(block, 3000, block);
+    hak_record_close(block);
+    fprintf(stderr, "%p\n", (void *)block);
+    hakmem_free(block);
+    hakmem_free(block);
+}
+
+static void an_older_record_is_not_of_a_tiny_block(void **state) {
+    (void)state;
+    struct child_end end;
+    unit_rerun("tiny", variables, SECONDS, &end);
+    REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
+    assert_non_null(strstr(end.err, " is a 64-byte block that is already free\n"));
+}
+
 /* ---- Modules ----------------------------------------------------------------------------------- */
 
 static void an_address_has_a_module(void **state) {
@@ -150,6 +170,10 @@ int main(int argc, char **argv) {
         free_a_damaged_record();
         return 0;
     }
+    if (argc == 2 && strcmp(argv[1], "tiny") == 0) {
+        free_a_tiny_block_twice();
+        return 0;
+    }
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_follows_its_block),
@@ -157,6 +181,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(records_do_not_meet),
         cmocka_unit_test(tiny_and_huge_blocks_have_none),
         cmocka_unit_test(a_damaged_record_is_reported),
+        cmocka_unit_test(an_older_record_is_not_of_a_tiny_block),
         cmocka_unit_test(an_address_has_a_module),
         cmocka_unit_test(what_is_in_no_file_has_none),
     };
