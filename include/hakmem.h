@@ -185,7 +185,8 @@ HAKMEM_API int hakmem_option_get(const char *name, char *value, size_t size) HAK
 
 /* Sets an option to a value, given as the text that would stand in the environment; it counts from
  * now on in all threads. Returns 0; ENOENT: there is no such option; EINVAL: the option does not
- * take that value; EPERM: the value is fixed once the process runs. On error nothing changes. */
+ * take that value; EPERM: the value is fixed once the process runs; ENOTSUP: it is for the debug
+ * build. On error nothing changes. */
 HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(1, 2));
 

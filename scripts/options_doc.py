@@ -24,6 +24,7 @@ FORMS = {
     "OPTION_NUMBER": "name tier change unit least most default help".split(),
     "OPTION_WORD": "name tier change words default help".split(),
     "OPTION_TEXT": "name tier size help".split(),
+    "OPTION_DEBUG": "name tier change unit least most default help".split(),
     "OPTION_OBSOLETE": "name tier help".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
@@ -126,7 +127,7 @@ class Tables:
     @staticmethod
     def accepted(row):
         """(accepted values, default) as the page shows them."""
-        if row["form"] == "OPTION_NUMBER":
+        if row["form"] in ("OPTION_NUMBER", "OPTION_DEBUG"):
             unit = f" {row['unit']}" if row["unit"] else ""
             return f"{row['least']} to {row['most']}{unit}", row["default"]
         if row["form"] == "OPTION_WORD":

@@ -99,9 +99,12 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
         return HAK_LIKELY(block != NULL) ? block                                            \
                                          : nothrow_slow(#name, size, 0, tag, HAK_CALLER()); \
     }
-#define NEW_ALIGNED(name)                             \
-    HAK_EXPORT void *name(size_t size, size_t align); \
-    void *name(size_t size, size_t align) { return new_slow(size, align, HAK_CALLER()); }
+#define NEW_ALIGNED(name)                                                               \
+    HAK_EXPORT void *name(size_t size, size_t align);                                   \
+    void *name(size_t size, size_t align) {                                             \
+        void *block = hak_pop_aligned(align, size);                                     \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, align, HAK_CALLER()); \
+    }
 #define NEW_ALIGNED_NOTHROW(name)                                           \
     HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
     void *name(size_t size, size_t align, const nothrow_t *tag) {           \

@@ -68,6 +68,18 @@ void hakmem_malloc_stats(void) {
 }
 HAK_TWIN(void, malloc_stats, (void))
 
+/* One element for each thread's cache. */
+static void print_caches(FILE *stream) {
+    uint64_t figures[HAK_CACHE_STATS];
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
+        hak_stats_read_cache(cache, figures);
+        fprintf(stream, "<cache");
+        for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
+            fprintf(stream, " %s=\"%" PRIu64 "\"", hak_cache_stat_rows[i].name, figures[i]);
+        fprintf(stream, "/>\n");
+    }
+}
+
 int hakmem_malloc_info(int options, FILE *stream) {
     if (options != 0) {
         errno = EINVAL;
@@ -96,6 +108,7 @@ int hakmem_malloc_info(int options, FILE *stream) {
                     stats.bands[band][i]);
         fprintf(stream, "/>\n");
     }
+    print_caches(stream);
     fprintf(stream, "</malloc>\n");
     return 0;
 }

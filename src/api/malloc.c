@@ -7,6 +7,7 @@
 #include "api/block.h"
 #include "api/export.h"
 #include "cache/cache.h"
+#include "debug/timing.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -120,16 +121,23 @@ HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const v
     return find_large_recorded(size, align, zero, site);
 }
 
-/* A block of a class, by the thread's stack or a refill. The caches of threads without
- * one have no tops. Where records are kept there is no stack of blocks that have one. */
-HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zeroed,
-                                   const void *site) {
+/* The newest block of the thread's bin, NULL when that is empty. The caches of threads
+ * without one have no tops. */
+HAK_FAST_PATH void *pop(unsigned class_index) {
     hak_bin_t *bin = &hak_cache->bins[class_index];
     void **top = hak_load_relaxed(&bin->top);
-    if (HAK_LIKELY(top && *top)) {
-        hak_store_relaxed(&bin->top, top - 1);
-        return served(*top);
-    }
+    if (HAK_UNLIKELY(!top || !*top)) return NULL;
+    hak_store_relaxed(&bin->top, top - 1);
+    return *top;
+}
+
+/* A block of a class, by the thread's stack or a refill. Where records are kept there is
+ * no stack of blocks that have one. */
+HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zeroed,
+                                   const void *site) {
+    void *block;
+    HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
+    if (HAK_LIKELY(block != NULL)) return served(block);
     if (!hak_records_on()) return refill(class_index, zeroed);
     return refill_recorded(class_index, zeroed, size, site);
 }
@@ -160,9 +168,24 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     return allocate_class(class_index, size, NULL, site);
 }
 
+/* True when the pointer was a huge block. Asked first: one look at the table does all. */
+static bool release_huge(void *pointer) {
+    size_t size = hak_region_slab_of(pointer) ? 0 : hak_huge_free(pointer);
+    if (!size) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_HUGE);
+    HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
+    hak_thread_tick_free(size);
+    return true;
+}
+
 /* Everything but the push: decides what the pointer is. */
 HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
-    if (!pointer) return;
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    if (!pointer) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+        return;
+    }
+    if (release_huge(pointer)) return;
     hak_block_t block = hak_block_of(pointer);
     bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
@@ -170,8 +193,9 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
         hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
         bool has_stack = bin && bin->slots;
         if (!has_stack && hak_records_on() && !hak_block_close(function, &block)) return;
-        if (has_stack && *hak_load_relaxed(&bin->top) == pointer)
-            twice = true;
+        twice = has_stack && *hak_load_relaxed(&bin->top) == pointer;
+        if (twice)
+            HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
         else
             hak_cache_overflow(cache, block.class_index, pointer);
         hak_thread_tick_free(1);
@@ -179,11 +203,10 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
         hak_cache_t *cache = hak_thread_cache_of_free();
         if (hak_records_on() && !hak_block_close(function, &block)) return;
         twice = !hak_large_free(cache ? cache->shard : 0, pointer);
-        hak_thread_tick_free(block.size);
-    } else if (block.kind == HAK_KIND_HUGE) {
-        twice = !hak_huge_free(pointer);
+        HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);
         hak_thread_tick_free(block.size);
     } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
         hak_block_report(function, pointer, &block);
         return;
     }

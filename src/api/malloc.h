@@ -36,6 +36,14 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
     return block;
 }
 
+/* The same at a multiple of `align`, a power of two. A size rounded up to such a multiple
+ * has a class whose blocks all lie at one: up to 128 bytes there is a class for each 16,
+ * and above, a class is a multiple of an eighth of its power of two. */
+HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
+    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
+    return hak_pop_small(hak_align_up(size + !size, align));
+}
+
 /* Puts a block on the thread's stack of its class. False when that needs a closer
  * look: NULL, foreign, large, a full bin, a double free, not the start of a block. */
 HAK_FAST_PATH bool hak_push(void *block) {
@@ -52,6 +60,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
     HAK_STEP_UP(bin->top);
     top[1] = block;
     HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
     return true;
 }
 

@@ -97,16 +97,20 @@ void *hakmem_aligned_alloc(size_t align, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    return hak_allocate_aligned(align, size, HAK_CALLER());
+    void *block = hak_pop_aligned(align, size);
+    return HAK_LIKELY(block != NULL) ? block : hak_allocate_aligned(align, size, HAK_CALLER());
 }
 HAK_TWIN(void *, aligned_alloc, (size_t align, size_t size))
 
 int hakmem_posix_memalign(void **out, size_t align, size_t size) {
     if (HAK_UNLIKELY(!hak_is_pow2(align) || align % sizeof(void *) != 0)) return EINVAL;
-    int saved = errno;
-    void *block = hak_allocate_aligned(align, size, HAK_CALLER());
-    errno = saved;
-    if (!block) return ENOMEM;
+    void *block = hak_pop_aligned(align, size);
+    if (HAK_UNLIKELY(!block)) {
+        int saved = errno;
+        block = hak_allocate_aligned(align, size, HAK_CALLER());
+        errno = saved;
+        if (!block) return ENOMEM;
+    }
     *out = block;
     return 0;
 }
@@ -117,7 +121,9 @@ void *hakmem_memalign(size_t align, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    return hak_allocate_aligned(hak_ceil_pow2(align), size, HAK_CALLER());
+    align = hak_ceil_pow2(align);
+    void *block = hak_pop_aligned(align, size);
+    return HAK_LIKELY(block != NULL) ? block : hak_allocate_aligned(align, size, HAK_CALLER());
 }
 HAK_TWIN(void *, memalign, (size_t align, size_t size))
 

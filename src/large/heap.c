@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "debug/timing.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -151,6 +152,7 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
 }
 
 bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
+    HAK_TIMED(l25_alloc_tls_page);
     size_t count = (grains + HAK_SUPERSLAB_GRAINS - 1) / HAK_SUPERSLAB_GRAINS;
     unsigned taken;
     hak_superslab_t *first = hak_pool_take_superslabs((unsigned)count, &taken);

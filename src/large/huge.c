@@ -104,7 +104,7 @@ static size_t keep_most(void) {
     size_t used = hak_load_relaxed(&hak_huge_stats.bytes);
     if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
     if (fixed >= 0) return (size_t)fixed;
-    return hak_max(KEEP_LEAST, recent_peak + recent_peak / 4 - used);
+    return hak_max(KEEP_LEAST, recent_peak + recent_peak / 2 - used);
 }
 
 /* Takes out what is too much, oldest first. Under the lock. */
@@ -319,7 +319,7 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     return found;
 }
 
-bool hak_huge_free(void *block) {
+size_t hak_huge_free(void *block) {
     batch_t batch = {.count = 0};
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
@@ -332,7 +332,7 @@ bool hak_huge_free(void *block) {
     }
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
-    return size != 0;
+    return size;
 }
 
 /* ---- resize ---- */

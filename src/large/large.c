@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "debug/timing.h"
 #include "large/heap.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -68,6 +69,7 @@ size_t hak_large_idle(void) {
 static char *take_transferred(hak_heap_t *heap, request_t *request) {
     char *block = NULL;
     if (request->align_grains > 1) return NULL;
+    HAK_TIMED(l25_tls_ring_pop);
     hak_lock_acquire(&heap->transfer_lock);
     for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
         hak_slab_t *unit = heap->transfer[i];
@@ -152,6 +154,7 @@ static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
 /* The order of sources is the option's: free memory of the heap, or what others freed.
  * Heap lock held. */
 static outcome_t take(hak_heap_t *heap, request_t *request) {
+    HAK_TIMED(l25_refill);
     bool remote_first = hak_option(HAK_OPTION_L25_PREF) != 0;
     if (remote_first && reuse_transferred(heap, request)) return FOUND;
     outcome_t outcome = take_extent(heap, request);
@@ -165,7 +168,7 @@ static outcome_t take(hak_heap_t *heap, request_t *request) {
 
 /* One heap's answer, under its lock; `grow` lets it take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
@@ -189,7 +192,8 @@ static outcome_t steal(request_t *request) {
         size_t free_grains =
             hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
         if (free_grains < request->grains) continue;
-        outcome_t outcome = ask(heap, request, false);
+        outcome_t outcome;
+        HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
         if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
         if (outcome != NO_ROOM) return outcome;
     }
@@ -235,6 +239,7 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 
 /* False when the array is full. */
 static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
+    HAK_TIMED(l25_remote_push);
     size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
     hak_lock_acquire(&heap->transfer_lock);
     bool room = heap->transfer_count < most;
@@ -256,7 +261,7 @@ bool hak_large_free(unsigned home, void *block) {
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
     bool remote = batch && hak_run_shard(run) != home;
     if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
@@ -290,7 +295,7 @@ bool hak_large_resize(void *block, size_t size) {
     size_t want = grains_of(size), have = hak_run_length(run);
     char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
     if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     bool done = true;
     if (want < have)
         hak_heap_free(heap, end, have - want);

@@ -74,7 +74,7 @@ static _Atomic int64_t values[HAK_OPTION_COUNT] = {
 
 static _Atomic uint8_t sources[HAK_OPTION_COUNT];
 
-const char *const hak_option_kinds[] = {"number", "word", "text", "obsolete"};
+const char *const hak_option_kinds[] = {"number", "word", "text", "obsolete", "number"};
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
 const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
 
@@ -213,6 +213,7 @@ bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value) {
     *value = 0;
     switch (row->kind) {
     case HAK_OPTION_IS_NUMBER:
+    case HAK_OPTION_IS_DEBUG:
         return parse_number(text, value) && *value >= row->least && *value <= row->most;
     case HAK_OPTION_IS_WORD:
         return parse_word(hak_option_row(option).accepted, text, value);
@@ -238,7 +239,7 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
 
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size) {
     hak_option_row_t row = hak_option_row(option);
-    if (row.kind == HAK_OPTION_IS_NUMBER) return snprintf(text, size, "%lld", (long long)value);
+    if (hak_option_is_number(row.kind)) return snprintf(text, size, "%lld", (long long)value);
     hak_text_t word = {"", 0};
     if (row.kind == HAK_OPTION_IS_WORD) word = word_at(row.accepted, value);
     return snprintf(text, size, "%.*s", (int)word.size, word.at);

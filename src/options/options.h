@@ -19,6 +19,7 @@ typedef enum {
     HAK_OPTION_IS_WORD,
     HAK_OPTION_IS_TEXT,
     HAK_OPTION_IS_OBSOLETE,
+    HAK_OPTION_IS_DEBUG, /* a number of the debug build */
 } hak_option_kind_t;
 
 typedef enum {
@@ -53,6 +54,16 @@ typedef struct {
 } hak_option_row_t;
 
 enum { HAK_OPTION_PREFIX_LENGTH = 7 }; /* of "HAKMEM_" */
+
+/* Whether a row's values are numbers. */
+HAK_FAST_PATH bool hak_option_is_number(hak_option_kind_t kind) {
+    return kind == HAK_OPTION_IS_NUMBER || kind == HAK_OPTION_IS_DEBUG;
+}
+
+/* Whether this build has a use for a value of the row: others keep the default. */
+HAK_FAST_PATH bool hak_option_is_served(const hak_option_row_t *row, int64_t value) {
+    return HAKMEM_DEBUG || row->kind != HAK_OPTION_IS_DEBUG || value == row->fallback;
+}
 
 /* The row of an option; its texts live for ever. */
 hak_option_row_t hak_option_row(hak_option_t option);

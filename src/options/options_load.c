@@ -42,7 +42,7 @@ static void warn_unknown(hak_text_t name, hak_option_source_t source) {
 static void warn_refused(hak_option_t option, hak_text_t value, hak_option_source_t source) {
     hak_option_row_t row = hak_option_row(option);
     char accepted[600];
-    if (row.kind == HAK_OPTION_IS_NUMBER)
+    if (hak_option_is_number(row.kind))
         snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,
                  *row.unit ? " " : "", row.unit);
     else if (row.kind == HAK_OPTION_IS_WORD)
@@ -63,13 +63,18 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     }
     hak_option_row_t row = hak_option_row((hak_option_t)option);
     hak_option_source_t before = hak_option_source((hak_option_t)option);
-    int64_t unused;
+    int64_t number;
     if (option == HAK_OPTION_CONF && source == HAK_SOURCE_CONF) {
         warn("hakmem: option HAKMEM_CONF in HAKMEM_CONF is ignored\n");
         return;
     }
-    if (!hak_option_parse((hak_option_t)option, value, &unused)) {
+    if (!hak_option_parse((hak_option_t)option, value, &number)) {
         warn_refused((hak_option_t)option, value, source);
+        return;
+    }
+    if (!hak_option_is_served(&row, number)) {
+        warn("hakmem: option %s%s needs the debug build (make debug); it is ignored\n", row.name,
+             place(source));
         return;
     }
     if (row.kind == HAK_OPTION_IS_OBSOLETE && before == HAK_SOURCE_DEFAULT)

@@ -26,6 +26,11 @@ unsigned hak_os_this_cpu(void);
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 
+#if HAKMEM_DEBUG
+/* Nanoseconds of a monotonic clock, as fine as it is; never 0. No syscall where the vDSO has it. */
+uint64_t hak_os_now_ns(void);
+#endif
+
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
 
@@ -45,6 +50,10 @@ bool hak_os_commit(void *addr, size_t size);
 /* Gives the pages of a committed range back. True: it reads as zero from now on.
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
+
+/* Asks for huge pages in a range as it is touched from now on, or no longer. A wish: where
+ * the system has none, or not for this process, nothing changes. */
+void hak_os_wish_huge(void *addr, size_t size, bool wish);
 
 /* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);
@@ -90,6 +99,7 @@ bool hak_os_is_open(int file);
 bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
 
 unsigned hak_os_process_id(void);
+unsigned hak_os_thread_id(void); /* of the caller; never 0 */
 
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */

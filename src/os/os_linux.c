@@ -19,7 +19,7 @@
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 /* Of madvise(2); a libc may be older than the kernel. */
-enum { POPULATE_WRITE = 23 };
+enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
 
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
@@ -72,6 +72,15 @@ uint64_t hak_os_now_ms(void) {
     }
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
+
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) {
+    struct timespec now = {0, 1};
+    int saved = errno;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#endif
 
 bool hak_os_sleep_ms(unsigned ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -158,20 +167,20 @@ bool hak_os_make_readable(void *addr, size_t size) { return protect(addr, size, 
 
 bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_READ | PROT_WRITE); }
 
-bool hak_os_purge(void *addr, size_t size) {
+static bool advise(void *addr, size_t size, int advice) {
     int saved = errno;
     count_call(&hak_os_stats.madvise);
-    int result = madvise(addr, size, MADV_DONTNEED);
+    int result = madvise(addr, size, advice);
     errno = saved;
     return result == 0;
 }
 
-bool hak_os_populate(void *addr, size_t size) {
-    int saved = errno;
-    count_call(&hak_os_stats.madvise);
-    int result = madvise(addr, size, POPULATE_WRITE);
-    errno = saved;
-    return result == 0;
+bool hak_os_purge(void *addr, size_t size) { return advise(addr, size, MADV_DONTNEED); }
+
+bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }
+
+void hak_os_wish_huge(void *addr, size_t size, bool wish) {
+    advise(addr, size, wish ? HUGE_PAGES : NO_HUGE_PAGES);
 }
 
 void *hak_os_map(size_t size, size_t align) {
@@ -282,6 +291,7 @@ bool hak_os_is_open(int file) {
 }
 
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
+unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
 char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;

@@ -8,6 +8,9 @@
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
 
+/* Under the lock. Units that large heaps have; how full those are is not known here. */
+static size_t large_units;
+
 /* Under the lock. lists[n]: superslabs whose longest free run is n units. */
 static hak_superslab_t *lists[HAK_SUPERSLAB_UNITS + 1];
 static hak_superslab_t *dirty_oldest, *dirty_newest;
@@ -85,12 +88,22 @@ void hak_pool_prefault(char *start, size_t size, int level) {
         hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
 }
 
+/* True when slabs have almost all that was ever taken from the region: then more will be
+ * used, too. Not under a limit, which a huge page could break. Under the lock. */
+static bool is_dense(void) {
+    size_t units = hak_load_relaxed(&hak_pool_stats.stage3) * HAK_SUPERSLAB_UNITS;
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units) - large_units;
+    return used >= units - units / 8 && hak_option(HAK_OPTION_THP) &&
+           !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
+}
+
 /* A fresh superslab, under SS_PREFAULT=2 with all its pages: then it is charged whole,
  * and dirty. Under the lock. */
 static hak_superslab_t *fresh_superslab(void) {
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(is_dense());
     if (!super) return NULL;
     HAK_COUNT(&hak_pool_stats.stage3, 1);
+    if (hak_load_relaxed(&super->huge)) HAK_COUNT(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
         hak_commit_charge(HAK_SUPERSLAB_SIZE)) {
         hak_pool_prefault(super->slabs[0].base, HAK_SUPERSLAB_SIZE, 2);
@@ -176,6 +189,8 @@ static void hand_over(hak_superslab_t *super) {
     super->free = 0;
     list_insert(super);
     super->large = true;
+    large_units += HAK_SUPERSLAB_UNITS;
+    hak_region_refuse_huge(super);
 }
 
 hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
@@ -202,6 +217,7 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
 void hak_pool_give_superslab(hak_superslab_t *super) {
     hak_lock_acquire(&hak_pool_lock);
     super->large = false;
+    large_units -= HAK_SUPERSLAB_UNITS;
     add_free(super, mask_of(0, HAK_SUPERSLAB_UNITS));
     if (super->dirty) dirty_append(super);
     HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(super->dirty));
@@ -210,13 +226,14 @@ void hak_pool_give_superslab(hak_superslab_t *super) {
 }
 
 /* Purges the units of `claimed`, run by run; returns those now known to be zero. */
-static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
+static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     uint32_t clean = 0;
     for (uint32_t rest = claimed; rest;) {
         unsigned start = hak_lowest_bit(rest);
         unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
         uint32_t mask = mask_of(start, count);
-        if (hak_os_purge(super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT)) clean |= mask;
+        if (hak_region_purge(super, super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
+            clean |= mask;
         rest &= ~mask;
     }
     return clean;

@@ -17,6 +17,7 @@
 typedef struct {
     _Atomic uint64_t stage2; /* units served from a live superslab */
     _Atomic uint64_t stage3; /* new superslabs */
+    _Atomic uint64_t huge;   /* those of them that huge pages were asked for */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
     _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */

@@ -4,7 +4,10 @@
 #include "os/os.h"
 #include "region/commit.h"
 
-enum { STEP_MAX_SUPERSLABS = 64 };
+enum {
+    STEP_MAX_SUPERSLABS = 64,
+    HUGE_MIN_SUPERSLABS = 48, /* a huge page too much is then 4 % of the heap, and falling */
+};
 
 hak_map_t hak_map;
 hak_lock_t hak_region_lock;
@@ -47,8 +50,9 @@ static bool commit_area(void *area, size_t *committed, size_t want) {
     return true;
 }
 
-/* Makes `count` more superslabs of a region accessible, records first. */
-static bool commit_superslabs(hak_region_t *region, size_t count) {
+/* Makes `count` more superslabs of a region accessible, records first. Pages are still
+ * made by the first touch: with `huge`, 2 MiB at a time. */
+static bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
     size_t limit = region->unit_limit + count * HAK_SUPERSLAB_UNITS;
     size_t used = limit - region->first_unit;
     if (limit > region->units_end) return false;
@@ -59,17 +63,25 @@ static bool commit_superslabs(hak_region_t *region, size_t count) {
         return false;
     char *start = region->base + (region->unit_limit << HAK_UNIT_SHIFT);
     if (!hak_os_commit(start, count * HAK_SUPERSLAB_SIZE)) return false;
+    if (huge) hak_os_wish_huge(start, count * HAK_SUPERSLAB_SIZE, true);
+    region->huge = huge;
     region->unit_limit = limit;
     return true;
 }
 
-/* A quarter of what is accessible, so that the calls grow with the logarithm. */
-static bool grow(hak_region_t *region) {
+/* A quarter of what is accessible, so that the calls grow with the logarithm. A step with
+ * huge pages ends at a multiple of 2 MiB, so that none is lost between two steps. */
+static bool grow(hak_region_t *region, bool dense) {
     size_t have = (region->unit_limit - region->first_unit) / HAK_SUPERSLAB_UNITS;
     size_t room = (region->units_end - region->unit_limit) / HAK_SUPERSLAB_UNITS;
     size_t step = hak_min(hak_min(hak_max(have / 4, 1), STEP_MAX_SUPERSLABS), room);
     if (step == 0) return false;
-    return commit_superslabs(region, step) || (step > 1 && commit_superslabs(region, 1));
+    bool huge = dense && have >= HUGE_MIN_SUPERSLABS;
+    size_t end = (uintptr_t)region->base / HAK_SUPERSLAB_SIZE +
+                 region->unit_limit / HAK_SUPERSLAB_UNITS + step;
+    if (huge && end % 2 != 0 && step < room) step++;
+    return commit_superslabs(region, step, huge) ||
+           (step > 1 && commit_superslabs(region, 1, false));
 }
 
 /* Reserves the next range, no more than half of the address space that is left. */
@@ -89,7 +101,7 @@ static hak_region_t *new_region(void) {
         hak_os_name(base + head, size - head, "hakmem: heap");
         size_t map_size = regions[count].units_end * sizeof(uint16_t);
         if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
-            !grow(&regions[count])) {
+            !grow(&regions[count], false)) {
             hak_commit_release(regions[count].map_committed + regions[count].slabs_committed +
                                regions[count].supers_committed);
             hak_os_unmap(base, size);
@@ -116,6 +128,7 @@ static hak_superslab_t *carve_superslab(hak_region_t *region) {
     hak_superslab_t *super = &region->supers[index / HAK_SUPERSLAB_UNITS];
     super->slabs = &region->slabs[index];
     super->free = (1u << HAK_SUPERSLAB_UNITS) - 1;
+    hak_store_relaxed(&super->huge, region->huge);
     for (size_t i = 0; i < HAK_SUPERSLAB_UNITS; i++)
         super->slabs[i].base = region->base + ((unit + i) << HAK_UNIT_SHIFT);
     /* Published last: who looks a pointer up sees filled descriptors below it. */
@@ -129,14 +142,14 @@ void hak_region_prepare(void) {
     hak_lock_release(&hak_region_lock);
 }
 
-hak_superslab_t *hak_region_take_superslab(void) {
+hak_superslab_t *hak_region_take_superslab(bool dense) {
     hak_lock_acquire(&hak_region_lock);
     unsigned count = hak_load_relaxed(&region_count);
     hak_region_t *region = count ? &regions[count - 1] : NULL;
     /* Only a full range is followed by another: a refusal may be gone the next time. */
     if (!region || region->units_end - hak_load_relaxed(&region->unit_next) < HAK_SUPERSLAB_UNITS)
         region = new_region();
-    else if (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region))
+    else if (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region, dense))
         region = NULL;
     hak_superslab_t *super = region ? carve_superslab(region) : NULL;
     hak_lock_release(&hak_region_lock);
@@ -179,6 +192,17 @@ void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class
     _Atomic uint16_t *map = (_Atomic uint16_t *)(void *)region->base;
     for (unsigned i = 0; i < count; i++)
         hak_store_relaxed(&map[unit + i], (uint16_t)(class_index << HAK_BIN_SHIFT));
+}
+
+void hak_region_refuse_huge(hak_superslab_t *super) {
+    if (HAK_LIKELY(!hak_load_relaxed(&super->huge))) return;
+    hak_store_relaxed(&super->huge, false); /* two threads may both ask; no harm */
+    hak_os_wish_huge(super->slabs[0].base, HAK_SUPERSLAB_SIZE, false);
+}
+
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+    hak_region_refuse_huge(super);
+    return hak_os_purge(start, size);
 }
 
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),

@@ -32,6 +32,7 @@ typedef struct {
     size_t map_committed;     /* region lock; bytes */
     size_t slabs_committed;   /* region lock; bytes */
     size_t supers_committed;  /* region lock; bytes */
+    bool huge;                /* region lock; huge pages were asked for in the last step */
     _Atomic size_t unit_next; /* written under the region lock; next never used unit */
     hak_slab_t *slabs;        /* constant; by unit - first_unit */
     hak_superslab_t *supers;  /* constant; by (unit - first_unit) / units of a superslab */
@@ -53,8 +54,16 @@ extern hak_lock_t hak_region_lock;
 /* Makes the first region, unless it is there. Called before threads are. */
 void hak_region_prepare(void);
 
-/* A fresh superslab: accessible, zero, all units free. NULL without memory. */
-hak_superslab_t *hak_region_take_superslab(void);
+/* A fresh superslab: accessible, zero, all units free. NULL without memory. `dense`: what
+ * is there is in use; should more have to be made accessible, then with huge pages. */
+hak_superslab_t *hak_region_take_superslab(bool dense);
+
+/* Gives pages of a superslab back; see hak_os_purge. It has no huge pages from then on,
+ * since the kernel would fill the gap again to make one. */
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
+
+/* No more huge pages in a superslab: it is not known to become dense. */
+void hak_region_refuse_huge(hak_superslab_t *super);
 
 /* Descriptor of the unit that any address lies in, NULL when no region has it. */
 hak_slab_t *hak_region_slab_of(const void *addr);

@@ -39,6 +39,7 @@ typedef struct hak_superslab {
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock */
     bool large;                                    /* pool lock; in the hands of a large heap */
+    _Atomic bool huge;                             /* may have huge pages; only becomes false */
     uint16_t used_grains;                          /* large heap lock */
     uint16_t clean_grains;                         /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS];         /* large heap lock; bit per grain */

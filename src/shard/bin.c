@@ -1,6 +1,7 @@
 /* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
 #include "shard/bin.h"
 
+#include "debug/timing.h"
 #include "error/error.h"
 #include "pool/pool.h"
 #include "region/meta.h"
@@ -248,6 +249,7 @@ static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
 
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
+    HAK_TIMED_MID(pool_remote_push, hak_owner_class(owner));
     _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
     uint64_t old = hak_or_acq_rel(&remote[word], mask);                            /* F1 */
     if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
@@ -305,6 +307,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
                           void **double_freed) {
     hak_slab_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
+    HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
     uint32_t merged = 0;
     while (slab && merged < most) {

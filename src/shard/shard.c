@@ -1,6 +1,8 @@
 /* shard.c: taking batches, over all shards, and what concerns all bins at once. */
 #include "shard/shard.h"
 
+#include "debug/timing.h"
+#include "debug/ways.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -72,7 +74,7 @@ static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, u
                           void **top, what_t what, bool *zeroed) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     if (!has_free(bin)) return 0;
-    hak_lock_acquire(&bin->lock);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
     return take_locked(bin, shard, home, class_index, want, top, what, zeroed);
 }
 
@@ -93,7 +95,8 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
                                bool *zeroed) {
     bool fresh;
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_slab_t *slab = hak_pool_take(1, &fresh);
+    hak_slab_t *slab;
+    HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
     bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     if (HAK_UNLIKELY(grown) && superslabs >= SMALL_HEAP)
         hak_shard_purge_grown((size_t)HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
@@ -103,7 +106,7 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     }
     if (!slab) return 0;
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_lock_acquire(&bin->lock);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
     hak_bin_adopt(bin, home, class_index, slab);
     return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
 }
@@ -111,12 +114,24 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
+    HAK_TIMED_MID(pool_refill, class_index);
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_from(home, home, class_index, want, top, USED_FIRST, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, USED, zeroed, probes);
-    if (!taken) taken = take_from(home, home, class_index, want, top, ANY, zeroed);
-    if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, ANY, zeroed, HAK_SHARDS_MAX);
+    unsigned taken = HAK_WAY_FOUND(
+        HAK_WAY_REFILL_OWN, take_from(home, home, class_index, want, top, USED_FIRST, zeroed));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS,
+                              take_from_others(home, class_index, want, top, USED, zeroed, probes));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH,
+                              take_from(home, home, class_index, want, top, ANY, zeroed));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_POOL,
+                              take_from_pool(home, class_index, want, top, zeroed));
+    if (!taken)
+        taken =
+            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS_ANY, take_from_others(home, class_index, want, top,
+                                                                      ANY, zeroed, HAK_SHARDS_MAX));
+    if (!taken) HAK_COUNT_WAY(HAK_WAY_REFILL_NONE);
     return taken;
 }
 

@@ -53,12 +53,13 @@ static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size
 
 /* Gives the pages of `pages` back, run by run; returns the bytes that went. */
 static size_t purge_pages(const hak_slab_t *slab, uint64_t pages, size_t page_size) {
+    hak_superslab_t *super = hak_region_superslab_of(slab);
     size_t bytes = 0;
     while (pages) {
         unsigned start = hak_lowest_bit(pages);
         unsigned count = hak_lowest_bit(~(pages >> start));
         size_t size = count * page_size;
-        if (hak_os_purge(slab->base + start * page_size, size)) bytes += size;
+        if (hak_region_purge(super, slab->base + start * page_size, size)) bytes += size;
         pages &= ~((((uint64_t)1 << count) - 1) << start);
     }
     return bytes;

@@ -73,6 +73,7 @@ static void count_caches(hak_cache_t *newest, from_t *from) {
 
 #define LOAD(counter) hak_load_relaxed(&(counter))
 #define CALLS(class_index, call) LOAD(hak_calls[class_index][HAK_CALL_##call])
+#define WAY(way) LOAD(hak_ways[HAK_WAY_##way])
 #define BINS(counter) bins->counts[HAK_SHARD_##counter]
 
 /* The class rows. Bin locks held. */

@@ -11,7 +11,28 @@
 
 void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats);
 
-/* For people: tiers, bands, and the figures of the process. */
+enum { HAK_STATS_LABEL_WIDTH = 8 }; /* of the first column of a table */
+
+/* The figures of a cache, one of hak_thread_caches(). */
+struct hak_cache;
+void hak_stats_read_cache(struct hak_cache *cache, uint64_t figures[HAK_CACHE_STATS]);
+
+/* Every cache there is, the newest first: its figures and the bands that it has served. */
+void hak_stats_write_caches_json(hak_out_t *out);
+void hak_stats_write_caches(hak_out_t *out);
+
+#if HAKMEM_DEBUG
+/* Whether times are taken; what they are so far. */
+bool hak_stats_times(void);
+void hak_stats_write_timing(hak_out_t *out);
+void hak_stats_write_timing_json(hak_out_t *out);
+#else
+HAK_FAST_PATH bool hak_stats_times(void) { return false; }
+HAK_FAST_PATH void hak_stats_write_timing(hak_out_t *out) { (void)out; }
+HAK_FAST_PATH void hak_stats_write_timing_json(hak_out_t *out) { (void)out; }
+#endif
+
+/* For people: tiers, bands, the figures of the process, caches, and times if they are taken. */
 void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats);
 
 /* For people: the bands of the tiny tier, each with the classes that are in use. */

@@ -31,6 +31,12 @@ typedef enum {
     HAK_VALUE_STATS
 } hak_value_stat_t;
 
+typedef enum {
+#define STAT_CACHE(name, ...) HAK_CACHE_STAT_##name,
+#include "stats/each.def"
+    HAK_CACHE_STATS
+} hak_cache_stat_t;
+
 enum { HAK_STATS_LARGE = HAK_CACHED_TIERS, HAK_STATS_HUGE, HAK_STATS_TIERS };
 
 typedef struct {
@@ -54,6 +60,7 @@ const char *hak_stats_help(const hak_stat_row_t *row);
 extern const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS];
 extern const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS];
 extern const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS];
+extern const hak_stat_row_t hak_cache_stat_rows[HAK_CACHE_STATS];
 
 extern const char hak_stats_band_names[HAK_BAND_COUNT][4];
 extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];

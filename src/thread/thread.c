@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "large/huge.h"
 #include "large/large.h"
@@ -61,7 +62,7 @@ static void on_thread_exit(void *argument) {
     cache->holds = keep;
     cache->next_waiting = waiting;
     waiting = cache;
-    cache->has_thread = false;
+    cache->tid = 0;
     shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
     share_budget();
@@ -87,12 +88,13 @@ static hak_cache_t *acquire_cache(void) {
     if (cache) {
         waiting = cache->next_waiting;
         if (cache->holds) waiting_full--;
+        memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
     } else if ((cache = hak_cache_make()) != NULL) {
         cache->next = all_caches;
         all_caches = cache;
     }
     if (cache) {
-        cache->has_thread = true;
+        cache->tid = hak_os_thread_id();
         cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);
@@ -206,15 +208,20 @@ hak_cache_t *hak_thread_caches(void) {
 void hak_thread_list_lock(void) { hak_lock_acquire(&list_lock); }
 void hak_thread_list_unlock(void) { hak_lock_release(&list_lock); }
 
+void hak_thread_renumber(void) {
+    if (hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead)
+        hak_cache->tid = hak_os_thread_id();
+}
+
 /* The other threads' caches may be in any state: their stacks are forgotten, and
  * the caches wait for new threads. What they held stays allocated in the child. */
 bool hak_thread_list_rebuild(void) {
     bool others = all_caches && all_caches->next;
     hak_lock_reset(&list_lock);
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
-        if (!cache->has_thread || cache == hak_cache) continue;
+        if (!cache->tid || cache == hak_cache) continue;
         hak_cache_reset(cache);
-        cache->has_thread = false;
+        cache->tid = 0;
         shard_threads[cache->shard]--;
         cache->holds = false;
         cache->next_waiting = waiting;

@@ -45,6 +45,8 @@ hak_cache_t *hak_thread_caches(void);
 void hak_fork_install(void);
 void hak_thread_list_lock(void);
 void hak_thread_list_unlock(void);
+/* In the child: the thread has another number there; also when it never was one of several. */
+void hak_thread_renumber(void);
 /* In the child: forgets the other threads. True when there ever were any. */
 bool hak_thread_list_rebuild(void);
 

@@ -110,18 +110,28 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_SHARDS ? WORLD_SHARDS : 1; /* one other shard, drains of one slab */
 }
 
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) { return 1; } /* no time passes */
+#endif
+
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
 size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
 
+hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+    (void)slab;
+    return &superslab;
+}
+
 /* Whoever has a block of these pages loses its contents. */
-bool hak_os_purge(void *addr, size_t size) {
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+    const char *addr = start;
+    (void)super;
     for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(live[i].start + live[i].size <= (char *)addr ||
-                          live[i].start >= (char *)addr + size,
+        EXPLORE_CHECK(live[i].start + live[i].size <= addr || live[i].start >= addr + size,
                       "pages are purged below a block in use");
-    memory_write(&contents[((char *)addr - units[0]) / HAK_UNIT_SIZE]
-                          [((char *)addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
-                 size / GRAIN);
+    memory_write(
+        &contents[(addr - units[0]) / HAK_UNIT_SIZE][(addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
+        size / GRAIN);
     return true;
 }
 

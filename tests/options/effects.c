@@ -4,7 +4,7 @@
  * is taken in a process of its own for each value and each way to set it: the environment,
  * HAKMEM_CONF and, for an option that may change while the process runs, hakmem_option_set. Figures
  * are counts and bytes, never times. A row of options.def without a row here fails the test;
- * obsolete options need none. */
+ * obsolete options need none, and those of the debug build are tried there only. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -235,9 +235,10 @@ static long blocks_of_another_shard(void) {
 }
 
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
- * 2 as JSON, 3 the tiny tier's table, 4 anything else. */
+ * 2 as JSON, 3 the tiny tier's table, 4 times, 5 anything else. */
 static long words_at_the_end(void) {
-    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands"};
+    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands",
+                                             "hakmem: timing of"};
     char text[64] = "", rest[4096];
     int ends[2], status;
     CHECK(pipe(ends) == 0, "no pipe");
@@ -258,7 +259,7 @@ static long words_at_the_end(void) {
     if (size <= 0) return 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
-    return 4;
+    return 5;
 }
 
 /* ---- The table --------------------------------------------------------------------------------- */
@@ -283,6 +284,8 @@ static const struct effect {
     {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
     {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
+    {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
+    {"TIMING", "HAKMEM_STATS=text", words_at_the_end, {"0", 1, 1}, {"1", 1, 1}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",
@@ -327,6 +330,7 @@ static const struct effect {
      dirty_mib_with_a_limit,
      {"32M", 0, 20},
      {"0", 50, 70}},
+    {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 20, 60}},
     {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
@@ -337,7 +341,7 @@ static const struct effect {
 };
 
 enum { START, ANY_TIME };
-enum { NUMBER, WORD, TEXT, OBSOLETE };
+enum { NUMBER, WORD, TEXT, DEBUG, OBSOLETE };
 static const struct {
     const char *name;
     int kind, change;
@@ -429,6 +433,7 @@ int main(int argc, char **argv) {
     require_hakmem();
     for (size_t i = 0; i < COUNT_OF(options); i++) {
         unsigned found = 0;
+        if (!HAKMEM_DEBUG && options[i].kind == DEBUG) continue;
         for (size_t k = 0; k < COUNT_OF(effects); k++) {
             if (strcmp(effects[k].option, options[i].name) != 0) continue;
             try_effect(&effects[k], options[i].change);

@@ -113,6 +113,12 @@ static long live_in(const char *tier) {
 long live_in_mid(void) { return live_in("tiers.mid.live"); }
 long live_in_large(void) { return live_in("tiers.large.live"); }
 
+/* Of a heap that grows to 100 MB in slabs. */
+long huge_superslabs(void) {
+    for (int i = 0; i < 100000; i++) CHECK(API(malloc)(1000), "no memory");
+    return figure("pool.huge_superslabs");
+}
+
 long populated_units(void) {
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
     return figure("pool.populated_units");

@@ -1,42 +1,24 @@
-/* counters.c - each figure of stats.def, moved by a small program that provokes it.
- *
- * A program runs in a process of its own; the figure is read before and after. A row of stats.def
- * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
- * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
- * is another shard than main's. */
+/* counters.c - programs that move the figures of stats.def; those of the debug build: ways.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
-#include "stats.h"
+#include "trials.h"
 
-/* A class whose first blocks are not lent by the one above. */
-enum { SIZE = 224, COUNT = 1000, MIB = 1024 * 1024, SECONDS = 60 };
-
-static void *blocks[COUNT * 10];
-static void *volatile kept; /* so that no call is optimised away */
-
-static void allocate_some(size_t count, size_t size) {
-    for (size_t i = 0; i < count; i++) CHECK(blocks[i] = API(malloc)(size), "no memory");
-}
-
-static void free_some(size_t count) {
-    for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
-}
+enum { MIB = 1024 * 1024 };
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static void hold(void) { allocate_some(COUNT, SIZE); }
+void hold(void) { allocate_some(COUNT, SIZE); }
 
-static void hold_and_free(void) {
+void hold_and_free(void) {
     hold();
     free_some(COUNT);
 }
 
-static void free_and_trim(void) {
+void free_and_trim(void) {
     hold_and_free();
     API(malloc_trim)(0);
 }
@@ -77,24 +59,24 @@ static void *free_there(void *trim) {
     return NULL;
 }
 
-static void in_a_thread(void *(*body)(void *), void *argument) {
+void in_a_thread(void *(*body)(void *), void *argument) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, body, argument) == 0, "no thread");
     pthread_join(thread, NULL);
 }
 
 /* The thread's home is the other shard; its own has no used blocks, this one's has. */
-static void allocate_in_another_shard(void) {
+void allocate_in_another_shard(void) {
     hold_every_other();
     in_a_thread(allocate_there, NULL);
 }
 
-static void free_in_another_shard(void) {
+void free_in_another_shard(void) {
     hold();
     in_a_thread(free_there, NULL);
 }
 
-static void free_in_another_shard_and_drain(void) {
+void free_in_another_shard_and_drain(void) {
     hold();
     in_a_thread(free_there, blocks);
 }
@@ -122,7 +104,7 @@ static void hold_one_of_each_tier(void) {
 
 static void hold_large(void) { allocate_some(50, 900 * 1024); }
 
-static void free_large(void) {
+void free_large(void) {
     hold_large();
     for (int i = 0; i < 50; i++) memset(blocks[i], 1, 900 * 1024);
     free_some(50);
@@ -146,7 +128,7 @@ static void trim_mid(void) {
 
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
-static void free_huge(void) {
+void free_huge(void) {
     hold_huge();
     API(free)(blocks[0]);
     API(malloc_trim)(0);
@@ -224,6 +206,11 @@ static void populate(void) {
     allocate_some(COUNT, 10000);
 }
 
+/* 100 MB in slabs. */
+static void grow_dense(void) {
+    for (int i = 0; i < 100000; i++) kept = API(malloc)(1000);
+}
+
 /* One block in each slab stays. */
 static void purge_sparse(void) {
     allocate_some(10 * COUNT, SIZE);
@@ -237,32 +224,9 @@ static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
 
-enum { RECORDED = 10000, RECORD_COUNT = 50 };
-
-static void hold_recorded(void) {
-    allocate_some(RECORD_COUNT, RECORDED);
-    for (int i = 0; i < RECORD_COUNT; i++) kept = API(malloc)(LARGE);
-    free_some(RECORD_COUNT / 2);
-}
-
-static void free_twice(void) {
-    CHECK(hakmem_option_set("ON_ERROR", "report") == 0, "there is no ON_ERROR");
-    allocate_some(2, RECORDED);
-    free_some(2);
-    free_some(1);
-    blocks[0] = API(malloc)(LARGE);
-    API(free_sized)(blocks[0], LARGE - 1);
-}
-
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
-
-static const struct trial {
-    const char *group, *name;
-    void (*program)(void);
-    uint64_t least, most; /* by how much the figure then has grown */
-} trials[] = {
+const struct trial counter_trials[] = {
     {"classes", "uc_miss", hold, 1, COUNT},
     {"classes", "shared_lock", hold, 1, any},
     {"classes", "refilled", hold, COUNT - 100, 2 * COUNT},
@@ -272,12 +236,6 @@ static const struct trial {
     {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
-#if HAKMEM_DEBUG
-    {"classes", "allocations", hold, COUNT, COUNT},
-    {"classes", "frees", hold_and_free, COUNT, COUNT},
-    {"total", "allocations", hold, COUNT, COUNT},
-    {"total", "frees", hold_and_free, COUNT, COUNT},
-#endif
     {"classes", "live", hold, COUNT, COUNT},
     {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
     {"classes", "cached", hold_and_free, 1, COUNT},
@@ -298,6 +256,8 @@ static const struct trial {
     {"pool", "stage1", empty_and_fill_slabs, 1, any},
     {"pool", "stage2", hold, 2, 4},
     {"pool", "stage3", hold_large, 40, 51},
+    {"pool", "huge_superslabs", grow_dense, 20, 60},
+    {"pool", "huge_superslabs", hold_large, 0, 0},
     {"pool", "superslabs", hold_large, 40, 51},
     {"pool", "used_units", hold, 3, 4},
     {"pool", "dirty_units", free_mid, 100, 2000},
@@ -339,117 +299,4 @@ static const struct trial {
     {"threads", "caches", have_a_thread, 1, 1},
 };
 
-/* The same for options that are fixed at start: this program anew, with a setting in its
- * environment. */
-static const struct {
-    const char *setting;
-    struct trial trial;
-} settled_trials[] = {
-    {"HAKMEM_HDR_LIGHT=0",
-     {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
-    {"HAKMEM_HDR_LIGHT=1",
-     {"debug", "records", hold_recorded, RECORD_COUNT / 2 * 3, RECORD_COUNT / 2 * 3}},
-    {"HAKMEM_HDR_LIGHT=2", {"debug", "records", hold_recorded, 0, 0}},
-    {"HAKMEM_HDR_LIGHT=0", {"debug", "record_bytes", hold_recorded, 2 * 8192, 10 * 8192}},
-    {"HAKMEM_HDR_LIGHT=1", {"debug", "record_bytes", hold_recorded, 2 * 4096, 10 * 4096}},
-    {"HAKMEM_HDR_LIGHT=1", {"debug", "record_errors", free_twice, 2, 2}},
-    {"HAKMEM_HDR_LIGHT=2", {"debug", "record_errors", free_twice, 0, 0}},
-};
-
-/* ---- Running them ---------------------------------------------------------------------------- */
-
-enum { WHERE_MOST = 4, NAME_SIZE = 48 };
-
-/* Every name that a row is read by; returns how many. */
-static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SIZE]) {
-    static const char *const tiers[] = {"tiny", "mid", "large", "huge"};
-    static const char *const of_class[] = {"classes.224", "bands.C5"};
-    static const char *const of_tier[] = {"tiers.tiny", "tiers.mid", "tiers.large", "tiers.huge"};
-    const char *const *places = &trial->group;
-    size_t count = 1;
-    if (strcmp(trial->group, "classes") == 0) {
-        places = of_class;
-        count = COUNT_OF(of_class);
-    } else if (strcmp(trial->group, "tiers") == 0) {
-        places = of_tier;
-        count = COUNT_OF(tiers);
-    }
-    for (size_t i = 0; i < count; i++)
-        snprintf(names[i], NAME_SIZE, "%s.%s", places[i], trial->name);
-    return count;
-}
-
-static void measure(const struct trial *trial) {
-    char names[WHERE_MOST][NAME_SIZE];
-    uint64_t before[WHERE_MOST];
-    size_t count = names_of(trial, names);
-    API(free)(API(malloc)(SIZE)); /* this thread has its cache */
-    for (size_t i = 0; i < count; i++) before[i] = stat_of(names[i]);
-    trial->program();
-    for (size_t i = 0; i < count; i++) {
-        uint64_t now = stat_of(names[i]), grown = now - before[i];
-        CHECK(now >= before[i] && grown >= trial->least && grown <= trial->most,
-              "%s went from %llu to %llu, not up by %llu..%llu", names[i],
-              (unsigned long long)before[i], (unsigned long long)now,
-              (unsigned long long)trial->least, (unsigned long long)trial->most);
-    }
-}
-
-static void run_trial(const void *context) { measure(context); }
-
-static void run_settled_trial(const void *context) {
-    char setting[40], number[20];
-    size_t index = *(const size_t *)context;
-    snprintf(setting, sizeof setting, "%s", settled_trials[index].setting);
-    snprintf(number, sizeof number, "%zu", index);
-    CHECK(putenv(setting) == 0, "no environment");
-    execl("/proc/self/exe", "counters", number, NULL);
-    CHECK(false, "this program is not to be had again");
-}
-
-static unsigned failure_count;
-
-static void try_trial(void (*body)(const void *), const void *context, const struct trial *trial) {
-    struct child_end end;
-    child_run(body, context, SECONDS, &end);
-    if (end.in_time && end.status == 0) return;
-    fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trial->group, trial->name, (unsigned)end.status,
-            end.err);
-    failure_count++;
-}
-
-static bool has_trial(const char *group, const char *name) {
-    bool found = false;
-    for (size_t i = 0; i < COUNT_OF(trials) + COUNT_OF(settled_trials); i++) {
-        const struct trial *trial =
-            i < COUNT_OF(trials) ? &trials[i] : &settled_trials[i - COUNT_OF(trials)].trial;
-        found = found || (strcmp(trial->group, group) == 0 && strcmp(trial->name, name) == 0);
-    }
-    return found;
-}
-
-/* counters        every figure
- * counters ROW    that of a row of settled_trials */
-int main(int argc, char **argv) {
-    unsigned missing = 0;
-    if (argc > 1) {
-        measure(&settled_trials[argument(argc, argv, 1, 0)].trial);
-        return 0;
-    }
-    watchdog(240, "statistics");
-    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
-        if (has_trial(stat_rows[i].group, stat_rows[i].name)) continue;
-        fprintf(stderr, "FAIL: no row of counters.c moves %s.%s\n", stat_rows[i].group,
-                stat_rows[i].name);
-        missing++;
-    }
-    CHECK(missing == 0, "%u figures without a program that moves them", missing);
-    for (size_t k = 0; k < COUNT_OF(trials); k++) try_trial(run_trial, &trials[k], &trials[k]);
-    for (size_t k = 0; k < COUNT_OF(settled_trials); k++)
-        try_trial(run_settled_trial, &k, &settled_trials[k].trial);
-    CHECK(failure_count == 0, "%u programs did not move their figure as they should",
-          failure_count);
-    printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows),
-           COUNT_OF(trials) + COUNT_OF(settled_trials));
-    return 0;
-}
+const size_t counter_trial_count = COUNT_OF(counter_trials);

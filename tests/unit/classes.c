@@ -50,6 +50,21 @@ static void every_alignment_has_a_class_above_every_size(void **state) {
     }
 }
 
+/* What the fast path of the aligned functions relies on; the class above may lend its first
+ * blocks to an even one. */
+static void a_rounded_size_has_an_aligned_class(void **state) {
+    (void)state;
+    for (size_t align = 1; align <= HAK_SMALL_MAX; align *= 2) {
+        for (size_t size = align; size <= HAK_SMALL_MAX; size += align) {
+            unsigned index = hak_class_of(size);
+            REQUIRE(hak_classes[index].size % align == 0, "%zu bytes aligned to %zu have class %u",
+                    size, align, index);
+            REQUIRE(index % 2 || hak_classes[index + 1].size % align == 0,
+                    "%zu bytes aligned to %zu may be lent by class %u", size, align, index + 1);
+        }
+    }
+}
+
 static void table_rows_are_consistent(void **state) {
     (void)state;
     for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
@@ -106,6 +121,7 @@ int main(void) {
         cmocka_unit_test(waste_is_at_most_an_eighth),
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(every_alignment_has_a_class_above_every_size),
+        cmocka_unit_test(a_rounded_size_has_an_aligned_class),
         cmocka_unit_test(table_rows_are_consistent),
         cmocka_unit_test(definition_rows_are_consistent),
         cmocka_unit_test(offsets_find_their_block),

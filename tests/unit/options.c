@@ -183,7 +183,7 @@ static void without_variables_the_defaults_hold(void **state) {
     expect_one("OTHER=1", "");
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_row_t row = hak_option_row((hak_option_t)i);
-        if (row.kind == HAK_OPTION_IS_NUMBER)
+        if (hak_option_is_number(row.kind))
             REQUIRE(row.fallback >= row.least && row.fallback <= row.most,
                     "the default of %s is out of its range", row.name);
         if (row.kind == HAK_OPTION_IS_WORD) assert_string_not_equal(model[i].value, "");
@@ -210,16 +210,37 @@ static void every_word_is_taken_and_no_other(void **state) {
     }
 }
 
+/* The default is kept, and one line says why. */
+static void expect_debug_only(int option, const char *text) {
+    char variable[100], warning[200];
+    model_reset();
+    snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
+    snprintf(warning, sizeof warning,
+             "hakmem: option HAKMEM_%s needs the debug build (make debug); it is ignored\n",
+             bare(option));
+    expect_one(variable, warning);
+    snprintf(variable, sizeof variable, "HAKMEM_CONF=%s:%s", bare(option), text);
+    snprintf(warning, sizeof warning,
+             "hakmem: option HAKMEM_%s in HAKMEM_CONF needs the debug build (make debug); it is "
+             "ignored\n",
+             bare(option));
+    model_set(HAK_OPTION_CONF, variable + 12, "environment");
+    expect_one(variable, warning);
+}
+
 static void both_ends_of_a_range_are_taken_and_nothing_beyond(void **state) {
     (void)state;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_row_t row = hak_option_row((hak_option_t)i);
         char text[40];
-        if (row.kind != HAK_OPTION_IS_NUMBER) continue;
+        if (!hak_option_is_number(row.kind)) continue;
         const long long ends[] = {row.least, row.most};
         for (int end = 0; end < 2; end++) {
             snprintf(text, sizeof text, "%lld", ends[end]);
-            expect_taken(i, text, text);
+            if (hak_option_is_served(&row, ends[end]))
+                expect_taken(i, text, text);
+            else
+                expect_debug_only(i, text);
             snprintf(text, sizeof text, "%lld", ends[end] + (end ? 1 : -1));
             expect_refused(i, text);
         }

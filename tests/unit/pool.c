@@ -307,6 +307,48 @@ static void many_requests(void **state) {
             (unsigned long long)(counts().stage3 - before.stage3));
 }
 
+enum { DENSE_MAX = 4000 };
+
+static bool is_huge(const hak_slab_t *slab) { return hak_region_superslab_of(slab)->huge; }
+
+/* Huge pages are asked for when a large heap of slabs grows and is full, not otherwise. */
+static void dense_growth_has_huge_pages(void **state) {
+    (void)state;
+    static hak_slab_t *dense[DENSE_MAX];
+    enum { LARGE_COUNT = 1000 };
+    static hak_superslab_t *large[LARGE_COUNT];
+    unsigned taken;
+    uint64_t huge = hak_pool_stats.huge;
+    for (unsigned i = 0; i < LARGE_COUNT; i++) {
+        REQUIRE((large[i] = hak_pool_take_superslabs(1, &taken)) != NULL, "no memory");
+        REQUIRE(!large[i]->huge, "a large heap has superslab %u with huge pages", i);
+    }
+    REQUIRE(hak_pool_stats.huge == huge, "huge pages although large heaps have most superslabs");
+    for (unsigned i = 0; i < LARGE_COUNT; i++) hak_pool_give_superslab(large[i]);
+
+    uint64_t calls = hak_os_stats.madvise;
+    unsigned count = 0;
+    while (count < DENSE_MAX && hak_pool_stats.huge < huge + 20)
+        dense[count++] = take(HAK_SUPERSLAB_UNITS);
+    REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
+    assert_true(hak_os_stats.madvise > calls);
+    assert_true(is_huge(dense[count - 1]));
+    /* A purge takes them away for good: the kernel would fill the hole. */
+    hak_slab_t *last = dense[--count];
+    give(last, HAK_SUPERSLAB_UNITS);
+    hak_pool_purge(0);
+    assert_false(is_huge(last));
+    /* So does a large heap. */
+    last = dense[--count];
+    hak_superslab_t *super = hak_region_superslab_of(last);
+    give(last, HAK_SUPERSLAB_UNITS);
+    hak_superslab_t *whole = hak_pool_take_superslabs(2, &taken);
+    assert_true(whole == super || whole + taken - 1 == super);
+    assert_false(super->huge);
+    for (unsigned i = 0; i < taken; i++) hak_pool_give_superslab(whole + i);
+    while (count) give(dense[--count], HAK_SUPERSLAB_UNITS);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_DELAY_MS=-1", NULL});
@@ -322,6 +364,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(a_rebuild_finds_lost_units),
         cmocka_unit_test(many_requests),
+        cmocka_unit_test(dense_growth_has_huge_pages),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static size_t unit_of(const void *address) {
 static void a_superslab_is_fresh(void **state) {
     (void)state;
     for (unsigned turn = 0; turn < 20; turn++) {
-        hak_superslab_t *super = hak_region_take_superslab();
+        hak_superslab_t *super = hak_region_take_superslab(false);
         assert_non_null(super);
         assert_int_equal(super->free, 0xffff);
         assert_int_equal(super->dirty, 0);
@@ -69,7 +69,7 @@ static void a_superslab_is_fresh(void **state) {
 
 static void every_address_of_a_unit_finds_its_slab(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     for (size_t offset = 0; offset < HAK_SUPERSLAB_SIZE; offset += 13) {
         hak_slab_t *slab = &super->slabs[offset >> HAK_UNIT_SHIFT];
@@ -84,7 +84,7 @@ static void other_addresses_find_no_slab(void **state) {
     (void)state;
     int on_stack = 0;
     static int in_data;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     char *base = (char *)hak_map.entries;
     char *last_end = super->slabs[HAK_SUPERSLAB_UNITS - 1].base + HAK_UNIT_SIZE;
@@ -119,7 +119,7 @@ static void other_addresses_find_no_slab(void **state) {
 
 static void the_map_holds_what_was_entered(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     size_t unit = unit_of(super->slabs[0].base);
     for (unsigned first = 0; first < HAK_SUPERSLAB_UNITS; first++) {
@@ -141,7 +141,7 @@ static void the_map_holds_what_was_entered(void **state) {
 /* So a pointer below the first unit, into the map or a descriptor, is foreign. */
 static void units_of_the_head_have_no_class(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     size_t end = unit_of(super->slabs[0].base), first = 0;
     while (first < end && !hak_region_slab_of((char *)hak_map.entries + (first << HAK_UNIT_SHIFT)))
         assert_int_equal(hak_map.entries[first++], 0);
@@ -163,7 +163,7 @@ static void each_superslab_is_visited_once(void **state) {
     (void)state;
     search_t before = {0}, after = {0};
     hak_region_each_superslab(look_for, &before);
-    after.wanted = hak_region_take_superslab();
+    after.wanted = hak_region_take_superslab(false);
     hak_region_each_superslab(look_for, &after);
     assert_int_equal(after.count, before.count + 1);
     assert_int_equal(after.seen, 1);
@@ -192,7 +192,7 @@ static hak_superslab_t *supers[SUPERSLABS_MAX];
 static unsigned take_all(void) {
     unsigned count = 0, failures = 0;
     while (count < SUPERSLABS_MAX && failures < 3) {
-        supers[count] = hak_region_take_superslab();
+        supers[count] = hak_region_take_superslab(false);
         if (supers[count])
             count++;
         else

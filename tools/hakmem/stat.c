@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/timing.h"
 #include "json.h"
 #include "stats/stats.h"
 
@@ -57,11 +58,12 @@ static const json_t *parse(const char *name, char *text, size_t size) {
 typedef struct {
     const hak_stat_row_t *rows;
     unsigned count;
+    int label_width;
     int widths[HAK_CLASS_STATS];
 } columns_t;
 
 static columns_t columns_of(const hak_stat_row_t *rows, unsigned count) {
-    columns_t columns = {.rows = rows, .count = count};
+    columns_t columns = {.rows = rows, .count = count, .label_width = LABEL_WIDTH};
     for (unsigned i = 0; i < count; i++) columns.widths[i] = (int)strlen(rows[i].name);
     return columns;
 }
@@ -76,14 +78,14 @@ static void fit(columns_t *columns, const json_t *list) {
 }
 
 static void print_head(const columns_t *columns, const char *label) {
-    printf("%-*s", LABEL_WIDTH, label);
+    printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
         printf("%*s", columns->widths[i] + GAP, columns->rows[i].name);
     putchar('\n');
 }
 
 static void print_line(const columns_t *columns, const char *label, const json_t *line) {
-    printf("%-*s", LABEL_WIDTH, label);
+    printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
         printf("%*" PRIu64, columns->widths[i] + GAP, json_number(line, columns->rows[i].name));
     putchar('\n');
@@ -113,6 +115,40 @@ static void print_bands(const json_t *root) {
             snprintf(label, sizeof label, "  %" PRIu64, json_number(at, "size"));
             print_line(&columns, label, at);
         }
+    }
+}
+
+static void print_caches(const json_t *root) {
+    const json_t *caches = json_member(root, "caches");
+    columns_t columns = columns_of(hak_cache_stat_rows, HAK_CACHE_STATS);
+    fit(&columns, caches);
+    putchar('\n');
+    print_head(&columns, "cache");
+    for (const json_t *at = caches ? caches->first : NULL; at; at = at->next)
+        print_line(&columns, "", at);
+}
+
+/* Only a debug build has them. */
+static void print_timing(const json_t *root) {
+    static const char *const steps[] = {
+#define TIMING(name, ...) #name,
+#include "debug/timing.def"
+    };
+    static const hak_stat_row_t figures[] = {
+#define FIGURE(row_name) {.name = #row_name},
+        HAK_TIMING_FIGURES(FIGURE)
+#undef FIGURE
+    };
+    const json_t *timing = json_member(root, "timing");
+    columns_t columns = columns_of(figures, sizeof figures / sizeof *figures);
+    if (!timing) return;
+    fit(&columns, timing);
+    columns.label_width = 20;
+    putchar('\n');
+    print_head(&columns, "step");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const json_t *step = json_member(timing, steps[i]);
+        if (json_member(step, "count")) print_line(&columns, steps[i], step);
     }
 }
 
@@ -153,6 +189,8 @@ static void print_text(const json_t *root) {
     putchar('\n');
     print_bands(root);
     print_values(root);
+    print_caches(root);
+    print_timing(root);
     print_options(root);
 }
 
