@@ -7,15 +7,19 @@
 #include "cache/cache.h"
 
 /* The slow halves. hak_allocate serves every size and every state; NULL with errno
- * ENOMEM when there is no memory. */
-void *hak_allocate(size_t size);
+ * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
+ * debug records. */
+void *hak_allocate(size_t size, const void *site);
 void hak_release(void *block, const char *function);
 
+/* The same for a block that the caller says is of `size` bytes. */
+void hak_release_sized(void *block, const char *function, size_t size);
+
 /* `size` zeroed bytes; NULL with ENOMEM. */
-void *hak_allocate_zeroed(size_t size);
+void *hak_allocate_zeroed(size_t size, const void *site);
 
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
-void *hak_allocate_aligned(size_t align, size_t size);
+void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
 /* A free block of the right class from the thread's stack, NULL when there is none:
  * an empty bin, a thread without a cache, or a size beyond the routing table. */

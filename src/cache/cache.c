@@ -18,6 +18,7 @@
 #include "cache/lifo.h"
 #include "options/options.h"
 #include "region/meta.h"
+#include "region/record.h"
 #include "shard/shard.h"
 
 enum {
@@ -92,8 +93,8 @@ static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index)
 /* Slots of the deepest stack of a class, sentinel included; 0 = none at all. A mid
  * class's stack is called its ring by the options. */
 static unsigned slots_max(unsigned class_index) {
-    if (is_mid(class_index)) {
-        if (!hak_option(HAK_OPTION_POOL_TLS_RING)) return 0;
+    if (is_mid(class_index)) { /* none where debug records are kept: see region/record.h */
+        if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
         return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;
     }
     size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / hak_classes[class_index].size + 1) / 2;

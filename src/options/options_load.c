@@ -129,16 +129,24 @@ static void apply_tiny_profile(void) {
                       HAK_SOURCE_PROFILE);
 }
 
-void hak_options_load(void) {
-    static _Atomic bool loaded;
-    bool secure;
-    char **environment = hak_os_environment(&secure);
-    if (!environment || atomic_exchange_explicit(&loaded, true, memory_order_relaxed)) return;
-    if (secure) return;
+static _Atomic bool is_loaded;
+
+bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); } /* partner: below */
+
+static void load(char *const *environment) {
     int saved = errno;
     for (; *environment; environment++) read_variable(*environment);
     read_conf(hak_option_text(HAK_OPTION_CONF));
     apply_profile(hak_option(HAK_OPTION_PROFILE));
     apply_tiny_profile();
     errno = saved;
+}
+
+void hak_options_load(void) {
+    static _Atomic bool begun;
+    bool secure;
+    char **environment = hak_os_environment(&secure);
+    if (!environment || atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return;
+    if (!secure) load(environment);
+    hak_store_release(&is_loaded, true); /* partner: hak_options_loaded */
 }

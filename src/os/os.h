@@ -93,6 +93,11 @@ void hak_os_close(int file);
 int hak_os_copy_stderr(void);
 bool hak_os_is_open(int file);
 
+/* The file that an address is mapped from: the last part of its name, cut to `size`
+ * bytes with its 0, and in *offset where the address lies in it as addr2line(1) counts.
+ * False when it lies in no file, or the system does not say. */
+bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
+
 unsigned hak_os_process_id(void);
 unsigned hak_os_thread_id(void); /* of the caller; never 0 */
 

@@ -48,9 +48,10 @@ typedef struct hak_superslab {
     uint16_t used_grains;                          /* large heap lock */
     uint16_t clean_grains;                         /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
-} hak_superslab_t;
+    _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
+} HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
-_Static_assert(sizeof(hak_superslab_t) <= (size_t)2 * HAK_LINE,
-               "a superslab record is two cache lines");
+_Static_assert(sizeof(hak_superslab_t) == (size_t)3 * HAK_LINE,
+               "a superslab record is three cache lines");
 
 #endif

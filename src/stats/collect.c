@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "region/meta.h"
+#include "region/record.h"
 #include "region/region.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
@@ -35,6 +36,7 @@ typedef struct {
     uint64_t (*classes)[HAK_CLASS_STATS];
     size_t superslabs, caches;
     uint64_t slab_bytes, free_bytes;
+    uint64_t records;
     hak_large_stats_t large;
     size_t huge_count, huge_bytes;
 } from_t;
@@ -57,6 +59,7 @@ static void count_slab(const hak_slab_t *slab, from_t *from) {
 static void count_superslab(hak_superslab_t *super, void *context) {
     from_t *from = context;
     from->superslabs++;
+    if (hak_records_settle()) from->records += hak_record_count(super);
     for (unsigned i = 0; i < hak_superslab_units(); i++) count_slab(&super->slabs[i], from);
 }
 

@@ -29,6 +29,7 @@ GROUPS = {
         ["tests/interleave/lock.c"],
         [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 1")],
     ),
+    "record": ("src/region/record.[ch]", ["tests/interleave/record.c"], []),
 }
 
 # (group, name, pattern, replacement); the pattern has one match in all files of the group.
@@ -139,6 +140,21 @@ MUTANTS = [
     ("lock", "a try that takes what is held",
      r"hak_load_relaxed\(&lock->state\) == 0 && hak_cas_acquire\(&lock->state, &free_state, 1\)",
      r"hak_load_acquire(&lock->state) == free_state && (hak_store_relaxed(&lock->state, 1), true)"),
+    ("record", "closing is no single step",
+     r"!hak_cas_acquire\(at, &word, closed\)",
+     r"(hak_store_relaxed(at, closed), false)"),
+    ("record", "who loses does not look again",
+     r"(hak_cas_acquire\(at, &word, closed\)\)\s*)state = state_of\(word, block\);",
+     r"\1(void)word;"),
+    ("record", "a table replaces another",
+     r"while \(!hak_cas_weak_release\(&super->records, &old, table\)\)",
+     r"while (hak_store_release(&super->records, table), false)"),
+    ("record", "who loses uses its own table",
+     r"return hak_load_acquire\(&super->records\);",
+     r"return table;"),
+    ("record", "who loses keeps its table",
+     r"hak_meta_free\(\(void \*\)table, size\);",
+     r""),
 ]
 
 RUN_SECONDS = 120

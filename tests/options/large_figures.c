@@ -111,3 +111,16 @@ long populated_units(void) {
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
     return statistic("pool.populated_units");
 }
+
+/* Twenty of 10,000 bytes and twenty of 100,000. */
+static long debug_figure_of_forty(const char *name) {
+    long before = statistic(name);
+    for (int i = 0; i < 20; i++) {
+        CHECK(blocks[i] = API(malloc)(10000), "no memory");
+        CHECK(blocks[i + 20] = API(malloc)(100000), "no memory");
+    }
+    return statistic(name) - before;
+}
+
+long records_of_forty(void) { return debug_figure_of_forty("debug.records"); }
+long record_bytes_of_forty(void) { return debug_figure_of_forty("debug.record_bytes"); }

@@ -14,5 +14,7 @@ long live_in_mid(void);
 long live_in_large(void);
 long huge_superslabs(void);
 long populated_units(void);
+long records_of_forty(void);
+long record_bytes_of_forty(void);
 
 #endif

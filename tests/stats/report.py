@@ -20,7 +20,7 @@ import harness  # noqa: E402
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
 KEYS = "schema version pid options bands classes tiers warm caches".split()
-GROUPS = "total pool large huge remote os memory threads".split()
+GROUPS = "total pool large huge remote os memory debug threads".split()
 DEBUG = os.environ.get("BUILD") == "Debug"  # which has more figures
 if DEBUG:
     KEYS += ["timing"]

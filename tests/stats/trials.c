@@ -21,13 +21,17 @@ void free_some(size_t count) {
     for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
 }
 
-static size_t trial_count(void) { return counter_trial_count + set_trial_count + way_trial_count; }
+static size_t trial_count(void) {
+    return counter_trial_count + set_trial_count + way_trial_count + record_trial_count;
+}
 
 /* NULL for one that has no setting. */
 static const struct set_trial *set_trial_at(size_t i) {
     if (i < counter_trial_count) return NULL;
     i -= counter_trial_count;
-    return i < set_trial_count ? &set_trials[i] : &way_trials[i - set_trial_count];
+    if (i < set_trial_count) return &set_trials[i];
+    i -= set_trial_count;
+    return i < way_trial_count ? &way_trials[i] : &record_trials[i - way_trial_count];
 }
 
 static const struct trial *trial_at(size_t i) {

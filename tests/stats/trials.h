@@ -26,8 +26,8 @@ struct set_trial {
 };
 
 extern const struct trial counter_trials[];
-extern const struct set_trial set_trials[], way_trials[];
-extern const size_t counter_trial_count, set_trial_count, way_trial_count;
+extern const struct set_trial set_trials[], way_trials[], record_trials[];
+extern const size_t counter_trial_count, set_trial_count, way_trial_count, record_trial_count;
 
 extern void *blocks[COUNT * 10];
 extern void *volatile kept; /* so that no call is optimised away */
