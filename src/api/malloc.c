@@ -6,7 +6,9 @@
 
 #include "api/block.h"
 #include "api/export.h"
+#include "cache/ace.h"
 #include "cache/cache.h"
+#include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -21,6 +23,8 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
+        hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
 }
 
@@ -90,8 +94,9 @@ static void *allocate_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
-/* A block of a class, by the thread's stack or a refill. */
-static void *allocate_class(unsigned class_index, bool *zeroed) {
+/* A block of a class, by the thread's stack or a refill. `size` is what the class was
+ * chosen for, 0 when the size alone did not tell. */
+static void *allocate_class(unsigned class_index, size_t size, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     if (HAK_LIKELY(cache != NULL)) {
         void *block = hak_cache_pop(cache, class_index);
@@ -100,32 +105,30 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
     void *block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
+    if (size > HAK_TINY_MAX) hak_ace_note(class_index, size);
     hak_thread_tick_malloc(1);
     return served(block);
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
     if (above_classes(size)) return allocate_large(size, 1, false);
-    return allocate_class(hak_class_of(size), NULL);
+    return allocate_class(hak_class_of(size), size, NULL);
 }
 
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
     if (above_classes(size)) return allocate_large(size, 1, true);
-    void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
+    void *block =
+        allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);
     return block;
 }
 
-/* A class whose size is a multiple of the alignment has every block aligned, since
- * slabs start at multiples of 64 KiB; the powers of two always qualify. */
 void *hak_allocate_aligned(size_t align, size_t size) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
     size = hak_max(size, hak_min(align, 16)); /* the 8-byte class keeps no alignment of 16 */
     if (above_classes(size) || align > HAK_UNIT_SIZE) return allocate_large(size, align, false);
-    unsigned class_index = hak_class_of(size);
-    while (hak_classes[class_index].size & (align - 1)) class_index++;
-    return allocate_class(class_index, NULL);
+    return allocate_class(hak_dyn_class_aligned(size, align), 0, NULL);
 }
 
 /* Everything but the push: decides what the pointer is. */

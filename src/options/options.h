@@ -17,6 +17,7 @@ typedef enum {
 typedef enum {
     HAK_OPTION_IS_NUMBER,
     HAK_OPTION_IS_WORD,
+    HAK_OPTION_IS_EITHER,
     HAK_OPTION_IS_TEXT,
     HAK_OPTION_IS_OBSOLETE,
 } hak_option_kind_t;
@@ -42,10 +43,10 @@ typedef enum {
 typedef struct {
     const char *name; /* with HAKMEM_ */
     const char *help;
-    const char *accepted; /* "0..16", "abort|report", "text", "anything" */
+    const char *accepted; /* "0..16", "abort|report", "off|1..9", "text", "anything" */
     const char *unit;     /* "" for none */
     int64_t least, most;  /* of a number */
-    int64_t fallback;     /* the default: a number, or the index of a word */
+    int64_t fallback;     /* the default; see hak_option */
     size_t text_size;     /* of a text, in bytes, with its 0 */
     hak_option_kind_t kind;
     hak_option_tier_t tier;
@@ -53,6 +54,8 @@ typedef struct {
 } hak_option_row_t;
 
 enum { HAK_OPTION_PREFIX_LENGTH = 7 }; /* of "HAKMEM_" */
+
+enum { HAK_DYN1_AUTO = -1 }; /* the word of MID_DYN1 */
 
 /* The row of an option; its texts live for ever. */
 hak_option_row_t hak_option_row(hak_option_t option);
@@ -68,7 +71,8 @@ typedef struct {
     size_t size;
 } hak_text_t;
 
-/* Value of an option: the number, or the index of the word. */
+/* Value of an option: the number, or the index of the word; of one that takes either, the
+ * number, or the index of the word negated. */
 int64_t hak_option(hak_option_t option);
 
 /* Value of a text option; valid for ever. */
@@ -85,7 +89,7 @@ int hak_option_find(hak_text_t name);
 /* Option whose name is close to one that is none, for a "did you mean"; -1 without. */
 int hak_option_closest(hak_text_t name);
 
-/* Whether an option takes `text`; *value is then the number or the word's index. */
+/* Whether an option takes `text`; *value is then what hak_option would return. */
 bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value);
 
 /* Sets an option when it takes `text`; false when it does not. */

@@ -26,6 +26,16 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
+size_t hak_shard_in_use(unsigned class_index) {
+    size_t blocks = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        size_t touched = hak_load_relaxed(&bin->touched), spare = hak_load_relaxed(&bin->spare);
+        blocks += touched - hak_min(spare, touched);
+    }
+    return blocks;
+}
+
 /* Whether a visit could bring anything; a look without the lock. */
 static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);

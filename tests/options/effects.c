@@ -331,7 +331,7 @@ static const struct effect {
 };
 
 enum { START, ANY_TIME };
-enum { NUMBER, WORD, TEXT, OBSOLETE };
+enum { NUMBER, WORD, EITHER, TEXT, OBSOLETE };
 static const struct {
     const char *name;
     int kind, change;

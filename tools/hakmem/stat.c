@@ -108,9 +108,13 @@ static void print_bands(const json_t *root) {
         print_line(&columns, hak_stats_band_names[i], band);
         for (const json_t *at = classes ? classes->first : NULL; at; at = at->next) {
             char label[32];
+            const char *class_name = json_text(at, "name");
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) != 0 || !is_used(at))
                 continue;
-            snprintf(label, sizeof label, "  %" PRIu64, json_number(at, "size"));
+            if (*class_name)
+                snprintf(label, sizeof label, "  %.24s", class_name);
+            else
+                snprintf(label, sizeof label, "  %" PRIu64, json_number(at, "size"));
             print_line(&columns, label, at);
         }
     }
