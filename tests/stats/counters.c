@@ -144,6 +144,11 @@ static void trim_mid(void) {
     API(malloc_trim)(0);
 }
 
+enum { OFF_CLASS = 4112, OFF_CLASS_COUNT = 6000 };
+
+/* So many that they get a class of their own; it is there once half of them are. */
+static void hold_off_class(void) { allocate_some(OFF_CLASS_COUNT, OFF_CLASS); }
+
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
 static void free_huge(void) {
@@ -303,6 +308,11 @@ static const struct trial {
     {"huge", "grown", lengthen_huge, 1, any},
     {"huge", "unmapped", free_huge, 1, 3},
     {"huge", "kept_bytes", reuse_huge, 8 * MIB, 48 * MIB},
+    {"mid", "dyn1_size", hold_off_class, 4224, 4224},
+    {"mid", "dyn1_hits", hold_off_class, OFF_CLASS_COUNT / 2, OFF_CLASS_COUNT + 31},
+    {"mid", "dyn1_hits", free_mid, 0, 0},
+    {"mid", "ace_samples", hold_off_class, 32, OFF_CLASS_COUNT},
+    {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT *(4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "pending", free_in_another_shard, 100, COUNT},
