@@ -94,6 +94,18 @@ static void *allocate_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
+/* A block of a class whose bin is empty. Out of line: its frame would be the caller's, who
+ * seldom comes here. */
+static HAK_OUT_OF_LINE void *refill(hak_cache_t *cache, unsigned class_index, size_t size,
+                                    bool *zeroed) {
+    void *block = hak_cache_refill(cache, class_index, zeroed);
+    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
+        block = hak_cache_refill(cache, class_index, zeroed);
+    if (size > HAK_TINY_MAX) hak_ace_note(class_index, size);
+    hak_thread_tick_malloc(1);
+    return served(block);
+}
+
 /* A block of a class, by the thread's stack or a refill. `size` is what the class was
  * chosen for, 0 when the size alone did not tell. */
 static void *allocate_class(unsigned class_index, size_t size, bool *zeroed) {
@@ -102,12 +114,7 @@ static void *allocate_class(unsigned class_index, size_t size, bool *zeroed) {
         void *block = hak_cache_pop(cache, class_index);
         if (HAK_LIKELY(block != NULL)) return served(block);
     }
-    void *block = hak_cache_refill(cache, class_index, zeroed);
-    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
-        block = hak_cache_refill(cache, class_index, zeroed);
-    if (size > HAK_TINY_MAX) hak_ace_note(class_index, size);
-    hak_thread_tick_malloc(1);
-    return served(block);
+    return refill(cache, class_index, size, zeroed);
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {

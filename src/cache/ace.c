@@ -13,10 +13,11 @@
 
 enum {
     HEAP_UNITS = 32,          /* 2 MiB; below that there is little to save */
-    LOOK_INTERVAL = 16,       /* samples of a class between two looks at it */
+    LOOK_INTERVAL = 32,       /* samples of a class between two looks at it */
     MEMORY = 512,             /* samples of a class after which they count half */
     SAVED_LEAST = 256 * 1024, /* bytes of blocks in use that make a class worth it */
     SAVED_PART = 32,          /* and one part in so many of what they take */
+    WASTED_MOST = 8,          /* no class wastes more than one part in so many */
     SAME_LOOKS = 2,
 };
 
@@ -42,8 +43,9 @@ size_t hak_ace_cost(size_t pitch, size_t size) {
 static size_t best_entry(unsigned class_index, size_t *saved) {
     size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
     size_t blocks = hak_shard_in_use(class_index);
-    size_t all = hak_max(hak_load_relaxed(&ace.by_class[class_index]), 1), served = 0, best = 0;
     *saved = 0;
+    if (blocks * pitch / WASTED_MOST < SAVED_LEAST) return 0;
+    size_t all = hak_max(hak_load_relaxed(&ace.by_class[class_index]), 1), served = 0, best = 0;
     for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++) {
         size_t size = entry * HAK_ROUTE_STEP, count = hak_load_relaxed(&ace.by_size[entry]);
         if (!count) continue;
