@@ -132,8 +132,8 @@ static bool borrow(void) {
     return lent;
 }
 
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
-    hak_lock_acquire(&hak_pool_lock);
+/* Lock held. */
+static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
     if (!super && borrow()) super = choose(count);
     if (super) {
@@ -141,10 +141,27 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     } else {
         super = fresh_superslab();
     }
-    hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
+    return super ? take_from(super, count, zeroed) : NULL;
+}
+
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_slab_t *slab = take_locked(count, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
+}
+
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed) {
+    unsigned taken = 0;
+    hak_lock_acquire(&hak_pool_lock);
+    do {
+        units[taken] = take_locked(1, &zeroed[taken]);
+    } while (units[taken] && ++taken < want && choose(1));
+    hak_lock_release(&hak_pool_lock);
+    for (unsigned i = 0; i < taken; i++)
+        if (zeroed[i]) hak_pool_prefault(units[i]->base, HAK_UNIT_SIZE, 1);
+    return taken;
 }
 
 /* Adds units to a superslab's free ones; they are dirty unless told otherwise. */
@@ -154,16 +171,32 @@ static void add_free(hak_superslab_t *super, uint32_t mask) {
     list_insert(super);
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
-    hak_superslab_t *super = hak_region_superslab_of(slab);
-    uint32_t now = (uint32_t)hak_os_now_ms();
-    hak_lock_acquire(&hak_pool_lock);
+/* Lock held. */
+static void give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
     add_free(super, mask_of((unsigned)(slab - super->slabs), count));
     super->freed_ms = now;
     dirty_remove(super);
     dirty_append(super);
     HAK_COUNT(&hak_pool_stats.dirty_units, count);
     HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+}
+
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    hak_superslab_t *super = hak_region_superslab_of(slab);
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    give_locked(super, slab, count, now);
+    hak_lock_release(&hak_pool_lock);
+}
+
+void hak_pool_give_list(hak_slab_t *list) {
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    while (list) {
+        hak_slab_t *next = list->next;
+        give_locked(hak_region_superslab_of(list), list, 1, now);
+        list = next;
+    }
     hak_lock_release(&hak_pool_lock);
 }
 

@@ -6,7 +6,7 @@
  *
  * A freed unit keeps its pages ("dirty") and is preferred over untouched ones;
  * after PURGE_DELAY_MS without a use its superslab's free pages go back.
- * Thread-safe; one lock, taken once per slab or run, never per block. */
+ * Thread-safe; one lock, taken once per run or batch of slabs, never per block. */
 #ifndef HAK_POOL_H
 #define HAK_POOL_H
 
@@ -31,8 +31,15 @@ extern hak_lock_t hak_pool_lock;
  * NULL without memory. The caller enters the class. */
 hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
 
+/* Takes up to `want` (>= 1) units, each by itself, under one lock; beyond the first one only
+ * what superslabs have free that are there. Returns how many. */
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed);
+
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_slab_t *slab, unsigned count);
+
+/* The same for a list of single units, linked by `next`, under one lock. */
+void hak_pool_give_list(hak_slab_t *list);
 
 /* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */
 void hak_pool_prefault(char *start, size_t size, int level);

@@ -118,12 +118,10 @@ static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
 }
 
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
-    while (list) {
-        hak_slab_t *next = list->next;
-        hak_meta_free(list->bits, bitmap_size(&hak_classes[class_index]));
-        hak_pool_give(list, 1);
-        list = next;
-    }
+    if (!list) return;
+    for (hak_slab_t *slab = list; slab; slab = slab->next)
+        hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
+    hak_pool_give_list(list);
 }
 
 /* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */

@@ -7,7 +7,10 @@
 #include "region/region.h"
 #include "shard/bin.h"
 
-enum { SMALL_HEAP = 4 }; /* superslabs; no look for sparse slabs, which would touch all bins */
+enum {
+    SMALL_HEAP = 4, /* superslabs; no look for sparse slabs, which would touch all bins */
+    SLABS_MOST = 8, /* slabs that one take brings from the pool */
+};
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
 
@@ -99,22 +102,28 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
     return 0;
 }
 
+/* As many slabs as the batch fills: of a class with few blocks in one that is several. */
 static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
                                bool *zeroed) {
-    bool fresh;
+    hak_slab_t *slabs[SLABS_MOST];
+    bool fresh[SLABS_MOST];
+    unsigned each = hak_classes[class_index].count, made = 0;
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_slab_t *slab = hak_pool_take(1, &fresh);
+    unsigned most = (unsigned)hak_min((want + each - 1) / each, SLABS_MOST);
+    unsigned taken = hak_pool_take_units(most, slabs, fresh);
     bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     if (HAK_UNLIKELY(grown) && superslabs >= SMALL_HEAP)
         hak_shard_purge_grown((size_t)HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
-    if (slab && !hak_slab_make(slab, class_index, fresh)) {
-        hak_pool_give(slab, 1);
-        slab = NULL;
+    for (unsigned i = 0; i < taken; i++) {
+        if (hak_slab_make(slabs[i], class_index, fresh[i]))
+            slabs[made++] = slabs[i];
+        else
+            hak_pool_give(slabs[i], 1);
     }
-    if (!slab) return 0;
+    if (!made) return 0;
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
-    hak_bin_adopt(bin, home, class_index, slab);
+    for (unsigned i = 0; i < made; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
     return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
 }
 

@@ -31,6 +31,31 @@ static void a_slab_is_taken_whole(void **state) {
     }
 }
 
+/* A batch that needs several slabs takes the bin's lock as often as one of a single slab. */
+static void several_slabs_come_by_one_lock(void **state) {
+    (void)state;
+    void *blocks[12];
+    unsigned before = used_units();
+    const hak_bin_counts_t *counts = hak_bin_counts(HOME, FOUR);
+    unsigned locks = counts->counts[HAK_SHARD_LOCKS];
+    take(HOME, FOUR, 1, blocks);
+    unsigned for_one = counts->counts[HAK_SHARD_LOCKS] - locks;
+    give(HOME, FOUR, blocks, 1);
+    release_all();
+    locks = counts->counts[HAK_SHARD_LOCKS];
+    take(HOME, FOUR, 12, blocks);
+    assert_int_equal(counts->counts[HAK_SHARD_LOCKS], locks + for_one);
+    assert_int_equal(used_units(), before + 3);
+    for (unsigned i = 0; i < 12; i += 4) {
+        check_slab(slab_of(blocks[i]));
+        for (unsigned k = i; k < i + 4; k++)
+            assert_ptr_equal(slab_of(blocks[k]), slab_of(blocks[i]));
+    }
+    give(HOME, FOUR, blocks, 12);
+    release_all();
+    assert_int_equal(used_units(), before);
+}
+
 static void given_blocks_are_taken_again_lowest_first(void **state) {
     (void)state;
     void *blocks[68], *again[3];
@@ -402,6 +427,7 @@ int main(int argc, char **argv) {
                                                       "HAKMEM_PURGE_DELAY_MS=-1", NULL});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_is_taken_whole),
+        cmocka_unit_test(several_slabs_come_by_one_lock),
         cmocka_unit_test(given_blocks_are_taken_again_lowest_first),
         cmocka_unit_test(one_empty_slab_is_kept_the_next_released),
         cmocka_unit_test(a_sweep_spares_a_slab_that_was_just_kept),
