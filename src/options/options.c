@@ -254,7 +254,8 @@ int hak_option_format(hak_option_t option, int64_t value, char *text, size_t siz
     if (row.kind == HAK_OPTION_IS_NUMBER || (either && value > 0))
         return snprintf(text, size, "%lld", (long long)value);
     hak_text_t word = {"", 0};
-    if (row.kind == HAK_OPTION_IS_WORD || either) word = word_at(row.accepted, either ? -value : value);
+    if (row.kind == HAK_OPTION_IS_WORD || either)
+        word = word_at(row.accepted, either ? -value : value);
     return snprintf(text, size, "%.*s", (int)word.size, word.at);
 }
 

@@ -341,7 +341,8 @@ int main(int argc, char **argv) {
     offender = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(offender != MAP_FAILED, "no shared page");
     if (only) {
-        CHECK(API(malloc_usable_size)(API(malloc)(only)) == only, "%zu is no size of a class", only);
+        CHECK(API(malloc_usable_size)(API(malloc)(only)) == only, "%zu is no size of a class",
+              only);
         check_all(only, reported);
     }
     for (size_t i = 0; i < SIZE_COUNT && !only; i++) check_all(sizes[i], reported);

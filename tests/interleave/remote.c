@@ -33,13 +33,14 @@ static void prepare_two_pairs(void) {
                       world_take(0, WORLD_PAIR, 2, block + 2) == 2,
                   "no slabs to begin with");
 }
-static void prepare_pair_and_units(void) { prepare_full_slab(WORLD_PAIR, 2, 2); }
+static void prepare_one_and_units(void) { prepare_full_slab(WORLD_ONE, 1, 2); }
 /* Of two slabs one block is left; an empty one is kept, so that both will be released. */
 static void prepare_two_pairs_and_empty(void) {
     void *other[2];
     world_reset(3);
     EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, other) == 2 &&
-                      world_take(0, WORLD_PAIR, 4, block) == 4,
+                      world_take(0, WORLD_PAIR, 2, block) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
                   "no slabs to begin with");
     for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, other[i]);
     for (unsigned i = 0; i < 4; i += 2) world_free(1, WORLD_PAIR, block[i]);
@@ -97,11 +98,13 @@ static void take_and_return_pair(void) {
 }
 
 /* Two slabs come from the pool at once. */
-static void take_two_pairs_and_return(void) {
+static void take_two_and_return_one(void) {
     void *taken[4];
-    unsigned count = world_take(0, WORLD_PAIR, 4, taken);
-    if (count) world_free(1, WORLD_PAIR, taken[count - 1]);
+    unsigned count = world_take(0, WORLD_ONE, 4, taken);
+    if (count) world_free(1, WORLD_ONE, taken[count - 1]);
 }
+
+static void free_one(void) { world_free(1, WORLD_ONE, block[0]); }
 
 static void free_pair_3(void) { world_free(1, WORLD_PAIR, block[3]); }
 
@@ -182,8 +185,8 @@ static const explore_scenario_t scenarios[] = {
      {free_pair_0, free_pair_2_and_4, take_pair},
      RULES},
     {"two slabs are taken at once",
-     prepare_pair_and_units,
-     {free_pair_0, take_two_pairs_and_return, adopt_as_quad},
+     prepare_one_and_units,
+     {free_one, take_two_and_return_one, adopt_as_quad},
      RULES},
     {"two slabs are released at once",
      prepare_two_pairs_and_empty,

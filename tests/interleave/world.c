@@ -20,7 +20,7 @@ enum {
     GRAINS = HAK_UNIT_SIZE / GRAIN,
 };
 
-static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
 static hak_slab_t slabs[HAK_SUPERSLAB_UNITS] __attribute__((aligned(64)));

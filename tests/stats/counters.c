@@ -312,7 +312,7 @@ static const struct trial {
     {"mid", "dyn1_hits", hold_off_class, OFF_CLASS_COUNT / 2, OFF_CLASS_COUNT + 31},
     {"mid", "dyn1_hits", free_mid, 0, 0},
     {"mid", "ace_samples", hold_off_class, 32, OFF_CLASS_COUNT},
-    {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT *(4608 - 4224)},
+    {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT * (4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "pending", free_in_another_shard, 100, COUNT},

@@ -47,8 +47,8 @@ static const struct row {
     {4112, 4224, 970, 970},
     {8208, 8320, 970, 1010}, /* seven in a slab, as before; but a page of it is not touched */
     {16400, 16512, 970, 1010},
-    {10800, 10880, 990, 860},   /* six instead of five */
-    {33000, 0, 1010, 1010},     /* one, and the same nine pages, either way: nothing to choose */
+    {10800, 10880, 990, 860}, /* six instead of five */
+    {33000, 0, 1010, 1010},   /* one, and the same nine pages, either way: nothing to choose */
 };
 
 struct trial {

@@ -151,8 +151,8 @@ static void check_choice(const void *context) {
 static void the_engine_finds_what_saves_pages(void **state) {
     (void)state;
     static const size_t rows[][2] = {
-        {4112, 4224},  {8208, 8320}, {16400, 16512}, {5200, 5248}, {4096, 0}, {14336, 0},
-        {33000, 0}, /* one block in a slab, and the same nine pages, either way */
+        {4112, 4224}, {8208, 8320}, {16400, 16512}, {5200, 5248},
+        {4096, 0},    {14336, 0},   {33000, 0}, /* one block in a slab, and the same nine pages, either way */
         {4608, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
