@@ -68,7 +68,7 @@ static void forget_half(unsigned class_index) {
     hak_store_relaxed(&ace.by_class[class_index], MEMORY / 2);
 }
 
-static void look(unsigned class_index) {
+static HAK_SLOW_PATH void look(unsigned class_index) {
     size_t saved, entry = best_entry(class_index, &saved);
     if (saved < SAVED_LEAST) return;
     bool same = hak_load_relaxed(&ace.candidate) == entry;
@@ -79,12 +79,13 @@ static void look(unsigned class_index) {
     if (looks >= SAME_LOOKS) hak_dyn_choose(entry * HAK_ROUTE_STEP);
 }
 
-static HAK_SLOW_PATH void note(unsigned class_index, size_t size) {
+static void note(unsigned class_index, size_t size) {
+    uint16_t count = (uint16_t)(hak_load_relaxed(&ace.by_class[class_index]) + 1);
+    hak_store_relaxed(&ace.by_class[class_index], count);
     HAK_COUNT(&ace.samples, 1);
     HAK_COUNT(&ace.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
-    HAK_COUNT(&ace.by_class[class_index], 1);
-    uint16_t count = hak_load_relaxed(&ace.by_class[class_index]);
-    if (count % LOOK_INTERVAL == 0) look(class_index);
+    if (HAK_LIKELY(count % LOOK_INTERVAL != 0)) return;
+    look(class_index);
     if (count >= MEMORY) forget_half(class_index);
 }
 

@@ -102,19 +102,24 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
     return 0;
 }
 
-/* Where a slab is one block it brings several, for half of the batch. With two blocks or
- * more in a slab that cost 2 to 3 % of RSS: what was taken and not used had to go back. */
-static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
-                               bool *zeroed) {
-    hak_slab_t *slabs[SLABS_MOST];
-    bool fresh[SLABS_MOST];
-    unsigned each = hak_classes[class_index].count, made = 0;
-    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    unsigned most = each > 1 ? 1 : (unsigned)hak_min(hak_max(want / 2, 1), SLABS_MOST);
-    unsigned taken = hak_pool_take_units(most, slabs, fresh);
+/* The heap may have grown since there were `superslabs`: then sparse pages go back. */
+static void look_at_growth(uint64_t superslabs) {
     bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     if (HAK_UNLIKELY(grown) && superslabs >= SMALL_HEAP)
         hak_shard_purge_grown((size_t)HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
+}
+
+/* Where a slab is one block: several slabs, for half of the batch, under one lock of the
+ * pool and one of the bin. With two blocks or more in a slab that cost 2 to 3 % of RSS:
+ * what was taken and not used had to go back. */
+static HAK_OUT_OF_LINE unsigned take_ones_from_pool(unsigned home, unsigned class_index,
+                                                    unsigned want, void **top) {
+    hak_slab_t *slabs[SLABS_MOST];
+    bool fresh[SLABS_MOST];
+    unsigned made = 0, most = (unsigned)hak_min(want / 2, SLABS_MOST);
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
+    unsigned taken = hak_pool_take_units(most, slabs, fresh);
+    look_at_growth(superslabs);
     for (unsigned i = 0; i < taken; i++) {
         if (hak_slab_make(slabs[i], class_index, fresh[i]))
             slabs[made++] = slabs[i];
@@ -125,6 +130,25 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
     for (unsigned i = 0; i < made; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
+    return take_locked(bin, home, home, class_index, want, top, ANY, NULL);
+}
+
+static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
+                               bool *zeroed) {
+    bool fresh;
+    if (want >= 4 && hak_classes[class_index].count == 1)
+        return take_ones_from_pool(home, class_index, want, top);
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
+    hak_slab_t *slab = hak_pool_take(1, &fresh);
+    look_at_growth(superslabs);
+    if (slab && !hak_slab_make(slab, class_index, fresh)) {
+        hak_pool_give(slab, 1);
+        slab = NULL;
+    }
+    if (!slab) return 0;
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_lock_acquire(&bin->lock);
+    hak_bin_adopt(bin, home, class_index, slab);
     return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
 }
 

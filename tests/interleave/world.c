@@ -87,6 +87,13 @@ static void enter_pool(void) {
 
 hak_pool_stats_t hak_pool_stats;
 
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    enter_pool();
+    EXPLORE_CHECK(count == 1, "%u units are taken for a slab", count);
+    *zeroed = false;
+    return pool.count ? pool.stack[--pool.count] : NULL;
+}
+
 unsigned hak_pool_take_units(unsigned want, hak_slab_t **out, bool *zeroed) {
     unsigned taken = 0;
     enter_pool();
