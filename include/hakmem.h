@@ -193,9 +193,9 @@ HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOE
 /* What hakmem_option_info tells of an option. */
 struct hakmem_option {
     const char *name;       /* of its environment variable */
-    const char *type;       /* "number", "word", "text" or "obsolete" */
+    const char *type;       /* "number", "word", "either" of them, "text" or "obsolete" */
     const char *unit;       /* of a number: "ms", "bytes", ...; "" for none */
-    const char *accepted;   /* "0..16", "abort|report", "text", "anything" */
+    const char *accepted;   /* "0..16", "abort|report", "off|1..9", "text", "anything" */
     const char *help;       /* one sentence */
     const char *tier;       /* what it acts on: "selector", "tiny", "mid", "large", "memory" or
                                "process" */

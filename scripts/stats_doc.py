@@ -71,7 +71,7 @@ whole and not negative, up to 2^64 - 1.
 | `pid` | the process |
 | `options` | an object for each option, by its variable: `value`, as text, and its `source`. A byte beyond ASCII is shown as `\\u0080` to `\\u00ff` |
 | `bands` | `C0` to `C7` and `MID`: the figures of their classes, added up |
-| `classes` | a list: `size` (bytes of a block), `band`, and the figures of the class |
+| `classes` | a list: `size` (bytes of a block), `band`, `name` (of the dynamic class alone: `dyn1`; its size is 0 while there is none), and the figures of the class |
 | `tiers` | `tiny`, `mid`, `large`, `huge`: figures of tiers |
 | `warm` | empty for now |
 | `caches` | a list with an object for each cache that there is, the newest first; a cache serves one thread after another. In it the figures of a cache, and an object for each band that it has served: `uc_miss`, `refilled`, `flushed` |
@@ -79,7 +79,8 @@ whole and not negative, up to 2^64 - 1.
 | GROUPS | figures of the process |
 
 The name of a figure in the API is its way through the JSON: `pool.stage2`, `tiers.tiny.live_bytes`,
-`bands.C5.uc_miss`, and for a class by its block size `classes.64.live`. In Prometheus' form it is
+`bands.C5.uc_miss`, and for a class by its block size `classes.64.live`, for the dynamic
+one `classes.dyn1.live`. In Prometheus' form it is
 `hakmem_pool_stage2_total`, `hakmem_tier_live_bytes{tier="tiny"}`, `hakmem_class_live{band="C3",size="64"}`:
 counters end in `_total`.
 """

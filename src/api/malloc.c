@@ -6,8 +6,10 @@
 
 #include "api/block.h"
 #include "api/export.h"
+#include "cache/ace.h"
 #include "cache/cache.h"
 #include "debug/timing.h"
+#include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -23,6 +25,8 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
+        hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
 }
 
@@ -94,13 +98,14 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
 }
 
 /* A block of a class whose bin is empty, or whose thread has no cache yet. */
-static HAK_OUT_OF_LINE void *refill(unsigned class_index, bool *zeroed) {
+static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* of the thread before */
     block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
+    if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
     hak_thread_tick_malloc(1);
     return served(block);
 }
@@ -113,7 +118,7 @@ static HAK_SLOW_PATH void *find_large_recorded(size_t size, size_t align, bool z
 
 static HAK_SLOW_PATH void *refill_recorded(unsigned class_index, bool *zeroed, size_t size,
                                            const void *site) {
-    return hak_block_record(refill(class_index, zeroed), size, site);
+    return hak_block_record(refill(class_index, size, zeroed), size, site);
 }
 
 HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const void *site) {
@@ -138,7 +143,7 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zero
     void *block;
     HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
     if (HAK_LIKELY(block != NULL)) return served(block);
-    if (!hak_records_on()) return refill(class_index, zeroed);
+    if (!hak_records_on()) return refill(class_index, size, zeroed);
     return refill_recorded(class_index, zeroed, size, site);
 }
 
@@ -156,15 +161,12 @@ void *hak_allocate_zeroed(size_t size, const void *site) {
     return block;
 }
 
-/* A class whose size is a multiple of the alignment has every block aligned, since
- * slabs start at multiples of 64 KiB; the powers of two always qualify. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
     if (above_classes(size) || align > HAK_UNIT_SIZE)
         return allocate_large(size, align, false, site);
     /* The 8-byte class keeps no alignment of 16. */
-    unsigned class_index = hak_class_of(hak_max(size, hak_min(align, 16)));
-    while (hak_classes[class_index].size & (align - 1)) class_index++;
+    unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
     return allocate_class(class_index, size, NULL, site);
 }
 

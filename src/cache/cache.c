@@ -57,7 +57,8 @@ void hak_cache_reset(hak_cache_t *cache) {
         hak_store_relaxed(&bin->top, EMPTY_TOP);
         bin->limit = bin->base = NULL;
         bin->slots = bin->batch = 0;
-        bin->reciprocal = hak_classes[i].reciprocal;
+        /* That of the dynamic class comes with its stack: it may be none of a class yet. */
+        bin->reciprocal = i == HAK_CLASS_DYN ? 0 : hak_classes[i].reciprocal;
     }
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
@@ -119,6 +120,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
         (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&bin->top, base + count);
+    bin->reciprocal = hak_classes[class_index].reciprocal;
     bin->base = base;
     bin->limit = base + slots - 1;
     bin->slots = (uint16_t)slots;

@@ -27,7 +27,8 @@
 typedef struct {
     _Atomic(void **) top; /* owner writes; first: the hot paths address it by the offset alone */
     void **limit;         /* owner */
-    uint32_t reciprocal;  /* constant; of the block size: is it the start of a block? */
+    uint32_t reciprocal;  /* constant from the first stack on; of the block size: is it the
+                             start of a block? */
     uint16_t slots;       /* owner, stack lock to write; sentinel included; a power of two or 0 */
     uint16_t batch;       /* owner; blocks the last slow call moved; FLUSHED: to the shard */
     void **base;          /* owner, stack lock to write */

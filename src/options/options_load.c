@@ -45,8 +45,9 @@ static void warn_refused(hak_option_t option, hak_text_t value, hak_option_sourc
     if (hak_option_is_number(row.kind))
         snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,
                  *row.unit ? " " : "", row.unit);
-    else if (row.kind == HAK_OPTION_IS_WORD)
-        snprintf(accepted, sizeof accepted, "one of %s", row.accepted);
+    else if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
+        snprintf(accepted, sizeof accepted, "one of %s%s%s", row.accepted, *row.unit ? " " : "",
+                 row.unit);
     else
         snprintf(accepted, sizeof accepted, "a text below %zu bytes", row.text_size);
     warn("hakmem: option %s%s: '%.*s' is not %s; it is ignored\n", row.name, place(source),

@@ -127,12 +127,14 @@ void hak_pool_prefault(char *start, size_t size, int level) {
         hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
 }
 
-/* True when slabs have almost all that was ever taken from the region: then more will be
- * used, too. Not under a limit, which a huge page could break. Under the lock. */
+/* True when slabs that their blocks fill have almost all that was ever taken from the
+ * region: then more will be used, too. Not under a limit, which a huge page could break.
+ * Under the lock. */
 static bool is_dense(void) {
     size_t units = hak_load_relaxed(&hak_pool_stats.stage3) * hak_superslab_units();
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units) - large_units;
-    return used >= units - units / 8 && hak_option(HAK_OPTION_THP) &&
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units);
+    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
            !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
 }
 
@@ -188,8 +190,8 @@ static bool borrow(void) {
     return lent;
 }
 
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
-    hak_lock_acquire(&hak_pool_lock);
+/* Lock held. */
+static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
     if (!super && borrow()) super = choose(count);
     if (super) {
@@ -197,10 +199,27 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     } else {
         super = fresh_superslab();
     }
-    hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
+    return super ? take_from(super, count, zeroed) : NULL;
+}
+
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_slab_t *slab = take_locked(count, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
+}
+
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed) {
+    unsigned taken = 0;
+    hak_lock_acquire(&hak_pool_lock);
+    do {
+        units[taken] = take_locked(1, &zeroed[taken]);
+    } while (units[taken] && ++taken < want && choose(1));
+    hak_lock_release(&hak_pool_lock);
+    for (unsigned i = 0; i < taken; i++)
+        if (zeroed[i]) hak_pool_prefault(units[i]->base, HAK_UNIT_SIZE, 1);
+    return taken;
 }
 
 /* Adds units to a superslab's free ones; they are dirty unless told otherwise. */
@@ -254,6 +273,23 @@ static void give_whole(hak_superslab_t *super, hak_slab_t *slab, unsigned count)
     hak_lock_release(&hak_pool_lock);
 }
 
+/* True when a round of partial release is due for it. Lock held. */
+static bool give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
+    dirty_remove(super);
+    add_free(super, mask_of((unsigned)(slab - super->slabs), count));
+    super->freed_ms = now;
+    dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, count);
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    return count_given(now);
+}
+
+static void release(bool due) {
+    hak_lock_release(&hak_pool_lock);
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    if (HAK_UNLIKELY(due) && delay_ms >= 0) hak_pool_purge((uint32_t)delay_ms, false);
+}
+
 void hak_pool_give(hak_slab_t *slab, unsigned count) {
     hak_superslab_t *super = hak_region_superslab_of(slab);
     if (HAK_UNLIKELY(one_slab_each())) {
@@ -262,16 +298,23 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     }
     uint32_t now = (uint32_t)hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
-    dirty_remove(super);
-    add_free(super, mask_of((unsigned)(slab - super->slabs), count));
-    super->freed_ms = now;
-    dirty_append(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, count);
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
-    bool due = count_given(now);
-    hak_lock_release(&hak_pool_lock);
-    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    if (HAK_UNLIKELY(due) && delay_ms >= 0) hak_pool_purge((uint32_t)delay_ms, false);
+    release(give_locked(super, slab, count, now));
+}
+
+void hak_pool_give_list(hak_slab_t *list) {
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    bool each = one_slab_each(), due = false;
+    if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
+    while (list) {
+        hak_slab_t *next = list->next;
+        hak_superslab_t *super = hak_region_superslab_of(list);
+        if (HAK_UNLIKELY(each))
+            give_whole(super, list, 1);
+        else
+            due |= give_locked(super, list, 1, now);
+        list = next;
+    }
+    if (HAK_LIKELY(!each)) release(due);
 }
 
 /* A superslab goes over to a large heap, whole. Under the lock. */

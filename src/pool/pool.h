@@ -9,7 +9,7 @@
  * the superslab is wholly free, otherwise in a round of partial release, which takes
  * place every TINY_SS_PARTIAL_INTERVAL epochs. An epoch ends 250 ms after the one before
  * or with the 1,024th slab event (a slab taken or given), whichever comes first.
- * Thread-safe; one lock, taken once per slab or run, never per block. */
+ * Thread-safe; one lock, taken once per run or batch of slabs, never per block. */
 #ifndef HAK_POOL_H
 #define HAK_POOL_H
 
@@ -28,6 +28,8 @@ typedef struct {
     _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t held_units;        /* those of them that wait for a round */
     _Atomic size_t used_units;
+    _Atomic size_t ragged_units; /* of slabs whose blocks leave much of them untouched;
+                                    atomic addition, by shards */
 } hak_pool_stats_t; /* written under the pool lock, read by anyone */
 
 extern hak_pool_stats_t hak_pool_stats;
@@ -37,8 +39,15 @@ extern hak_lock_t hak_pool_lock;
  * NULL without memory. The caller enters the class. */
 hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
 
+/* Takes up to `want` (>= 1) units, each by itself, under one lock; beyond the first one only
+ * what superslabs have free that are there. Returns how many. */
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed);
+
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_slab_t *slab, unsigned count);
+
+/* The same for a list of single units, linked by `next`, under one lock. */
+void hak_pool_give_list(hak_slab_t *list);
 
 /* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */
 void hak_pool_prefault(char *start, size_t size, int level);

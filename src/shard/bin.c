@@ -100,6 +100,8 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     slab->zeroed = zeroed;
     slab->listed = false;
     slab->purged = 0;
+    if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
+        hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
     return true;
 }
 
@@ -127,12 +129,13 @@ static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
 }
 
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
-    while (list) {
-        hak_slab_t *next = list->next;
-        hak_meta_free(list->bits, bitmap_size(&hak_classes[class_index]));
-        hak_pool_give(list, 1);
-        list = next;
-    }
+    if (!list) return;
+    size_t count = 0;
+    for (hak_slab_t *slab = list; slab; slab = slab->next, count++)
+        hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
+    if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
+        hak_add_relaxed(&hak_pool_stats.ragged_units, -count);
+    hak_pool_give_list(list);
 }
 
 /* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */

@@ -9,7 +9,10 @@
 #include "region/region.h"
 #include "shard/bin.h"
 
-enum { SMALL_HEAP = 64 }; /* units; no look for sparse slabs, which would touch all bins */
+enum {
+    SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
+    SLABS_MOST = 4,  /* slabs that one take brings from the pool */
+};
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
 
@@ -26,6 +29,16 @@ unsigned hak_shard_count(void) {
 
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
+}
+
+size_t hak_shard_in_use(unsigned class_index) {
+    size_t blocks = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        size_t touched = hak_load_relaxed(&bin->touched), spare = hak_load_relaxed(&bin->spare);
+        blocks += touched - hak_min(spare, touched);
+    }
+    return blocks;
 }
 
 /* TINY_PROFILE=larson_guard: shards take empty slabs from each other, never used blocks,
@@ -109,15 +122,47 @@ static unsigned take_from_new(unsigned home, unsigned class_index, unsigned want
     return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
 }
 
-static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
-                               bool *zeroed) {
-    bool fresh;
-    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_slab_t *slab;
-    HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
+/* The heap may have grown since there were `superslabs`: then sparse pages go back. */
+static void look_at_growth(uint64_t superslabs) {
     bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     if (HAK_UNLIKELY(grown) && superslabs << hak_map.super_shift >= SMALL_HEAP)
         hak_shard_purge_grown(hak_superslab_size());
+}
+
+/* Where a slab is one block: several slabs, for half of the batch, under one lock of the
+ * pool and one of the bin. With two blocks or more in a slab that cost 2 to 3 % of RSS:
+ * what was taken and not used had to go back. */
+static HAK_OUT_OF_LINE unsigned take_ones_from_pool(unsigned home, unsigned class_index,
+                                                    unsigned want, void **top) {
+    hak_slab_t *slabs[SLABS_MOST];
+    bool fresh[SLABS_MOST];
+    unsigned made = 0, most = (unsigned)hak_min(want / 2, SLABS_MOST);
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
+    unsigned taken;
+    HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
+    look_at_growth(superslabs);
+    for (unsigned i = 0; i < taken; i++) {
+        if (hak_slab_make(slabs[i], class_index, fresh[i]))
+            slabs[made++] = slabs[i];
+        else
+            hak_pool_give(slabs[i], 1);
+    }
+    if (!made) return 0;
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+    for (unsigned i = 0; i < made; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
+    return take_locked(bin, home, home, class_index, want, top, ANY, NULL);
+}
+
+static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
+                               bool *zeroed) {
+    bool fresh;
+    if (want >= 4 && hak_classes[class_index].count == 1)
+        return take_ones_from_pool(home, class_index, want, top);
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
+    hak_slab_t *slab;
+    HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
+    look_at_growth(superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;

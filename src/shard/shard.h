@@ -94,6 +94,9 @@ unsigned hak_shard_count(void);
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 
+/* Blocks of a class that programs or caches hold; a sum that no lock makes exact. */
+size_t hak_shard_in_use(unsigned class_index);
+
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want
  * must be 1, and *zeroed tells whether the block is known to be zero. */

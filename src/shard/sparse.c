@@ -11,6 +11,7 @@
  *
  * The bin's lock is held while the pages of one slab go back, so that no block of
  * them can be taken: some microseconds, in a bin that has little to do. */
+#include "classes/dyn.h"
 #include "os/os.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -104,7 +105,7 @@ static size_t purge_bin(unsigned shard, unsigned class_index, size_t wanted, siz
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
 static size_t spare_bytes(const hak_shard_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
-    size_t bytes = spare * hak_classes[class_index].size;
+    size_t bytes = spare * hak_dyn_size_of(class_index);
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
 }
 

@@ -5,6 +5,8 @@
  * are in neither or in both, and live is cut off at 0 for their sake. */
 #include <string.h>
 
+#include "cache/ace.h"
+#include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
@@ -83,7 +85,7 @@ static void fill_class(hak_stats_t *stats, unsigned class_index) {
     const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
     const slabs_t *slabs = &sums;
     uint64_t live = slabs->in_use - hak_min(slabs->cached, slabs->in_use);
-    size_t size = hak_classes[class_index].size;
+    size_t size = hak_dyn_size_of(class_index);
 #define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
 #include "stats/each.def"
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];

@@ -1,4 +1,5 @@
 /* json.c: the whole of it as one JSON object. */
+#include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -43,7 +44,8 @@ static void write_classes(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_open(out, "classes", '[');
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         hak_out_open(out, NULL, '{');
-        hak_out_member(out, "size", hak_classes[i].size);
+        if (i == HAK_CLASS_DYN) hak_out_member_text(out, "name", "dyn1");
+        hak_out_member(out, "size", hak_dyn_size_of(i));
         hak_out_member_text(out, "band", hak_stats_band_names[hak_bands[i]]);
         write_class_rows(out, stats->classes[i]);
         hak_out_close(out, '}');

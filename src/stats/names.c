@@ -104,8 +104,11 @@ const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE
         break;
     case CLASSES:
         row = &hak_class_stat_rows[place.row];
-        snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
-                 row->name);
+        if (place.item + 1 == HAK_CLASS_DYN)
+            snprintf(name, HAK_STATS_NAME_SIZE, "classes.dyn1.%s", row->name);
+        else
+            snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
+                     row->name);
         break;
     }
     return row;

@@ -66,7 +66,7 @@ extern const char hak_stats_band_names[HAK_BAND_COUNT][4];
 extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];
 
 /* Every figure has a name: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
- * "classes.64.live" (by block size); they are numbered from 0. */
+ * "classes.64.live" (by block size, dyn1 for the dynamic class); they are numbered from 0. */
 enum {
     HAK_STATS_NAME_SIZE = 48,
     HAK_STATS_COUNT = HAK_VALUE_STATS + HAK_STATS_TIERS * HAK_TIER_STATS +

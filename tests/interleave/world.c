@@ -20,7 +20,7 @@ enum {
     GRAINS = HAK_UNIT_SIZE / GRAIN,
 };
 
-static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
 static hak_slab_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
@@ -97,9 +97,19 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     return pool.count ? pool.stack[--pool.count] : NULL;
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **out, bool *zeroed) {
+    unsigned taken = 0;
     enter_pool();
-    EXPLORE_CHECK(count == 1 && slab->owner == 0, "a slab that has an owner is given to the pool");
+    for (; taken < want && pool.count; taken++) {
+        zeroed[taken] = false;
+        out[taken] = pool.stack[--pool.count];
+    }
+    return taken;
+}
+
+/* The lock is held over a whole list. */
+static void put_in_pool(hak_slab_t *slab) {
+    EXPLORE_CHECK(slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
     EXPLORE_CHECK(slab->remote_words == 0, "a slab is given to the pool with remote blocks");
@@ -107,6 +117,17 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
         EXPLORE_CHECK(live[i].start - slab->base >= HAK_UNIT_SIZE || live[i].start < slab->base,
                       "a slab is given to the pool while a block of it is in use");
     pool.stack[pool.count++] = slab;
+}
+
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    enter_pool();
+    EXPLORE_CHECK(count == 1, "%u units are given for a slab", count);
+    put_in_pool(slab);
+}
+
+void hak_pool_give_list(hak_slab_t *list) {
+    enter_pool();
+    for (; list; list = list->next) put_in_pool(list);
 }
 
 int64_t hak_option(hak_option_t option) {

@@ -10,7 +10,8 @@
 enum {
     WORLD_SHARDS = 2,
     WORLD_UNITS = 4,
-    /* The size classes in use: slabs of 2, 4 and 68 blocks; the last have two words of bitmap. */
+    /* The size classes in use: slabs of 1, 2, 4 and 68 blocks; the last have two words of bitmap. */
+    WORLD_ONE = 81,
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,

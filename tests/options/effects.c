@@ -177,6 +177,21 @@ static long refills_after_remote_frees(void) {
     return refills;
 }
 
+enum { OFF_CLASS = 4112, OFF_CLASS_BLOCKS = 6000 };
+
+/* Bytes of the last of many blocks that are a little larger than a power of two. */
+static long size_of_many(void) {
+    for (int i = 0; i < OFF_CLASS_BLOCKS; i++)
+        CHECK((block_of_no_use = API(malloc)(OFF_CLASS)) != NULL, "no memory");
+    return (long)API(malloc_usable_size)(block_of_no_use);
+}
+
+/* Bytes of the first block of 13,000. */
+static long size_of_one(void) {
+    block_of_no_use = API(malloc)(13000);
+    return (long)API(malloc_usable_size)(block_of_no_use);
+}
+
 static uintptr_t unit_of(const void *block) { return (uintptr_t)block >> UNIT_SHIFT; }
 
 static pthread_barrier_t all_are_here;
@@ -365,6 +380,8 @@ static const struct effect {
      record_bytes_of_forty,
      {"1", 2 * 4096, 3 * 4096},
      {"0", 2 * 8192, 3 * 8192}},
+    {"MID_DYN1", NULL, size_of_one, {"0", 13312, 13312}, {"14300", 14336, 14336}},
+    {"MID_DYN1", NULL, size_of_many, {"auto", 4224, 4224}, {"0", 4608, 4608}},
     {"WRAP_L2", NULL, live_in_mid, {"0", 0, 0}, {"1", 10, 10}},
     {"WRAP_L25", NULL, live_in_large, {"0", 0, 0}, {"1", 10, 10}},
     {"L25_RUN_FACTOR", NULL, units_of_a_run, {"1", 16, 16}, {"16", 17, 1000}},
@@ -389,7 +406,7 @@ static const struct effect {
 };
 
 enum { START, ANY_TIME };
-enum { NUMBER, WORD, TEXT, DEBUG, OBSOLETE };
+enum { NUMBER, WORD, EITHER, TEXT, DEBUG, OBSOLETE };
 static const struct {
     const char *name;
     int kind, change;

@@ -127,6 +127,11 @@ static void trim_mid(void) {
     API(malloc_trim)(0);
 }
 
+enum { OFF_CLASS = 4112, OFF_CLASS_COUNT = 6000 };
+
+/* So many that they get a class of their own; it is there once half of them are. */
+static void hold_off_class(void) { allocate_some(OFF_CLASS_COUNT, OFF_CLASS); }
+
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
 void free_huge(void) {
@@ -208,6 +213,10 @@ static void populate(void) {
 }
 
 /* 100 MB in slabs. */
+static void grow_ragged(void) {
+    for (int i = 0; i < 3000; i++) kept = API(malloc)(33000); /* a slab each, half of it unused */
+}
+
 static void grow_dense(void) {
     for (int i = 0; i < 100000; i++) kept = API(malloc)(1000);
 }
@@ -284,6 +293,7 @@ const struct trial counter_trials[] = {
     {"pool", "stage3", hold_large, 40, 51},
     {"pool", "huge_superslabs", grow_dense, 20, 60},
     {"pool", "huge_superslabs", hold_large, 0, 0},
+    {"pool", "huge_superslabs", grow_ragged, 0, 0},
     {"pool", "superslabs", hold_large, 40, 51},
     {"pool", "used_units", hold, 3, 4},
     {"pool", "dirty_units", free_mid, 100, 2000},
@@ -308,6 +318,11 @@ const struct trial counter_trials[] = {
     {"huge", "grown", lengthen_huge, 1, any},
     {"huge", "unmapped", free_huge, 1, 3},
     {"huge", "kept_bytes", reuse_huge, 8 * MIB, 48 * MIB},
+    {"mid", "dyn1_size", hold_off_class, 4224, 4224},
+    {"mid", "dyn1_hits", hold_off_class, OFF_CLASS_COUNT / 2, OFF_CLASS_COUNT + 31},
+    {"mid", "dyn1_hits", free_mid, 0, 0},
+    {"mid", "ace_samples", hold_off_class, 32, OFF_CLASS_COUNT},
+    {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT * (4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "pending", free_in_another_shard, 100, COUNT},

@@ -30,6 +30,10 @@ static void the_program_sets_what_may_change(void **state) {
             snprintf(values, sizeof values, "%lld|%lld", (long long)row.least, (long long)row.most);
         else
             snprintf(values, sizeof values, "%s", row.accepted);
+        char *range = row.kind == HAK_OPTION_IS_EITHER ? strrchr(values, '|') : NULL;
+        if (range)
+            snprintf(range, sizeof values - (size_t)(range - values), "|%lld|%lld",
+                     (long long)row.least, (long long)row.most);
         hakmem_option_get(row.name, before, sizeof before);
         if (!row.any_time) {
             char *first = strtok(values, "|");

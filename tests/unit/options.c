@@ -156,8 +156,8 @@ static void expect_taken(int option, const char *text, const char *value) {
 
 static void accepted_words(int option, char *text, size_t size) {
     hak_option_row_t row = hak_option_row((hak_option_t)option);
-    if (row.kind == HAK_OPTION_IS_WORD)
-        snprintf(text, size, "one of %s", row.accepted);
+    if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
+        snprintf(text, size, "one of %s%s%s", row.accepted, *row.unit ? " " : "", row.unit);
     else if (row.kind == HAK_OPTION_IS_TEXT)
         snprintf(text, size, "a text below %zu bytes", row.text_size);
     else
@@ -204,9 +204,15 @@ static void without_variables_the_defaults_hold(void **state) {
 static void every_word_is_taken_and_no_other(void **state) {
     (void)state;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
-        if (hak_option_row((hak_option_t)i).kind != HAK_OPTION_IS_WORD) continue;
+        hak_option_row_t row = hak_option_row((hak_option_t)i);
+        if (row.kind != HAK_OPTION_IS_WORD && row.kind != HAK_OPTION_IS_EITHER) continue;
         char words[400];
-        snprintf(words, sizeof words, "%s", hak_option_row((hak_option_t)i).accepted);
+        snprintf(words, sizeof words, "%s", row.accepted);
+        if (row.kind == HAK_OPTION_IS_EITHER) { /* a range is no word, as a text */
+            char *range = strrchr(words, '|');
+            expect_refused(i, range + 1);
+            *range = 0;
+        }
         expect_refused(i, words);
         expect_refused(i, "");
         expect_refused(i, "rubbish");
@@ -241,7 +247,7 @@ static void both_ends_of_a_range_are_taken_and_nothing_beyond(void **state) {
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_row_t row = hak_option_row((hak_option_t)i);
         char text[40];
-        if (!hak_option_is_number(row.kind)) continue;
+        if (!hak_option_is_number(row.kind) && row.kind != HAK_OPTION_IS_EITHER) continue;
         const long long ends[] = {row.least, row.most};
         for (int end = 0; end < 2; end++) {
             snprintf(text, sizeof text, "%lld", ends[end]);

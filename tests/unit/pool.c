@@ -117,6 +117,32 @@ static void the_stages_are_counted(void **state) {
     for (unsigned i = 2; i < taken; i++) give(held[i].slab, hak_superslab_units());
 }
 
+/* A new superslab is for the first unit alone: the others come from what is there, if any. */
+static void single_units_come_and_go_together(void **state) {
+    (void)state;
+    const unsigned count = hak_superslab_units();
+    hak_slab_t *units[HAK_SUPERSLAB_UNITS_MAX];
+    bool zeroed[HAK_SUPERSLAB_UNITS_MAX];
+    unsigned taken = 0;
+    counts_t before = counts();
+    while (counts().stage3 == before.stage3) held[taken++].slab = take(count);
+    give(held[0].slab, count); /* now something is free, and the newest superslab is full */
+    counts_t middle = counts();
+    assert_int_equal(hak_pool_take_units(count, units, zeroed), count);
+    assert_int_equal(counts().stage3, middle.stage3);
+    assert_int_equal(counts().stage2, middle.stage2 + count);
+    assert_int_equal(counts().used, middle.used + count);
+    for (unsigned i = 0; i < count; i++) {
+        REQUIRE(units[i]->owner == 0, "unit %u is handed out although it is in use", i);
+        units[i]->owner = hak_owner(0, HAK_CLASS_RUN);
+        units[i]->next = i ? units[i - 1] : NULL;
+    }
+    for (unsigned i = 0; i < count; i++) units[i]->owner = 0;
+    hak_pool_give_list(units[count - 1]);
+    assert_int_equal(counts().used, middle.used);
+    for (unsigned i = 1; i < taken; i++) give(held[i].slab, count);
+}
+
 static void holes_are_filled_first(void **state) {
     (void)state;
     hak_slab_t *super = take(hak_superslab_units());
@@ -440,6 +466,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(any_run_that_is_long_enough_serves),
         cmocka_unit_test(runs_of_every_length),
         cmocka_unit_test(the_stages_are_counted),
+        cmocka_unit_test(single_units_come_and_go_together),
         cmocka_unit_test(holes_are_filled_first),
         cmocka_unit_test(zeroed_is_said_only_of_zeros),
         cmocka_unit_test(a_purge_gives_pages_back),

@@ -32,6 +32,31 @@ static void a_slab_is_taken_whole(void **state) {
     }
 }
 
+/* Where a slab is one block, a take of several locks the bin once, and brings half of them. */
+static void slabs_of_one_block_come_together(void **state) {
+    (void)state;
+    enum { WANT = 8, COME = WANT / 2 };
+    void *top_of[1 + WANT], *blocks[COME];
+    unsigned before = used_units();
+    const hak_bin_counts_t *counts = hak_bin_counts(HOME, ONE);
+    unsigned locks = counts->counts[HAK_SHARD_LOCKS];
+    assert_int_equal(hak_shard_take(HOME, ONE, WANT, top_of, NULL), COME);
+    assert_int_equal(counts->counts[HAK_SHARD_LOCKS], locks + 1);
+    assert_int_equal(used_units(), before + COME);
+    for (unsigned i = 0; i < COME; i++) {
+        blocks[i] = top_of[1 + i];
+        check_slab(slab_of(blocks[i]));
+        for (unsigned k = 0; k < i; k++)
+            assert_ptr_not_equal(slab_of(blocks[k]), slab_of(blocks[i]));
+    }
+    locks = counts->counts[HAK_SHARD_LOCKS];
+    give(HOME, ONE, blocks, COME);
+    assert_int_equal(counts->counts[HAK_SHARD_LOCKS], locks + 1);
+    assert_int_equal(used_units(), before + 1); /* one is kept */
+    release_all();
+    assert_int_equal(used_units(), before);
+}
+
 static void given_blocks_are_taken_again_lowest_first(void **state) {
     (void)state;
     void *blocks[68], *again[3];
@@ -479,6 +504,7 @@ int main(int argc, char **argv) {
                                                       "HAKMEM_PURGE_DELAY_MS=-1", NULL});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_is_taken_whole),
+        cmocka_unit_test(slabs_of_one_block_come_together),
         cmocka_unit_test(given_blocks_are_taken_again_lowest_first),
         cmocka_unit_test(one_empty_slab_is_kept_the_next_released),
         cmocka_unit_test(a_sweep_spares_a_slab_that_was_just_kept),

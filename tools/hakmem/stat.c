@@ -15,7 +15,7 @@
 static const char schema[] = "hakmem-stats/1";
 
 enum { FILE_MOST = 64 << 20 };
-enum { LABEL_WIDTH = 8, GAP = 2 };
+enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2 };
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
@@ -97,6 +97,13 @@ static bool is_used(const json_t *line) {
     return false;
 }
 
+/* The block size of a class, or its name: the dynamic class may have the size of a fixed one. */
+static const char *label_of(const json_t *class_row, char label[LABEL_SIZE]) {
+    if (strcmp(json_text(class_row, "name"), "dyn1") == 0) return "dyn1";
+    snprintf(label, LABEL_SIZE, "%" PRIu64, json_number(class_row, "size"));
+    return label;
+}
+
 /* Each band that is in use, with its classes below it. */
 static void print_bands(const json_t *root) {
     const json_t *bands = json_member(root, "bands"), *classes = json_member(root, "classes");
@@ -109,11 +116,12 @@ static void print_bands(const json_t *root) {
         if (!is_used(band)) continue;
         print_line(&columns, hak_stats_band_names[i], band);
         for (const json_t *at = classes ? classes->first : NULL; at; at = at->next) {
-            char label[32];
+            char label[LABEL_SIZE];
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) != 0 || !is_used(at))
                 continue;
-            snprintf(label, sizeof label, "  %" PRIu64, json_number(at, "size"));
-            print_line(&columns, label, at);
+            char line[LABEL_SIZE + 2];
+            snprintf(line, sizeof line, "  %s", label_of(at, label));
+            print_line(&columns, line, at);
         }
     }
 }
@@ -208,12 +216,12 @@ static const char *print_metric(const char *group, const hak_stat_row_t *row) {
 static void print_class_metric(const json_t *root, const hak_stat_row_t *row) {
     const json_t *classes = json_member(root, "classes");
     const char *end = print_metric("class", row);
+    char label[LABEL_SIZE];
     for (const json_t *at = classes ? classes->first : NULL; at; at = at->next)
         for (int i = 0; i < HAK_BAND_COUNT; i++)
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) == 0)
-                printf("hakmem_class_%s%s{band=\"%s\",size=\"%" PRIu64 "\"} %" PRIu64 "\n",
-                       row->name, end, hak_stats_band_names[i], json_number(at, "size"),
-                       json_number(at, row->name));
+                printf("hakmem_class_%s%s{band=\"%s\",size=\"%s\"} %" PRIu64 "\n", row->name, end,
+                       hak_stats_band_names[i], label_of(at, label), json_number(at, row->name));
 }
 
 static void print_prometheus(const json_t *root) {
