@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "live/live.h"
 #include "options/options.h"
 #include "region/region.h"
 #include "stats/exit.h"
@@ -22,6 +23,7 @@ __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
 
 /* After main and all of its handlers, in each process that ends by exit() or a return of
@@ -105,12 +107,14 @@ static void *allocate_class(unsigned class_index, bool *zeroed) {
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, false);
     return allocate_class(hak_class_of(size), NULL);
 }
 
 void *hak_allocate_zeroed(size_t size) {
     bool zeroed = false;
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, true);
     void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
     if (block && !zeroed) memset(block, 0, size);

@@ -86,6 +86,21 @@ bool hak_os_is_open(int file);
 
 unsigned hak_os_process_id(void);
 
+/* A memory file of fixed size that only its owner may open, mapped, zero, and with all of
+ * its memory: writing to it cannot fail. */
+typedef struct {
+    void *addr; /* NULL: none */
+    size_t size;
+    int file;
+    uint64_t id; /* what tells the file from another one of that number */
+} hak_os_shared_t;
+
+/* Makes one; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
+bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
+
+/* Unmaps it, and closes the file unless the program has done so. */
+void hak_os_unshare(hak_os_shared_t *shared);
+
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */
 char **hak_os_environment(bool *secure);

@@ -1,9 +1,7 @@
 /* json.c: the whole of it as one JSON object. */
 #include "hakmem.h"
 #include "options/options.h"
-#include "os/os.h"
 #include "stats/report.h"
-#include "thread/thread.h"
 
 static void write_options(hak_out_t *out) {
     hak_out_open(out, "options", '{');
@@ -78,32 +76,20 @@ static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_close(out, '}');
 }
 
-/* What each cache has done, by the bands that it has served. */
-static void write_caches(hak_out_t *out) {
-    hak_out_open(out, "caches", '[');
-    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        hak_out_open(out, NULL, '{');
-        for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
-            hak_cache_counts_t *counts = hak_cache_counts(cache, (hak_band_t)band);
-            uint64_t refills = hak_load_relaxed(&counts->uc_miss);
-            uint64_t flushed = hak_load_relaxed(&counts->flushed);
-            if (!refills && !flushed) continue;
-            hak_out_open(out, hak_stats_band_names[band], '{');
-            hak_out_member(out, "uc_miss", refills);
-            hak_out_member(out, "refilled", hak_load_relaxed(&counts->refilled));
-            hak_out_member(out, "flushed", flushed);
-            hak_out_close(out, '}');
-        }
-        hak_out_close(out, '}');
-    }
-    hak_out_close(out, ']');
+void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss, uint64_t refilled,
+                                uint64_t flushed) {
+    if (!uc_miss && !flushed) return;
+    hak_out_open(out, hak_stats_band_names[band], '{');
+    hak_out_member(out, "uc_miss", uc_miss);
+    hak_out_member(out, "refilled", refilled);
+    hak_out_member(out, "flushed", flushed);
+    hak_out_close(out, '}');
 }
 
-void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
-    hak_out_open(out, NULL, '{');
+void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_member_text(out, "schema", HAK_STATS_SCHEMA);
     hak_out_member(out, "version", HAKMEM_VERSION);
-    hak_out_member(out, "pid", hak_os_process_id());
+    hak_out_member(out, "pid", hak_stats_process());
     write_options(out);
     write_bands(out, stats);
     write_classes(out, stats);
@@ -111,6 +97,13 @@ void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_open(out, "warm", '{');
     hak_out_close(out, '}');
     write_values(out, stats);
-    write_caches(out);
+    hak_out_open(out, "caches", '[');
+    hak_stats_write_caches(out);
+    hak_out_close(out, ']');
+}
+
+void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_open(out, NULL, '{');
+    hak_stats_write_members(out, stats);
     hak_out_close(out, '}');
 }

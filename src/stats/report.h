@@ -11,6 +11,19 @@
 
 void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats);
 
+/* The members of that object, for whoever adds some. */
+void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats);
+
+/* What the writer asks of the process that the figures are of: its number, and an object
+ * for each cache. In the library it is the own process (own.c); the `hakmem` command
+ * defines them for that of a live page. */
+unsigned hak_stats_process(void);
+void hak_stats_write_caches(hak_out_t *out);
+
+/* What a cache has done in one band; nothing where that is nothing. */
+void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss, uint64_t refilled,
+                                uint64_t flushed);
+
 /* For people: tiers, bands, and the figures of the process. */
 void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats);
 

@@ -2,7 +2,8 @@
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
- * Started by a slow malloc of a program whose heap has grown large; never from free,
+ * Started by a slow malloc of a program whose heap has grown large, or that is watched
+ * (thread.h); never from free,
  * which libc calls with its thread lists locked, and never from a constructor. It
  * sleeps on its state word until a slow free finds much memory to purge, wakes at
  * intervals until that is done, and ends when the last thread of the program has.
@@ -60,17 +61,23 @@ static void sleep_until_needed(void) {
 static void *run(void *unused) {
     (void)unused;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    bool purges = delay_ms >= 0;
     size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
+    hak_watcher_t watcher = hak_thread_watcher();
     hak_store_release(&state, AWAKE);
     while (hak_thread_count() > 0) {
+        if (watcher) watcher(false);
         if (!hak_os_sleep_ms((unsigned)period)) {
             hak_store_release(&state, REFUSED);
             return NULL;
         }
-        hak_thread_purge((uint32_t)delay_ms);
+        if (purges) hak_thread_purge((uint32_t)delay_ms);
         bool at_work = atomic_exchange(&noted, false);
-        if (!at_work && all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms))
+        bool is_done = !purges || (all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms));
+        if (!at_work && is_done) {
+            if (watcher) watcher(true); /* what it sleeps on shows all that was */
             sleep_until_needed();
+        }
     }
     hak_store_release(&state, NONE);
     return NULL;
@@ -78,7 +85,8 @@ static void *run(void *unused) {
 
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
-    if (!hak_option(HAK_OPTION_PURGE_THREAD) || hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
+    bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
+    if (!hak_option(HAK_OPTION_PURGE_THREAD) || !(purges || hak_thread_watcher())) return;
     if (!hak_cas_acquire(&state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
@@ -97,6 +105,15 @@ void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
                   hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
     if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
+}
+
+void hak_purger_start_early(void) {
+    if (hak_load_relaxed(&state) == NONE) start();
+}
+
+bool hak_purger_runs(void) {
+    uint32_t now = hak_load_relaxed(&state);
+    return now == AWAKE || now == ASLEEP;
 }
 
 static void wake(void) {

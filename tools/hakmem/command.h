@@ -26,5 +26,7 @@ int find_option(const char *name, int status);
 int command_options(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_explain(int argc, char **argv);
 
 #endif

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run}, {"options", command_options}, {"stat", command_stat}};
+    } commands[] = {{"run", command_run}, {"options", command_options}, {"stat", command_stat}, {"explain", command_explain}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

@@ -122,6 +122,7 @@ int command_run(int argc, char **argv) {
              exists ? "not an executable file" : "no such program");
     }
     preload(library);
+    setenv(hak_option_row(HAK_OPTION_LIVE).name, "1", 0); /* unless told otherwise */
     const char *problem = override_problem(path, library);
     if (problem) fail(STATUS_RUN, "run: not started on HAKMEM: %s", problem);
     execvp(path, order.argv);
