@@ -52,7 +52,7 @@ static bool make_page(void) {
     return true;
 }
 
-static void refresh(uint64_t now) {
+static void refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
     uint32_t sequence = hak_load_relaxed(&page->head.sequence) | 1;
     hak_stats_collect(&stats);
@@ -63,7 +63,7 @@ static void refresh(uint64_t now) {
     hak_live_fill_caches(page);
     hak_live_fill_asked(page);
     hak_live_fill_ranges(page);
-    if (now >= places_due_ms) {
+    if (with_places || now >= places_due_ms) {
         hak_live_fill_superslabs(page);
         page->head.places_ms = now;
         places_due_ms = now + hak_max(PLACES_INTERVAL_MS, (hak_os_now_ms() - now) * REST);
@@ -79,7 +79,7 @@ static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;
     if (!hak_lock_try(&refresh_lock)) return;
-    if (make_page()) refresh(now);
+    if (make_page()) refresh(now, at_once);
     uint64_t took = hak_os_now_ms() - now;
     hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));
     hak_lock_release(&refresh_lock);
