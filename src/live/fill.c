@@ -103,8 +103,7 @@ static void fill_superslab(hak_superslab_t *super, void *context) {
     if (filling->seen++ % filling->stride != 0 || filling->stored == HAK_LIVE_SUPERSLABS) return;
     hak_live_superslab_t *out = &filling->page->superslabs[filling->stored++];
     out->start = (uintptr_t)super->slabs[0].base;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
-        fill_unit(&super->slabs[i], &out->units[i]);
+    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) fill_unit(&super->slabs[i], &out->units[i]);
 }
 
 void hak_live_fill_superslabs(hak_live_page_t *page) {

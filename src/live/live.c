@@ -97,4 +97,3 @@ void hak_live_start(void) {
     hak_thread_set_watcher(look);
     look(true);
 }
-

@@ -62,7 +62,7 @@ typedef struct {
 } hak_live_range_t;
 
 typedef struct {
-    uint16_t class_index; /* HAK_CLASS_NONE: free; HAK_CLASS_RUN: of a large heap */
+    uint16_t class_index;           /* HAK_CLASS_NONE: free; HAK_CLASS_RUN: of a large heap */
     uint16_t used[HAK_UNIT_GRAINS]; /* bytes of blocks in use, in each 4 KiB */
 } hak_live_unit_t;
 

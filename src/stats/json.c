@@ -76,8 +76,8 @@ static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_close(out, '}');
 }
 
-void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss, uint64_t refilled,
-                                uint64_t flushed) {
+void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss,
+                                uint64_t refilled, uint64_t flushed) {
     if (!uc_miss && !flushed) return;
     hak_out_open(out, hak_stats_band_names[band], '{');
     hak_out_member(out, "uc_miss", uc_miss);

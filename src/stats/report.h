@@ -21,8 +21,8 @@ unsigned hak_stats_process(void);
 void hak_stats_write_caches(hak_out_t *out);
 
 /* What a cache has done in one band; nothing where that is nothing. */
-void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss, uint64_t refilled,
-                                uint64_t flushed);
+void hak_stats_write_cache_band(hak_out_t *out, hak_band_t band, uint64_t uc_miss,
+                                uint64_t refilled, uint64_t flushed);
 
 /* For people: tiers, bands, and the figures of the process. */
 void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats);

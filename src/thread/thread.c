@@ -23,7 +23,7 @@ enum {
     TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
     TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
     SWEEP_INTERVAL_MS = 250,
-    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    FREES_WITHOUT_CACHE = 16,    /* of a thread that never allocated */
     CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
 };
 

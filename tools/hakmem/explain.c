@@ -31,7 +31,8 @@ static long option(const json_t *root, const char *name) {
 static const char *for_dirty(const json_t *root) {
     long delay = option(root, "HAKMEM_PURGE_DELAY_MS");
     if (delay < 0) return "HAKMEM_PURGE_DELAY_MS=500: now it is never given back";
-    if (option(root, "HAKMEM_PURGE_THREAD") == 0) return "HAKMEM_PURGE_THREAD=1: also while the program rests";
+    if (option(root, "HAKMEM_PURGE_THREAD") == 0)
+        return "HAKMEM_PURGE_THREAD=1: also while the program rests";
     return delay > 0 ? "HAKMEM_PURGE_DELAY_MS=0: given back at once" : NULL;
 }
 
@@ -43,7 +44,8 @@ static const char *for_sparse(const json_t *root) {
 
 static const char *for_caches(const json_t *root) {
     long budget = option(root, "HAKMEM_CACHE_BUDGET");
-    return budget == 0 || budget > SMALL_BUDGET ? "HAKMEM_CACHE_BUDGET=2M: less for all threads" : NULL;
+    return budget == 0 || budget > SMALL_BUDGET ? "HAKMEM_CACHE_BUDGET=2M: less for all threads"
+                                                : NULL;
 }
 
 /* ---- The table ---------------------------------------------------------------------------------- */
@@ -64,7 +66,8 @@ static void print_line(const char *title, int64_t bytes, uint64_t rss, const cha
     printf("  %-15s%11s %6.1f %%  %s\n", title, amount_of_bytes(amount, bytes), percent, text);
 }
 
-static void print_part(const part_t *part, const json_t *root, const json_t *resident, uint64_t rss) {
+static void print_part(const part_t *part, const json_t *root, const json_t *resident,
+                       uint64_t rss) {
     uint64_t bytes = json_number(resident, part->name);
     bool is_worth = bytes >= WORTH_BYTES && bytes >= rss / WORTH_SHARE;
     const char *setting = is_worth && part->setting ? part->setting(root) : NULL;
@@ -97,7 +100,8 @@ static void print_all(const source_t *source) {
         print_part(&parts[i], source->root, resident, rss);
         sum += json_number(resident, parts[i].name);
     }
-    print_line("unexplained", (int64_t)(rss - sum), rss, "changed while it was read, or not accounted for");
+    print_line("unexplained", (int64_t)(rss - sum), rss,
+               "changed while it was read, or not accounted for");
     print_line("resident", (int64_t)rss, rss, "as the kernel counts it");
     if (swap) printf("\n%s more are swapped out.\n", amount_of_bytes(amount, (int64_t)swap));
 }
@@ -107,7 +111,8 @@ int command_explain(int argc, char **argv) {
         fail(STATUS_USAGE, "explain: one process or file; `hakmem --help` shows the form");
     source_t source = source_read("explain", argv[1]);
     if (!json_member(source.root, "resident"))
-        fail(1, "explain: %.256s does not say what is resident: `hakmem stat PID --json` writes that",
+        fail(1,
+             "explain: %.256s does not say what is resident: `hakmem stat PID --json` writes that",
              argv[1]);
     print_all(&source);
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;

@@ -94,7 +94,8 @@ const char *live_problem(const hak_live_page_t *page, size_t size) {
     const char *problem = head_problem(&page->head);
     if (problem) return problem;
     uint32_t bytes = page->head.page_size;
-    if (size < sizeof *page || !hak_is_pow2(bytes) || bytes < HAK_GRAIN_SIZE || bytes > HAK_UNIT_SIZE)
+    if (size < sizeof *page || !hak_is_pow2(bytes) || bytes < HAK_GRAIN_SIZE ||
+        bytes > HAK_UNIT_SIZE)
         return damaged;
     if (page->cache_count > HAK_LIVE_CACHES || !ranges_are_right(page) ||
         !superslabs_are_right(page) || !options_are_right(page))
@@ -173,9 +174,10 @@ static bool maps_hakmem(pid_t pid) {
 
 static const char *why_no_page(pid_t pid) {
     if (maps_hakmem(pid))
-        return explain("process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it "
-                       "starts",
-                       (int)pid);
+        return explain(
+            "process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it "
+            "starts",
+            (int)pid);
     return explain("process %d does not run on HAKMEM", (int)pid);
 }
 

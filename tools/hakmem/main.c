@@ -52,11 +52,26 @@ int find_option(const char *name, int status) {
     fail(status, "there is no option '%.64s'; `hakmem options` lists them all", name);
 }
 
+char *option_value(const char *command, char **argv, const char *name, int status, int *count) {
+    size_t length = strlen(name);
+    if (strncmp(argv[0], name, length) != 0) return NULL;
+    bool is_joined = argv[0][length] == '=';
+    if (argv[0][length] && !is_joined) return NULL;
+    *count = is_joined ? 1 : 2;
+    if (is_joined) return argv[0] + length + 1;
+    if (!argv[1]) fail(status, "%s: %s needs a value", command, name);
+    return argv[1];
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run}, {"options", command_options}, {"stat", command_stat}, {"explain", command_explain}};
+    } commands[] = {{"run", command_run},
+                    {"options", command_options},
+                    {"stat", command_stat},
+                    {"top", command_top},
+                    {"explain", command_explain}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

@@ -34,9 +34,9 @@ typedef struct {
     const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, none in another */
     size_t range_count;
     const hak_live_superslab_t *superslabs[HAK_LIVE_SUPERSLABS]; /* by address */
-    uint64_t in_use[HAK_BIN_COUNT];                              /* resident bytes of blocks, by class */
-    uint64_t sparse, dirty, unknown;                             /* of the heap, resident */
-    uint64_t huge, kept, records, other;                         /* the same elsewhere */
+    uint64_t in_use[HAK_BIN_COUNT];      /* resident bytes of blocks, by class */
+    uint64_t sparse, dirty, unknown;     /* of the heap, resident */
+    uint64_t huge, kept, records, other; /* the same elsewhere */
 } measure_t;
 
 /* ---- Mappings ----------------------------------------------------------------------------------- */
@@ -135,8 +135,8 @@ static bool is_resident(uint64_t entry, const mapping_t *mapping) {
 }
 
 /* Resident bytes of a part of a mapping; of the heap each page is looked up. */
-static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64_t start, uint64_t end,
-                            bool is_heap) {
+static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64_t start,
+                            uint64_t end, bool is_heap) {
     static uint64_t entries[BATCH];
     uint64_t size = measure->page->head.page_size, bytes = 0;
     for (uint64_t at = start; at < end;) {
@@ -158,8 +158,8 @@ static void count_part(measure_t *measure, const mapping_t *mapping, const hak_l
     bool is_heap = range && range->kind == HAK_RANGE_HEAP;
     bool is_whole = start == mapping->start && end == mapping->end;
     if (start >= end) return;
-    uint64_t bytes = is_whole && !is_heap ? mapping->rss
-                                          : count_pages(measure, mapping, start, end, is_heap);
+    uint64_t bytes =
+        is_whole && !is_heap ? mapping->rss : count_pages(measure, mapping, start, end, is_heap);
     if (!range)
         measure->other += bytes;
     else if (range->kind == HAK_RANGE_RECORDS)
@@ -217,7 +217,8 @@ static void add_class(const measure_t *measure, unsigned class_index, uint64_t b
     }
     const hak_live_asked_t *asked = &measure->page->asked[class_index];
     uint64_t live = bytes - cached;
-    uint64_t wanted = asked->served_bytes ? share(live, asked->asked_bytes, asked->served_bytes) : live;
+    uint64_t wanted =
+        asked->served_bytes ? share(live, asked->asked_bytes, asked->served_bytes) : live;
     resident->caches += cached;
     resident->live += wanted;
     resident->rounding += live - wanted;
@@ -225,7 +226,8 @@ static void add_class(const measure_t *measure, unsigned class_index, uint64_t b
 
 static void add_up(measure_t *measure, resident_t *resident) {
     spread_unknown(measure);
-    for (unsigned i = 1; i < HAK_BIN_COUNT; i++) add_class(measure, i, measure->in_use[i], resident);
+    for (unsigned i = 1; i < HAK_BIN_COUNT; i++)
+        add_class(measure, i, measure->in_use[i], resident);
     add_class(measure, HAK_CLASS_RUN, measure->huge, resident);
     resident->sparse = measure->sparse;
     resident->dirty = measure->dirty + measure->kept;

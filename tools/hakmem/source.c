@@ -18,7 +18,8 @@ enum { FILE_MOST = 64 << 20, PROBLEM = 1 };
 static char *read_file(const char *command, const char *name, size_t *size) {
     FILE *file = fopen(name, "re");
     if (!file)
-        fail(PROBLEM, "%s: %.256s is not a file that can be read: %s", command, name, strerror(errno));
+        fail(PROBLEM, "%s: %.256s is not a file that can be read: %s", command, name,
+             strerror(errno));
     size_t room = 1 << 16;
     static char *text; /* until the process ends */
     text = malloc(room);
@@ -35,8 +36,7 @@ static char *read_file(const char *command, const char *name, size_t *size) {
     if (!text) fail(PROBLEM, "%s: no memory", command);
     if (ferror(file))
         fail(PROBLEM, "%s: %.256s cannot be read: %s", command, name, strerror(errno));
-    if (*size > FILE_MOST)
-        fail(PROBLEM, "%s: %.256s is too large to be statistics", command, name);
+    if (*size > FILE_MOST) fail(PROBLEM, "%s: %.256s is too large to be statistics", command, name);
     fclose(file);
     return text;
 }
@@ -67,7 +67,8 @@ static void take_over_options(void) {
         bool is_text = hak_option_row(option).kind == HAK_OPTION_IS_TEXT;
         if (!is_text) hak_option_format(option, from->value, value, sizeof value);
         const char *text = is_text ? from->text : value;
-        hak_option_assign(option, (hak_text_t){text, strlen(text)}, (hak_option_source_t)from->source);
+        hak_option_assign(option, (hak_text_t){text, strlen(text)},
+                          (hak_option_source_t)from->source);
     }
 }
 
@@ -115,10 +116,9 @@ static const json_t *parse(const char *command, const char *name, char *text, si
     if (!root) fail(PROBLEM, "%s: %.256s: line %zu is not JSON", command, name, line);
     const char *found = json_text(root, "schema");
     if (strcmp(found, HAK_STATS_SCHEMA) == 0) return root;
-    if (!*found)
-        fail(PROBLEM, "%s: %.256s has no statistics of HAKMEM in it", command, name);
-    fail(PROBLEM, "%s: %.256s has schema '%.64s'; this command knows " HAK_STATS_SCHEMA, command, name,
-         found);
+    if (!*found) fail(PROBLEM, "%s: %.256s has no statistics of HAKMEM in it", command, name);
+    fail(PROBLEM, "%s: %.256s has schema '%.64s'; this command knows " HAK_STATS_SCHEMA, command,
+         name, found);
 }
 
 source_t source_read(const char *command, const char *what) {

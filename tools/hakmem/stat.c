@@ -177,7 +177,8 @@ static form_t read_arguments(int argc, char **argv, const char **name) {
         else
             *name = argv[i];
     }
-    if (!*name) fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
+    if (!*name)
+        fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
     return form;
 }
 
