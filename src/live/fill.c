@@ -1,6 +1,4 @@
-/* fill.c: options, caches, requests, addresses and slabs, into a live page.
- *
- * Counts are kept here and copied to the page last, which others may have written to. */
+/* fill.c: options, caches, requests, addresses and slabs, into a live page. */
 #include "live/fill.h"
 
 #include <string.h>
@@ -41,23 +39,19 @@ void hak_live_fill_caches(hak_live_page_t *page) {
 
 /* ---- Requests --------------------------------------------------------------------------------- */
 
-static struct {
-    _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
-} asked[HAK_BIN_COUNT];
-
 void hak_live_note_request(size_t size) {
     if (size > PTRDIFF_MAX) return;
     unsigned class_index = size <= HAK_CLASS_MAX ? hak_class_of(size) : HAK_CLASS_RUN;
     size_t served = class_index == HAK_CLASS_RUN ? hak_align_up(size, HAK_GRAIN_SIZE)
                                                  : hak_classes[class_index].size;
-    hak_add_relaxed(&asked[class_index].asked_bytes, size);
-    hak_add_relaxed(&asked[class_index].served_bytes, served);
+    hak_add_relaxed(&hak_live_private->asked[class_index].asked_bytes, size);
+    hak_add_relaxed(&hak_live_private->asked[class_index].served_bytes, served);
 }
 
 void hak_live_fill_asked(hak_live_page_t *page) {
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
-        page->asked[i].asked_bytes = hak_load_relaxed(&asked[i].asked_bytes);
-        page->asked[i].served_bytes = hak_load_relaxed(&asked[i].served_bytes);
+        page->asked[i].asked_bytes = hak_load_relaxed(&hak_live_private->asked[i].asked_bytes);
+        page->asked[i].served_bytes = hak_load_relaxed(&hak_live_private->asked[i].served_bytes);
     }
 }
 

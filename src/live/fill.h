@@ -5,6 +5,17 @@
 
 #include "live/page.h"
 
+/* What is not to be on the page, which others may have written to, nor in the data of a process
+ * that has no page. */
+typedef struct {
+    hak_stats_t stats; /* refresh lock of live.c */
+    struct {
+        _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
+    } asked[HAK_BIN_COUNT];
+} hak_live_private_t;
+
+extern hak_live_private_t *hak_live_private; /* constant after start */
+
 void hak_live_fill_options(hak_live_page_t *page);
 void hak_live_fill_caches(hak_live_page_t *page);
 

@@ -15,6 +15,7 @@
 #include "live/fill.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "region/meta.h"
 #include "thread/thread.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
 };
 
 bool hak_live_on;
+hak_live_private_t *hak_live_private;
 
 static hak_lock_t refresh_lock; /* innermost when tried, outermost when held */
 static hak_os_shared_t shared;  /* refresh lock */
@@ -31,9 +33,6 @@ static unsigned owner;          /* refresh lock; the process that the page is of
 static bool refused;            /* refresh lock; the system makes no such file */
 static _Atomic uint64_t due_ms; /* written under the refresh lock */
 static uint64_t places_due_ms;  /* refresh lock */
-
-/* Private, and copied: the page may be written to by others. */
-static hak_stats_t stats; /* refresh lock */
 
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
@@ -54,11 +53,12 @@ static bool make_page(void) {
 
 static void refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
+    hak_stats_t *stats = &hak_live_private->stats;
     uint32_t sequence = hak_load_relaxed(&page->head.sequence) | 1;
-    hak_stats_collect(&stats);
+    hak_stats_collect(stats);
     hak_store_relaxed(&page->head.sequence, sequence);
     atomic_thread_fence(memory_order_seq_cst); /* partner: the reader's second look */
-    memcpy(&page->stats, &stats, sizeof stats);
+    memcpy(&page->stats, stats, sizeof *stats);
     hak_live_fill_options(page);
     hak_live_fill_caches(page);
     hak_live_fill_asked(page);
@@ -92,6 +92,9 @@ static void after_fork_child(void) {
 }
 
 void hak_live_start(void) {
+    hak_live_private = hak_meta_alloc(sizeof *hak_live_private);
+    if (!hak_live_private) return;
+    memset(hak_live_private, 0, sizeof *hak_live_private);
     hak_live_on = true;
     pthread_atfork(NULL, NULL, after_fork_child);
     hak_thread_set_watcher(look);

@@ -8,7 +8,7 @@
 enum {
     LEAST_SHIFT = 4,
     SHIFT_COUNT = 40,
-    CHUNKS_MAX = 64, /* that are remembered, neighbours being one */
+    CHUNKS_MAX = 32, /* that are remembered, neighbours being one */
 };
 
 /* A free block's first word links it: these are our blocks, not the user's. */
