@@ -261,6 +261,22 @@ static long words_at_the_end(void) {
     return 4;
 }
 
+/* Live pages of this process that the command would find. */
+static long live_pages(void) {
+    char path[300], target[64];
+    long count = 0;
+    DIR *links = opendir("/proc/self/fd");
+    CHECK(links != NULL, "no /proc/self/fd");
+    for (struct dirent *entry; (entry = readdir(links)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = 0;
+        count += strncmp(target, "/memfd:hakmem-live", 18) == 0;
+    }
+    closedir(links);
+    return count;
+}
+
 /* ---- The table --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -283,6 +299,7 @@ static const struct effect {
     {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
     {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
+    {"LIVE", NULL, live_pages, {"0", 0, 0}, {"1", 1, 1}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",

@@ -92,13 +92,14 @@ static void write_json(hak_out_t *out, const resident_t *resident) {
 static char *read_process(const char *command, pid_t pid, size_t *size) {
     const char *problem;
     resident_t resident;
-    static char *text; /* until the process ends */
+    static char *text; /* until the next one */
     if (live_read(pid, &page, &problem) != LIVE_READ) fail(PROBLEM, "%s: %s", command, problem);
     const resident_t *measured = resident_measure(pid, &page, &resident) ? NULL : &resident;
     take_over_options();
     hak_out_t out = hak_out_to_buffer(NULL, 0);
     write_json(&out, measured);
     size_t room = hak_out_end(&out) + 64; /* the age may have more digits */
+    free(text);
     text = malloc(room);
     if (!text) fail(PROBLEM, "%s: no memory", command);
     out = hak_out_to_buffer(text, room);
@@ -123,9 +124,10 @@ static const json_t *parse(const char *command, const char *name, char *text, si
 
 source_t source_read(const char *command, const char *what) {
     source_t source = {.pid = live_process_of(what)};
-    static char *copy; /* until the process ends */
+    static char *copy; /* until the next one */
     char *text = source.pid ? read_process(command, source.pid, &source.size)
                             : read_file(command, what, &source.size);
+    free(copy);
     copy = malloc(source.size + 1);
     if (!copy) fail(PROBLEM, "%s: no memory", command);
     memcpy(copy, text, source.size);
