@@ -26,6 +26,9 @@ unsigned hak_os_this_cpu(void);
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 
+/* Milliseconds of CPU time that the process has used. */
+uint64_t hak_os_cpu_ms(void);
+
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
 

@@ -71,15 +71,19 @@ unsigned hak_os_cpu_count(void) {
     return count;
 }
 
-uint64_t hak_os_now_ms(void) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
     int saved = errno;
-    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
+    if (clock_gettime(clock, &now) != 0) {
         errno = saved;
         return 0;
     }
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
+
+uint64_t hak_os_now_ms(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
+
+uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 bool hak_os_sleep_ms(unsigned ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};

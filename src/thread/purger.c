@@ -30,6 +30,7 @@ enum {
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
+    WORK_MS = 5, /* CPU time in one round that is more than the helper's */
 };
 
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
@@ -58,6 +59,17 @@ static void sleep_until_needed(void) {
     atomic_store(&state, AWAKE);
 }
 
+/* Whether the program has done anything since the helper's last round. That it made slow
+ * calls is enough; of one that is watched, fast ones show by the time that it used. */
+static bool is_at_work(bool is_watched) {
+    static uint64_t last_ms; /* the helper's own; there is one at a time */
+    bool at_work = atomic_exchange(&noted, false);
+    if (!is_watched) return at_work;
+    uint64_t now_ms = hak_os_cpu_ms(), used_ms = now_ms - last_ms;
+    last_ms = now_ms;
+    return at_work || used_ms >= WORK_MS;
+}
+
 static void *run(void *unused) {
     (void)unused;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
@@ -72,7 +84,7 @@ static void *run(void *unused) {
             return NULL;
         }
         if (purges) hak_thread_purge((uint32_t)delay_ms);
-        bool at_work = atomic_exchange(&noted, false);
+        bool at_work = is_at_work(watcher != NULL);
         bool is_done = !purges || (all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms));
         if (!at_work && is_done) {
             if (watcher) watcher(true); /* what it sleeps on shows all that was */
