@@ -1,6 +1,8 @@
 /* pages.c: how much of each page of a slab is in use.
  *
  * The bitmap is copied under the bin's lock, and counted without it. */
+#include <string.h>
+
 #include "shard/bin.h"
 
 typedef struct {
@@ -14,6 +16,7 @@ static unsigned copy_bitmap(const hak_slab_t *slab, bitmap_t *in_use) {
     hak_shard_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
     hak_lock_acquire(&bin->lock);
     bool same = hak_load_relaxed(&slab->owner) == owner;
+    memset(in_use, 0, sizeof *in_use);
     for (unsigned w = 0; same && w < words; w++)
         in_use->words[w] = ~(slab->bits[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
     hak_lock_release(&bin->lock);
@@ -35,9 +38,9 @@ static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
 static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsigned from,
                          unsigned end) {
     unsigned size = info->size, first = (from + size - 1) / size, last = end / size;
-    unsigned sum = 0;
-    if (first > 0 && first <= info->count && first * size > from)
-        sum += count(in_use, first - 1, first) * ((unsigned)hak_min(first * size, end) - from);
+    unsigned sum = 0, first_start = first * size;
+    if (first > 0 && first <= info->count && first_start > from)
+        sum += count(in_use, first - 1, first) * ((unsigned)hak_min(first_start, end) - from);
     if (last < first) return sum;
     sum += count(in_use, first, (unsigned)hak_min(last, info->count)) * size;
     if (last < info->count) sum += count(in_use, last, last + 1) * (end - last * size);

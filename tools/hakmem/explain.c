@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "amount.h"
+#include "proc.h"
 #include "source.h"
 
 enum {
@@ -75,19 +76,9 @@ static void print_part(const part_t *part, const json_t *root, const json_t *res
 }
 
 static void print_head(const source_t *source) {
-    char name[64] = "", path[64];
+    char name[PROC_NAME_SIZE];
     printf("process %" PRIu64, json_number(source->root, "pid"));
-    if (source->pid) {
-        snprintf(path, sizeof path, "/proc/%d/comm", (int)source->pid);
-        FILE *comm = fopen(path, "re");
-        if (comm && fgets(name, sizeof name, comm)) {
-            printf(" (");
-            for (const char *c = name; *c && *c != '\n'; c++)
-                putchar(*c >= ' ' && *c < 127 ? *c : '?');
-            putchar(')');
-        }
-        if (comm) fclose(comm);
-    }
+    if (source->pid) printf(" (%s)", proc_name(source->pid, name));
     printf(": resident memory\n\n");
 }
 

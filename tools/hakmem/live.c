@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hakmem.h"
+#include "proc.h"
 
 enum {
     TRIES = 400, /* while the process writes, a millisecond apart */
@@ -143,10 +143,9 @@ static const char *copy_page(int file, hak_live_page_t *page) {
 
 /* Its number as it sees itself, which differs in a container; 0 where it has ended. */
 static uint32_t own_number(pid_t pid) {
-    char path[PATH_SIZE], line[256];
+    char line[256];
     uint32_t number = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    FILE *status = fopen(path, "re");
+    FILE *status = proc_open(pid, "status");
     if (!status) return 0;
     while (fgets(line, sizeof line, status)) {
         if (strncmp(line, "State:\tZ", 8) == 0) {
@@ -162,10 +161,9 @@ static uint32_t own_number(pid_t pid) {
 }
 
 static bool maps_hakmem(pid_t pid) {
-    char path[PATH_SIZE], line[4096 + 100];
+    char line[4096 + 100];
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(path, "re");
+    FILE *maps = proc_open(pid, "maps");
     while (maps && !found && fgets(line, sizeof line, maps))
         found = strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: ");
     if (maps) fclose(maps);

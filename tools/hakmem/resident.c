@@ -7,11 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "proc.h"
 
 /* Bits of an entry of pagemap; the last two are the only traces of what a page is. */
 #define PRESENT ((uint64_t)1 << 63)
@@ -54,21 +55,32 @@ static mapping_t *add_mapping(measure_t *measure) {
     return mapping;
 }
 
+/* "7f00-7f10 rw-p ..."; false for the other lines, which begin with the name of a field. */
+static bool read_addresses(const char *line, uint64_t *start, uint64_t *end) {
+    char *at;
+    *start = strtoull(line, &at, 16);
+    if (at == line || *at != '-') return false;
+    *end = strtoull(at + 1, &at, 16);
+    return *at == ' ' && *end > *start;
+}
+
 static bool read_mappings(measure_t *measure, FILE *smaps) {
     char line[4096 + 200];
     mapping_t *mapping = NULL;
     while (fgets(line, sizeof line, smaps)) {
-        uint64_t start, end, kib;
-        char word[32];
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &start, &end) == 2) {
+        uint64_t start, end, bytes;
+        if (read_addresses(line, &start, &end)) {
             if (!(mapping = add_mapping(measure))) return false;
             mapping->start = start;
             mapping->end = end;
             mapping->is_page = strstr(line, "/memfd:" HAK_LIVE_NAME) != NULL;
-        } else if (mapping && sscanf(line, "%31[A-Za-z_]: %" SCNu64 " kB", word, &kib) == 2) {
-            if (strcmp(word, "Rss") == 0) mapping->rss = kib * 1024;
-            if (strcmp(word, "Swap") == 0) mapping->swap = kib * 1024;
-            if (strncmp(word, "Shared_", 7) == 0 && kib) mapping->shared = true;
+        } else if (mapping) {
+            proc_size_field(line, "Rss", &mapping->rss);
+            proc_size_field(line, "Swap", &mapping->swap);
+            if ((proc_size_field(line, "Shared_Clean", &bytes) ||
+                 proc_size_field(line, "Shared_Dirty", &bytes)) &&
+                bytes)
+                mapping->shared = true;
         }
     }
     return measure->count > 0;
@@ -85,7 +97,7 @@ static void sort_places(measure_t *measure) {
     const hak_live_page_t *page = measure->page;
     size_t count = 0;
     for (uint32_t i = 0; i < page->range_count; i++) measure->ranges[i] = &page->ranges[i];
-    qsort(measure->ranges, page->range_count, sizeof *measure->ranges, by_start);
+    qsort(measure->ranges, page->range_count, sizeof(void *), by_start);
     for (uint32_t i = 0; i < page->range_count; i++) {
         const hak_live_range_t *range = measure->ranges[i];
         const hak_live_range_t *last = count ? measure->ranges[count - 1] : NULL;
@@ -95,7 +107,7 @@ static void sort_places(measure_t *measure) {
     measure->range_count = count;
     for (uint32_t i = 0; i < page->superslab_count; i++)
         measure->superslabs[i] = &page->superslabs[i];
-    qsort(measure->superslabs, page->superslab_count, sizeof *measure->superslabs, by_start);
+    qsort(measure->superslabs, page->superslab_count, sizeof(void *), by_start);
 }
 
 /* The unit that an address lies in; NULL where the page has none. */
@@ -235,18 +247,6 @@ static void add_up(measure_t *measure, resident_t *resident) {
     resident->other = measure->other;
 }
 
-/* The sum that the kernel makes itself; 0 where it makes none. */
-static uint64_t read_rss(pid_t pid) {
-    char path[PATH_SIZE], line[256];
-    uint64_t kib = 0;
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
-    FILE *rollup = fopen(path, "re");
-    while (rollup && fgets(line, sizeof line, rollup))
-        if (sscanf(line, "Rss: %" SCNu64 " kB", &kib) == 1) break;
-    if (rollup) fclose(rollup);
-    return kib * 1024;
-}
-
 const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident) {
     static measure_t measure;
     char path[PATH_SIZE];
@@ -254,13 +254,12 @@ const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t 
     *resident = (resident_t){0};
     snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
     measure.pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
-    FILE *smaps = fopen(path, "re");
+    FILE *smaps = proc_open(pid, "smaps");
     bool is_read = smaps && measure.pagemap >= 0 && read_mappings(&measure, smaps);
     if (smaps) fclose(smaps);
     if (is_read) {
         sort_places(&measure);
-        resident->rss = read_rss(pid);
+        resident->rss = proc_sum(pid, "Rss");
         for (size_t i = 0; i < measure.count; i++) {
             count_mapping(&measure, &measure.mappings[i]);
             resident->swap += measure.mappings[i].swap;

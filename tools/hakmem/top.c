@@ -8,6 +8,7 @@
 
 #include "amount.h"
 #include "live.h"
+#include "proc.h"
 #include "spark.h"
 #include "terminal.h"
 
@@ -37,7 +38,7 @@ typedef struct {
     int interval_ms;
     bool once;
     sort_key_t key;
-    char name[32];
+    char name[PROC_NAME_SIZE];
     hak_live_page_t pages[2]; /* the newest, and the one before it */
     unsigned newest, count;   /* count: pages of this program so far */
     spark_t live_bytes, refills;
@@ -142,13 +143,12 @@ static void note(top_t *top) {
 /* ---- The picture -------------------------------------------------------------------------------- */
 
 static uint64_t resident_bytes(const top_t *top) {
-    char path[64];
-    uint64_t pages = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)top->pid);
-    FILE *statm = fopen(path, "re");
-    if (statm && fscanf(statm, "%*u %" SCNu64, &pages) != 1) pages = 0;
+    char line[128], *end = line;
+    FILE *statm = proc_open(top->pid, "statm"); /* pages mapped, pages resident, ... */
+    if (!statm || !fgets(line, sizeof line, statm)) line[0] = 0;
     if (statm) fclose(statm);
-    return pages * page_of(top)->head.page_size;
+    strtoull(line, &end, 10);
+    return strtoull(end, NULL, 10) * page_of(top)->head.page_size;
 }
 
 static const char *rate_text(char text[AMOUNT_SIZE], double value) {
@@ -262,24 +262,13 @@ static void read_arguments(top_t *top, char **argv) {
     if (!top->pid) fail(STATUS_USAGE, "top: no process given; `hakmem --help` shows the form");
 }
 
-static void read_name(top_t *top) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)top->pid);
-    FILE *comm = fopen(path, "re");
-    if (comm && !fgets(top->name, sizeof top->name, comm)) top->name[0] = 0;
-    if (comm) fclose(comm);
-    top->name[strcspn(top->name, "\n")] = 0;
-    for (char *c = top->name; *c; c++)
-        if (*c < ' ' || *c >= 127) *c = '?';
-}
-
 /* Reads a new page into the older of the two places. */
 static live_result_t look(top_t *top, const char **problem) {
     live_result_t result = live_read(top->pid, &top->pages[!top->newest], problem);
     if (result != LIVE_READ) return result;
     top->newest = !top->newest;
     note(top);
-    read_name(top);
+    proc_name(top->pid, top->name);
     return result;
 }
 
