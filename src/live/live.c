@@ -51,7 +51,7 @@ static bool make_page(void) {
     return true;
 }
 
-static void refresh(uint64_t now, bool with_places) {
+static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
     hak_stats_t *stats = &hak_live_private->stats;
     uint32_t sequence = hak_load_relaxed(&page->head.sequence) | 1;
