@@ -301,7 +301,14 @@ static uint64_t file_id(int file) {
     return (uint64_t)status.st_dev << 40 ^ (uint64_t)status.st_ino;
 }
 
+/* Beyond the limit on files a signal would end the program. */
+static bool may_make_file(size_t size) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
 static int memory_file(const char *name, size_t size) {
+    if (!may_make_file(size)) return -1;
     int flags = CLOSE_ON_EXEC | ALLOW_SEALING;
     int file = (int)syscall(SYS_memfd_create, name, flags | NOEXEC_SEAL);
     if (file < 0) file = (int)syscall(SYS_memfd_create, name, flags);

@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -354,6 +355,9 @@ def case_refused(_):
             program.tell()
             until("a refresh", lambda: report(program.pid)["live_page"]["refreshes"] > before)
             expect("threads", len(os.listdir(f"/proc/{program.pid}/task")), 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    with holder("hold") as program:  # a file beyond the limit would end it by a signal
+        expect_line("without a file", hakmem("stat", program.pid, status=1), "no live page")
 
 
 def case_quiet(_):

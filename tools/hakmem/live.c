@@ -130,8 +130,9 @@ static const char *copy_page(int file, hak_live_page_t *page) {
         size_t size = read_at(file, page, sizeof *page);
         const char *problem = live_problem(page, size);
         bool is_even = hak_load_relaxed(&page->head.sequence) % 2 == 0;
-        if (problem && (is_even || size < sizeof *page)) return problem;
-        if (read_at(file, &after, sizeof after) == sizeof after && is_even &&
+        bool is_new = size == sizeof *page && !*page->head.magic; /* nothing in it yet */
+        if (problem && !is_new && (is_even || size < sizeof *page)) return problem;
+        if (!problem && read_at(file, &after, sizeof after) == sizeof after && is_even &&
             hak_load_relaxed(&after.sequence) == hak_load_relaxed(&page->head.sequence))
             return NULL;
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
@@ -147,6 +148,7 @@ static uint32_t own_number(pid_t pid) {
     uint32_t number = 0;
     FILE *status = proc_open(pid, "status");
     if (!status) return 0;
+    number = (uint32_t)pid; /* unless the kernel knows more */
     while (fgets(line, sizeof line, status)) {
         if (strncmp(line, "State:\tZ", 8) == 0) {
             number = 0;
