@@ -82,9 +82,10 @@ void hak_live_fill_ranges(hak_live_page_t *page) {
 /* ---- Slabs ------------------------------------------------------------------------------------ */
 
 static void fill_unit(const hak_slab_t *unit, hak_live_unit_t *out) {
-    out->class_index = (uint16_t)hak_shard_used_bytes(unit, out->used);
-    if (out->class_index == HAK_CLASS_NONE && hak_large_used_bytes(unit, out->used))
-        out->class_index = HAK_CLASS_RUN;
+    unsigned class_index = hak_shard_used_bytes(unit, out->used);
+    if (class_index == HAK_CLASS_NONE && hak_large_used_bytes(unit, out->used))
+        class_index = HAK_CLASS_RUN;
+    out->class_index = (uint16_t)class_index;
 }
 
 static void count_superslab(hak_superslab_t *super, void *context) {

@@ -33,6 +33,7 @@ static unsigned owner;          /* refresh lock; the process that the page is of
 static bool refused;            /* refresh lock; the system makes no such file */
 static _Atomic uint64_t due_ms; /* written under the refresh lock */
 static uint64_t places_due_ms;  /* refresh lock */
+static uint64_t refresh_count;  /* refresh lock; half of what `sequence` has been */
 
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
@@ -54,9 +55,9 @@ static bool make_page(void) {
 static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
     hak_stats_t *stats = &hak_live_private->stats;
-    uint32_t sequence = hak_load_relaxed(&page->head.sequence) | 1;
+    uint32_t sequence = (uint32_t)(2 * ++refresh_count);
     hak_stats_collect(stats);
-    hak_store_relaxed(&page->head.sequence, sequence);
+    hak_store_relaxed(&page->head.sequence, sequence - 1);
     atomic_thread_fence(memory_order_seq_cst); /* partner: the reader's second look */
     memcpy(&page->stats, stats, sizeof *stats);
     hak_live_fill_options(page);
@@ -69,9 +70,9 @@ static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
         places_due_ms = now + hak_max(PLACES_INTERVAL_MS, (hak_os_now_ms() - now) * REST);
     }
     page->head.refreshed_ms = now;
-    page->head.refresh_count++;
+    page->head.refresh_count = refresh_count;
     memcpy(page->head.magic, HAK_LIVE_MAGIC, sizeof page->head.magic);
-    hak_store_release(&page->head.sequence, sequence + 1); /* partner: the reader's first look */
+    hak_store_release(&page->head.sequence, sequence); /* partner: the reader's first look */
 }
 
 /* The watcher of thread/thread.h. `at_once`: even if it is not due. */

@@ -98,7 +98,7 @@ typedef struct {
     uint64_t id; /* what tells the file from another one of that number */
 } hak_os_shared_t;
 
-/* Makes one; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
+/* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
 bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
 
 /* Unmaps it, and closes the file unless the program has done so. */

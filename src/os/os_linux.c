@@ -329,6 +329,7 @@ static int memory_file(const char *name, size_t size) {
 bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
     int saved = errno;
     int file = memory_file(name, size);
+    *shared = (hak_os_shared_t){.addr = NULL};
     if (file >= 0) {
         count_call(&hak_os_stats.mmap);
         void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
