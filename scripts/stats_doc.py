@@ -48,7 +48,10 @@ a thread that ends takes none of them along. What a thread has is shown by its c
 | `HAKMEM_TINY_STATS_DUMP=1 prog` | the tiny tier's bands and classes on stderr when the program ends |
 | `HAKMEM_TIMING=1 prog` | in the debug build: how long steps take, see below |
 | `hakmem run --stats=text -- prog` | the first row, for a program that need not be on HAKMEM otherwise |
-| `hakmem stat FILE` | a JSON file as tables; `--json`, `--prometheus` |
+| `hakmem stat PID` | of a process that runs with `HAKMEM_LIVE=1`, as `hakmem run` starts it; `--json`, `--prometheus` |
+| `hakmem top PID` | the same over and over, with rates, by tier and class |
+| `hakmem explain PID` | what its resident memory consists of |
+| `hakmem stat FILE`, `hakmem explain FILE` | the same of a JSON file; the second one needs what `hakmem stat PID --json` adds |
 | `hakmem_stats_get("pool.stage2", &value)` | one figure, in the program; `hakmem_stats_info` lists them |
 | `hakmem_stats_json(buffer, size)` | the JSON, in the program |
 | `malloc_stats()`, `malloc_info(0, stream)`, `mallinfo2()` | as in glibc, from the same figures |
@@ -77,6 +80,8 @@ whole and not negative, up to 2^64 - 1.
 | `caches` | a list with an object for each cache that there is, the newest first; a cache serves one thread after another. In it the figures of a cache, and an object for each band that it has served: `uc_miss`, `refilled`, `flushed` |
 | `timing` | in the debug build: `clock_ns`, what a reading of the clock takes, and an object for each step |
 | GROUPS | figures of the process |
+| `live_page` | only from `hakmem stat PID --json`: `age_ms`, milliseconds since the process refreshed its page; `refreshes`, how often it did |
+| `resident` | only from there: bytes that are resident (`rss`) or swapped out (`swap`), and the parts, each measured by itself: `live`, `rounding` (estimated), `sparse`, `caches`, `dirty`, `metadata`, `other`; hakmem(1) has their meaning |
 
 The name of a figure in the API is its way through the JSON: `pool.stage2`, `tiers.tiny.live_bytes`,
 `bands.C5.uc_miss`, and for a class by its block size `classes.64.live`, for the dynamic

@@ -70,12 +70,13 @@ HAK_TWIN(void, malloc_stats, (void))
 
 /* One element for each thread's cache. */
 static void print_caches(FILE *stream) {
-    uint64_t figures[HAK_CACHE_STATS];
+    hak_cache_stats_t cache_stats;
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        hak_stats_read_cache(cache, figures);
+        hak_stats_read_cache(cache, &cache_stats);
         fprintf(stream, "<cache");
         for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
-            fprintf(stream, " %s=\"%" PRIu64 "\"", hak_cache_stat_rows[i].name, figures[i]);
+            fprintf(stream, " %s=\"%" PRIu64 "\"", hak_cache_stat_rows[i].name,
+                    cache_stats.figures[i]);
         fprintf(stream, "/>\n");
     }
 }

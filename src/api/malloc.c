@@ -12,6 +12,7 @@
 #include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "live/live.h"
 #include "options/options.h"
 #include "region/record.h"
 #include "region/region.h"
@@ -28,6 +29,7 @@ __attribute__((constructor)) static void prepare(void) {
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
 
 /* After main and all of its handlers, in each process that ends by exit() or a return of
@@ -148,12 +150,14 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zero
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, false, site);
     return allocate_class(hak_class_of(size), size, NULL, site);
 }
 
 void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, true, site);
     void *block =
         allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "region/commit.h"
 #include "region/meta.h"
+#include "region/range.h"
 
 typedef struct {
     uintptr_t start; /* 0 = free entry */
@@ -317,6 +318,15 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     }
     hak_lock_release(&hak_huge_lock);
     return found;
+}
+
+void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
+    hak_lock_acquire(&hak_huge_lock);
+    for (size_t i = 0; i < table_size; i++)
+        if (table[i].start)
+            visit(context, HAK_RANGE_HUGE, (const void *)table[i].start, table[i].size);
+    hak_reuse_each_range(visit, context);
+    hak_lock_release(&hak_huge_lock);
 }
 
 size_t hak_huge_free(void *block) {

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "region/slab.h"
+#include "region/superslab.h"
 
 typedef struct {
     size_t count, bytes;            /* blocks in use */
@@ -46,6 +47,10 @@ size_t hak_large_idle(void);
 size_t hak_large_idle_about(void);
 
 hak_large_stats_t hak_large_stats(void);
+
+/* Bytes of blocks in use in each grain of a unit; in pages.c. False when the unit is in
+ * no large heap now. No lock is taken: a view. */
+bool hak_large_used_bytes(const hak_slab_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
 
 /* For fork: all locks, in order; and the child's repair, which also frees them. */
 void hak_large_lock_all(void);

@@ -30,6 +30,8 @@ uint64_t hak_os_now_ms(void);
 /* Nanoseconds of a monotonic clock, as fine as it is; never 0. No syscall where the vDSO has it. */
 uint64_t hak_os_now_ns(void);
 #endif
+/* Milliseconds of CPU time that the process has used. */
+uint64_t hak_os_cpu_ms(void);
 
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
@@ -100,6 +102,21 @@ bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offs
 
 unsigned hak_os_process_id(void);
 unsigned hak_os_thread_id(void); /* of the caller; never 0 */
+
+/* A memory file of fixed size that only its owner may open, mapped, zero, and with all of
+ * its memory: writing to it cannot fail. */
+typedef struct {
+    void *addr; /* NULL: none */
+    size_t size;
+    int file;
+    uint64_t id; /* what tells the file from another one of that number */
+} hak_os_shared_t;
+
+/* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
+bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
+
+/* Unmaps it, and closes the file unless the program has done so. */
+void hak_os_unshare(hak_os_shared_t *shared);
 
 /* Environment as the kernel and libc left it; NULL before libc is ready. True
  * `secure`: the process runs with raised rights and must not listen to it. */

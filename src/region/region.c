@@ -4,6 +4,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "region/commit.h"
+#include "region/range.h"
 
 enum {
     STEP_UNITS_MAX = 1024,
@@ -224,5 +225,16 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
         size_t end = hak_load_acquire(&regions[i].unit_next);
         size_t used = (end - regions[i].first_unit) >> hak_map.super_shift;
         for (size_t s = 0; s < used; s++) visit(&regions[i].supers[s], context);
+    }
+}
+
+void hak_region_each_range(hak_range_visitor_t visit, void *context) {
+    unsigned count = hak_load_acquire(&region_count);
+    for (unsigned i = 0; i < count; i++) {
+        const hak_region_t *region = &regions[i];
+        size_t head = region->first_unit << HAK_UNIT_SHIFT;
+        size_t end = hak_load_acquire(&region->unit_next) << HAK_UNIT_SHIFT;
+        visit(context, HAK_RANGE_RECORDS, region->base, head);
+        visit(context, HAK_RANGE_HEAP, region->base + head, end - head);
     }
 }

@@ -47,6 +47,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "region/slab.h"
+#include "region/superslab.h"
 
 enum { HAK_SHARDS_MAX = 16 };
 
@@ -143,5 +144,9 @@ void hak_shard_rebuild(void);
 
 /* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */
 unsigned hak_shard_remote_count(const hak_slab_t *slab);
+
+/* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
+ * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
+unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
 #endif

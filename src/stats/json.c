@@ -2,7 +2,6 @@
 #include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"
-#include "os/os.h"
 #include "stats/report.h"
 
 static void write_options(hak_out_t *out) {
@@ -79,11 +78,25 @@ static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_close(out, '}');
 }
 
-void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
+void hak_stats_write_cache(hak_out_t *out, const hak_cache_stats_t *cache) {
     hak_out_open(out, NULL, '{');
+    for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
+        hak_out_member(out, hak_cache_stat_rows[i].name, cache->figures[i]);
+    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+        if (!cache->bands[band].uc_miss && !cache->bands[band].flushed) continue;
+        hak_out_open(out, hak_stats_band_names[band], '{');
+        hak_out_member(out, "uc_miss", cache->bands[band].uc_miss);
+        hak_out_member(out, "refilled", cache->bands[band].refilled);
+        hak_out_member(out, "flushed", cache->bands[band].flushed);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
+void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_member_text(out, "schema", HAK_STATS_SCHEMA);
     hak_out_member(out, "version", HAKMEM_VERSION);
-    hak_out_member(out, "pid", hak_os_process_id());
+    hak_out_member(out, "pid", hak_stats_process());
     write_options(out);
     write_bands(out, stats);
     write_classes(out, stats);
@@ -91,7 +104,7 @@ void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_open(out, "warm", '{');
     hak_out_close(out, '}');
     write_values(out, stats);
-    hak_stats_write_caches_json(out);
-    hak_stats_write_timing_json(out);
-    hak_out_close(out, '}');
+    hak_out_open(out, "caches", '[');
+    hak_stats_write_cache_list(out);
+    hak_out_close(out, ']');
 }

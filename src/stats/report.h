@@ -11,14 +11,25 @@
 
 void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats);
 
+/* The members of that object, for whoever adds some. */
+void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats);
+
 enum { HAK_STATS_LABEL_WIDTH = 8 }; /* of the first column of a table */
 
 /* The figures of a cache, one of hak_thread_caches(). */
 struct hak_cache;
-void hak_stats_read_cache(struct hak_cache *cache, uint64_t figures[HAK_CACHE_STATS]);
+void hak_stats_read_cache(struct hak_cache *cache, hak_cache_stats_t *figures);
 
-/* Every cache there is, the newest first: its figures and the bands that it has served. */
-void hak_stats_write_caches_json(hak_out_t *out);
+/* One cache as an object: its figures and the bands that it has served. */
+void hak_stats_write_cache(hak_out_t *out, const hak_cache_stats_t *cache);
+
+/* What the writer asks of the process that the figures are of: its number, and an object
+ * for each cache, the newest first. In the library it is the own process (report.c, caches.c); the
+ * `hakmem` command defines them for that of a live page. */
+unsigned hak_stats_process(void);
+void hak_stats_write_cache_list(hak_out_t *out);
+
+/* The same as a table. */
 void hak_stats_write_caches(hak_out_t *out);
 
 #if HAKMEM_DEBUG

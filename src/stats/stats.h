@@ -37,6 +37,14 @@ typedef enum {
     HAK_CACHE_STATS
 } hak_cache_stat_t;
 
+/* What one cache has done and holds. */
+typedef struct {
+    uint64_t figures[HAK_CACHE_STATS];
+    struct {
+        uint64_t uc_miss, refilled, flushed;
+    } bands[HAK_BAND_COUNT];
+} hak_cache_stats_t;
+
 enum { HAK_STATS_LARGE = HAK_CACHED_TIERS, HAK_STATS_HUGE, HAK_STATS_TIERS };
 
 typedef struct {

@@ -2,7 +2,8 @@
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
- * Started by a slow malloc of a program whose heap has grown large; never from free,
+ * Started by a slow malloc of a program whose heap has grown large, or that is watched
+ * (thread.h); never from free,
  * which libc calls with its thread lists locked, and never from a constructor. It
  * sleeps on its state word until a slow free finds much memory to purge, wakes at
  * intervals until that is done, and ends when the last thread of the program has.
@@ -29,6 +30,7 @@ enum {
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
+    WORK_MS = 5, /* CPU time in one round that is more than the helper's */
 };
 
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
@@ -62,20 +64,37 @@ static void sleep_until_needed(void) {
     atomic_store(&state, AWAKE);
 }
 
+/* Whether the program has done anything since the helper's last round. That it made slow
+ * calls is enough; of one that is watched, fast ones show by the time that it used. */
+static bool is_at_work(bool is_watched) {
+    static uint64_t last_ms; /* the helper's own; there is one at a time */
+    bool at_work = atomic_exchange(&noted, false);
+    if (!is_watched) return at_work;
+    uint64_t now_ms = hak_os_cpu_ms(), used_ms = now_ms - last_ms;
+    last_ms = now_ms;
+    return at_work || used_ms >= WORK_MS;
+}
+
 static void *run(void *unused) {
     (void)unused;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    bool purges = delay_ms >= 0;
     size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
+    hak_watcher_t watcher = hak_thread_watcher();
     hak_store_release(&state, AWAKE);
     while (hak_thread_count() > 0) {
+        if (watcher) watcher(false);
         if (!hak_os_sleep_ms((unsigned)period)) {
             hak_store_release(&state, REFUSED);
             return NULL;
         }
-        hak_thread_purge((uint32_t)delay_ms);
-        bool at_work = atomic_exchange(&noted, false);
-        if (!at_work && all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms))
+        if (purges) hak_thread_purge((uint32_t)delay_ms);
+        bool at_work = is_at_work(watcher != NULL);
+        bool is_done = !purges || (all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms));
+        if (!at_work && is_done) {
+            if (watcher) watcher(true); /* what it sleeps on shows all that was */
             sleep_until_needed();
+        }
     }
     hak_store_release(&state, NONE);
     return NULL;
@@ -83,7 +102,8 @@ static void *run(void *unused) {
 
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
-    if (!hak_option(HAK_OPTION_PURGE_THREAD) || hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
+    bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
+    if (!hak_option(HAK_OPTION_PURGE_THREAD) || !(purges || hak_thread_watcher())) return;
     if (!hak_cas_acquire(&state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
@@ -102,6 +122,15 @@ void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
                   hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
     if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
+}
+
+void hak_purger_start_early(void) {
+    if (hak_load_relaxed(&state) == NONE) start();
+}
+
+bool hak_purger_runs(void) {
+    uint32_t now = hak_load_relaxed(&state);
+    return now == AWAKE || now == ASLEEP;
 }
 
 static void wake(void) {

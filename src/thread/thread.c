@@ -24,7 +24,8 @@ enum {
     TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
     TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
     SWEEP_INTERVAL_MS = 250,
-    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    FREES_WITHOUT_CACHE = 16,    /* of a thread that never allocated */
+    CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
 };
 
 static hak_lock_t list_lock;
@@ -153,6 +154,11 @@ static void flush_waiting(void) {
     hak_lock_release(&list_lock);
 }
 
+static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
+
+void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
+hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
+
 /* `all`: also what would wait for a later look. */
 static size_t purge(uint32_t delay_ms, bool all) {
     flush_waiting();
@@ -173,22 +179,34 @@ static void tick(size_t size) {
     if (HAK_UNLIKELY(hak_commit_pressure())) purge(0, true);
     if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    if (delay_ms < 0) return;
+    if (delay_ms < 0 && !hak_thread_watcher()) return;
     uint64_t now = hak_os_now_ms();
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
-    hak_thread_purge((uint32_t)delay_ms);
+    if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
     hak_purger_note();
+}
+
+/* A slow call of a program that is watched. It gets its helper when it has made so many
+ * that it is no short one; until then the looks become rarer. */
+static HAK_SLOW_PATH void watch(bool may_start) {
+    static _Atomic uint32_t calls_so_far;
+    if (hak_purger_runs()) return;
+    uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
+    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
+    hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
 }
 
 void hak_thread_tick_malloc(size_t size) {
     hak_purger_start();
     tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
 }
 
 void hak_thread_tick_free(size_t size) {
     hak_purger_wake();
     tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
 }
 
 size_t hak_thread_purge(uint32_t delay_ms) { return purge(delay_ms, false); }

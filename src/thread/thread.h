@@ -30,6 +30,15 @@ void hak_purger_wake(void);
 void hak_purger_note(void);   /* the program is at work: a look is due once it rests */
 bool hak_purger_forget(void); /* true when there was one */
 
+/* What a layer above wants done at intervals: by the helper thread at each of its rounds or,
+ * where there is none, by slow calls. `at_once`: the program is young, and each look may be
+ * the last for long. Set once, before main. With a watcher the helper is started early. */
+typedef void (*hak_watcher_t)(bool at_once);
+void hak_thread_set_watcher(hak_watcher_t watcher);
+hak_watcher_t hak_thread_watcher(void); /* NULL for none */
+void hak_purger_start_early(void);
+bool hak_purger_runs(void);
+
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 

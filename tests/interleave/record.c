@@ -62,7 +62,8 @@ void hak_meta_free(void *block, size_t size) {
 
 static void prepare(void) {
     hak_map.entries = (_Atomic uint16_t *)(void *)HEAP;
-    hak_map.unit_end = HAK_SUPERSLAB_UNITS;
+    hak_map.super_shift = 4;
+    hak_map.unit_end = 16;
     hak_map.supers = (uintptr_t)&shared.super;
     atomic_store_explicit(&shared.super.records, NULL, memory_order_relaxed);
     atomic_store_explicit(&shared.opened, 0, memory_order_relaxed);

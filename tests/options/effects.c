@@ -292,6 +292,22 @@ static long words_at_the_end(void) {
     return 5;
 }
 
+/* Live pages of this process that the command would find. */
+static long live_pages(void) {
+    char path[300], target[64];
+    long count = 0;
+    DIR *links = opendir("/proc/self/fd");
+    CHECK(links != NULL, "no /proc/self/fd");
+    for (struct dirent *entry; (entry = readdir(links)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = 0;
+        count += strncmp(target, "/memfd:hakmem-live", 18) == 0;
+    }
+    closedir(links);
+    return count;
+}
+
 /* ---- The table --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -316,6 +332,7 @@ static const struct effect {
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
     {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
     {"TIMING", "HAKMEM_STATS=text", words_at_the_end, {"0", 1, 1}, {"1", 1, 1}},
+    {"LIVE", NULL, live_pages, {"0", 0, 0}, {"1", 1, 1}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",

@@ -343,8 +343,8 @@ def case_bad_files(folder):
             file.write(text)
         hakmem("stat", path)
         metrics(hakmem("stat", path, "--prometheus").out.decode())
-    for arguments, status, reason in (((path + ".none",), 1, "not a file"), (("1",), 1, "not a file"),
-                                      ((), 2, "no file"), ((path, path), 2, "one file"),
+    for arguments, status, reason in (((path + ".none",), 1, "not a file"), (("4194305",), 1, "no process"),
+                                      ((), 2, "no process or file"), ((path, path), 2, "one process or file"),
                                       ((path, "--x"), 2, "--x")):
         line = hakmem("stat", *arguments, status=status).err.decode()
         if line.count("\n") != 1 or reason not in line:

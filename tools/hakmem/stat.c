@@ -1,57 +1,16 @@
-/* stat.c: `hakmem stat`: a file that HAKMEM_STATS=json has written, as tables, as it is, or for
- * Prometheus. What the file says beyond the table of statistics is passed over. */
+/* stat.c: `hakmem stat`: the statistics of a running process or of a file, as tables, as JSON, or for
+ * Prometheus. What a file says beyond the table of statistics is passed over. */
 #include "command.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "debug/timing.h"
-#include "json.h"
+#include "source.h"
 #include "stats/stats.h"
 
-static const char schema[] = "hakmem-stats/1";
-
-enum { FILE_MOST = 64 << 20 };
 enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2 };
-
-/* ---- The file -------------------------------------------------------------------------------- */
-
-static char *read_file(const char *name, size_t *size) {
-    FILE *file = fopen(name, "re");
-    if (!file) fail(1, "stat: %.256s is not a file that can be read: %s", name, strerror(errno));
-    size_t room = 1 << 16;
-    static char *text; /* until the process ends */
-    text = malloc(room);
-    *size = 0;
-    while (text) {
-        size_t got = fread(text + *size, 1, room - *size, file);
-        *size += got;
-        if (got == 0 || *size > FILE_MOST) break;
-        if (*size < room) continue;
-        char *larger = realloc(text, room *= 2);
-        if (!larger) free(text);
-        text = larger;
-    }
-    if (!text) fail(1, "stat: no memory");
-    if (ferror(file)) fail(1, "stat: %.256s cannot be read: %s", name, strerror(errno));
-    if (*size > FILE_MOST) fail(1, "stat: %.256s is too large to be statistics", name);
-    fclose(file);
-    return text;
-}
-
-/* The object in the text of a file; the text is changed by it. */
-static const json_t *parse(const char *name, char *text, size_t size) {
-    size_t line;
-    const json_t *root = json_read(text, size, &line);
-    if (!root) fail(1, "stat: %.256s: line %zu is not JSON", name, line);
-    const char *found = json_text(root, "schema");
-    if (strcmp(found, schema) == 0) return root;
-    if (!*found) fail(1, "stat: %.256s has no statistics of HAKMEM in it", name);
-    fail(1, "stat: %.256s has schema '%.64s'; this command knows %s", name, found, schema);
-}
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
@@ -260,29 +219,24 @@ static form_t read_arguments(int argc, char **argv, const char **name) {
             fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form",
                  argv[i]);
         else if (*name)
-            fail(STATUS_USAGE, "stat: one file only; `hakmem --help` shows the form");
+            fail(STATUS_USAGE, "stat: one process or file only; `hakmem --help` shows the form");
         else
             *name = argv[i];
     }
-    if (!*name) fail(STATUS_USAGE, "stat: no file given; `hakmem --help` shows the form");
+    if (!*name)
+        fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
     return form;
 }
 
 int command_stat(int argc, char **argv) {
     const char *name = NULL;
     form_t form = read_arguments(argc, argv, &name);
-    size_t size;
-    static char *text, *copy; /* until the process ends */
-    text = read_file(name, &size);
-    copy = malloc(size + 1);
-    if (!copy) fail(1, "stat: no memory");
-    memcpy(copy, text, size);
-    const json_t *root = parse(name, copy, size);
+    source_t source = source_read("stat", name);
     if (form == AS_JSON)
-        fwrite(text, 1, size, stdout);
+        fwrite(source.text, 1, source.size, stdout);
     else if (form == AS_PROMETHEUS)
-        print_prometheus(root);
+        print_prometheus(source.root);
     else
-        print_text(root);
+        print_text(source.root);
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }
