@@ -185,16 +185,17 @@ HAKMEM_API int hakmem_option_get(const char *name, char *value, size_t size) HAK
 
 /* Sets an option to a value, given as the text that would stand in the environment; it counts from
  * now on in all threads. Returns 0; ENOENT: there is no such option; EINVAL: the option does not
- * take that value; EPERM: the value is fixed once the process runs. On error nothing changes. */
+ * take that value; EPERM: the value is fixed once the process runs; ENOTSUP: it is for the debug
+ * build. On error nothing changes. */
 HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(1, 2));
 
 /* What hakmem_option_info tells of an option. */
 struct hakmem_option {
     const char *name;       /* of its environment variable */
-    const char *type;       /* "number", "word", "text" or "obsolete" */
+    const char *type;       /* "number", "word", "either" of them, "text" or "obsolete" */
     const char *unit;       /* of a number: "ms", "bytes", ...; "" for none */
-    const char *accepted;   /* "0..16", "abort|report", "text", "anything" */
+    const char *accepted;   /* "0..16", "abort|report", "off|1..9", "text", "anything" */
     const char *help;       /* one sentence */
     const char *tier;       /* what it acts on: "selector", "tiny", "mid", "large", "memory" or
                                "process" */

@@ -23,7 +23,9 @@ TEMPLATES = ROOT / "tools/hakmem"
 FORMS = {
     "OPTION_NUMBER": "name tier change unit least most default help".split(),
     "OPTION_WORD": "name tier change words default help".split(),
+    "OPTION_EITHER": "name tier change words unit least most default help".split(),
     "OPTION_TEXT": "name tier size help".split(),
+    "OPTION_DEBUG": "name tier change unit least most default help".split(),
     "OPTION_OBSOLETE": "name tier help".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
@@ -116,7 +118,7 @@ class Tables:
 
     def choices(self, row):
         """The words of a word option; also 0 and 1 for a switch."""
-        if row["form"] == "OPTION_WORD":
+        if row["form"] in ("OPTION_WORD", "OPTION_EITHER"):
             if row["words"] == "HAK_PROFILE_WORDS":
                 return ["none"] + [profile["name"] for profile in self.profiles]
             return row["words"].split("|")
@@ -126,9 +128,13 @@ class Tables:
     @staticmethod
     def accepted(row):
         """(accepted values, default) as the page shows them."""
-        if row["form"] == "OPTION_NUMBER":
+        if row["form"] in ("OPTION_NUMBER", "OPTION_DEBUG", "OPTION_EITHER"):
             unit = f" {row['unit']}" if row["unit"] else ""
-            return f"{row['least']} to {row['most']}{unit}", row["default"]
+            span, standard = f"{row['least']} to {row['most']}{unit}", row["default"]
+            if row["form"] == "OPTION_EITHER":
+                span = ", ".join(row["choices"]) + f", {span}"
+                standard = row["choices"][-int(standard)] if int(standard) <= 0 else standard
+            return span, standard
         if row["form"] == "OPTION_WORD":
             return ", ".join(row["choices"]), row["choices"][int(row["default"])]
         return f"text below {row.get('size')} bytes", ""

@@ -12,7 +12,9 @@ import time
 import psutil
 import pytest
 from hakmem_lab.suites.front import SCRIPTS, SUITES
-from scripts import MARK, ROOT, command, environment, fake_library, marked, script, wait_until
+from scripts import (
+    MARK, ROOT, command, environment, fake_library, marked, real_library, script, wait_until,
+)  # fmt: skip
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
@@ -32,6 +34,12 @@ def new(tmp_path_factory):
     return fake_library(
         tmp_path_factory.mktemp("new") / "libhakmem.so", "-DANSWERS", f'-DKNOWN=" {ALL_KNOBS} "'
     )
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """The library itself, as its sources are now."""
+    return real_library(tmp_path_factory.mktemp("real") / "libhakmem.so")
 
 
 def test_every_script_of_the_table_is_there():
@@ -117,6 +125,17 @@ def test_profiles_beside_other_allocators(build, new, tmp_path):
     page = (tmp_path / "HEAD2HEAD_LARGE.md").read_text()
     assert "hakmem+PROFILE=LARGE_P1" in page and "hakmem+PROFILE=LARGE_P2_TC" in page
     assert len(list(tmp_path.glob("*_T2.log"))) == 2 * 3
+
+
+@pytest.mark.parametrize("name", ["head_to_head_large", "bench_large_profiles"])
+def test_the_library_has_the_large_profiles(build, real, tmp_path, name):
+    """A profile that it lacks ends the script with the library's own words."""
+    words = ("--alloc", "system") if name == "head_to_head_large" else ()
+    done = script(build, name, *words, "--lib", f"hakmem={real}", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    profiles = {entry for s in summary["statements"] for entry in (s["a"], s["b"])}
+    assert {"hakmem+PROFILE=LARGE_P1", "hakmem+PROFILE=LARGE_P2_TC"} <= profiles
 
 
 def test_sweep_is_kept_by_date_and_added_to(build, old, tmp_path):

@@ -1,9 +1,13 @@
 /* block.c: classify a pointer by arithmetic and the map; describe misuse. */
 #include "api/block.h"
 
+#include <stdio.h>
+
 #include "error/error.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "os/os.h"
+#include "region/record.h"
 #include "region/region.h"
 
 static hak_block_t in_huge(const void *pointer) {
@@ -54,22 +58,102 @@ hak_block_t hak_block_of(const void *pointer) {
     return block;
 }
 
+/* ---- Debug records ----------------------------------------------------------------- */
+
+enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
+
+/* True for a place where a record may be of the block, or of what was there before: not in
+ * a slab of tiny blocks, whose starts may be those of older mid ones, nor beyond the slabs. */
+static bool has_record(const hak_block_t *block) {
+    bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_RUN;
+    if (!block->slab || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
+        return false;
+    return hak_records_settle();
+}
+
+void *hak_block_record(void *start, size_t size, const void *site) {
+    if (!start || !hak_records_settle()) return start;
+    hak_block_t block = hak_block_of(start);
+    if (has_record(&block)) hak_record_open(start, size, site);
+    return start;
+}
+
+/* " (3000 bytes, allocated at prog+0x1234)" of a block, or of the last one that began at
+ * `start`; nothing without a record. The address is one in the call, as addr2line wants it. */
+static const char *origin(const hak_block_t *block, const void *start, char text[ORIGIN_SIZE]) {
+    char module[MODULE_SIZE];
+    uintptr_t offset;
+    hak_record_t record = {.state = HAK_RECORD_NONE};
+    text[0] = 0;
+    if (has_record(block)) record = hak_record_read(start);
+    if (record.state != HAK_RECORD_IN_USE && record.state != HAK_RECORD_FREE) return text;
+    const char *site = record.site;
+    if (!site)
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes)", record.size);
+    else if (hak_os_module_of(site - 1, module, sizeof module, &offset))
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %s+%#zx)", record.size, module,
+                 (size_t)offset);
+    else
+        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %p)", record.size,
+                 (const void *)(site - 1));
+    return text;
+}
+
+/* True for a block in use, and for one without a record. */
+static bool judge(const char *function, const hak_block_t *block, hak_record_state_t state) {
+    if (state == HAK_RECORD_IN_USE || state == HAK_RECORD_NONE) return true;
+    hak_add_relaxed(&hak_record_errors, 1);
+    if (state == HAK_RECORD_FREE)
+        hak_block_report_double(function, block->start);
+    else
+        hak_error_report(
+            function, "damaged record: %p is a %zu-byte block whose debug record was overwritten",
+            block->start, block->size);
+    return false;
+}
+
+bool hak_block_close(const char *function, const hak_block_t *block) {
+    return !has_record(block) || judge(function, block, hak_record_close(block->start));
+}
+
+bool hak_block_is_open(const char *function, const hak_block_t *block) {
+    return !has_record(block) || judge(function, block, hak_record_read(block->start).state);
+}
+
+bool hak_block_has_size(const char *function, const void *pointer, size_t size) {
+    char text[ORIGIN_SIZE];
+    hak_block_t block = hak_block_of(pointer);
+    if (!hak_block_usable(&block) || !has_record(&block)) return true;
+    hak_record_t record = hak_record_read(pointer);
+    if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
+    hak_add_relaxed(&hak_record_errors, 1);
+    hak_error_report(function, "wrong size: %p is freed as a block of %zu bytes%s", pointer, size,
+                     origin(&block, pointer, text));
+    return false;
+}
+
+/* ---- Reports ----------------------------------------------------------------------- */
+
 void hak_block_report_double(const char *function, const void *pointer) {
+    char text[ORIGIN_SIZE];
     hak_block_t block = hak_block_of(pointer);
     if (block.size)
-        hak_error_double_free(function, pointer, block.size);
+        hak_error_report(function, HAK_ERROR_DOUBLE_FREE "%s", pointer, block.size,
+                         origin(&block, block.start, text));
     else
-        hak_error_report(function, "double free: %p lies in memory that is already free", pointer);
+        hak_error_report(function, "double free: %p lies in memory that is already free%s", pointer,
+                         origin(&block, pointer, text));
 }
 
 void hak_block_report(const char *function, const void *pointer, const hak_block_t *block) {
+    char text[ORIGIN_SIZE];
     if (block->kind == HAK_KIND_FREED) {
         hak_block_report_double(function, pointer);
     } else if (block->kind == HAK_KIND_INSIDE) {
-        hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p",
+        hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p%s",
                          (uintptr_t)pointer % 8 ? "misaligned" : "interior", pointer,
                          (size_t)((uintptr_t)pointer - (uintptr_t)block->start), block->size,
-                         block->start);
+                         block->start, origin(block, block->start, text));
     } else {
         hak_error_report(function, "foreign pointer: %p was not allocated by hakmem", pointer);
     }

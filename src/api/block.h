@@ -30,6 +30,23 @@ hak_block_t hak_block_of(const void *pointer);
 HAK_SLOW_PATH void hak_block_report(const char *function, const void *pointer,
                                     const hak_block_t *block);
 
+/* What is done with a debug record (region/record.h), while records are kept; nothing for
+ * blocks that have none. The last three report what is wrong, and are false then: the
+ * call is to be ignored. */
+
+/* Returns `start`, a block that the program gets for `size` bytes, or keeps for another
+ * size; or NULL. */
+HAK_SLOW_PATH void *hak_block_record(void *start, size_t size, const void *site);
+
+/* The block is about to be freed. */
+HAK_SLOW_PATH bool hak_block_close(const char *function, const hak_block_t *block);
+
+/* Is it in use? */
+HAK_SLOW_PATH bool hak_block_is_open(const char *function, const hak_block_t *block);
+
+/* Was it asked for with this size? True for what is no block in use at all. */
+HAK_SLOW_PATH bool hak_block_has_size(const char *function, const void *pointer, size_t size);
+
 /* Reports a block that was free already. */
 HAK_SLOW_PATH void hak_block_report_double(const char *function, const void *pointer);
 

@@ -54,9 +54,9 @@ static void throw_bad_alloc(void) {
 
 /* What [new.delete.single] asks for: call the handler as long as there is one, then
  * throw. A handler may throw itself. */
-HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
+HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site) {
     for (;;) {
-        void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
+        void *block = align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
         if (block) return block;
         new_handler_t handler = current_handler();
         if (!handler) break;
@@ -74,8 +74,8 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align) {
  * handler might throw the C++ runtime's own form is asked: it calls the plain
  * operator new, which is ours, and catches. */
 HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t align,
-                                        const nothrow_t *tag) {
-    void *block = align ? hak_allocate_aligned(align, size) : hak_allocate(size);
+                                        const nothrow_t *tag, const void *site) {
+    void *block = align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
     if (block || !dlsym || !current_handler()) return block;
     union {
         void *symbol;
@@ -86,25 +86,29 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
     return align ? next.aligned(size, align, tag) : next.plain(size, tag);
 }
 
-#define NEW(name)                                                     \
-    HAK_EXPORT HAK_HOT void *name(size_t size);                       \
-    void *name(size_t size) {                                         \
-        void *block = hak_pop_small(size);                            \
-        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0); \
+#define NEW(name)                                                                   \
+    HAK_EXPORT HAK_HOT void *name(size_t size);                                     \
+    void *name(size_t size) {                                                       \
+        void *block = hak_pop_small(size);                                          \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, HAK_CALLER()); \
     }
-#define NEW_NOTHROW(name)                                                             \
-    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                         \
-    void *name(size_t size, const nothrow_t *tag) {                                   \
-        void *block = hak_pop_small(size);                                            \
-        return HAK_LIKELY(block != NULL) ? block : nothrow_slow(#name, size, 0, tag); \
+#define NEW_NOTHROW(name)                                                                   \
+    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                               \
+    void *name(size_t size, const nothrow_t *tag) {                                         \
+        void *block = hak_pop_small(size);                                                  \
+        return HAK_LIKELY(block != NULL) ? block                                            \
+                                         : nothrow_slow(#name, size, 0, tag, HAK_CALLER()); \
     }
-#define NEW_ALIGNED(name)                             \
-    HAK_EXPORT void *name(size_t size, size_t align); \
-    void *name(size_t size, size_t align) { return new_slow(size, align); }
+#define NEW_ALIGNED(name)                                                               \
+    HAK_EXPORT void *name(size_t size, size_t align);                                   \
+    void *name(size_t size, size_t align) {                                             \
+        void *block = hak_pop_aligned(align, size);                                     \
+        return HAK_LIKELY(block != NULL) ? block : new_slow(size, align, HAK_CALLER()); \
+    }
 #define NEW_ALIGNED_NOTHROW(name)                                           \
     HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
     void *name(size_t size, size_t align, const nothrow_t *tag) {           \
-        return nothrow_slow(#name, size, align, tag);                       \
+        return nothrow_slow(#name, size, align, tag, HAK_CALLER());         \
     }
 
 NEW(_Znwm)
@@ -116,31 +120,33 @@ NEW_ALIGNED(_ZnamSt11align_val_t)
 NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-/* Every delete takes the pointer first; size, alignment and tag say nothing that
- * the map does not know. */
-#define DELETE(name)                             \
-    HAK_EXPORT HAK_HOT void name(void *block);   \
-    void name(void *block) {                     \
-        if (HAK_LIKELY(hak_push(block))) return; \
-        hak_release(block, "operator delete");   \
+/* Every delete takes the pointer first. What alignment and tag say the map knows; a size
+ * is compared with a debug record, where there is one. */
+static const char delete_name[] = "operator delete";
+#define DELETE(name, release, ...)                            \
+    HAK_EXPORT HAK_HOT void name(void *block, ##__VA_ARGS__); \
+    void name(void *block, ##__VA_ARGS__) {                   \
+        if (HAK_LIKELY(hak_push(block))) return;              \
+        release;                                              \
     }
-DELETE(_ZdlPv)
+DELETE(_ZdlPv, hak_release(block, delete_name))
+DELETE(_ZdlPvm, hak_release_sized(block, delete_name, size), size_t size)
 
-#define DELETE_AS(name, ...) HAK_EXPORT void name(void *block, ##__VA_ARGS__) HAK_ALIAS(_ZdlPv);
+#define DELETE_AS(name, target, ...) \
+    HAK_EXPORT void name(void *block, ##__VA_ARGS__) HAK_ALIAS(target);
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wattribute-alias"
 #endif
-DELETE_AS(_ZdaPv)
-DELETE_AS(_ZdlPvRKSt9nothrow_t, const nothrow_t *tag)
-DELETE_AS(_ZdaPvRKSt9nothrow_t, const nothrow_t *tag)
-DELETE_AS(_ZdlPvm, size_t size)
-DELETE_AS(_ZdaPvm, size_t size)
-DELETE_AS(_ZdlPvSt11align_val_t, size_t align)
-DELETE_AS(_ZdaPvSt11align_val_t, size_t align)
-DELETE_AS(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t align, const nothrow_t *tag)
-DELETE_AS(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t align, const nothrow_t *tag)
-DELETE_AS(_ZdlPvmSt11align_val_t, size_t size, size_t align)
-DELETE_AS(_ZdaPvmSt11align_val_t, size_t size, size_t align)
+DELETE_AS(_ZdaPv, _ZdlPv)
+DELETE_AS(_ZdlPvRKSt9nothrow_t, _ZdlPv, const nothrow_t *tag)
+DELETE_AS(_ZdaPvRKSt9nothrow_t, _ZdlPv, const nothrow_t *tag)
+DELETE_AS(_ZdaPvm, _ZdlPvm, size_t size)
+DELETE_AS(_ZdlPvSt11align_val_t, _ZdlPv, size_t align)
+DELETE_AS(_ZdaPvSt11align_val_t, _ZdlPv, size_t align)
+DELETE_AS(_ZdlPvSt11align_val_tRKSt9nothrow_t, _ZdlPv, size_t align, const nothrow_t *tag)
+DELETE_AS(_ZdaPvSt11align_val_tRKSt9nothrow_t, _ZdlPv, size_t align, const nothrow_t *tag)
+DELETE_AS(_ZdlPvmSt11align_val_t, _ZdlPvm, size_t size, size_t align)
+DELETE_AS(_ZdaPvmSt11align_val_t, _ZdlPvm, size_t size, size_t align)
 
 #else
 typedef int hak_cxx_is_left_to_the_sanitizer;

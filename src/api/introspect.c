@@ -104,9 +104,10 @@ static void total(hak_out_t *out, const char *type, uint64_t count, uint64_t siz
     element(out, "\"", &count, size);
 }
 
-static void write_xml(hak_out_t *out, const printed_t *printed) {
-    const struct hakmem_mallinfo2 *info = &printed->info;
-    hak_out_text(out, "<malloc version=\"hakmem-1\">\n");
+static HAK_SLOW_PATH void write_process(hak_out_t *out) {
+    printed_t printed;
+    take_printed(&printed);
+    const struct hakmem_mallinfo2 *info = &printed.info;
     total(out, "rest", info->ordblks, info->fordblks - info->fsmblks);
     total(out, "fast", info->smblks, info->fsmblks);
     total(out, "mmap", info->hblks, info->hblkhd);
@@ -115,18 +116,29 @@ static void write_xml(hak_out_t *out, const printed_t *printed) {
     for (unsigned i = 0; i < HAK_STATS_TIERS; i++) {
         hak_out_text(out, "<tier name=\"");
         hak_out_text(out, hak_stats_tier_names[i]);
-        element(out, "\"", &printed->tiers[i][HAK_TIER_STAT_live],
-                printed->tiers[i][HAK_TIER_STAT_live_bytes]);
+        element(out, "\"", &printed.tiers[i][HAK_TIER_STAT_live],
+                printed.tiers[i][HAK_TIER_STAT_live_bytes]);
     }
     for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
         hak_out_text(out, "<band name=\"");
         hak_out_text(out, hak_stats_band_names[band]);
         hak_out_text(out, "\"");
         for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
-            attribute(out, hak_class_stat_rows[i].name, printed->bands[band][i]);
+            attribute(out, hak_class_stat_rows[i].name, printed.bands[band][i]);
         hak_out_text(out, "/>\n");
     }
-    hak_out_text(out, "</malloc>\n");
+}
+
+/* One element for each thread's cache. */
+static HAK_SLOW_PATH void write_caches(hak_out_t *out) {
+    hak_cache_stats_t cache_stats;
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
+        hak_stats_read_cache(cache, &cache_stats);
+        hak_out_text(out, "<cache");
+        for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
+            attribute(out, hak_cache_stat_rows[i].name, cache_stats.figures[i]);
+        hak_out_text(out, "/>\n");
+    }
 }
 
 /* Not by fprintf, which takes more stack for an unbuffered stream than a small one has. */
@@ -136,10 +148,11 @@ int hakmem_malloc_info(int options, FILE *stream) {
         return -1;
     }
     char chunk[HAK_OUT_CHUNK];
-    printed_t printed;
-    take_printed(&printed);
     hak_out_t out = hak_out_to_stream(stream, chunk);
-    write_xml(&out, &printed);
+    hak_out_text(&out, "<malloc version=\"hakmem-1\">\n");
+    write_process(&out);
+    write_caches(&out);
+    hak_out_text(&out, "</malloc>\n");
     hak_out_end(&out);
     return 0;
 }

@@ -6,11 +6,16 @@
 
 #include "api/block.h"
 #include "api/export.h"
+#include "cache/ace.h"
 #include "cache/cache.h"
+#include "debug/timing.h"
+#include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "live/live.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "region/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
 #include "thread/thread.h"
@@ -23,7 +28,10 @@ __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
     if (hak_os_has_libraries()) hak_fork_install();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
+        hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
 
 /* After main and all of its handlers, in each process that ends by exit() or a return of
@@ -35,7 +43,7 @@ __attribute__((destructor)) static void finish(void) {
 HAK_HOT void *hakmem_malloc(size_t size) {
     void *block = hak_pop_small(size);
     if (HAK_LIKELY(block != NULL)) return block;
-    return hak_allocate(size);
+    return hak_allocate(size, HAK_CALLER());
 }
 HAK_TWIN(void *, malloc, (size_t size))
 
@@ -84,73 +92,129 @@ static void *try_large(size_t size, size_t align, bool zero) {
     return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
 }
 
-static void *allocate_large(size_t size, size_t align, bool zero) {
+static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     if (size > PTRDIFF_MAX) return out_of_memory();
-    void *block = try_large(size, align, zero);
-    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0) block = try_large(size, align, zero);
+    void *block = NULL;
+    for (int tries = 0; !block && tries < 2; tries++)
+        if (HAK_LIKELY(tries == 0) || hak_thread_trim() > 0) block = try_large(size, align, zero);
     hak_thread_tick_malloc(size);
     return served(block);
 }
 
-/* A block of a class, by the thread's stack or a refill. */
-static void *allocate_class(unsigned class_index, bool *zeroed) {
+/* A block of a class whose bin is empty, or whose thread has no cache yet. */
+static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
-    if (HAK_LIKELY(cache != NULL)) {
-        void *block = hak_cache_pop(cache, class_index);
-        if (HAK_LIKELY(block != NULL)) return served(block);
-    }
-    void *block = hak_cache_refill(cache, class_index, zeroed);
+    void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
+    if (HAK_UNLIKELY(block != NULL)) return served(block); /* of the thread before */
+    block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
+    if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
     hak_thread_tick_malloc(1);
     return served(block);
 }
 
-HAK_OUT_OF_LINE void *hak_allocate(size_t size) {
-    if (above_classes(size)) return allocate_large(size, 1, false);
-    return allocate_class(hak_class_of(size), NULL);
+/* The same where debug records are kept; `site` and the size asked for are for these. */
+static HAK_SLOW_PATH void *find_large_recorded(size_t size, size_t align, bool zero,
+                                               const void *site) {
+    return hak_block_record(find_large(size, align, zero), size, site);
 }
 
-void *hak_allocate_zeroed(size_t size) {
+static HAK_SLOW_PATH void *refill_recorded(unsigned class_index, bool *zeroed, size_t size,
+                                           const void *site) {
+    return hak_block_record(refill(class_index, size, zeroed), size, site);
+}
+
+HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const void *site) {
+    if (!hak_records_on()) return find_large(size, align, zero);
+    return find_large_recorded(size, align, zero, site);
+}
+
+/* The newest block of the thread's bin, NULL when that is empty. The caches of threads
+ * without one have no tops. */
+HAK_FAST_PATH void *pop(unsigned class_index) {
+    hak_bin_t *bin = &hak_cache->bins[class_index];
+    void **top = hak_load_relaxed(&bin->top);
+    if (HAK_UNLIKELY(!top || !*top)) return NULL;
+    hak_store_relaxed(&bin->top, top - 1);
+    return *top;
+}
+
+/* A block of a class, by the thread's stack or a refill. Where records are kept there is
+ * no stack of blocks that have one. */
+HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zeroed,
+                                   const void *site) {
+    void *block;
+    HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
+    if (HAK_LIKELY(block != NULL)) return served(block);
+    if (!hak_records_on()) return refill(class_index, size, zeroed);
+    return refill_recorded(class_index, zeroed, size, site);
+}
+
+HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
+    if (above_classes(size)) return allocate_large(size, 1, false, site);
+    return allocate_class(hak_class_of(size), size, NULL, site);
+}
+
+void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
-    if (above_classes(size)) return allocate_large(size, 1, true);
-    void *block = allocate_class(hak_class_of(size), size >= CALLOC_FRESH_MIN ? &zeroed : NULL);
+    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
+    if (above_classes(size)) return allocate_large(size, 1, true, site);
+    void *block =
+        allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size);
     return block;
 }
 
-/* A class whose size is a multiple of the alignment has every block aligned, since
- * slabs start at multiples of 64 KiB; the powers of two always qualify. */
-void *hak_allocate_aligned(size_t align, size_t size) {
+void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
-    size = hak_max(size, hak_min(align, 16)); /* the 8-byte class keeps no alignment of 16 */
-    if (above_classes(size) || align > HAK_UNIT_SIZE) return allocate_large(size, align, false);
-    unsigned class_index = hak_class_of(size);
-    while (hak_classes[class_index].size & (align - 1)) class_index++;
-    return allocate_class(class_index, NULL);
+    if (above_classes(size) || align > HAK_UNIT_SIZE)
+        return allocate_large(size, align, false, site);
+    /* The 8-byte class keeps no alignment of 16. */
+    unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
+    return allocate_class(class_index, size, NULL, site);
+}
+
+/* True when the pointer was a huge block. Asked first: one look at the table does all. */
+static bool release_huge(void *pointer) {
+    size_t size = hak_region_slab_of(pointer) ? 0 : hak_huge_free(pointer);
+    if (!size) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_HUGE);
+    HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
+    hak_thread_tick_free(size);
+    return true;
 }
 
 /* Everything but the push: decides what the pointer is. */
 HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
-    if (!pointer) return;
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    if (!pointer) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+        return;
+    }
+    if (release_huge(pointer)) return;
     hak_block_t block = hak_block_of(pointer);
     bool twice = false;
     if (block.kind == HAK_KIND_CACHED) {
         hak_cache_t *cache = hak_thread_cache_of_free();
         hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
-        if (bin && bin->slots && *hak_load_relaxed(&bin->top) == pointer)
-            twice = true;
+        bool has_stack = bin && bin->slots;
+        if (!has_stack && hak_records_on() && !hak_block_close(function, &block)) return;
+        twice = has_stack && *hak_load_relaxed(&bin->top) == pointer;
+        if (twice)
+            HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
         else
             hak_cache_overflow(cache, block.class_index, pointer);
         hak_thread_tick_free(1);
     } else if (block.kind == HAK_KIND_RUN) {
         hak_cache_t *cache = hak_thread_cache_of_free();
+        if (hak_records_on() && !hak_block_close(function, &block)) return;
         twice = !hak_large_free(cache ? cache->shard : 0, pointer);
-        hak_thread_tick_free(block.size);
-    } else if (block.kind == HAK_KIND_HUGE) {
-        twice = !hak_huge_free(pointer);
+        HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);
         hak_thread_tick_free(block.size);
     } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
         hak_block_report(function, pointer, &block);
         return;
     }
@@ -158,4 +222,9 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
         hak_block_report_double(function, pointer);
     else
         count_call(&block, HAK_CALL_FREED);
+}
+
+void hak_release_sized(void *pointer, const char *function, size_t size) {
+    if (pointer && hak_records_on() && !hak_block_has_size(function, pointer, size)) return;
+    hak_release(pointer, function);
 }

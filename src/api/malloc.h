@@ -7,15 +7,19 @@
 #include "cache/cache.h"
 
 /* The slow halves. hak_allocate serves every size and every state; NULL with errno
- * ENOMEM when there is no memory. */
-void *hak_allocate(size_t size);
+ * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
+ * debug records. */
+void *hak_allocate(size_t size, const void *site);
 void hak_release(void *block, const char *function);
 
+/* The same for a block that the caller says is of `size` bytes. */
+void hak_release_sized(void *block, const char *function, size_t size);
+
 /* `size` zeroed bytes; NULL with ENOMEM. */
-void *hak_allocate_zeroed(size_t size);
+void *hak_allocate_zeroed(size_t size, const void *site);
 
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
-void *hak_allocate_aligned(size_t align, size_t size);
+void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
 /* A free block of the right class from the thread's stack, NULL when there is none:
  * an empty bin, a thread without a cache, or a size beyond the routing table. */
@@ -30,6 +34,14 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
         HAK_COUNT_CALL(bin >> HAK_BIN_SHIFT, HAK_CALL_ALLOCATED);
     }
     return block;
+}
+
+/* The same at a multiple of `align`, a power of two. A size rounded up to such a multiple
+ * has a class whose blocks all lie at one: up to 128 bytes there is a class for each 16,
+ * and above, a class is a multiple of an eighth of its power of two. */
+HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
+    if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
+    return hak_pop_small(hak_align_up(size + !size, align));
 }
 
 /* Puts a block on the thread's stack of its class. False when that needs a closer
@@ -48,6 +60,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
     HAK_STEP_UP(bin->top);
     top[1] = block;
     HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
     return true;
 }
 

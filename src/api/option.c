@@ -24,11 +24,13 @@ int hakmem_option_get(const char *name, char *value, size_t size) {
 
 int hakmem_option_set(const char *name, const char *value) {
     int option = find(name);
-    int64_t unused;
+    int64_t number;
     hak_text_t text = {value, strlen(value)};
     if (option < 0) return ENOENT;
-    if (!hak_option_parse((hak_option_t)option, text, &unused)) return EINVAL;
-    if (!hak_option_row((hak_option_t)option).any_time) return EPERM;
+    if (!hak_option_parse((hak_option_t)option, text, &number)) return EINVAL;
+    hak_option_row_t row = hak_option_row((hak_option_t)option);
+    if (!row.any_time) return EPERM;
+    if (!hak_option_is_served(&row, number)) return ENOTSUP;
     hak_option_assign((hak_option_t)option, text, HAK_SOURCE_PROGRAM);
     hak_thread_apply_options();
     return 0;

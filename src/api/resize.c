@@ -9,6 +9,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
+#include "region/record.h"
 
 void *hakmem_calloc(size_t count, size_t size) {
     size_t bytes;
@@ -17,7 +18,8 @@ void *hakmem_calloc(size_t count, size_t size) {
         return NULL;
     }
     void *block = hak_pop_small(bytes);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, bytes) : hak_allocate_zeroed(bytes);
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, bytes)
+                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
@@ -35,33 +37,49 @@ static void *resize_in_place(void *pointer, const hak_block_t *block, size_t siz
     return NULL;
 }
 
-static void *resize(void *pointer, size_t size, const char *function) {
+static void *allocate(size_t size, const void *site) {
+    void *block = hak_pop_small(size);
+    return HAK_LIKELY(block != NULL) ? block : hak_allocate(size, site);
+}
+
+/* The same block for another size. */
+static void *stays(void *pointer, size_t size, const void *site) {
+    return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
+}
+
+static void *resize(void *pointer, size_t size, const void *site) {
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
-        hak_block_report(function, pointer, &block);
+        hak_block_report("realloc", pointer, &block);
         errno = EINVAL;
         return NULL;
     }
-    if (fits(&block, size)) return pointer;
+    if (hak_records_on() && !hak_block_is_open("realloc", &block)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (fits(&block, size)) return stays(pointer, size, site);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) {
         errno = ENOMEM;
         return NULL;
     }
     void *moved = resize_in_place(pointer, &block, size);
-    if (moved) return moved;
-    moved = hakmem_malloc(size);
+    if (moved) return stays(moved, size, site);
+    moved = allocate(size, site);
     if (!moved) return NULL;
     memcpy(moved, pointer, hak_min(size, block.size));
     hakmem_free(pointer);
     return moved;
 }
 
-void *hakmem_realloc(void *pointer, size_t size) {
-    if (!pointer) return hakmem_malloc(size);
-    if (size) return resize(pointer, size, "realloc");
+static void *reallocate(void *pointer, size_t size, const void *site) {
+    if (!pointer) return allocate(size, site);
+    if (size) return resize(pointer, size, site);
     hakmem_free(pointer); /* as glibc does */
     return NULL;
 }
+
+void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size, HAK_CALLER()); }
 HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
 void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
@@ -70,7 +88,7 @@ void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return hakmem_realloc(pointer, bytes);
+    return reallocate(pointer, bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
 
@@ -79,16 +97,20 @@ void *hakmem_aligned_alloc(size_t align, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    return hak_allocate_aligned(align, size);
+    void *block = hak_pop_aligned(align, size);
+    return HAK_LIKELY(block != NULL) ? block : hak_allocate_aligned(align, size, HAK_CALLER());
 }
 HAK_TWIN(void *, aligned_alloc, (size_t align, size_t size))
 
 int hakmem_posix_memalign(void **out, size_t align, size_t size) {
     if (HAK_UNLIKELY(!hak_is_pow2(align) || align % sizeof(void *) != 0)) return EINVAL;
-    int saved = errno;
-    void *block = hak_allocate_aligned(align, size);
-    errno = saved;
-    if (!block) return ENOMEM;
+    void *block = hak_pop_aligned(align, size);
+    if (HAK_UNLIKELY(!block)) {
+        int saved = errno;
+        block = hak_allocate_aligned(align, size, HAK_CALLER());
+        errno = saved;
+        if (!block) return ENOMEM;
+    }
     *out = block;
     return 0;
 }
@@ -99,11 +121,15 @@ void *hakmem_memalign(size_t align, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    return hak_allocate_aligned(hak_ceil_pow2(align), size);
+    align = hak_ceil_pow2(align);
+    void *block = hak_pop_aligned(align, size);
+    return HAK_LIKELY(block != NULL) ? block : hak_allocate_aligned(align, size, HAK_CALLER());
 }
 HAK_TWIN(void *, memalign, (size_t align, size_t size))
 
-void *hakmem_valloc(size_t size) { return hak_allocate_aligned(hak_os_page_size(), size); }
+void *hakmem_valloc(size_t size) {
+    return hak_allocate_aligned(hak_os_page_size(), size, HAK_CALLER());
+}
 HAK_TWIN(void *, valloc, (size_t size))
 
 void *hakmem_pvalloc(size_t size) {
@@ -112,19 +138,19 @@ void *hakmem_pvalloc(size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page));
+    return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page), HAK_CALLER());
 }
 HAK_TWIN(void *, pvalloc, (size_t size))
 
-/* The size is the caller's word; a wrong one is worth a report where it costs. */
+/* The size is the caller's word; it is checked where there is a debug record, and by the
+ * debug build. */
 void hakmem_free_sized(void *pointer, size_t size) {
 #if HAKMEM_DEBUG
     hak_block_t block = hak_block_of(pointer);
     HAK_ASSERT(!pointer || !hak_block_usable(&block) || size <= block.size);
-#else
-    (void)size;
 #endif
-    hakmem_free(pointer);
+    if (HAK_LIKELY(hak_push(pointer))) return;
+    hak_release_sized(pointer, "free_sized", size);
 }
 HAK_TWIN(void, free_sized, (void *pointer, size_t size))
 

@@ -26,6 +26,9 @@
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 
+/* An address in the caller of the function that asks: where its call returns to. */
+#define HAK_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
+
 /* A prefixed build exports hakmem_* only: sanitizers own malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY
 #define HAKMEM_PREFIXED_ONLY 0

@@ -2,8 +2,8 @@
  *
  * A bin starts with a small stack and doubles it whenever it runs full after it ran
  * empty, or empty after full: then a deeper one would have saved both calls. A
- * thread that only frees, or only allocates, gains nothing from a deeper stack and
- * does not get one. When the thread's budget is used up, a bin that is slow more
+ * thread that only frees, or only allocates, would hoard: its stacks grow slowly, and
+ * not beyond a few KiB. When the thread's budget is used up, a bin that is slow more
  * often takes room from one that is slow less often. So a program with few busy
  * classes gets deep stacks, one with many shallow ones, and memory stays bounded.
  *
@@ -18,6 +18,7 @@
 #include "cache/lifo.h"
 #include "options/options.h"
 #include "region/meta.h"
+#include "region/record.h"
 #include "shard/shard.h"
 
 enum {
@@ -25,8 +26,10 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    VICTIMS_ASKED = 4,   /* bins that are asked for room in one go */
-    STEAL_INTERVAL = 16, /* slow calls between two such rounds */
+    STREAM_CALLS = 16,       /* that go one way before a stack grows */
+    STREAM_BYTES = 8 * 1024, /* of blocks in a stack that grew so */
+    VICTIMS_ASKED = 4,       /* bins that are asked for room in one go */
+    STEAL_INTERVAL = 16,     /* slow calls between two such rounds */
     BATCH_LEAST = 4,
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
@@ -42,10 +45,6 @@ const hak_cache_t hak_cache_dead = {.bins = {[0] = {.top = (void **)(uintptr_t)&
 
 __thread hak_cache_t *hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
 
-#if HAKMEM_DEBUG
-_Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
-#endif
-
 static _Atomic size_t budgets[HAK_CACHED_TIERS] = {1 * MIB, 1 * MIB};
 
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
@@ -58,7 +57,8 @@ void hak_cache_reset(hak_cache_t *cache) {
         hak_store_relaxed(&bin->top, EMPTY_TOP);
         bin->limit = bin->base = NULL;
         bin->slots = bin->batch = 0;
-        bin->reciprocal = hak_classes[i].reciprocal;
+        /* That of the dynamic class comes with its stack: it may be none of a class yet. */
+        bin->reciprocal = i == HAK_CLASS_DYN ? 0 : hak_classes[i].reciprocal;
     }
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
@@ -94,8 +94,8 @@ static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index)
 /* Slots of the deepest stack of a class, sentinel included; 0 = none at all. A mid
  * class's stack is called its ring by the options. */
 static unsigned slots_max(unsigned class_index) {
-    if (is_mid(class_index)) {
-        if (!hak_option(HAK_OPTION_POOL_TLS_RING)) return 0;
+    if (is_mid(class_index)) { /* none where debug records are kept: see region/record.h */
+        if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
         return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;
     }
     size_t slots = hak_ceil_pow2(STACK_BYTES_MAX / hak_classes[class_index].size + 1) / 2;
@@ -120,6 +120,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
         (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&bin->top, base + count);
+    bin->reciprocal = hak_classes[class_index].reciprocal;
     bin->base = base;
     bin->limit = base + slots - 1;
     bin->slots = (uint16_t)slots;
@@ -177,18 +178,28 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
     return cache->capacity[tier] + bytes <= limit;
 }
 
+/* Whether a call that goes the same way as the last one is a reason to double the stack. */
+static bool is_stream(hak_cache_t *cache, unsigned class_index) {
+    if (++cache->streak[class_index] < STREAM_CALLS) return false;
+    cache->streak[class_index] = 0;
+    return cache->bins[class_index].slots * 2 * hak_classes[class_index].size <= STREAM_BYTES;
+}
+
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
- * the last one and the budget has room. */
+ * the last one, or many went the same, and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
     hak_tier_t tier = hak_tier_of_class(class_index);
     uint32_t before = cache->used_at[class_index];
     cache->used_at[class_index] = ++cache->slow_count;
     bool turned = !bin->slots || way_of(bin) != way;
-    if (turned) bin->batch = (uint16_t)way; /* 0 blocks moved yet */
+    if (turned) {
+        bin->batch = (uint16_t)way; /* 0 blocks moved yet */
+        cache->streak[class_index] = 0;
+    }
     unsigned most = slots_max(class_index);
     if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
-    if (!turned || bin->slots >= most) return false;
+    if (bin->slots >= most || (!turned && !is_stream(cache, class_index))) return false;
     size_t more = (size_t)bin->slots * hak_classes[class_index].size;
     if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
@@ -226,13 +237,17 @@ static void *lend(hak_cache_t *cache, unsigned class_index) {
 
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
+    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
     hak_bin_t *bin = cache ? &cache->bins[class_index] : NULL;
     if (bin && !bin->slots && !zeroed) {
         one[0] = lend(cache, class_index);
-        if (one[0]) return one[0];
+        if (HAK_WAY_FOUND(HAK_WAY_REFILL_LENT, one[0] != NULL)) return one[0];
     }
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (zeroed || !bin || !bin->slots) {
+        HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED
+                      : !bin ? HAK_WAY_REFILL_ONE_NO_CACHE
+                             : HAK_WAY_REFILL_ONE_NO_STACK);
         unsigned home = cache ? cache->shard : 0;
         unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
         if (cache) count_refill(cache, class_index, taken);
@@ -240,7 +255,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     unsigned want = next_batch(bin, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
-    if (taken == 0) {
+    if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
         taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
         count_refill(cache, class_index, taken);
     }
@@ -251,17 +266,23 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
 
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (!cache) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
         hak_shard_give(0, class_index, &block, 1);
         return;
     }
     hak_bin_t *bin = &cache->bins[class_index];
     if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
+            HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
             give(cache, class_index, &block, 1);
             return;
         }
+        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
         flush(cache, class_index, next_batch(bin, class_index));
+    } else {
+        HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }
+    HAK_COUNT_CALL(class_index, HAK_CALL_TLS_SLL);
     void **top = hak_load_relaxed(&bin->top) + 1;
     *top = block;
     hak_store_relaxed(&bin->top, top);

@@ -21,12 +21,14 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
+#include "debug/ways.h"
 #include "region/region.h"
 
 typedef struct {
     _Atomic(void **) top; /* owner writes; first: the hot paths address it by the offset alone */
     void **limit;         /* owner */
-    uint32_t reciprocal;  /* constant; of the block size: is it the start of a block? */
+    uint32_t reciprocal;  /* constant from the first stack on; of the block size: is it the
+                             start of a block? */
     uint16_t slots;       /* owner, stack lock to write; sentinel included; a power of two or 0 */
     uint16_t batch;       /* owner; blocks the last slow call moved; FLUSHED: to the shard */
     void **base;          /* owner, stack lock to write */
@@ -39,10 +41,11 @@ typedef struct hak_cache {
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
     hak_lock_t stack_lock;                 /* innermost but for meta; see above */
     uint8_t shard;                         /* home; changes only between two threads */
-    bool has_thread;                       /* thread list lock */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     bool flushing;                         /* thread list lock; waited, and is being emptied */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
+    uint8_t streak[HAK_BIN_COUNT];         /* slow calls of a bin that went the same way */
+    uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
@@ -81,16 +84,6 @@ _Static_assert(offsetof(hak_cache_t, bins) == 0 && offsetof(hak_bin_t, top) == 0
 HAK_FAST_PATH hak_bin_t *hak_cache_bin(hak_cache_t *cache, size_t offset) {
     return (hak_bin_t *)(void *)((char *)cache + offset);
 }
-
-/* Calls of the program that were served, by the class of the block; large and huge blocks
- * are HAK_CLASS_RUN. A counter for each call costs, so this is for the debug build. */
-enum { HAK_CALL_ALLOCATED, HAK_CALL_FREED, HAK_CALLS };
-#if HAKMEM_DEBUG
-extern _Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
-#define HAK_COUNT_CALL(class_index, call) (void)hak_add_relaxed(&hak_calls[class_index][call], 1)
-#else
-#define HAK_COUNT_CALL(class_index, call) ((void)0)
-#endif
 
 /* The newest block of a bin, NULL when it is empty. */
 HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "debug/timing.h"
 #include "options/options.h"
 #include "region/meta.h"
 
@@ -41,6 +42,7 @@ size_t hak_lifo_take(hak_cache_t *cache, unsigned class_index, void **top, size_
     struct hak_lifo *lifo = &cache->lifos[class_index];
     size_t held = hak_load_relaxed(&lifo->count), taken = hak_min(want, held);
     if (taken == 0) return 0;
+    HAK_TIMED(pool_tls_lifo_pop);
     memcpy(top + 1, lifo->blocks + held - taken, taken * sizeof(void *));
     hak_store_relaxed(&lifo->count, (uint32_t)(held - taken));
     return taken;

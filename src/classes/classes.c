@@ -1,10 +1,11 @@
-/* classes.c: the constant tables of the size classes, made from classes.def. */
+/* classes.c: the tables of the size classes, made from classes.def. Those that the
+ * dynamic class is entered in are data that no process needs a page of its own for. */
 #include "classes/classes.h"
 
 #define COUNT_OF(size) \
     (HAK_UNIT_SIZE / (size) < HAK_BLOCKS_MAX ? HAK_UNIT_SIZE / (size) : HAK_BLOCKS_MAX)
 
-const hak_class_t hak_classes[HAK_BIN_COUNT] = {
+hak_class_t hak_classes[HAK_BIN_COUNT] = {
 #define CLASS_ROW(index, bytes)                                                       \
     [index] = {.size = (bytes),                                                       \
                .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
@@ -23,6 +24,7 @@ const uint8_t hak_bands[HAK_BIN_COUNT] = {
 #include "classes/classes.def"
 #undef CLASS_SMALL
 #undef CLASS_MID
+    [HAK_CLASS_DYN] = HAK_BAND_MID,
 };
 
 const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] = {
@@ -33,7 +35,7 @@ const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] = {
 #undef CLASS_MID
 };
 
-const uint8_t hak_class_by_128[HAK_CLASS_MAX / 128 + 1] = {
+_Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1] = {
 #define CLASS_SMALL(index, bytes, below, band)
 #define CLASS_MID(index, bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = (index),
 #include "classes/classes.def"

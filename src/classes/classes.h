@@ -11,10 +11,14 @@
 enum {
     HAK_UNIT_SHIFT = 16,
     HAK_UNIT_SIZE = 1 << HAK_UNIT_SHIFT,
-    HAK_CLASS_COUNT = 81,  /* classes 1..81 */
+    HAK_CLASS_TINY = 41,   /* classes 1..41 are the tiny tier */
+    HAK_CLASS_FIXED = 81,  /* classes 1..81 are those of classes.def */
+    HAK_CLASS_DYN = 82,    /* the dynamic class, of the mid tier; see dyn.h */
+    HAK_CLASS_COUNT = 82,  /* classes 1..82 */
     HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
-    HAK_CLASS_RUN = 82,    /* units of a large block: known, but never cached */
-    HAK_BIN_COUNT = 83,    /* one bin for each of the above */
+    HAK_CLASS_RUN = 83,    /* units of a large block: known, but never cached */
+    HAK_BIN_COUNT = 84,    /* one bin for each of the above */
+    HAK_ROUTE_STEP = 128,  /* bytes between two entries of the second routing table */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */
     HAK_CLASS_MAX = 65536, /* largest size of a size class */
@@ -49,22 +53,32 @@ typedef struct {
     uint16_t words;      /* 64-bit words of its bitmap */
 } hak_class_t;
 
-extern const hak_class_t hak_classes[HAK_BIN_COUNT];
+/* Constant but for the row of the dynamic class, which is written once, before the first
+ * route leads to it: whoever has the class from a route or from a block's slab may read it. */
+extern hak_class_t hak_classes[HAK_BIN_COUNT];
 
-/* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. */
-extern const uint8_t hak_class_by_128[HAK_CLASS_MAX / 128 + 1];
+/* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. Written
+ * by dyn.c alone. */
+extern _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1];
 
 /* Class of sizes up to 1024, in steps of 8 bytes: entry (size + 7) / 8. */
 extern const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1];
 
+/* The acquire is the partner of the release in dyn.c. */
 HAK_FAST_PATH unsigned hak_class_of(size_t size) {
     HAK_ASSERT(size <= HAK_CLASS_MAX);
     return size <= HAK_SMALL_MAX ? hak_class_by_8[(size + 7) >> 3]
-                                 : hak_class_by_128[(size + 127) >> 7];
+                                 : hak_load_acquire(&hak_class_by_128[(size + 127) >> 7]);
 }
 
 HAK_FAST_PATH hak_tier_t hak_tier_of_class(unsigned class_index) {
-    return hak_classes[class_index].size <= HAK_TINY_MAX ? HAK_TINY : HAK_MID;
+    return class_index <= HAK_CLASS_TINY ? HAK_TINY : HAK_MID;
+}
+
+/* True when the blocks of a class leave more than a sixteenth of a slab untouched. */
+HAK_FAST_PATH bool hak_class_is_ragged(unsigned class_index) {
+    const hak_class_t *info = &hak_classes[class_index];
+    return HAK_UNIT_SIZE - info->count * info->size > HAK_UNIT_SIZE / 16;
 }
 
 /* Index of the block that contains `offset`; exact for every offset < 65536,

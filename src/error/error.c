@@ -29,6 +29,5 @@ void hak_error_report(const char *function, const char *format, ...) {
 }
 
 void hak_error_double_free(const char *function, const void *block, size_t size) {
-    hak_error_report(function, "double free: %p is a %zu-byte block that is already free", block,
-                     size);
+    hak_error_report(function, HAK_ERROR_DOUBLE_FREE, block, size);
 }

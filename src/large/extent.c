@@ -124,7 +124,8 @@ bool hak_extents_take_at(hak_extents_t *extents, char *part, size_t grains) {
  * its neighbour is. */
 static hak_slab_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
     size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
-    if (HAK_LIKELY(differ < HAK_SUPERSLAB_SIZE)) return hak_slab_of(address);
+    if (HAK_LIKELY(differ >> HAK_UNIT_SHIFT >> hak_map.super_shift == 0))
+        return hak_slab_of(address);
     hak_slab_t *unit = hak_region_slab_of(address);
     return unit && hak_load_relaxed(&unit->owner) == extents->owner ? unit : NULL;
 }

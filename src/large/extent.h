@@ -22,7 +22,7 @@
 #include "region/superslab.h"
 
 enum {
-    HAK_EXTENT_EXACT = HAK_SUPERSLAB_GRAINS, /* lengths with a bin of their own */
+    HAK_EXTENT_EXACT = HAK_LARGE_MAX / HAK_GRAIN_SIZE, /* lengths with a bin of their own */
     HAK_EXTENT_BINS = HAK_EXTENT_EXACT + 1 + 4 * 20,
     HAK_EXTENT_WORDS = (HAK_EXTENT_BINS + 63) / 64,
 };

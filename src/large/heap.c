@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "debug/timing.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -10,7 +11,7 @@
 #include "region/region.h"
 
 enum {
-    PIECES_MAX = HAK_SUPERSLAB_GRAINS / HAK_UNIT_GRAINS + 1, /* free stretches, at most */
+    PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
     FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
 };
 
@@ -28,16 +29,19 @@ static uint64_t bits_in(const hak_part_t *part, unsigned w) {
     return bits;
 }
 
+static unsigned last_word(const hak_part_t *part) { return (part->first + part->count - 1) / 64; }
+
 static uint32_t units_of(const hak_part_t *part) {
     unsigned first = part->first / HAK_UNIT_GRAINS;
     unsigned last = (part->first + part->count - 1) / HAK_UNIT_GRAINS;
+    HAK_ASSERT(first <= last && last < HAK_SUPERSLAB_UNITS_MAX);
     return ((uint32_t)2 << last) - ((uint32_t)1 << first);
 }
 
 static unsigned touched_in(const hak_part_t *part) {
     unsigned count = 0;
     if (HAK_LIKELY(part->super->clean_grains == 0)) return part->count;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+    for (unsigned w = part->first / 64; w <= last_word(part); w++)
         count += hak_bit_count(part->super->touched[w] & bits_in(part, w));
     return count;
 }
@@ -48,7 +52,7 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     if (*left == 0) return false;
     part->super = hak_superslab_of(*at);
     part->first = (unsigned)((size_t)(*at - start_of(part->super)) >> HAK_GRAIN_SHIFT);
-    part->count = (unsigned)hak_min(*left, HAK_SUPERSLAB_GRAINS - part->first);
+    part->count = (unsigned)hak_min(*left, hak_superslab_grains() - part->first);
     *at += (size_t)part->count << HAK_GRAIN_SHIFT;
     *left -= part->count;
     return true;
@@ -68,7 +72,8 @@ static void clear_used(const hak_part_t *part) {
 static unsigned touch(const hak_part_t *part) {
     unsigned before = touched_in(part);
     if (HAK_LIKELY(before == part->count)) return before;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) part->super->touched[w] |= bits_in(part, w);
+    for (unsigned w = part->first / 64; w <= last_word(part); w++)
+        part->super->touched[w] |= bits_in(part, w);
     part->super->clean_grains = (uint16_t)(part->super->clean_grains - (part->count - before));
     part->super->dirty |= units_of(part);
     return before;
@@ -132,10 +137,10 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
 /* ---- superslabs from the pool and back ---- */
 
 static void receive(hak_heap_t *heap, hak_superslab_t *super) {
-    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    hak_part_t all = {super, 0, hak_superslab_grains()};
     super->used_grains = 0;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) super->touched[w] = 0;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+    for (unsigned w = 0; w < hak_superslab_words(); w++) super->touched[w] = 0;
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
         hak_slab_t *unit = &super->slabs[i];
         unit->extent_first = unit->extent_last = 0;
         hak_store_relaxed(&unit->run, 0);
@@ -143,40 +148,43 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
         if (super->dirty & 1u << i)
             super->touched[i / 4] |= (uint64_t)0xffff << i % 4 * HAK_UNIT_GRAINS;
     }
-    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+    hak_region_set_class(super->slabs, hak_superslab_units(), HAK_CLASS_RUN);
     super->clean_grains =
-        (uint16_t)(HAK_SUPERSLAB_GRAINS - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
+        (uint16_t)(hak_superslab_grains() - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
     HAK_COUNT(&heap->idle, touched_in(&all));
     if (super->dirty) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
 }
 
-bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
-    size_t count = (grains + HAK_SUPERSLAB_GRAINS - 1) / HAK_SUPERSLAB_GRAINS;
+bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains) {
+    HAK_TIMED(l25_alloc_tls_page);
+    size_t least = (block_grains + hak_superslab_grains() - 1) / hak_superslab_grains();
+    size_t most = (grains + hak_superslab_grains() - 1) / hak_superslab_grains();
     unsigned taken;
-    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)count, &taken);
+    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)least, (unsigned)most, &taken);
     if (!first) return false;
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     hak_add_relaxed(&hak_pool_lent, taken);
     HAK_COUNT(&heap->runs, 1);
-    HAK_COUNT(&heap->run_units, (uint64_t)taken * HAK_SUPERSLAB_UNITS);
-    hak_extents_give(&heap->extents, start_of(first), (size_t)taken * HAK_SUPERSLAB_GRAINS);
+    HAK_COUNT(&heap->run_units, (uint64_t)taken * hak_superslab_units());
+    hak_extents_give(&heap->extents, start_of(first), (size_t)taken * hak_superslab_grains());
     return true;
 }
 
 /* A superslab whose grains are all free and out of the extents leaves the heap. */
 static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
-    hak_part_t all = {super, 0, HAK_SUPERSLAB_GRAINS};
+    hak_part_t all = {super, 0, hak_superslab_grains()};
     HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
     dirty_remove(heap, super);
-    hak_region_set_class(super->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_NONE);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_store_relaxed(&super->slabs[i].owner, 0);
+    hak_region_set_class(super->slabs, hak_superslab_units(), HAK_CLASS_NONE);
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
+        hak_store_relaxed(&super->slabs[i].owner, 0);
     hak_add_relaxed(&hak_pool_lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }
 
 bool hak_heap_lend(hak_heap_t *heap) {
     hak_lock_acquire(&heap->lock);
-    char *start = hak_extents_take(&heap->extents, HAK_SUPERSLAB_GRAINS, HAK_SUPERSLAB_GRAINS);
+    char *start = hak_extents_take(&heap->extents, hak_superslab_grains(), hak_superslab_grains());
     if (start) send_back(heap, hak_region_superslab_of(hak_slab_of(start)));
     hak_lock_release(&heap->lock);
     return start != NULL;
@@ -186,8 +194,8 @@ bool hak_heap_lend(hak_heap_t *heap) {
 
 typedef struct {
     hak_superslab_t *super;
-    uint64_t clean[HAK_SUPERSLAB_WORDS];       /* grains to purge; then those that are zero now */
-    uint64_t short_clean[HAK_SUPERSLAB_WORDS]; /* the same of pieces that are not claimed */
+    uint64_t clean[HAK_SUPERSLAB_WORDS_MAX]; /* grains to purge; then those that are zero now */
+    uint64_t short_clean[HAK_SUPERSLAB_WORDS_MAX]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
     unsigned calls;
@@ -202,13 +210,13 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     hak_part_t piece = {super, first, end - first};
     if (touched_in(&piece) == 0) return;
     if (piece.count <= HAK_UNIT_GRAINS) {
-        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+        for (unsigned w = 0; w < hak_superslab_words(); w++)
             claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
         return;
     }
     char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
     if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++)
+    for (unsigned w = 0; w < hak_superslab_words(); w++)
         claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
     HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
     set_used(&piece);
@@ -223,10 +231,10 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
     memset(claim->clean, 0, sizeof claim->clean);
     memset(claim->short_clean, 0, sizeof claim->short_clean);
     if (super->used_grains == 0) {
-        claim_piece(heap, claim, 0, HAK_SUPERSLAB_GRAINS);
+        claim_piece(heap, claim, 0, hak_superslab_grains());
         return;
     }
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
         uint32_t last = super->slabs[i].extent_last, first = super->slabs[i].extent_first;
         unsigned base = i * HAK_UNIT_GRAINS;
         if (last) {
@@ -235,8 +243,8 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
             claim_piece(heap, claim, end - length, end);
         }
         unsigned start = base + first % HAK_UNIT_GRAINS;
-        if (first && start + first / HAK_UNIT_GRAINS > HAK_SUPERSLAB_GRAINS)
-            claim_piece(heap, claim, start, HAK_SUPERSLAB_GRAINS);
+        if (first && start + first / HAK_UNIT_GRAINS > hak_superslab_grains())
+            claim_piece(heap, claim, start, hak_superslab_grains());
     }
 }
 
@@ -245,10 +253,10 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
 static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
     unsigned calls = 0;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
-    uint64_t clean[HAK_SUPERSLAB_WORDS] = {0};
-    for (unsigned i = 0; i < HAK_SUPERSLAB_GRAINS; i++) {
+    uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
+    for (unsigned i = 0; i < hak_superslab_grains(); i++) {
         unsigned from = i;
-        while (i < HAK_SUPERSLAB_GRAINS && is_set(bits, i)) i++;
+        while (i < hak_superslab_grains() && is_set(bits, i)) i++;
         unsigned first = (unsigned)hak_align_up(from, page_grains);
         unsigned end = (unsigned)(i & ~(page_grains - 1));
         if (end <= first) continue;
@@ -256,7 +264,7 @@ static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
         char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
         calls++;
         if (!hak_os_purge(start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
-        for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) clean[w] |= bits_in(&run, w);
+        for (unsigned w = 0; w < hak_superslab_words(); w++) clean[w] |= bits_in(&run, w);
     }
     memcpy(bits, clean, sizeof clean);
     return calls;
@@ -264,7 +272,7 @@ static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
 
 static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
     size_t cleaned = 0;
-    for (unsigned w = 0; w < HAK_SUPERSLAB_WORDS; w++) {
+    for (unsigned w = 0; w < hak_superslab_words(); w++) {
         super->touched[w] &= ~bits[w];
         cleaned += hak_bit_count(bits[w]);
     }
@@ -277,7 +285,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     hak_superslab_t *super = claim->super;
     uint32_t clean_units = 0;
     size_t cleaned = set_clean(super, claim->clean);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
         if (!(super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff)) clean_units |= 1u << i;
     clean_units &= super->dirty;
     super->dirty &= ~clean_units;
@@ -288,7 +296,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
                       piece->count);
     }
     if (!super->dirty && super->used_grains == 0 &&
-        hak_extents_take_at(&heap->extents, start_of(super), HAK_SUPERSLAB_GRAINS))
+        hak_extents_take_at(&heap->extents, start_of(super), hak_superslab_grains()))
         send_back(heap, super);
     return cleaned;
 }
@@ -338,7 +346,7 @@ static void forget_superslab(hak_superslab_t *super, void *context) {
     if (!super->large) return;
     super->on_dirty = false;
     super->used_grains = 0;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
         super->slabs[i].extent_first = super->slabs[i].extent_last = 0;
     hak_add_relaxed(&hak_pool_lent, 1);
 }
@@ -354,12 +362,20 @@ static void find_gap(hak_superslab_t *super, const char *from, const char *to) {
                      gap.count);
 }
 
-/* Blocks in the order of their addresses; *context: end of the last one. */
+/* How far find_blocks has come: ends of the last block and of the last superslab. A block
+ * may reach over several superslabs. */
+typedef struct {
+    char *block_end, *superslab_end;
+} found_t;
+
+/* Blocks in the order of their addresses. */
 static void find_blocks(hak_superslab_t *super, void *context) {
-    char **end = context, *start = start_of(super);
+    found_t *found = context;
+    char *start = start_of(super), **end = &found->block_end;
     if (!super->large) return;
-    if (*end < start || *end > start + HAK_SUPERSLAB_SIZE) *end = start;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+    if (found->superslab_end != start || *end < start) *end = start;
+    found->superslab_end = start + hak_superslab_size();
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
         hak_slab_t *unit = &super->slabs[i];
         uint32_t run = hak_load_relaxed(&unit->run);
         if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
@@ -372,7 +388,7 @@ static void find_blocks(hak_superslab_t *super, void *context) {
         HAK_COUNT(&heap_of(super)->live_count, 1);
         for (hak_part_t part; hak_part_next(&at, &left, &part);) set_used(&part);
     }
-    find_gap(super, *end, start + HAK_SUPERSLAB_SIZE);
+    find_gap(super, *end, found->superslab_end);
 }
 
 void hak_heap_rebuild_all(void) {
@@ -387,6 +403,6 @@ void hak_heap_rebuild_all(void) {
     }
     hak_store_relaxed(&hak_pool_lent, 0);
     hak_region_each_superslab(forget_superslab, NULL);
-    char *end = NULL;
-    hak_region_each_superslab(find_blocks, &end);
+    found_t found = {NULL, NULL};
+    hak_region_each_superslab(find_blocks, &found);
 }

@@ -81,8 +81,9 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains);
 /* Used grains become free, and join the extents. */
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
 
-/* Adds free superslabs of the pool, `grains` or more; false without memory. */
-bool hak_heap_grow(hak_heap_t *heap, size_t grains);
+/* Adds free superslabs of the pool in a row: `grains` or more, or fewer where the row
+ * ends, but room for one block; false without memory. */
+bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains);
 
 /* The following take the lock themselves. */
 

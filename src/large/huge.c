@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "region/commit.h"
 #include "region/meta.h"
+#include "region/range.h"
 
 typedef struct {
     uintptr_t start; /* 0 = free entry */
@@ -148,7 +149,7 @@ static size_t keep_most(void) {
     size_t used = hak_load_relaxed(&hak_huge_stats.bytes);
     if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
     if (fixed >= 0) return (size_t)fixed;
-    return hak_max(KEEP_LEAST, recent_peak + recent_peak / 4 - used);
+    return hak_max(KEEP_LEAST, recent_peak + recent_peak / 2 - used);
 }
 
 /* Takes out what is too much, oldest first. Under the lock. */
@@ -381,7 +382,16 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     return found;
 }
 
-bool hak_huge_free(void *block) {
+void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
+    hak_lock_acquire(&hak_huge_lock);
+    for (size_t i = 0; i < table_size; i++)
+        if (table[i].start)
+            visit(context, HAK_RANGE_HUGE, (const void *)table[i].start, table[i].size);
+    hak_reuse_each_range(visit, context);
+    hak_lock_release(&hak_huge_lock);
+}
+
+size_t hak_huge_free(void *block) {
     batch_t batch = {.count = 0};
     bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
@@ -396,7 +406,7 @@ bool hak_huge_free(void *block) {
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
     leave(counted);
-    return size != 0;
+    return size;
 }
 
 /* ---- resize ---- */

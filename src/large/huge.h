@@ -4,7 +4,7 @@
  * without a look at the memory.
  *
  * A freed one is kept for a while with its pages (reuse.h): blocks in use and those
- * kept come to at most five quarters of what was in use at once lately, or to
+ * kept come to at most one and a half times what was in use at once lately, or to
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate.
  *
@@ -49,8 +49,8 @@ size_t hak_huge_size(const void *block);
  * for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* False when `block` is no huge block. */
-bool hak_huge_free(void *block);
+/* Bytes of the block, 0 when `block` is no huge block. */
+size_t hak_huge_free(void *block);
 
 /* Unmaps what has been kept for `delay_ms`; returns bytes. */
 size_t hak_huge_purge(uint32_t delay_ms);

@@ -3,13 +3,18 @@
 
 #include <string.h>
 
+#include "debug/timing.h"
 #include "large/heap.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
-enum { PUBLISH_GRAINS = 1024 }; /* 4 MiB: how far the cheap sum of idle grains may be off */
+enum {
+    PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
+    UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
+    TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
+};
 
 /* What a heap said to a request. */
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
@@ -17,8 +22,8 @@ typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 typedef struct {
     unsigned home; /* shard */
     size_t grains, align_grains;
-    char *block;                               /* answer */
-    uint64_t touched[2 * HAK_SUPERSLAB_WORDS]; /* answer; grains of it that need zeroing */
+    char *block;                     /* answer */
+    uint64_t touched[TOUCHED_WORDS]; /* answer; grains of it that need zeroing */
     bool zero;
     bool fresh; /* answer; out of a fresh run */
 } request_t;
@@ -68,6 +73,7 @@ size_t hak_large_idle(void) {
 static char *take_transferred(hak_heap_t *heap, request_t *request) {
     char *block = NULL;
     if (request->align_grains > 1) return NULL;
+    HAK_TIMED(l25_tls_ring_pop);
     hak_lock_acquire(&heap->transfer_lock);
     for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
         hak_slab_t *unit = heap->transfer[i];
@@ -152,6 +158,7 @@ static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
 /* The order of sources is the option's: free memory of the heap, or what others freed.
  * Heap lock held. */
 static outcome_t take(hak_heap_t *heap, request_t *request) {
+    HAK_TIMED(l25_refill);
     bool remote_first = hak_option(HAK_OPTION_L25_PREF) != 0;
     if (remote_first && reuse_transferred(heap, request)) return FOUND;
     outcome_t outcome = take_extent(heap, request);
@@ -165,11 +172,11 @@ static outcome_t take(hak_heap_t *heap, request_t *request) {
 
 /* One heap's answer, under its lock; `grow` lets it take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
-        if (hak_heap_grow(heap, run)) outcome = take_extent(heap, request);
+        if (hak_heap_grow(heap, request->grains, run)) outcome = take_extent(heap, request);
         request->fresh = true;
     }
     if (outcome == FOUND) {
@@ -189,7 +196,8 @@ static outcome_t steal(request_t *request) {
         size_t free_grains =
             hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
         if (free_grains < request->grains) continue;
-        outcome_t outcome = ask(heap, request, false);
+        outcome_t outcome;
+        HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
         if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
         if (outcome != NO_ROOM) return outcome;
     }
@@ -202,8 +210,9 @@ static bool lend(void) {
     return false;
 }
 
-/* Owners of the heaps' units, once. */
+/* Owners of the heaps' units, once; how long superslabs are is known with the first region. */
 static HAK_SLOW_PATH void prepare(void) {
+    hak_region_prepare();
     for (unsigned i = 0; i < hak_heap_count(); i++) {
         hak_lock_acquire(&hak_heaps[i].lock);
         hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
@@ -235,6 +244,7 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 
 /* False when the array is full. */
 static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
+    HAK_TIMED(l25_remote_push);
     size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
     hak_lock_acquire(&heap->transfer_lock);
     bool room = heap->transfer_count < most;
@@ -256,7 +266,7 @@ bool hak_large_free(unsigned home, void *block) {
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
     bool remote = batch && hak_run_shard(run) != home;
     if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
@@ -269,7 +279,7 @@ bool hak_large_free(unsigned home, void *block) {
 
 bool hak_large_find(const void *pointer, void **start, size_t *size) {
     hak_slab_t *unit = hak_region_slab_of(pointer);
-    for (unsigned i = 0; unit && i <= HAK_SUPERSLAB_UNITS; i++) {
+    for (unsigned i = 0; unit && i <= UNITS_MAX; i++) {
         if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_RUN) return false;
         uint32_t run = hak_load_acquire(&unit->run);
         if (run && run_start(unit, run) <= (const char *)pointer) {
@@ -290,7 +300,7 @@ bool hak_large_resize(void *block, size_t size) {
     size_t want = grains_of(size), have = hak_run_length(run);
     char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
     if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
-    hak_lock_acquire(&heap->lock);
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     bool done = true;
     if (want < have)
         hak_heap_free(heap, end, have - want);

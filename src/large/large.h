@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "region/slab.h"
+#include "region/superslab.h"
 
 typedef struct {
     size_t count, bytes;            /* blocks in use */
@@ -47,6 +48,10 @@ size_t hak_large_idle(void);
 size_t hak_large_idle_about(void);
 
 hak_large_stats_t hak_large_stats(void);
+
+/* Bytes of blocks in use in each grain of a unit; in pages.c. False when the unit is in
+ * no large heap now. No lock is taken: a view. */
+bool hak_large_used_bytes(const hak_slab_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
 
 /* Visits every lock in order, until a visit says false. */
 bool hak_large_each_lock(hak_lock_visit_t visit, void *context);

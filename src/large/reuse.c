@@ -119,3 +119,8 @@ bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_
     remove_at(best);
     return true;
 }
+
+void hak_reuse_each_range(hak_range_visitor_t visit, void *context) {
+    for (unsigned i = 0; i < count; i++)
+        visit(context, HAK_RANGE_KEPT, kept[i].start, kept[i].size);
+}

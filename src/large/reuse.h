@@ -9,6 +9,7 @@
 #define HAK_REUSE_H
 
 #include "base/base.h"
+#include "region/range.h"
 
 enum { HAK_REUSE_MAX = 256 }; /* as long as mappings can be unmapped */
 
@@ -37,5 +38,8 @@ bool hak_reuse_take_at(char *start, size_t size);
  * before `now - delay_ms`. False when there is none. */
 bool hak_reuse_take_largest(hak_stretch_t *stretch);
 bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_ms);
+
+/* Calls `visit` for every stretch. */
+void hak_reuse_each_range(hak_range_visitor_t visit, void *context);
 
 #endif

@@ -74,7 +74,7 @@ static _Atomic int64_t values[HAK_OPTION_COUNT] = {
 
 static _Atomic uint8_t sources[HAK_OPTION_COUNT];
 
-const char *const hak_option_kinds[] = {"number", "word", "text", "obsolete"};
+const char *const hak_option_kinds[] = {"number", "word", "either", "text", "obsolete", "number"};
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
 const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
 
@@ -208,14 +208,27 @@ static bool parse_word(const char *words, hak_text_t text, int64_t *value) {
     return false;
 }
 
+/* The words of `accepted` stand before its range, which is none of them. */
+static bool parse_either(const row_t *row, hak_text_t text, int64_t *value) {
+    const char *accepted = string(row->accepted);
+    if (parse_word(accepted, text, value) && word_at(accepted, *value + 1).at) {
+        *value = -*value;
+        return true;
+    }
+    return parse_number(text, value) && *value >= row->least && *value <= row->most;
+}
+
 bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value) {
     const row_t *row = &rows[option];
     *value = 0;
     switch (row->kind) {
     case HAK_OPTION_IS_NUMBER:
+    case HAK_OPTION_IS_DEBUG:
         return parse_number(text, value) && *value >= row->least && *value <= row->most;
     case HAK_OPTION_IS_WORD:
         return parse_word(hak_option_row(option).accepted, text, value);
+    case HAK_OPTION_IS_EITHER:
+        return parse_either(row, text, value);
     case HAK_OPTION_IS_TEXT:
         return text.size < row->text_size;
     case HAK_OPTION_IS_OBSOLETE:
@@ -238,9 +251,12 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
 
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size) {
     hak_option_row_t row = hak_option_row(option);
-    if (row.kind == HAK_OPTION_IS_NUMBER) return snprintf(text, size, "%lld", (long long)value);
+    bool either = row.kind == HAK_OPTION_IS_EITHER;
+    if (hak_option_is_number(row.kind) || (either && value > 0))
+        return snprintf(text, size, "%lld", (long long)value);
     hak_text_t word = {"", 0};
-    if (row.kind == HAK_OPTION_IS_WORD) word = word_at(row.accepted, value);
+    if (row.kind == HAK_OPTION_IS_WORD || either)
+        word = word_at(row.accepted, either ? -value : value);
     return snprintf(text, size, "%.*s", (int)word.size, word.at);
 }
 

@@ -17,8 +17,10 @@ typedef enum {
 typedef enum {
     HAK_OPTION_IS_NUMBER,
     HAK_OPTION_IS_WORD,
+    HAK_OPTION_IS_EITHER,
     HAK_OPTION_IS_TEXT,
     HAK_OPTION_IS_OBSOLETE,
+    HAK_OPTION_IS_DEBUG, /* a number of the debug build */
 } hak_option_kind_t;
 
 typedef enum {
@@ -42,10 +44,10 @@ typedef enum {
 typedef struct {
     const char *name; /* with HAKMEM_ */
     const char *help;
-    const char *accepted; /* "0..16", "abort|report", "text", "anything" */
+    const char *accepted; /* "0..16", "abort|report", "off|1..9", "text", "anything" */
     const char *unit;     /* "" for none */
     int64_t least, most;  /* of a number */
-    int64_t fallback;     /* the default: a number, or the index of a word */
+    int64_t fallback;     /* the default; see hak_option */
     size_t text_size;     /* of a text, in bytes, with its 0 */
     hak_option_kind_t kind;
     hak_option_tier_t tier;
@@ -53,6 +55,17 @@ typedef struct {
 } hak_option_row_t;
 
 enum { HAK_OPTION_PREFIX_LENGTH = 7 }; /* of "HAKMEM_" */
+
+/* Whether a row's values are numbers. */
+HAK_FAST_PATH bool hak_option_is_number(hak_option_kind_t kind) {
+    return kind == HAK_OPTION_IS_NUMBER || kind == HAK_OPTION_IS_DEBUG;
+}
+
+/* Whether this build has a use for a value of the row: others keep the default. */
+HAK_FAST_PATH bool hak_option_is_served(const hak_option_row_t *row, int64_t value) {
+    return HAKMEM_DEBUG || row->kind != HAK_OPTION_IS_DEBUG || value == row->fallback;
+}
+enum { HAK_DYN1_AUTO = -1 }; /* the word of MID_DYN1 */
 
 /* The row of an option; its texts live for ever. */
 hak_option_row_t hak_option_row(hak_option_t option);
@@ -68,7 +81,8 @@ typedef struct {
     size_t size;
 } hak_text_t;
 
-/* Value of an option: the number, or the index of the word. */
+/* Value of an option: the number, or the index of the word; of one that takes either, the
+ * number, or the index of the word negated. */
 int64_t hak_option(hak_option_t option);
 
 /* Value of a text option; valid for ever. */
@@ -85,7 +99,7 @@ int hak_option_find(hak_text_t name);
 /* Option whose name is close to one that is none, for a "did you mean"; -1 without. */
 int hak_option_closest(hak_text_t name);
 
-/* Whether an option takes `text`; *value is then the number or the word's index. */
+/* Whether an option takes `text`; *value is then what hak_option would return. */
 bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value);
 
 /* Sets an option when it takes `text`; false when it does not. */
@@ -94,6 +108,9 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
 /* Writes a value of an option as text, as snprintf does; the same for the value it has. */
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size);
 int hak_option_format_now(hak_option_t option, char *text, size_t size);
+
+/* True once the values of the environment are there, as far as the process has one. */
+bool hak_options_loaded(void);
 
 /* Reads the environment, once; later calls return at once. A variable that is
  * unknown or has a value out of range gives one line on stderr and changes nothing. */

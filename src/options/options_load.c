@@ -42,11 +42,12 @@ static void warn_unknown(hak_text_t name, hak_option_source_t source) {
 static void warn_refused(hak_option_t option, hak_text_t value, hak_option_source_t source) {
     hak_option_row_t row = hak_option_row(option);
     char accepted[600];
-    if (row.kind == HAK_OPTION_IS_NUMBER)
+    if (hak_option_is_number(row.kind))
         snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,
                  *row.unit ? " " : "", row.unit);
-    else if (row.kind == HAK_OPTION_IS_WORD)
-        snprintf(accepted, sizeof accepted, "one of %s", row.accepted);
+    else if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
+        snprintf(accepted, sizeof accepted, "one of %s%s%s", row.accepted, *row.unit ? " " : "",
+                 row.unit);
     else
         snprintf(accepted, sizeof accepted, "a text below %zu bytes", row.text_size);
     warn("hakmem: option %s%s: '%.*s' is not %s; it is ignored\n", row.name, place(source),
@@ -63,13 +64,18 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     }
     hak_option_row_t row = hak_option_row((hak_option_t)option);
     hak_option_source_t before = hak_option_source((hak_option_t)option);
-    int64_t unused;
+    int64_t number;
     if (option == HAK_OPTION_CONF && source == HAK_SOURCE_CONF) {
         warn("hakmem: option HAKMEM_CONF in HAKMEM_CONF is ignored\n");
         return;
     }
-    if (!hak_option_parse((hak_option_t)option, value, &unused)) {
+    if (!hak_option_parse((hak_option_t)option, value, &number)) {
         warn_refused((hak_option_t)option, value, source);
+        return;
+    }
+    if (!hak_option_is_served(&row, number)) {
+        warn("hakmem: option %s%s needs the debug build (make debug); it is ignored\n", row.name,
+             place(source));
         return;
     }
     if (row.kind == HAK_OPTION_IS_OBSOLETE && before == HAK_SOURCE_DEFAULT)
@@ -115,15 +121,33 @@ static void apply_profile(int64_t profile) {
     }
 }
 
-void hak_options_load(void) {
-    static _Atomic bool loaded;
-    bool secure;
-    char **environment = hak_os_environment(&secure);
-    if (!environment || atomic_exchange_explicit(&loaded, true, memory_order_relaxed)) return;
-    if (secure) return;
+/* Unless a source has set it: larson_guard is not without a budget. */
+static void apply_tiny_profile(void) {
+    static const char budget[] = "64";
+    if (!hak_option(HAK_OPTION_TINY_PROFILE)) return;
+    if (hak_option_source(HAK_OPTION_SS_BUDGET) != HAK_SOURCE_DEFAULT) return;
+    hak_option_assign(HAK_OPTION_SS_BUDGET, (hak_text_t){budget, sizeof budget - 1},
+                      HAK_SOURCE_PROFILE);
+}
+
+static _Atomic bool is_loaded;
+
+bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); } /* partner: below */
+
+static void load(char *const *environment) {
     int saved = errno;
     for (; *environment; environment++) read_variable(*environment);
     read_conf(hak_option_text(HAK_OPTION_CONF));
     apply_profile(hak_option(HAK_OPTION_PROFILE));
+    apply_tiny_profile();
     errno = saved;
+}
+
+void hak_options_load(void) {
+    static _Atomic bool begun;
+    bool secure;
+    char **environment = hak_os_environment(&secure);
+    if (!environment || atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return;
+    if (!secure) load(environment);
+    hak_store_release(&is_loaded, true); /* partner: hak_options_loaded */
 }

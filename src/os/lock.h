@@ -17,6 +17,7 @@
  * Lock order, outermost first (taken in this order by fork as well):
  *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
  *   transfer array) -> pool -> region -> huge -> meta
+ * The lock of a refresh of the live page comes before all; it is only ever tried.
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H

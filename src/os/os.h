@@ -26,6 +26,13 @@ unsigned hak_os_this_cpu(void);
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */
 uint64_t hak_os_now_ms(void);
 
+#if HAKMEM_DEBUG
+/* Nanoseconds of a monotonic clock, as fine as it is; never 0. No syscall where the vDSO has it. */
+uint64_t hak_os_now_ns(void);
+#endif
+/* Milliseconds of CPU time that the process has used. */
+uint64_t hak_os_cpu_ms(void);
+
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
 
@@ -45,6 +52,10 @@ bool hak_os_commit(void *addr, size_t size);
 /* Gives the pages of a committed range back. True: it reads as zero from now on.
  * False: nothing is known of the contents (locked pages). */
 bool hak_os_purge(void *addr, size_t size);
+
+/* Asks for huge pages in a range as it is touched from now on, or no longer. A wish: where
+ * the system has none, or not for this process, nothing changes. */
+void hak_os_wish_huge(void *addr, size_t size, bool wish);
 
 /* Makes the pages of a committed range now, where the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);
@@ -84,7 +95,28 @@ void hak_os_close(int file);
 int hak_os_copy_stderr(void);
 bool hak_os_is_open(int file);
 
+/* The file that an address is mapped from: the last part of its name, cut to `size`
+ * bytes with its 0, and in *offset where the address lies in it as addr2line(1) counts.
+ * False when it lies in no file, or the system does not say. */
+bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
+
 unsigned hak_os_process_id(void);
+unsigned hak_os_thread_id(void); /* of the caller; never 0 */
+
+/* A memory file of fixed size that only its owner may open, mapped, zero, and with all of
+ * its memory: writing to it cannot fail. */
+typedef struct {
+    void *addr; /* NULL: none */
+    size_t size;
+    int file;
+    uint64_t id; /* what tells the file from another one of that number */
+} hak_os_shared_t;
+
+/* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
+bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
+
+/* Unmaps it, and closes the file unless the program has done so. */
+void hak_os_unshare(hak_os_shared_t *shared);
 
 /* True when the process has other libraries than libc, the loader and this one, as far as the
  * system says. */

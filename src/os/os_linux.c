@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,10 +21,17 @@
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 /* Of madvise(2); a libc may be older than the kernel. */
-enum { POPULATE_WRITE = 23 };
+enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
 
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
+
+/* Of memfd_create(2) and fcntl(2); the first one is from Linux 6.3 on. */
+enum { NOEXEC_SEAL = 8, CLOSE_ON_EXEC = 1, ALLOW_SEALING = 2 };
+enum { ADD_SEALS = 1033, SEAL_SEAL = 1, SEAL_SHRINK = 2, SEAL_GROW = 4 };
+
+/* Descriptors of our own begin here where they can: out of the way of the program's. */
+enum { OUT_OF_THE_WAY = 100 };
 
 hak_os_stats_t hak_os_stats;
 
@@ -64,15 +72,27 @@ unsigned hak_os_cpu_count(void) {
     return count;
 }
 
-uint64_t hak_os_now_ms(void) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
     int saved = errno;
-    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
+    if (clock_gettime(clock, &now) != 0) {
         errno = saved;
         return 0;
     }
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
+
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) {
+    struct timespec now = {0, 1};
+    int saved = errno;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+#endif
+uint64_t hak_os_now_ms(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
+
+uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 bool hak_os_sleep_ms(unsigned ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -159,20 +179,20 @@ bool hak_os_make_readable(void *addr, size_t size) { return protect(addr, size, 
 
 bool hak_os_commit(void *addr, size_t size) { return protect(addr, size, PROT_READ | PROT_WRITE); }
 
-bool hak_os_purge(void *addr, size_t size) {
+static bool advise(void *addr, size_t size, int advice) {
     int saved = errno;
     count_call(&hak_os_stats.madvise);
-    int result = madvise(addr, size, MADV_DONTNEED);
+    int result = madvise(addr, size, advice);
     errno = saved;
     return result == 0;
 }
 
-bool hak_os_populate(void *addr, size_t size) {
-    int saved = errno;
-    count_call(&hak_os_stats.madvise);
-    int result = madvise(addr, size, POPULATE_WRITE);
-    errno = saved;
-    return result == 0;
+bool hak_os_purge(void *addr, size_t size) { return advise(addr, size, MADV_DONTNEED); }
+
+bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }
+
+void hak_os_wish_huge(void *addr, size_t size, bool wish) {
+    advise(addr, size, wish ? HUGE_PAGES : NO_HUGE_PAGES);
 }
 
 void *hak_os_map(size_t size, size_t align) {
@@ -268,7 +288,6 @@ void hak_os_close(int file) {
 }
 
 int hak_os_copy_stderr(void) {
-    enum { OUT_OF_THE_WAY = 100 };
     int saved = errno;
     int file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
     errno = saved;
@@ -283,6 +302,63 @@ bool hak_os_is_open(int file) {
 }
 
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
+unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
+
+/* 0 for a file that is not open. */
+static uint64_t file_id(int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0) return 0;
+    return (uint64_t)status.st_dev << 40 ^ (uint64_t)status.st_ino;
+}
+
+/* Beyond the limit on files a signal would end the program. */
+static bool may_make_file(size_t size) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
+static int memory_file(const char *name, size_t size) {
+    if (!may_make_file(size)) return -1;
+    int flags = CLOSE_ON_EXEC | ALLOW_SEALING;
+    int file = (int)syscall(SYS_memfd_create, name, flags | NOEXEC_SEAL);
+    if (file < 0) file = (int)syscall(SYS_memfd_create, name, flags);
+    if (file < 0) return -1;
+    int moved = fcntl(file, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    if (moved >= 0) {
+        syscall(SYS_close, file);
+        file = moved;
+    }
+    if (fchmod(file, 0600) == 0 && syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)size) == 0) {
+        fcntl(file, ADD_SEALS, SEAL_SHRINK | SEAL_GROW | SEAL_SEAL);
+        return file;
+    }
+    syscall(SYS_close, file);
+    return -1;
+}
+
+bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
+    int saved = errno;
+    int file = memory_file(name, size);
+    *shared = (hak_os_shared_t){.addr = NULL};
+    if (file >= 0) {
+        count_call(&hak_os_stats.mmap);
+        void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (addr != MAP_FAILED)
+            *shared = (hak_os_shared_t){addr, size, file, file_id(file)};
+        else
+            syscall(SYS_close, file);
+    }
+    errno = saved;
+    return file >= 0 && shared->addr;
+}
+
+void hak_os_unshare(hak_os_shared_t *shared) {
+    int saved = errno;
+    if (shared->addr) unmap(shared->addr, shared->size);
+    if (shared->addr && file_id(shared->file) == shared->id) syscall(SYS_close, shared->file);
+    shared->addr = NULL;
+    errno = saved;
+}
 
 /* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. A program
  * without a loader has none. */

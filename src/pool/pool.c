@@ -8,9 +8,27 @@
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
 
+/* Under the lock. Units that large heaps have; how full those are is not known here. */
+static size_t large_units;
+
 /* Under the lock. lists[n]: superslabs whose longest free run is n units. */
-static hak_superslab_t *lists[HAK_SUPERSLAB_UNITS + 1];
-static hak_superslab_t *dirty_oldest, *dirty_newest;
+static hak_superslab_t *lists[HAK_SUPERSLAB_UNITS_MAX + 1];
+
+/* Under the lock. Superslabs with dirty free units, by the time of the last free; those of
+ * them that hold slabs in use, and came of age between two rounds of partial release. */
+static struct {
+    hak_superslab_t *oldest, *newest;
+} dirty, held;
+
+/* Under the lock. */
+static struct {
+    uint32_t count;   /* epochs so far */
+    uint32_t round;   /* the one of the last round of partial release */
+    uint32_t ends_ms; /* of the present one: when it has lasted long enough */
+    uint32_t events;  /* slabs taken and given in it */
+} epoch;
+
+enum { EPOCH_MS = 250, EPOCH_EVENTS = 1024 };
 
 _Atomic size_t hak_pool_lent;
 static _Atomic(hak_pool_lender_t) lender;
@@ -49,32 +67,56 @@ static void list_insert(hak_superslab_t *super) {
     lists[super->longest] = super;
 }
 
-static void dirty_remove(hak_superslab_t *super) {
-    if (!super->on_dirty) return;
-    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &dirty_oldest) = super->dirty_next;
-    *(super->dirty_next ? &super->dirty_next->dirty_prev : &dirty_newest) = super->dirty_prev;
-    super->on_dirty = false;
+static unsigned dirty_count(const hak_superslab_t *super) {
+    return super->free & super->dirty ? hak_bit_count(super->free & super->dirty) : 0;
 }
 
-static void dirty_append(hak_superslab_t *super) {
+static void dirty_remove(hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    if (super->held) HAK_COUNT(&hak_pool_stats.held_units, -(size_t)dirty_count(super));
+    hak_superslab_t **oldest = super->held ? &held.oldest : &dirty.oldest;
+    hak_superslab_t **newest = super->held ? &held.newest : &dirty.newest;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : newest) = super->dirty_prev;
+    super->on_dirty = super->held = false;
+}
+
+static void append(hak_superslab_t *super, hak_superslab_t **oldest, hak_superslab_t **newest) {
     super->dirty_next = NULL;
-    super->dirty_prev = dirty_newest;
-    *(dirty_newest ? &dirty_newest->dirty_next : &dirty_oldest) = super;
-    dirty_newest = super;
+    super->dirty_prev = *newest;
+    *(*newest ? &(*newest)->dirty_next : oldest) = super;
+    *newest = super;
     super->on_dirty = true;
+}
+
+static void dirty_append(hak_superslab_t *super) { append(super, &dirty.oldest, &dirty.newest); }
+
+/* It waits for a round of partial release. */
+static void hold(hak_superslab_t *super) {
+    dirty_remove(super);
+    append(super, &held.oldest, &held.newest);
+    super->held = true;
+    HAK_COUNT(&hak_pool_stats.held_units, dirty_count(super));
 }
 
 static uint32_t mask_of(unsigned start, unsigned count) {
     return (uint32_t)((((uint64_t)1 << count) - 1) << start);
 }
 
+static uint32_t all_units(void) { return mask_of(0, hak_superslab_units()); }
+
+/* TINY_USE_SUPERSLAB=0: a slab has a superslab to itself. Its other units are not in use,
+ * and not free either. */
+static bool one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_USE_SUPERSLAB); }
+
 /* The superslab that was freed into last, when it has a dirty run long enough
  * (its pages are there, and warm); else the tightest fit of all, which may touch
  * fresh pages. For one unit: no fresh page is touched while a dirty one is free. */
 static hak_superslab_t *choose(unsigned count) {
-    if (dirty_newest && run_starts(dirty_newest->free & dirty_newest->dirty, count))
-        return dirty_newest;
-    for (unsigned n = count; n <= HAK_SUPERSLAB_UNITS; n++)
+    hak_superslab_t *newest = dirty.newest ? dirty.newest : held.newest;
+    if (HAK_UNLIKELY(one_slab_each())) return lists[hak_superslab_units()];
+    if (newest && run_starts(newest->free & newest->dirty, count)) return newest;
+    for (unsigned n = count; n <= hak_superslab_units(); n++)
         if (lists[n]) return lists[n];
     return NULL;
 }
@@ -85,18 +127,30 @@ void hak_pool_prefault(char *start, size_t size, int level) {
         hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
 }
 
+/* True when slabs that their blocks fill have almost all that was ever taken from the
+ * region: then more will be used, too. Not under a limit, which a huge page could break.
+ * Under the lock. */
+static bool is_dense(void) {
+    size_t units = hak_load_relaxed(&hak_pool_stats.stage3) * hak_superslab_units();
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units);
+    return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
+           !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
+}
+
 /* A fresh superslab, under SS_PREFAULT=2 with all its pages: then it is charged whole,
  * and dirty. Under the lock. */
 static hak_superslab_t *fresh_superslab(void) {
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(is_dense());
     if (!super) return NULL;
     HAK_COUNT(&hak_pool_stats.stage3, 1);
+    if (hak_load_relaxed(&super->huge)) HAK_COUNT(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
-        hak_commit_charge(HAK_SUPERSLAB_SIZE)) {
-        hak_pool_prefault(super->slabs[0].base, HAK_SUPERSLAB_SIZE, 2);
-        super->dirty = mask_of(0, HAK_SUPERSLAB_UNITS);
+        hak_commit_charge(hak_superslab_size())) {
+        hak_pool_prefault(super->slabs[0].base, hak_superslab_size(), 2);
+        super->dirty = all_units();
         super->freed_ms = (uint32_t)hak_os_now_ms();
-        HAK_COUNT(&hak_pool_stats.dirty_units, HAK_SUPERSLAB_UNITS);
+        HAK_COUNT(&hak_pool_stats.dirty_units, hak_superslab_units());
         dirty_append(super);
     }
     list_insert(super);
@@ -111,12 +165,16 @@ static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     *zeroed = (super->dirty & mask) == 0;
     size_t was_dirty = super->dirty & mask ? hak_bit_count(super->dirty & mask) : 0;
     if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT)) return NULL;
-    HAK_COUNT(&hak_pool_stats.dirty_units, -was_dirty);
-    HAK_COUNT(&hak_pool_stats.used_units, count);
+    unsigned before = dirty_count(super);
     list_remove(super);
-    super->free &= ~mask;
+    super->free &= HAK_UNLIKELY(one_slab_each()) ? 0 : ~mask;
     super->dirty |= mask;
     list_insert(super);
+    size_t fewer = before - dirty_count(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, -fewer);
+    if (super->held) HAK_COUNT(&hak_pool_stats.held_units, -fewer);
+    HAK_COUNT(&hak_pool_stats.used_units, count);
+    epoch.events++;
     if (super->on_dirty && (super->free & super->dirty) == 0) dirty_remove(super);
     return &super->slabs[start];
 }
@@ -132,8 +190,8 @@ static bool borrow(void) {
     return lent;
 }
 
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
-    hak_lock_acquire(&hak_pool_lock);
+/* Lock held. */
+static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
     if (!super && borrow()) super = choose(count);
     if (super) {
@@ -141,10 +199,27 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     } else {
         super = fresh_superslab();
     }
-    hak_slab_t *slab = super ? take_from(super, count, zeroed) : NULL;
+    return super ? take_from(super, count, zeroed) : NULL;
+}
+
+hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_slab_t *slab = take_locked(count, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
+}
+
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed) {
+    unsigned taken = 0;
+    hak_lock_acquire(&hak_pool_lock);
+    do {
+        units[taken] = take_locked(1, &zeroed[taken]);
+    } while (units[taken] && ++taken < want && choose(1));
+    hak_lock_release(&hak_pool_lock);
+    for (unsigned i = 0; i < taken; i++)
+        if (zeroed[i]) hak_pool_prefault(units[i]->base, HAK_UNIT_SIZE, 1);
+    return taken;
 }
 
 /* Adds units to a superslab's free ones; they are dirty unless told otherwise. */
@@ -154,46 +229,134 @@ static void add_free(hak_superslab_t *super, uint32_t mask) {
     list_insert(super);
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
-    hak_superslab_t *super = hak_region_superslab_of(slab);
-    uint32_t now = (uint32_t)hak_os_now_ms();
+/* Whether live superslabs give their free pages back now. Under the lock. */
+static bool round_is_due(void) {
+    return hak_option(HAK_OPTION_TINY_SS_PARTIAL) &&
+           epoch.count - epoch.round >= (uint32_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
+}
+
+/* Ends the epoch if it has lasted long enough, or those that have passed since unseen. */
+static void look_at_clock(uint32_t now) {
+    if (epoch.ends_ms == 0) epoch.ends_ms = now + EPOCH_MS;
+    int32_t late = (int32_t)(now - epoch.ends_ms);
+    if (late < 0) return;
+    uint32_t ended = 1 + (uint32_t)late / EPOCH_MS;
+    epoch.count += ended;
+    epoch.ends_ms += ended * EPOCH_MS;
+    epoch.events = 0;
+}
+
+/* Ends the epoch if it had slab events enough; true when a round is due for that. */
+static bool count_given(uint32_t now) {
+    if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return false;
+    epoch.count++;
+    epoch.ends_ms = now + EPOCH_MS;
+    epoch.events = 0;
+    return round_is_due();
+}
+
+/* TINY_USE_SUPERSLAB=0: the slab's pages go back before the slab does. */
+static void give_whole(hak_superslab_t *super, hak_slab_t *slab, unsigned count) {
+    uint32_t mask = mask_of((unsigned)(slab - super->slabs), count);
+    bool is_clean = hak_os_purge(slab->base, (size_t)count << HAK_UNIT_SHIFT);
     hak_lock_acquire(&hak_pool_lock);
+    HAK_COUNT(&hak_pool_stats.purge_calls, 1);
+    if (HAK_LIKELY(is_clean)) {
+        super->dirty &= ~mask;
+        HAK_COUNT(&hak_pool_stats.purged_units, count);
+        hak_commit_release((size_t)count << HAK_UNIT_SHIFT);
+    }
+    add_free(super, all_units());
+    if (super->dirty) dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, dirty_count(super));
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    hak_lock_release(&hak_pool_lock);
+}
+
+/* True when a round of partial release is due for it. Lock held. */
+static bool give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
+    dirty_remove(super);
     add_free(super, mask_of((unsigned)(slab - super->slabs), count));
     super->freed_ms = now;
-    dirty_remove(super);
     dirty_append(super);
     HAK_COUNT(&hak_pool_stats.dirty_units, count);
     HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    return count_given(now);
+}
+
+static void release(bool due) {
     hak_lock_release(&hak_pool_lock);
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    if (HAK_UNLIKELY(due) && delay_ms >= 0) hak_pool_purge((uint32_t)delay_ms, false);
+}
+
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    hak_superslab_t *super = hak_region_superslab_of(slab);
+    if (HAK_UNLIKELY(one_slab_each())) {
+        give_whole(super, slab, count);
+        return;
+    }
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    release(give_locked(super, slab, count, now));
+}
+
+void hak_pool_give_list(hak_slab_t *list) {
+    uint32_t now = (uint32_t)hak_os_now_ms();
+    bool each = one_slab_each(), due = false;
+    if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
+    while (list) {
+        hak_slab_t *next = list->next;
+        hak_superslab_t *super = hak_region_superslab_of(list);
+        if (HAK_UNLIKELY(each))
+            give_whole(super, list, 1);
+        else
+            due |= give_locked(super, list, 1, now);
+        list = next;
+    }
+    if (HAK_LIKELY(!each)) release(due);
 }
 
 /* A superslab goes over to a large heap, whole. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
-    HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS);
+    HAK_COUNT(&hak_pool_stats.used_units, hak_superslab_units());
     list_remove(super);
     dirty_remove(super);
     super->free = 0;
     list_insert(super);
     super->large = true;
+    large_units += hak_superslab_units();
+    hak_region_refuse_huge(super);
 }
 
-hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
+/* How many wholly free superslabs, up to `most`, begin with this one. Under the lock. */
+static unsigned free_row(const hak_superslab_t *first, unsigned most) {
+    unsigned n = 1;
+    while (n < most && hak_region_superslab_follows(&first[n - 1]) &&
+           first[n].longest == hak_superslab_units())
+        n++;
+    return n;
+}
+
+hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     unsigned n = 0;
     hak_lock_acquire(&hak_pool_lock);
-    hak_superslab_t *first = lists[HAK_SUPERSLAB_UNITS];
-    while (first && n < count && first[n].longest == HAK_SUPERSLAB_UNITS) {
-        hand_over(&first[n++]);
-        if (!hak_region_superslab_follows(&first[n - 1])) break;
-    }
+    hak_superslab_t *first = lists[hak_superslab_units()];
+    while (first && (n = free_row(first, most)) < least) first = first->next;
+    if (!first) n = 0;
     /* Fresh ones lie behind the last of their region. */
-    while (n < count && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
+    while (n < most && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
         hak_superslab_t *super = fresh_superslab();
-        if (!super) break;
-        if (n && super != first + n) break; /* in another region: it stays in the pool */
-        hand_over(super);
-        if (n++ == 0) first = super;
+        if (!super || (super != first + n && n >= least)) break;
+        if (n == 0 || super != first + n) { /* in another region: what is before stays behind */
+            first = super;
+            n = 0;
+        }
+        n++;
     }
+    if (n < least) n = 0;
+    for (unsigned i = 0; i < n; i++) hand_over(&first[i]);
     hak_lock_release(&hak_pool_lock);
     *taken = n;
     return n ? first : NULL;
@@ -202,21 +365,23 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned count, unsigned *taken) {
 void hak_pool_give_superslab(hak_superslab_t *super) {
     hak_lock_acquire(&hak_pool_lock);
     super->large = false;
-    add_free(super, mask_of(0, HAK_SUPERSLAB_UNITS));
+    large_units -= hak_superslab_units();
+    add_free(super, all_units());
     if (super->dirty) dirty_append(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(super->dirty));
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)HAK_SUPERSLAB_UNITS);
+    HAK_COUNT(&hak_pool_stats.dirty_units, dirty_count(super));
+    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
     hak_lock_release(&hak_pool_lock);
 }
 
 /* Purges the units of `claimed`, run by run; returns those now known to be zero. */
-static uint32_t purge_units(const hak_superslab_t *super, uint32_t claimed) {
+static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     uint32_t clean = 0;
     for (uint32_t rest = claimed; rest;) {
         unsigned start = hak_lowest_bit(rest);
         unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
         uint32_t mask = mask_of(start, count);
-        if (hak_os_purge(super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT)) clean |= mask;
+        if (hak_region_purge(super, super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
+            clean |= mask;
         rest &= ~mask;
     }
     return clean;
@@ -230,16 +395,29 @@ static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint32_t now) {
     dirty_append(super);
 }
 
+/* The next superslab to be purged. Without a round, one that holds slabs in use is put
+ * aside. Under the lock. */
+static hak_superslab_t *next_of_age(uint32_t now, uint32_t delay_ms, bool round) {
+    for (hak_superslab_t *super; (super = dirty.oldest) != NULL; hold(super)) {
+        /* Signed: a unit may have come back since the clock was read. */
+        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+        if (round || super->free == all_units()) return super;
+    }
+    return round ? held.oldest : NULL;
+}
+
 /* The free units are claimed under the lock and purged without it, so that no
  * request waits for the kernel; meanwhile they look used. */
-size_t hak_pool_purge(uint32_t delay_ms) {
+size_t hak_pool_purge(uint32_t delay_ms, bool all) {
     size_t purged = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
-    for (hak_superslab_t *super; (super = dirty_oldest) != NULL;) {
-        /* Signed: a unit may have come back since the clock was read. */
-        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+    look_at_clock(now);
+    bool round = round_is_due() || (all && hak_option(HAK_OPTION_TINY_SS_PARTIAL));
+    if (round) epoch.round = epoch.count;
+    for (hak_superslab_t *super; (super = next_of_age(now, delay_ms, round)) != NULL;) {
         uint32_t claimed = super->free & super->dirty;
+        bool is_live = super->free != all_units();
         dirty_remove(super);
         list_remove(super);
         super->free &= ~claimed;
@@ -248,6 +426,7 @@ size_t hak_pool_purge(uint32_t delay_ms) {
         HAK_COUNT(&hak_pool_stats.dirty_units, -units);
         HAK_COUNT(&hak_pool_stats.purge_calls, 1);
         HAK_COUNT(&hak_pool_stats.purged_units, units);
+        if (is_live) HAK_COUNT(&hak_pool_stats.purged_partial, units);
         hak_lock_release(&hak_pool_lock);
         uint32_t clean = purge_units(super, claimed);
         hak_lock_acquire(&hak_pool_lock);
@@ -268,22 +447,31 @@ size_t hak_pool_purge(uint32_t delay_ms) {
  * them; what one of them was purging may be dirty or not. */
 static void rebuild_superslab(hak_superslab_t *super, void *context) {
     (void)context;
-    uint32_t unowned = 0;
+    uint32_t owned = 0;
     if (super->large) {
-        HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS);
+        HAK_COUNT(&hak_pool_stats.used_units, hak_superslab_units());
         return;
     }
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++)
-        if (hak_load_relaxed(&super->slabs[i].owner) == 0) unowned |= 1u << i;
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
+        if (hak_load_relaxed(&super->slabs[i].owner) != 0) owned |= 1u << i;
+    uint32_t unowned = owned && one_slab_each() ? 0 : all_units() & ~owned;
+    dirty_remove(super);
     if (unowned != super->free) add_free(super, unowned);
-    uint32_t dirty = super->free & super->dirty;
-    if (dirty && !super->on_dirty) dirty_append(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, dirty ? hak_bit_count(dirty) : 0);
-    HAK_COUNT(&hak_pool_stats.used_units, HAK_SUPERSLAB_UNITS - hak_bit_count(super->free));
+    if (dirty_count(super)) dirty_append(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, dirty_count(super));
+    HAK_COUNT(&hak_pool_stats.used_units, owned ? hak_bit_count(owned) : 0);
 }
 
 void hak_pool_rebuild(void) {
     hak_store_relaxed(&hak_pool_stats.dirty_units, 0);
     hak_store_relaxed(&hak_pool_stats.used_units, 0);
     hak_region_each_superslab(rebuild_superslab, NULL);
+    hak_store_relaxed(&hak_pool_stats.held_units, 0);
+}
+
+size_t hak_pool_purgeable(void) {
+    size_t held_units =
+        hak_option(HAK_OPTION_TINY_SS_PARTIAL) ? 0 : hak_load_relaxed(&hak_pool_stats.held_units);
+    size_t units = atomic_load(&hak_pool_stats.dirty_units); /* partner: see thread/purger.c */
+    return units - hak_min(units, held_units);
 }

@@ -3,10 +3,12 @@
 
 #include "os/os.h"
 #include "region/commit.h"
+#include "region/range.h"
 
 enum {
     LEAST_SHIFT = 4,
     SHIFT_COUNT = 40,
+    CHUNKS_MAX = 32, /* that are remembered, neighbours being one */
 };
 
 /* A free block's first word links it: these are our blocks, not the user's. */
@@ -20,6 +22,11 @@ hak_lock_t hak_meta_lock;
 static node_t *lists[SHIFT_COUNT];
 static char *chunk_next, *chunk_end;
 static size_t chunk_bytes_total;
+static struct {
+    char *start;
+    size_t size;
+} chunks[CHUNKS_MAX];
+static unsigned chunk_count;
 
 static unsigned shift_of(size_t size) {
     if (size <= (1u << LEAST_SHIFT)) return LEAST_SHIFT;
@@ -48,6 +55,19 @@ static char *map_chunk(size_t size) {
     return chunk;
 }
 
+static void remember(char *chunk, size_t size) {
+    for (unsigned i = 0; i < chunk_count; i++) {
+        bool below = chunk + size == chunks[i].start;
+        if (!below && chunks[i].start + chunks[i].size != chunk) continue;
+        if (below) chunks[i].start = chunk;
+        chunks[i].size += size;
+        return;
+    }
+    if (chunk_count == CHUNKS_MAX) return; /* in /proc it still has its name */
+    chunks[chunk_count].start = chunk;
+    chunks[chunk_count++].size = size;
+}
+
 /* Chunks grow with the sum so far: 256 KiB at first, 4 MiB at most, so that
  * their number stays small. A block of its own size when it is larger. */
 static bool new_chunk(size_t least) {
@@ -59,6 +79,7 @@ static bool new_chunk(size_t least) {
         chunk = map_chunk(size);
     }
     if (!chunk) return false;
+    remember(chunk, size);
     retire_chunk();
     chunk_next = chunk;
     chunk_end = chunk + size;
@@ -110,4 +131,11 @@ size_t hak_meta_bytes(void) {
     size_t total = chunk_bytes_total;
     hak_lock_release(&hak_meta_lock);
     return total;
+}
+
+void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
+    hak_lock_acquire(&hak_meta_lock);
+    for (unsigned i = 0; i < chunk_count; i++)
+        visit(context, HAK_RANGE_RECORDS, chunks[i].start, chunks[i].size);
+    hak_lock_release(&hak_meta_lock);
 }

@@ -32,6 +32,7 @@ typedef struct {
     size_t map_committed;     /* region lock; bytes */
     size_t slabs_committed;   /* region lock; bytes */
     size_t supers_committed;  /* region lock; bytes */
+    bool huge;                /* region lock; huge pages were asked for in the last step */
     _Atomic size_t unit_next; /* written under the region lock; next never used unit */
     hak_slab_t *slabs;        /* constant; by unit - first_unit */
     hak_superslab_t *supers;  /* constant; by (unit - first_unit) / units of a superslab */
@@ -45,16 +46,33 @@ typedef struct {
     size_t unit_end;           /* readable entries */
     uintptr_t slabs;           /* of unit 0, if it had one: no subtraction to find a slab */
     uintptr_t supers;          /* the same of superslabs */
+    unsigned super_shift;      /* log2 of the units of a superslab, by SS_SIZE */
 } hak_map_t;
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
 extern hak_lock_t hak_region_lock;
 
+/* Of a superslab, once there is a region. */
+HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_shift; }
+HAK_FAST_PATH size_t hak_superslab_size(void) {
+    return (size_t)HAK_UNIT_SIZE << hak_map.super_shift;
+}
+HAK_FAST_PATH unsigned hak_superslab_grains(void) { return HAK_UNIT_GRAINS << hak_map.super_shift; }
+HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains() / 64; }
+
 /* Makes the first region, unless it is there. Called before threads are. */
 void hak_region_prepare(void);
 
-/* A fresh superslab: accessible, zero, all units free. NULL without memory. */
-hak_superslab_t *hak_region_take_superslab(void);
+/* A fresh superslab: accessible, zero, all units free. NULL without memory. `dense`: what
+ * is there is in use; should more have to be made accessible, then with huge pages. */
+hak_superslab_t *hak_region_take_superslab(bool dense);
+
+/* Gives pages of a superslab back; see hak_os_purge. It has no huge pages from then on,
+ * since the kernel would fill the gap again to make one. */
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
+
+/* No more huge pages in a superslab: it is not known to become dense. */
+void hak_region_refuse_huge(hak_superslab_t *super);
 
 /* Descriptor of the unit that any address lies in, NULL when no region has it. */
 hak_slab_t *hak_region_slab_of(const void *addr);
@@ -74,11 +92,11 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_LIKELY(unit < hak_map.unit_end))
         return (hak_superslab_t *)(hak_map.supers +
-                                   unit / HAK_SUPERSLAB_UNITS * sizeof(hak_superslab_t));
+                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
     return hak_region_superslab_of(hak_region_slab_of(block));
 }
 
-/* True when the record behind this one is that of the next MiB, already handed out. */
+/* True when the record behind this one is that of the next superslab, already handed out. */
 bool hak_region_superslab_follows(const hak_superslab_t *super);
 
 /* Enters the class of `count` units from `slab` on in the map. */

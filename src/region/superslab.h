@@ -1,9 +1,10 @@
-/* superslab.h: the record of one superslab, an aligned MiB of sixteen units.
+/* superslab.h: the record of one superslab, 8, 16 or 32 units in a row, by
+ * SS_SIZE, that begin at a multiple of their size.
  *
  * Invariant under the pool lock, for every unit i of the superslab:
  *   free bit i set   <=> the unit belongs to the pool
  *   dirty bit i clear => the unit is zero and has no pages
- *   units in use = 16 - number of free bits
+ *   units in use = units - number of free bits
  *
  * A superslab is in the hands of the pool (its units are slabs, or free) or, as a
  * whole, of one large heap. Then no unit is free to the pool, the heap's lock takes
@@ -11,7 +12,7 @@
  * these hold, under the heap's lock:
  *   used_grains = grains that are part of blocks, or claimed by a purge
  *   touched bit clear => the grain is zero and has no pages
- *   clean_grains = 256 - number of touched bits
+ *   clean_grains = grains - number of touched bits
  *   dirty bit i set <=> a grain of unit i is touched */
 #ifndef HAK_SUPERSLAB_H
 #define HAK_SUPERSLAB_H
@@ -20,31 +21,37 @@
 #include "region/slab.h"
 
 enum {
-    HAK_SUPERSLAB_UNITS = 16,
-    HAK_SUPERSLAB_SIZE = HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE,
+    HAK_SUPERSLAB_SHIFT_MIN = 3, /* log2 of the units: 512 KiB */
+    HAK_SUPERSLAB_SHIFT_MAX = 5, /* 2 MiB */
+    HAK_SUPERSLAB_UNITS_MAX = 1 << HAK_SUPERSLAB_SHIFT_MAX,
+    HAK_SUPERSLAB_SIZE_MAX = HAK_SUPERSLAB_UNITS_MAX * HAK_UNIT_SIZE,
     HAK_GRAIN_SHIFT = 12, /* what large blocks are counted in; no matter how large a page is */
     HAK_GRAIN_SIZE = 1 << HAK_GRAIN_SHIFT,
     HAK_UNIT_GRAINS = HAK_UNIT_SIZE / HAK_GRAIN_SIZE,
-    HAK_SUPERSLAB_GRAINS = HAK_SUPERSLAB_SIZE / HAK_GRAIN_SIZE,
-    HAK_SUPERSLAB_WORDS = HAK_SUPERSLAB_GRAINS / 64,
+    HAK_SUPERSLAB_GRAINS_MAX = HAK_UNIT_GRAINS * HAK_SUPERSLAB_UNITS_MAX,
+    HAK_SUPERSLAB_WORDS_MAX = HAK_SUPERSLAB_GRAINS_MAX / 64,
 };
 
 typedef struct hak_superslab {
-    hak_slab_t *slabs;                             /* constant; sixteen descriptors */
+    hak_slab_t *slabs;                             /* constant; the first descriptor */
     struct hak_superslab *next, *prev;             /* pool lock; list by longest free run */
-    struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; oldest first */
+    struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; a list, oldest first */
     uint32_t free;                                 /* pool lock; bit per unit */
     uint32_t dirty;                                /* pool lock; bit per unit */
     uint32_t freed_ms;                             /* pool lock; when a unit came back last */
     uint8_t longest;                               /* pool lock; longest free run, its list */
-    bool on_dirty;                                 /* pool lock */
+    bool on_dirty;                                 /* pool lock; in a list by dirty_next */
+    bool held;                                     /* pool lock; that list is of superslabs that
+                                                      wait for a round of partial release */
     bool large;                                    /* pool lock; in the hands of a large heap */
+    _Atomic bool huge;                             /* may have huge pages; only becomes false */
     uint16_t used_grains;                          /* large heap lock */
     uint16_t clean_grains;                         /* large heap lock */
-    uint64_t touched[HAK_SUPERSLAB_WORDS];         /* large heap lock; bit per grain */
-} hak_superslab_t;
+    uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
+    _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
+} HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
-_Static_assert(sizeof(hak_superslab_t) <= (size_t)2 * HAK_LINE,
-               "a superslab record is two cache lines");
+_Static_assert(sizeof(hak_superslab_t) == (size_t)3 * HAK_LINE,
+               "a superslab record is three cache lines");
 
 #endif

@@ -1,6 +1,7 @@
 /* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
 #include "shard/bin.h"
 
+#include "debug/timing.h"
 #include "error/error.h"
 #include "pool/pool.h"
 #include "region/meta.h"
@@ -17,6 +18,10 @@ static struct {
 
 /* Times that a counter has gone round, in all bins of a class. */
 static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+
+static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the slab's bin */
+
+uint32_t hak_bin_slab_count(unsigned shard) { return hak_load_relaxed(&slab_counts[shard]); }
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &shards[shard].bins[class_index];
@@ -95,22 +100,28 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     slab->zeroed = zeroed;
     slab->listed = false;
     slab->purged = 0;
+    if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
+        hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
     return true;
 }
 
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
+    hak_add_relaxed(&slab_counts[shard], 1);
+    uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
     HAK_COUNT(&bin->adopted, 1);
-    HAK_COUNT(&bin->touched, slab->fresh);
-    HAK_COUNT(&bin->spare, slab->fresh);
+    HAK_COUNT(&bin->touched, blocks);
+    HAK_COUNT(&bin->spare, blocks);
     list_append(bin, slab);
 }
 
 /* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
 static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
+    hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
     HAK_COUNT(&bin->touched, -blocks);
     HAK_COUNT(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
@@ -118,12 +129,13 @@ static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
 }
 
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
-    while (list) {
-        hak_slab_t *next = list->next;
-        hak_meta_free(list->bits, bitmap_size(&hak_classes[class_index]));
-        hak_pool_give(list, 1);
-        list = next;
-    }
+    if (!list) return;
+    size_t count = 0;
+    for (hak_slab_t *slab = list; slab; slab = slab->next, count++)
+        hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
+    if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
+        hak_add_relaxed(&hak_pool_stats.ragged_units, -count);
+    hak_pool_give_list(list);
 }
 
 /* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */
@@ -248,6 +260,7 @@ static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
 
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
+    HAK_TIMED_MID(pool_remote_push, hak_owner_class(owner));
     _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
     uint64_t old = hak_or_acq_rel(&remote[word], mask);                            /* F1 */
     if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
@@ -305,6 +318,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
                           void **double_freed) {
     hak_slab_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
+    HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
     uint32_t merged = 0;
     while (slab && merged < most) {

@@ -10,7 +10,7 @@
 unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
                       bool fresh, bool *zeroed);
 
-/* Enters a slab taken from the pool. Bin lock held. */
+/* Enters a slab that belongs to nobody, all of its blocks free. Bin lock held. */
 void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab);
 
 /* After blocks were set free in `slab`: lists it, keeps it empty, or returns true
@@ -52,6 +52,9 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed);
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
+
+/* Slabs that all bins of a shard have. */
+uint32_t hak_bin_slab_count(unsigned shard);
 
 /* What a bin counts; the lock of the bin. */
 typedef struct {

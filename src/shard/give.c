@@ -4,6 +4,8 @@
  * common cases are short: a block alone in its slab (freed at random), the blocks of
  * one word gathered in a register, and a whole word in order or in reverse, which is
  * what a program leaves that frees as it allocated. */
+#include "debug/timing.h"
+#include "debug/ways.h"
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
@@ -110,6 +112,8 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
     unsigned before = slab->free_count;
     slab->free_count = (uint16_t)(before + share.count);
     batch->given += share.count;
+    HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)), HAK_CALL_SS_LOCAL,
+                     share.count);
     /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
     if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
     HAK_COUNT(&bin->spare, batch->given); /* before the slab may leave with its blocks */
@@ -127,6 +131,7 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     }
     if (!gather(batch, &share)) return;
     uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
+    HAK_COUNT_BLOCKS(class_index, HAK_CALL_SS_REMOTE, share.count - hak_bit_count(twice));
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
@@ -144,7 +149,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
         give_remote(&batch, class_index, slab);
     }
     if (batch.next < batch.end) {
-        hak_lock_acquire(&bin->lock);
+        HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
         do {
             slab = hak_slab_of(*batch.next);

@@ -1,13 +1,18 @@
 /* shard.c: taking batches, over all shards, and what concerns all bins at once. */
 #include "shard/shard.h"
 
+#include "debug/timing.h"
+#include "debug/ways.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
 
-enum { SMALL_HEAP = 4 }; /* superslabs; no look for sparse slabs, which would touch all bins */
+enum {
+    SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
+    SLABS_MOST = 4,  /* slabs that one take brings from the pool */
+};
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
 
@@ -26,6 +31,25 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
     return hak_load_relaxed(&hak_bin_of(home, class_index)->adopted) != 0;
 }
 
+size_t hak_shard_in_use(unsigned class_index) {
+    size_t blocks = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        size_t touched = hak_load_relaxed(&bin->touched), spare = hak_load_relaxed(&bin->spare);
+        blocks += touched - hak_min(spare, touched);
+    }
+    return blocks;
+}
+
+/* TINY_PROFILE=larson_guard: shards take empty slabs from each other, never used blocks,
+ * unless there is no other memory. */
+static bool only_empty_move(void) { return hak_option(HAK_OPTION_TINY_PROFILE) != 0; }
+
+/* Other shards that are searched for used blocks. */
+static unsigned probe_count(void) {
+    return only_empty_move() ? 0 : (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
+}
+
 /* Whether a visit could bring anything; a look without the lock. */
 static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
@@ -34,7 +58,7 @@ static bool has_free(const hak_shard_bin_t *bin) {
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_free(unsigned home, unsigned class_index) {
     unsigned count = hak_shard_count();
-    unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
+    unsigned probes = probe_count();
     for (unsigned i = 1; i < count && i <= probes; i++)
         if (has_free(hak_bin_of((home + i) % count, class_index))) return true;
     return false;
@@ -72,7 +96,7 @@ static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, u
                           void **top, what_t what, bool *zeroed) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     if (!has_free(bin)) return 0;
-    hak_lock_acquire(&bin->lock);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
     return take_locked(bin, shard, home, class_index, want, top, what, zeroed);
 }
 
@@ -89,57 +113,154 @@ static unsigned take_from_others(unsigned home, unsigned class_index, unsigned w
     return 0;
 }
 
+/* Enters a slab that belongs to nobody in the home bin, and takes from there. */
+static unsigned take_from_new(unsigned home, unsigned class_index, unsigned want, void **top,
+                              hak_slab_t *slab, bool *zeroed) {
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+    hak_bin_adopt(bin, home, class_index, slab);
+    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+}
+
+/* The heap may have grown since there were `superslabs`: then sparse pages go back. */
+static void look_at_growth(uint64_t superslabs) {
+    bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
+    if (HAK_UNLIKELY(grown) && superslabs << hak_map.super_shift >= SMALL_HEAP)
+        hak_shard_purge_grown(hak_superslab_size());
+}
+
+/* Where a slab is one block: several slabs, for half of the batch, under one lock of the
+ * pool and one of the bin. With two blocks or more in a slab that cost 2 to 3 % of RSS:
+ * what was taken and not used had to go back. */
+static HAK_OUT_OF_LINE unsigned take_ones_from_pool(unsigned home, unsigned class_index,
+                                                    unsigned want, void **top) {
+    hak_slab_t *slabs[SLABS_MOST];
+    bool fresh[SLABS_MOST];
+    unsigned made = 0, most = (unsigned)hak_min(want / 2, SLABS_MOST);
+    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
+    unsigned taken;
+    HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
+    look_at_growth(superslabs);
+    for (unsigned i = 0; i < taken; i++) {
+        if (hak_slab_make(slabs[i], class_index, fresh[i]))
+            slabs[made++] = slabs[i];
+        else
+            hak_pool_give(slabs[i], 1);
+    }
+    if (!made) return 0;
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+    for (unsigned i = 0; i < made; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
+    return take_locked(bin, home, home, class_index, want, top, ANY, NULL);
+}
+
 static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
                                bool *zeroed) {
     bool fresh;
+    if (want >= 4 && hak_classes[class_index].count == 1)
+        return take_ones_from_pool(home, class_index, want, top);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_slab_t *slab = hak_pool_take(1, &fresh);
-    bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
-    if (HAK_UNLIKELY(grown) && superslabs >= SMALL_HEAP)
-        hak_shard_purge_grown((size_t)HAK_SUPERSLAB_UNITS * HAK_UNIT_SIZE);
+    hak_slab_t *slab;
+    HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
+    look_at_growth(superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;
     }
+    return slab ? take_from_new(home, class_index, want, top, slab, zeroed) : 0;
+}
+
+/* Takes in a bin's remote frees and gives up its kept empty slab if that has seen `age`
+ * sweeps; not if the bin is busy. */
+static void tidy(unsigned shard, unsigned class_index, unsigned age) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    if (!has_free(bin)) return;
+    if (!hak_lock_try(&bin->lock)) return;
+    void *twice = NULL;
+    hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
+    hak_slab_t *slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;
+    if (slab) {
+        slab->next = released;
+        released = slab;
+    }
+    hak_lock_release(&bin->lock);
+    hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
+}
+
+static _Atomic uint64_t budget_hits, adopted_empty;
+
+uint64_t hak_shard_budget_hits(void) { return hak_load_relaxed(&budget_hits); }
+uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty); }
+
+/* SS_BUDGET: a shard has as many slabs as it may before it reclaims. */
+static bool at_budget(unsigned shard) {
+    uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
+    return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
+}
+
+/* What a shard at its budget does first: it gives up what is empty in all of its bins, so
+ * that the pool has units with pages, and takes in what came back; if that was not enough,
+ * it asks all other shards. Never the reason that a request fails. */
+static HAK_SLOW_PATH unsigned reclaim(unsigned home, unsigned class_index, unsigned want,
+                                      void **top, bool *zeroed) {
+    hak_add_relaxed(&budget_hits, 1);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(home, i, 0);
+    unsigned taken = take_from(home, home, class_index, want, top, ANY, zeroed);
+    if (taken || !at_budget(home) || only_empty_move()) return taken;
+    return take_from_others(home, class_index, want, top, USED, zeroed, HAK_SHARDS_MAX);
+}
+
+/* Takes over the empty slab that another shard keeps for the class. */
+static HAK_SLOW_PATH unsigned adopt_empty(unsigned home, unsigned class_index, unsigned want,
+                                          void **top, bool *zeroed) {
+    unsigned count = hak_shard_count();
+    hak_slab_t *slab = NULL;
+    for (unsigned i = 1; i < count && !slab; i++) {
+        hak_shard_bin_t *other = hak_bin_of((home + i) % count, class_index);
+        if (!hak_load_relaxed(&other->listed_count) || !hak_lock_try(&other->lock)) continue;
+        slab = hak_bin_drop_empty(other);
+        hak_lock_release(&other->lock);
+    }
     if (!slab) return 0;
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_lock_acquire(&bin->lock);
-    hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+    hak_add_relaxed(&adopted_empty, 1);
+    return take_from_new(home, class_index, want, top, slab, zeroed);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_from(home, home, class_index, want, top, USED_FIRST, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, USED, zeroed, probes);
-    if (!taken) taken = take_from(home, home, class_index, want, top, ANY, zeroed);
-    if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, ANY, zeroed, HAK_SHARDS_MAX);
+    HAK_TIMED_MID(pool_refill, class_index);
+    unsigned taken = HAK_WAY_FOUND(
+        HAK_WAY_REFILL_OWN, take_from(home, home, class_index, want, top, USED_FIRST, zeroed));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(home, class_index, want, top,
+                                                                      USED, zeroed, probe_count()));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH,
+                              take_from(home, home, class_index, want, top, ANY, zeroed));
+    if (!taken && HAK_UNLIKELY(at_budget(home)))
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, reclaim(home, class_index, want, top, zeroed));
+    if (!taken && HAK_UNLIKELY(only_empty_move()))
+        taken =
+            HAK_WAY_FOUND(HAK_WAY_REFILL_EMPTY, adopt_empty(home, class_index, want, top, zeroed));
+    if (!taken)
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_POOL,
+                              take_from_pool(home, class_index, want, top, zeroed));
+    if (!taken)
+        taken =
+            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS_ANY, take_from_others(home, class_index, want, top,
+                                                                      ANY, zeroed, HAK_SHARDS_MAX));
+    if (!taken) HAK_COUNT_WAY(HAK_WAY_REFILL_NONE);
     return taken;
 }
 
 /* Bins are visited one by one; one that is busy is not idle. */
 void hak_shard_sweep(void) {
     unsigned count = hak_shard_count();
-    for (unsigned shard = 0; shard < count; shard++) {
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-            if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
-            if (!hak_lock_try(&bin->lock)) continue;
-            void *twice = NULL;
-            hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
-            hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
-            if (slab) {
-                slab->next = released;
-                released = slab;
-            }
-            hak_lock_release(&bin->lock);
-            hak_slab_release_list(released, class_index);
-            if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
-        }
-    }
+    for (unsigned shard = 0; shard < count; shard++)
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
+            tidy(shard, class_index, 1);
 }
 
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
@@ -174,7 +295,7 @@ _Static_assert(offsetof(hak_shard_bin_t, lock) == 0, "a bin begins with its lock
 
 static void repend_superslab(hak_superslab_t *super, void *context) {
     (void)context;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_bin_repend(&super->slabs[i]);
+    for (unsigned i = 0; i < hak_superslab_units(); i++) hak_bin_repend(&super->slabs[i]);
 }
 
 void hak_shard_lock_all(void) { hak_shard_each_lock(lock, NULL); }

@@ -27,7 +27,8 @@
  * go: their remote_words were not taken, so nobody else pushes them meanwhile.
  *
  * S belongs to the bin that its owner word names; the word changes only under the
- * lock of the bin that S leaves or enters.
+ * lock of the bin that S leaves or enters. Between the two, on its way to the pool or
+ * to another shard, S is all free and belongs to nobody: no F has a block of it.
  *
  * Rejected races:
  *  - S leaves its bin while F stands between F1 and F3. It cannot: bit w goes up
@@ -46,6 +47,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "region/slab.h"
+#include "region/superslab.h"
 
 enum { HAK_SHARDS_MAX = 16 };
 
@@ -93,6 +95,9 @@ unsigned hak_shard_count(void);
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 
+/* Blocks of a class that programs or caches hold; a sum that no lock makes exact. */
+size_t hak_shard_in_use(unsigned class_index);
+
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want
  * must be 1, and *zeroed tells whether the block is known to be zero. */
@@ -105,6 +110,12 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
 
 /* Counts of all bins of a class, added up. All bin locks held. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index);
+
+/* Times that a shard was at its budget (SS_BUDGET) when it needed one more slab. */
+uint64_t hak_shard_budget_hits(void);
+
+/* Empty slabs that a shard took over from another one. */
+uint64_t hak_shard_adopted_empty(void);
 
 /* Releases empty slabs that stood unused since the last sweep. */
 void hak_shard_sweep(void);
@@ -137,5 +148,9 @@ void hak_shard_rebuild(void);
 
 /* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */
 unsigned hak_shard_remote_count(const hak_slab_t *slab);
+
+/* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
+ * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
+unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
 #endif

@@ -11,6 +11,7 @@
  *
  * The bin's lock is held while the pages of one slab go back, so that no block of
  * them can be taken: some microseconds, in a bin that has little to do. */
+#include "classes/dyn.h"
 #include "os/os.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -53,12 +54,13 @@ static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size
 
 /* Gives the pages of `pages` back, run by run; returns the bytes that went. */
 static size_t purge_pages(const hak_slab_t *slab, uint64_t pages, size_t page_size) {
+    hak_superslab_t *super = hak_region_superslab_of(slab);
     size_t bytes = 0;
     while (pages) {
         unsigned start = hak_lowest_bit(pages);
         unsigned count = hak_lowest_bit(~(pages >> start));
         size_t size = count * page_size;
-        if (hak_os_purge(slab->base + start * page_size, size)) bytes += size;
+        if (hak_region_purge(super, slab->base + start * page_size, size)) bytes += size;
         pages &= ~((((uint64_t)1 << count) - 1) << start);
     }
     return bytes;
@@ -103,7 +105,7 @@ static size_t purge_bin(unsigned shard, unsigned class_index, size_t wanted, siz
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
 static size_t spare_bytes(const hak_shard_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
-    size_t bytes = spare * hak_classes[class_index].size;
+    size_t bytes = spare * hak_dyn_size_of(class_index);
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
 }
 

@@ -5,12 +5,15 @@
  * are in neither or in both, and live is cut off at 0 for their sake. */
 #include <string.h>
 
+#include "cache/ace.h"
+#include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "region/meta.h"
+#include "region/record.h"
 #include "region/region.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
@@ -38,6 +41,7 @@ typedef struct {
     uint64_t (*classes)[HAK_CLASS_STATS];
     size_t superslabs, caches;
     uint64_t slab_bytes, free_bytes;
+    uint64_t records;
     hak_large_stats_t large;
     size_t huge_count, huge_bytes;
 } from_t;
@@ -60,7 +64,8 @@ static void count_slab(const hak_slab_t *slab, from_t *from) {
 static void count_superslab(hak_superslab_t *super, void *context) {
     from_t *from = context;
     from->superslabs++;
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) count_slab(&super->slabs[i], from);
+    if (hak_records_settle()) from->records += hak_record_count(super);
+    for (unsigned i = 0; i < hak_superslab_units(); i++) count_slab(&super->slabs[i], from);
 }
 
 static void count_caches(hak_cache_t *newest, from_t *from) {
@@ -73,6 +78,7 @@ static void count_caches(hak_cache_t *newest, from_t *from) {
 
 #define LOAD(counter) hak_load_relaxed(&(counter))
 #define CALLS(class_index, call) LOAD(hak_calls[class_index][HAK_CALL_##call])
+#define WAY(way) LOAD(hak_ways[HAK_WAY_##way])
 #define BINS(counter) bins->counts[HAK_SHARD_##counter]
 
 /* The class rows. Bin locks held. */
@@ -82,7 +88,7 @@ static void fill_class(hak_stats_t *stats, unsigned class_index) {
     const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
     const slabs_t *slabs = &sums;
     uint64_t live = slabs->in_use - hak_min(slabs->cached, slabs->in_use);
-    size_t size = hak_classes[class_index].size;
+    size_t size = hak_dyn_size_of(class_index);
 #define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
 #include "stats/each.def"
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];

@@ -92,9 +92,11 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
     if (*name && error) complain(error);
 }
 
-static void write_classes(const hak_stats_t *stats) {
+/* What has no file of its own. */
+static void write_beside(int64_t form, const hak_stats_t *stats) {
     hak_out_t out = hak_out_to_file(stderr_file(), chunk);
-    hak_stats_write_classes(&out, stats);
+    if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) hak_stats_write_classes(&out, stats);
+    if (form == STATS_OFF && hak_stats_times()) hak_stats_write_timing(&out);
     hak_out_end(&out);
 }
 
@@ -108,6 +110,6 @@ void hak_stats_report(void) {
         return;
     }
     if (form != STATS_OFF) write_report(form, stats, hak_option_text(HAK_OPTION_STATS_FILE));
-    if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(stats);
+    write_beside(form, stats);
     hak_stats_end();
 }

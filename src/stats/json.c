@@ -1,9 +1,8 @@
 /* json.c: the whole of it as one JSON object. */
+#include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"
-#include "os/os.h"
 #include "stats/report.h"
-#include "thread/thread.h"
 
 static void write_options(hak_out_t *out) {
     hak_out_open(out, "options", '{');
@@ -44,7 +43,8 @@ static void write_classes(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_open(out, "classes", '[');
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         hak_out_open(out, NULL, '{');
-        hak_out_member(out, "size", hak_classes[i].size);
+        if (i == HAK_CLASS_DYN) hak_out_member_text(out, "name", "dyn1");
+        hak_out_member(out, "size", hak_dyn_size_of(i));
         hak_out_member_text(out, "band", hak_stats_band_names[hak_bands[i]]);
         write_class_rows(out, stats->classes[i]);
         hak_out_close(out, '}');
@@ -78,32 +78,25 @@ static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_close(out, '}');
 }
 
-/* What each cache has done, by the bands that it has served. */
-static void write_caches(hak_out_t *out) {
-    hak_out_open(out, "caches", '[');
-    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
-        hak_out_open(out, NULL, '{');
-        for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
-            hak_cache_counts_t *counts = hak_cache_counts(cache, (hak_band_t)band);
-            uint64_t refills = hak_load_relaxed(&counts->uc_miss);
-            uint64_t flushed = hak_load_relaxed(&counts->flushed);
-            if (!refills && !flushed) continue;
-            hak_out_open(out, hak_stats_band_names[band], '{');
-            hak_out_member(out, "uc_miss", refills);
-            hak_out_member(out, "refilled", hak_load_relaxed(&counts->refilled));
-            hak_out_member(out, "flushed", flushed);
-            hak_out_close(out, '}');
-        }
+void hak_stats_write_cache(hak_out_t *out, const hak_cache_stats_t *cache) {
+    hak_out_open(out, NULL, '{');
+    for (unsigned i = 0; i < HAK_CACHE_STATS; i++)
+        hak_out_member(out, hak_cache_stat_rows[i].name, cache->figures[i]);
+    for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
+        if (!cache->bands[band].uc_miss && !cache->bands[band].flushed) continue;
+        hak_out_open(out, hak_stats_band_names[band], '{');
+        hak_out_member(out, "uc_miss", cache->bands[band].uc_miss);
+        hak_out_member(out, "refilled", cache->bands[band].refilled);
+        hak_out_member(out, "flushed", cache->bands[band].flushed);
         hak_out_close(out, '}');
     }
-    hak_out_close(out, ']');
+    hak_out_close(out, '}');
 }
 
-void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
-    hak_out_open(out, NULL, '{');
+void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_member_text(out, "schema", HAK_STATS_SCHEMA);
     hak_out_member(out, "version", HAKMEM_VERSION);
-    hak_out_member(out, "pid", hak_os_process_id());
+    hak_out_member(out, "pid", hak_stats_process());
     write_options(out);
     write_bands(out, stats);
     write_classes(out, stats);
@@ -111,6 +104,7 @@ void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_open(out, "warm", '{');
     hak_out_close(out, '}');
     write_values(out, stats);
-    write_caches(out);
-    hak_out_close(out, '}');
+    hak_out_open(out, "caches", '[');
+    hak_stats_write_cache_list(out);
+    hak_out_close(out, ']');
 }

@@ -10,6 +10,7 @@ typedef struct {
 #define STAT_CLASS(name, kind, unit, where, help) char class_##name[sizeof help];
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) char tier_##name[sizeof help];
 #define STAT_VALUE(group, name, kind, unit, where, help) char group##_##name[sizeof help];
+#define STAT_CACHE(name, kind, unit, where, help) char cache_##name[sizeof help];
 #include "stats/each.def"
 } helps_t;
 
@@ -17,6 +18,7 @@ static const helps_t helps = {
 #define STAT_CLASS(name, kind, unit, where, help) .class_##name = help,
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) .tier_##name = help,
 #define STAT_VALUE(group, name, kind, unit, where, help) .group##_##name = help,
+#define STAT_CACHE(name, kind, unit, where, help) .cache_##name = help,
 #include "stats/each.def"
 };
 
@@ -40,6 +42,11 @@ const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS] = {
 const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS] = {
 #define STAT_VALUE(group, name, kind, unit, where, help) \
     ROW(#group, #name, kind, unit, group##_##name),
+#include "stats/each.def"
+};
+
+const hak_stat_row_t hak_cache_stat_rows[HAK_CACHE_STATS] = {
+#define STAT_CACHE(name, kind, unit, where, help) ROW("caches", #name, kind, unit, cache_##name),
 #include "stats/each.def"
 };
 
@@ -97,8 +104,11 @@ const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE
         break;
     case CLASSES:
         row = &hak_class_stat_rows[place.row];
-        snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
-                 row->name);
+        if (place.item + 1 == HAK_CLASS_DYN)
+            snprintf(name, HAK_STATS_NAME_SIZE, "classes.dyn1.%s", row->name);
+        else
+            snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
+                     row->name);
         break;
     }
     return row;

@@ -31,6 +31,20 @@ typedef enum {
     HAK_VALUE_STATS
 } hak_value_stat_t;
 
+typedef enum {
+#define STAT_CACHE(name, ...) HAK_CACHE_STAT_##name,
+#include "stats/each.def"
+    HAK_CACHE_STATS
+} hak_cache_stat_t;
+
+/* What one cache has done and holds. */
+typedef struct {
+    uint64_t figures[HAK_CACHE_STATS];
+    struct {
+        uint64_t uc_miss, refilled, flushed;
+    } bands[HAK_BAND_COUNT];
+} hak_cache_stats_t;
+
 enum { HAK_STATS_LARGE = HAK_CACHED_TIERS, HAK_STATS_HUGE, HAK_STATS_TIERS };
 
 typedef struct {
@@ -63,12 +77,13 @@ const char *hak_stats_help(const hak_stat_row_t *row);
 extern const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS];
 extern const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS];
 extern const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS];
+extern const hak_stat_row_t hak_cache_stat_rows[HAK_CACHE_STATS];
 
 extern const char hak_stats_band_names[HAK_BAND_COUNT][4];
 extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];
 
 /* Every figure has a name: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
- * "classes.64.live" (by block size); they are numbered from 0. */
+ * "classes.64.live" (by block size, dyn1 for the dynamic class); they are numbered from 0. */
 enum {
     HAK_STATS_NAME_SIZE = 48,
     HAK_STATS_COUNT = HAK_VALUE_STATS + HAK_STATS_TIERS * HAK_TIER_STATS +

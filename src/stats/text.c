@@ -1,73 +1,34 @@
-/* text.c: tables for people. Each column is as wide as its widest entry. */
+/* text.c: the figures as tables for people. */
 #include <stdio.h>
-#include <string.h>
 
 #include "os/os.h"
 #include "stats/report.h"
-
-enum { LABEL_WIDTH = 8, GAP = 2 };
-
-/* A table: lines of figures, all with the same rows of stats.def as columns. */
-typedef struct {
-    const hak_stat_row_t *columns;
-    unsigned column_count;
-    unsigned widths[HAK_CLASS_STATS];
-} table_t;
-
-_Static_assert(HAK_TIER_STATS <= (int)HAK_CLASS_STATS, "the widths of either table have room");
-
-static void fit(table_t *table, const uint64_t *line) {
-    for (unsigned i = 0; i < table->column_count; i++) {
-        unsigned width = hak_out_digits(line[i]) + GAP;
-        if (table->widths[i] < width) table->widths[i] = width;
-    }
-}
-
-static void begin_table(table_t *table, const hak_stat_row_t *columns, unsigned count) {
-    table->columns = columns;
-    table->column_count = count;
-    for (unsigned i = 0; i < count; i++) table->widths[i] = (unsigned)strlen(columns[i].name) + GAP;
-}
-
-static void write_head(hak_out_t *out, const table_t *table, const char *label) {
-    hak_out_left(out, label, LABEL_WIDTH);
-    for (unsigned i = 0; i < table->column_count; i++)
-        hak_out_right(out, table->columns[i].name, table->widths[i]);
-    hak_out_text(out, "\n");
-}
-
-static void write_line(hak_out_t *out, const table_t *table, const char *label,
-                       const uint64_t *line) {
-    hak_out_left(out, label, LABEL_WIDTH);
-    for (unsigned i = 0; i < table->column_count; i++)
-        hak_out_number(out, line[i], table->widths[i]);
-    hak_out_text(out, "\n");
-}
+#include "stats/table.h"
 
 static void write_tiers(hak_out_t *out, const hak_stats_t *stats) {
-    table_t table;
-    begin_table(&table, hak_tier_stat_rows, HAK_TIER_STATS);
-    for (unsigned i = 0; i < HAK_STATS_TIERS; i++) fit(&table, stats->tiers[i]);
-    write_head(out, &table, "tier");
+    hak_table_t table;
+    hak_table_begin(&table, HAK_STATS_LABEL_WIDTH, hak_tier_stat_rows, HAK_TIER_STATS);
+    for (unsigned i = 0; i < HAK_STATS_TIERS; i++) hak_table_fit(&table, stats->tiers[i]);
+    hak_table_head(out, &table, "tier");
     for (unsigned i = 0; i < HAK_STATS_TIERS; i++)
-        write_line(out, &table, hak_stats_tier_names[i], stats->tiers[i]);
+        hak_table_line(out, &table, hak_stats_tier_names[i], stats->tiers[i]);
 }
 
 static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
-    table_t table;
-    begin_table(&table, hak_class_stat_rows, HAK_CLASS_STATS);
-    for (unsigned i = 0; i < HAK_BAND_COUNT; i++) fit(&table, stats->bands[i]);
-    write_head(out, &table, "band");
+    hak_table_t table;
+    hak_table_begin(&table, HAK_STATS_LABEL_WIDTH, hak_class_stat_rows, HAK_CLASS_STATS);
+    for (unsigned i = 0; i < HAK_BAND_COUNT; i++) hak_table_fit(&table, stats->bands[i]);
+    hak_table_head(out, &table, "band");
     for (unsigned i = 0; i < HAK_BAND_COUNT; i++)
         if (hak_stats_is_used(stats->bands[i]))
-            write_line(out, &table, hak_stats_band_names[i], stats->bands[i]);
+            hak_table_line(out, &table, hak_stats_band_names[i], stats->bands[i]);
 }
 
 static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         if (hak_stats_begins_group(i)) {
             if (i) hak_out_text(out, "\n");
-            hak_out_left(out, hak_value_stat_rows[i].group, LABEL_WIDTH);
+            hak_out_left(out, hak_value_stat_rows[i].group, HAK_STATS_LABEL_WIDTH);
         } else {
             hak_out_text(out, ",");
         }
@@ -86,22 +47,25 @@ void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats) {
     write_tiers(out, stats);
     write_bands(out, stats);
     write_values(out, stats);
+    hak_stats_write_caches(out);
+    if (hak_stats_times()) hak_stats_write_timing(out);
 }
 
 void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
-    table_t table;
-    char label[LABEL_WIDTH + 4];
-    begin_table(&table, hak_class_stat_rows, HAK_CLASS_STATS);
-    for (unsigned i = 0; i < HAK_BAND_MID; i++) fit(&table, stats->bands[i]);
+    hak_table_t table;
+    char label[HAK_STATS_LABEL_WIDTH + 4];
+    hak_table_begin(&table, HAK_STATS_LABEL_WIDTH, hak_class_stat_rows, HAK_CLASS_STATS);
+    for (unsigned i = 0; i < HAK_BAND_MID; i++) hak_table_fit(&table, stats->bands[i]);
     hak_out_text(out, "hakmem: tiny bands and classes of process ");
     hak_out_number(out, hak_os_process_id(), 0);
     hak_out_text(out, "\n");
-    write_head(out, &table, "class");
+    hak_table_head(out, &table, "class");
     for (unsigned i = 1; i <= HAK_CLASS_COUNT && hak_bands[i] != HAK_BAND_MID; i++) {
         if (hak_bands[i] != hak_bands[i - 1] || i == 1)
-            write_line(out, &table, hak_stats_band_names[hak_bands[i]], stats->bands[hak_bands[i]]);
+            hak_table_line(out, &table, hak_stats_band_names[hak_bands[i]],
+                           stats->bands[hak_bands[i]]);
         if (!hak_stats_is_used(stats->classes[i])) continue;
         snprintf(label, sizeof label, "  %u", hak_classes[i].size);
-        write_line(out, &table, label, stats->classes[i]);
+        hak_table_line(out, &table, label, stats->classes[i]);
     }
 }

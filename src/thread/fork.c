@@ -63,6 +63,7 @@ static void after_fork_parent(void) {
 
 /* Where there never was another thread, nobody can have left anything unfinished. */
 static void after_fork_child(void) {
+    hak_thread_renumber();
     if (alone) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);

@@ -2,7 +2,8 @@
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
- * Started by a slow malloc of a program whose heap has grown large; never from free,
+ * Started by a slow malloc of a program whose heap has grown large, or that is watched
+ * (thread.h); never from free,
  * which libc calls with its thread lists locked, and never from a constructor. It
  * sleeps on its state word until a slow free finds much memory to purge, wakes at
  * intervals until that is done, and ends when the last thread of the program has.
@@ -29,6 +30,7 @@ enum {
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
+    WORK_MS = 5, /* CPU time in one round that is more than the helper's */
 };
 
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
@@ -39,18 +41,23 @@ static _Atomic bool noted; /* the program was at work since the helper's last ro
 static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
 
 /* Free units with pages; the sum is cheap and a little behind, or exact. */
-static size_t dirty_units(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) + other_units() +
-           hak_large_idle_about() / HAK_UNIT_SIZE;
+static size_t dirty_units(size_t of_pool) {
+    return of_pool + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
+}
+
+/* Whether there is enough of them. Most frees end with the first question, which counts
+ * also what TINY_SS_PARTIAL=0 keeps. */
+static bool worth_waking(void) {
+    return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= WAKE_UNITS) &&
+           dirty_units(hak_pool_purgeable()) >= WAKE_UNITS;
 }
 
 static bool all_clean(void) {
-    return atomic_load(&hak_pool_stats.dirty_units) == 0 && other_units() == 0 &&
-           hak_large_idle() == 0;
+    return hak_pool_purgeable() == 0 && other_units() == 0 && hak_large_idle() == 0;
 }
 
 /* A program that never purges has nothing for the helper but the note of a new delay. */
-static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && dirty_units() >= WAKE_UNITS; }
+static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
 static void sleep_until_needed(int64_t delay_ms) {
     atomic_store(&state, ASLEEP); /* partner: wake */
@@ -60,24 +67,40 @@ static void sleep_until_needed(int64_t delay_ms) {
     atomic_store(&state, AWAKE);
 }
 
+/* Whether the program has done anything since the helper's last round. That it made slow
+ * calls is enough; of one that is watched, fast ones show by the time that it used. */
+static bool is_at_work(bool is_watched) {
+    static uint64_t last_ms; /* the helper's own; there is one at a time */
+    bool at_work = atomic_exchange(&noted, false);
+    if (!is_watched) return at_work;
+    uint64_t now_ms = hak_os_cpu_ms(), used_ms = now_ms - last_ms;
+    last_ms = now_ms;
+    return at_work || used_ms >= WORK_MS;
+}
+
 /* Purges once. True when there may be more to do soon. */
-static bool work(int64_t delay_ms) {
+static bool work(int64_t delay_ms, bool is_watched) {
     if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
-    if (atomic_exchange(&noted, false)) return true;
+    if (is_at_work(is_watched)) return true;
     return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
 }
 
 static void *run(void *unused) {
     (void)unused;
+    hak_watcher_t watcher = hak_thread_watcher();
     hak_store_release(&state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
+        if (watcher) watcher(false);
         if (!hak_os_sleep_ms((unsigned)period)) {
             hak_store_release(&state, REFUSED);
             return NULL;
         }
-        if (!work(delay_ms)) sleep_until_needed(delay_ms);
+        if (!work(delay_ms, watcher != NULL)) {
+            if (watcher) watcher(true); /* what it sleeps on shows all that was */
+            sleep_until_needed(delay_ms);
+        }
     }
     hak_store_release(&state, NONE);
     return NULL;
@@ -85,7 +108,8 @@ static void *run(void *unused) {
 
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
-    if (!hak_option(HAK_OPTION_PURGE_THREAD) || hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
+    bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
+    if (!hak_option(HAK_OPTION_PURGE_THREAD) || !(purges || hak_thread_watcher())) return;
     if (!hak_cas_acquire(&state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
@@ -106,6 +130,15 @@ void hak_purger_start(void) {
     if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
 }
 
+void hak_purger_start_early(void) {
+    if (hak_load_relaxed(&state) == NONE) start();
+}
+
+bool hak_purger_runs(void) {
+    uint32_t now = hak_load_relaxed(&state);
+    return now == AWAKE || now == ASLEEP;
+}
+
 static void wake(void) {
     uint32_t asleep = ASLEEP;
     atomic_thread_fence(memory_order_seq_cst); /* partner: the store of ASLEEP */
@@ -117,7 +150,7 @@ static void wake(void) {
  * each free a part of what is worth a wake-up could miss each other's. */
 void hak_purger_wake(void) {
     hak_fence_after_update();
-    if (HAK_UNLIKELY(dirty_units() >= WAKE_UNITS) || hak_thread_count() == 0) wake();
+    if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
 void hak_purger_note(void) {

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "large/huge.h"
 #include "large/large.h"
@@ -23,7 +24,8 @@ enum {
     TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
     TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
     SWEEP_INTERVAL_MS = 250,
-    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    FREES_WITHOUT_CACHE = 16,    /* of a thread that never allocated */
+    CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
 };
 
 hak_lock_t hak_thread_list_lock;
@@ -61,7 +63,7 @@ static void on_thread_exit(void *argument) {
     cache->holds = keep;
     cache->next_waiting = waiting;
     waiting = cache;
-    cache->has_thread = false;
+    cache->tid = 0;
     shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
     share_budget();
@@ -87,12 +89,13 @@ static hak_cache_t *acquire_cache(void) {
     if (cache) {
         waiting = cache->next_waiting;
         if (cache->holds) waiting_full--;
+        memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
     } else if ((cache = hak_cache_make()) != NULL) {
         cache->next = all_caches;
         all_caches = cache;
     }
     if (cache) {
-        cache->has_thread = true;
+        cache->tid = hak_os_thread_id();
         cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);
@@ -184,6 +187,20 @@ static void flush_waiting(void) {
     }
 }
 
+static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
+
+void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
+hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
+
+/* `all`: also what would wait for a later look. */
+static size_t purge(uint32_t delay_ms, bool all) {
+    flush_waiting();
+    hak_shard_sweep();
+    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
+    bytes += hak_shard_purge_idle(delay_ms);
+    return bytes + hak_pool_purge(delay_ms, all) * HAK_UNIT_SIZE;
+}
+
 static void tick(size_t size) {
     static _Atomic uint64_t next_sweep_ms;
     static _Atomic uint32_t shared_ticks; /* of threads without a cache */
@@ -192,40 +209,46 @@ static void tick(size_t size) {
     uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
     uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
     if (own) cache->ticks += more;
-    if (HAK_UNLIKELY(hak_commit_pressure())) hak_thread_purge(0);
+    if (HAK_UNLIKELY(hak_commit_pressure())) purge(0, true);
     if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    if (delay_ms < 0) return;
+    if (delay_ms < 0 && !hak_thread_watcher()) return;
     uint64_t now = hak_os_now_ms();
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
-    hak_thread_purge((uint32_t)delay_ms);
+    if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
     hak_purger_note();
+}
+
+/* A slow call of a program that is watched. It gets its helper when it has made so many
+ * that it is no short one; until then the looks become rarer. */
+static HAK_SLOW_PATH void watch(bool may_start) {
+    static _Atomic uint32_t calls_so_far;
+    if (hak_purger_runs()) return;
+    uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
+    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
+    hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
 }
 
 void hak_thread_tick_malloc(size_t size) {
     hak_purger_start();
     tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
 }
 
 void hak_thread_tick_free(size_t size) {
     hak_purger_wake();
     tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
 }
 
-size_t hak_thread_purge(uint32_t delay_ms) {
-    flush_waiting();
-    hak_shard_sweep();
-    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
-    bytes += hak_shard_purge_idle(delay_ms);
-    return bytes + hak_pool_purge(delay_ms) * HAK_UNIT_SIZE;
-}
+size_t hak_thread_purge(uint32_t delay_ms) { return purge(delay_ms, false); }
 
 size_t hak_thread_trim(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
-    size_t purged = hak_thread_purge(0);
+    size_t purged = purge(0, true);
     return purged + hak_shard_purge_all();
 }
 
@@ -242,19 +265,25 @@ bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context) {
     return true;
 }
 
+void hak_thread_renumber(void) {
+    if (hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead)
+        hak_cache->tid = hak_os_thread_id();
+}
+
 /* The other threads' caches may be in any state: their stacks are forgotten, and
  * the caches wait for new threads. What they held stays allocated in the child. */
 bool hak_thread_list_rebuild(void) {
     bool others = all_caches && all_caches->next;
     for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
-        bool gone = cache->has_thread && cache != hak_cache;
+        bool gone = cache->tid && cache != hak_cache;
         if (!gone && !cache->flushing) continue;
         hak_cache_reset(cache);
         if (gone) {
             shard_threads[cache->shard]--;
             HAK_COUNT(&thread_count, -1u);
         }
-        cache->has_thread = cache->holds = cache->flushing = false;
+        cache->tid = 0;
+        cache->holds = cache->flushing = false;
         cache->next_waiting = waiting;
         waiting = cache;
     }

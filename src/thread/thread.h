@@ -34,6 +34,15 @@ bool hak_purger_forget(void); /* true when there was one */
 /* After an option was changed: what was worked out from options is so anew. */
 void hak_thread_apply_options(void);
 
+/* What a layer above wants done at intervals: by the helper thread at each of its rounds or,
+ * where there is none, by slow calls. `at_once`: the program is young, and each look may be
+ * the last for long. Set once, before main. With a watcher the helper is started early. */
+typedef void (*hak_watcher_t)(bool at_once);
+void hak_thread_set_watcher(hak_watcher_t watcher);
+hak_watcher_t hak_thread_watcher(void); /* NULL for none */
+void hak_purger_start_early(void);
+bool hak_purger_runs(void);
+
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 
@@ -57,6 +66,8 @@ extern hak_lock_t hak_thread_list_lock;
 /* Visits the stack lock of every cache, until a visit says false. List lock held. */
 bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context);
 
+/* In the child: the thread has another number there; also when it never was one of several. */
+void hak_thread_renumber(void);
 /* In the child: forgets the other threads. True when there ever were any. */
 bool hak_thread_list_rebuild(void);
 

@@ -323,23 +323,32 @@ static void check_control(size_t size) {
         fail(&trial, &end, "a right program was stopped");
 }
 
-/* must_abort [report]: with "report", HAKMEM_ON_ERROR=report is set, and the line is all. */
+static void check_all(size_t size, bool reported) {
+    check_control(size);
+    for (size_t k = 0; k < MISUSE_COUNT; k++) {
+        bool is_huge_double_free = size > MIB && strcmp(misuses[k].kind, "double free") == 0;
+        if (!is_huge_double_free) check(&misuses[k], size, reported);
+    }
+}
+
+/* must_abort [report|abort [SIZE]]: with "report", HAKMEM_ON_ERROR=report is set, and the line
+ * is all; with SIZE, that size alone, which must be the usable size of its blocks. */
 int main(int argc, char **argv) {
     bool reported = argc > 1 && strcmp(argv[1], "report") == 0;
+    size_t only = argument(argc, argv, 2, 0);
     watchdog(240, "must-abort programs");
     require_hakmem();
     offender = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(offender != MAP_FAILED, "no shared page");
-    for (size_t i = 0; i < SIZE_COUNT; i++) {
-        check_control(sizes[i]);
-        for (size_t k = 0; k < MISUSE_COUNT; k++) {
-            bool is_huge_double_free =
-                sizes[i] > MIB && strcmp(misuses[k].kind, "double free") == 0;
-            if (!is_huge_double_free) check(&misuses[k], sizes[i], reported);
-        }
+    if (only) {
+        CHECK(API(malloc_usable_size)(API(malloc)(only)) == only, "%zu is no size of a class",
+              only);
+        check_all(only, reported);
     }
+    for (size_t i = 0; i < SIZE_COUNT && !only; i++) check_all(sizes[i], reported);
     check(&huge_double_free, 8 * MIB, reported);
     CHECK(failure_count == 0, "%u trials went wrong, see the lines above", failure_count);
-    printf("%zu kinds of misuse at %zu sizes: all diagnosed\n", MISUSE_COUNT, SIZE_COUNT);
+    printf("%zu kinds of misuse at %zu sizes: all diagnosed\n", MISUSE_COUNT,
+           only ? 1 : SIZE_COUNT);
     return 0;
 }

@@ -146,7 +146,10 @@ def case_settings(folder):
                     "env", env={"HAKMEM_SHARDS": "5", "LD_PRELOAD": "libSegFault-none.so"})
     found = dict(line.split("=", 1) for line in result.out.decode().splitlines() if "=" in line)
     expect("HAKMEM_*", {name: value for name, value in found.items() if name[:7] == "HAKMEM_"},
-           {"HAKMEM_SHARDS": "2", "HAKMEM_PURGE_THREAD": "0", "HAKMEM_PROFILE": "LOWMEM"})
+           {"HAKMEM_SHARDS": "2", "HAKMEM_PURGE_THREAD": "0", "HAKMEM_PROFILE": "LOWMEM",
+            "HAKMEM_LIVE": "1"})
+    without = hakmem("run", "--opt", "LIVE=0", "env").out.decode()
+    expect("HAKMEM_LIVE", "HAKMEM_LIVE=0" in without.splitlines(), True)
     expect("LD_PRELOAD", found["LD_PRELOAD"], f"{LIBRARY}:libSegFault-none.so")
     witness = build(folder, "witness", WITNESS)
     expect_served(folder, "--", witness)
@@ -379,7 +382,7 @@ def case_completion(_):
     lines = result.out.decode().splitlines()
     expect("stderr", result.err, b"")
     expect("completions", (lines[0], lines[2:]),
-           ("run stat options --help --version",
+           ("run stat top explain options --help --version",
             ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1"]))
     if not {"PURGE_DELAY_MS", "PURGE_THREAD"} <= set(lines[1].split()):
         harness.fail(f"options are completed to {lines[1]}")

@@ -95,8 +95,8 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     (void)at, (void)left, (void)part;
     return false;
 }
-bool hak_heap_grow(hak_heap_t *heap, size_t grains) {
-    (void)heap, (void)grains;
+bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains) {
+    (void)heap, (void)block_grains, (void)grains;
     return false;
 }
 bool hak_heap_lend(hak_heap_t *heap) {
@@ -109,6 +109,8 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
 }
 void hak_heap_rebuild_all(void) {}
 void hak_pool_set_lender(bool (*lend)(void)) { (void)lend; }
+void hak_region_prepare(void) {}
+uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 void hak_pool_prefault(char *start, size_t size, int level) {
     (void)start, (void)size, (void)level;
 }

@@ -35,6 +35,7 @@ GROUPS = {
         ["tests/interleave/purger.c"],
         [],
     ),
+    "record": ("src/region/record.[ch]", ["tests/interleave/record.c"], []),
 }
 
 # (group, name, pattern, replacement); the pattern has one match in all files of the group.
@@ -96,8 +97,14 @@ MUTANTS = [
     ("remote", "a drained slab is not listed",
      r"if \(slab->free_count > 0 && hak_bin_after_free\(bin, slab\)\)",
      r"if (slab->free_count == hak_classes[class_index].count && hak_bin_after_free(bin, slab))"),
+    ("remote", "of several slabs taken at once one is entered",
+     r"for \(unsigned i = 0; i < made; i\+\+\) (hak_bin_adopt)",
+     r"for (unsigned i = 0; i < 1; i++) \1"),
+    ("remote", "of several slabs released at once one goes back",
+     r"hak_pool_give_list\(list\);",
+     r"hak_pool_give(list, 1);"),
     ("remote", "a bin is drained without its lock",
-     r"if \(!hak_lock_try\(&bin->lock\)\) continue;(\s*void \*twice)",
+     r"if \(!hak_lock_try\(&bin->lock\)\) return;(\s*void \*twice)",
      r"bool held = hak_lock_try(&bin->lock); (void)held;\1"),
     ("remote", "a local give does not look at remote blocks",
      r" \| hak_load_relaxed\(&hak_slab_remote\(slab, words\)\[word\]\)",
@@ -105,6 +112,12 @@ MUTANTS = [
     ("remote", "pages go back without the lock",
      r"hak_lock_acquire\(&bin->lock\);(\n *hak_slab_t \*slab = bin->head;\n *if \(slab\) \{\n *bytes \+= purge_slab.*?\n *hak_bin_move_last.*?\n *\}\n) *hak_lock_release\(&bin->lock\);",
      r"\1"),
+    ("remote", "an empty slab is adopted without the lock of its bin",
+     r"\|\| !hak_lock_try\(&other->lock\)\)( continue;\n *slab = hak_bin_drop_empty\(other\);\n) *hak_lock_release\(&other->lock\);\n",
+     r")\1"),
+    ("remote", "an empty slab is adopted without the lock of its new bin",
+     r"(HAK_TIME_MID\(pool_lock, class_index, hak_lock_acquire\(&bin->lock\)\);\n)( *hak_bin_adopt\(bin, home, class_index, slab\);\n)( *return)",
+     r"\2\1\3"),
     ("remote", "a page goes back below a block in use",
      r"if \(wanted & ~slab->bits\[w\]\) return false;",
      r"if (wanted & ~slab->bits[w]) continue;"),
@@ -202,11 +215,11 @@ MUTANTS = [
      r" \|\| hak_thread_count\(\) == 0\) wake\(\);",
      r") wake();"),
     ("purger", "nobody wakes it for what is dirty",
-     r"HAK_UNLIKELY\(dirty_units\(\) >= WAKE_UNITS\) \|\| ",
+     r"worth_waking\(\) \|\| ",
      r""),
     ("purger", "what is kept of huge blocks does not count",
-     r"atomic_load\(&hak_pool_stats\.dirty_units\) \+ other_units\(\) \+",
-     r"atomic_load(&hak_pool_stats.dirty_units) +"),
+     r"of_pool \+ other_units\(\) \+",
+     r"of_pool +"),
     ("purger", "the delay is read once",
      r"while \(hak_thread_count\(\) > 0\) \{(\s+int64_t delay_ms = [^;]*;)",
      r"\1 while (hak_thread_count() > 0) {"),
@@ -244,7 +257,7 @@ MUTANTS = [
      r"(put_transferred\(heap, unit, hak_run_length\(run\)\))\) return true;",
      r"\1 && heap == NULL) return true;"),
     ("large", "a free merges without the heap's lock",
-     r"hak_lock_acquire\(&heap->lock\);(\s+if \(remote && drain)",
+     r"HAK_TIME\(l25_lock, hak_lock_acquire\(&heap->lock\)\);(\s+if \(remote && drain)",
      r"\1"),
     ("large", "a purge drains without the heap's lock",
      r"hak_lock_acquire\(&heap->lock\);(\s+drain\(heap\);\s+)hak_lock_release\(&heap->lock\);",
@@ -252,6 +265,21 @@ MUTANTS = [
     ("large", "a block that serves again stays freed",
      r"hak_store_release\(&unit->run, run_word\(request->home, request->block, request->grains\)\);",
      r"(void)unit;"),
+    ("record", "closing is no single step",
+     r"!hak_cas_acquire\(at, &word, closed\)",
+     r"(hak_store_relaxed(at, closed), false)"),
+    ("record", "who loses does not look again",
+     r"(hak_cas_acquire\(at, &word, closed\)\)\s*)state = state_of\(word, block\);",
+     r"\1(void)word;"),
+    ("record", "a table replaces another",
+     r"while \(!hak_cas_weak_release\(&super->records, &old, table\)\)",
+     r"while (hak_store_release(&super->records, table), false)"),
+    ("record", "who loses uses its own table",
+     r"return hak_load_acquire\(&super->records\);",
+     r"return table;"),
+    ("record", "who loses keeps its table",
+     r"hak_meta_free\(\(void \*\)table, size\);",
+     r""),
 ]
 
 RUN_SECONDS = 120
@@ -285,7 +313,7 @@ def build(args, name, edits):
     included = "".join(source.read_text() for source in sources)
     # The .c file that a test includes is a part of it.
     sources += [work / file for file in files
-                if file.endswith(".c") and file.removeprefix("src/") not in included]
+                if file.endswith(".c") and f'"{file.removeprefix("src/")}"' not in included]
     for source in sources:
         objects.append(work / f"{len(objects)}.o")
         # The copies of headers stand before the headers.

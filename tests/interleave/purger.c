@@ -47,6 +47,7 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
+size_t hak_pool_purgeable(void) { return atomic_load(&hak_pool_stats.dirty_units); }
 size_t hak_large_idle(void) { return 0; }
 size_t hak_large_idle_about(void) { return 0; }
 bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
@@ -57,6 +58,10 @@ size_t hak_thread_purge(uint32_t delay_ms) {
     atomic_store(&hak_huge_stats.kept_bytes, 0);
     return 0;
 }
+
+/* Nobody watches: a watcher adds looks to the rounds, and nothing that wakes. */
+hak_watcher_t hak_thread_watcher(void) { return NULL; }
+uint64_t hak_os_cpu_ms(void) { return 0; }
 
 static bool is_quiet(const void *unused) {
     (void)unused;

@@ -33,6 +33,18 @@ static void prepare_two_pairs(void) {
                       world_take(0, WORLD_PAIR, 2, block + 2) == 2,
                   "no slabs to begin with");
 }
+static void prepare_one_and_units(void) { prepare_full_slab(WORLD_ONE, 1, 2); }
+/* Of two slabs one block is left; an empty one is kept, so that both will be released. */
+static void prepare_two_pairs_and_empty(void) {
+    void *other[2];
+    world_reset(3);
+    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, other) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block) == 2 &&
+                      world_take(0, WORLD_PAIR, 2, block + 2) == 2,
+                  "no slabs to begin with");
+    for (unsigned i = 0; i < 2; i++) world_free(0, WORLD_PAIR, other[i]);
+    for (unsigned i = 0; i < 4; i += 2) world_free(1, WORLD_PAIR, block[i]);
+}
 static void prepare_three_pairs(void) {
     world_reset(3);
     for (unsigned i = 0; i < 6; i += 2)
@@ -46,6 +58,11 @@ static void prepare_quad_freed_afar(void) {
 static void prepare_pair_freed_afar(void) {
     prepare_full_and_empty(WORLD_PAIR, 2);
     world_free(1, WORLD_PAIR, block[0]);
+}
+/* Shard 1 is at work in the class, and may take no used block of shard 0. */
+static void prepare_guarded(void) {
+    prepare_full_and_empty(WORLD_PAIR, 2);
+    world_guard();
 }
 static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
 
@@ -85,9 +102,26 @@ static void take_and_return_pair(void) {
     if (world_take(0, WORLD_PAIR, 1, taken)) world_free(1, WORLD_PAIR, taken[0]);
 }
 
+/* Two slabs come from the pool at once. */
+static void take_two_and_return_one(void) {
+    void *taken[4];
+    unsigned count = world_take(0, WORLD_ONE, 4, taken);
+    if (count) world_free(1, WORLD_ONE, taken[count - 1]);
+}
+
+static void free_one(void) { world_free(1, WORLD_ONE, block[0]); }
+
+static void free_pair_3(void) { world_free(1, WORLD_PAIR, block[3]); }
+
 static void take_and_return_quad(void) {
     void *taken[1];
     if (world_take(0, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
+}
+
+/* In shard 1. */
+static void adopt_pair(void) {
+    void *taken[1];
+    if (world_take(1, WORLD_PAIR, 1, taken)) world_free(1, WORLD_PAIR, taken[0]);
 }
 
 static void adopt_as_quad(void) {
@@ -149,6 +183,19 @@ static const explore_scenario_t scenarios[] = {
      {free_pair_1, sweep, sweep, adopt_as_quad},
      RULES,
      .heavy = true},
+    {"an empty slab moves to another shard, or is used where it is",
+     prepare_guarded,
+     {take_pair, adopt_pair},
+     RULES},
+    {"an empty slab moves to another shard, where two need one",
+     prepare_guarded,
+     {adopt_pair, adopt_pair},
+     RULES},
+    {"an empty slab moves to another shard, with a freer and a taker",
+     prepare_guarded,
+     {free_pair_0, take_and_return_pair, adopt_pair},
+     RULES,
+     .heavy = true},
     {"two slabs on a stack",
      prepare_two_pairs,
      {free_pair_0, free_pair_1, free_pair_2, sweep},
@@ -160,6 +207,14 @@ static const explore_scenario_t scenarios[] = {
     {"three slabs on a stack, a bounded drain",
      prepare_three_pairs,
      {free_pair_0, free_pair_2_and_4, take_pair},
+     RULES},
+    {"two slabs are taken at once",
+     prepare_one_and_units,
+     {free_one, take_two_and_return_one, adopt_as_quad},
+     RULES},
+    {"two slabs are released at once",
+     prepare_two_pairs_and_empty,
+     {free_pair_1, free_pair_3, sweep},
      RULES},
     {"pages go back among freers and a taker",
      prepare_quad_freed_afar,

@@ -20,10 +20,10 @@ enum {
     GRAINS = HAK_UNIT_SIZE / GRAIN,
 };
 
-static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
-static hak_slab_t slabs[HAK_SUPERSLAB_UNITS] __attribute__((aligned(64)));
+static hak_slab_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
 static hak_superslab_t superslab = {.slabs = slabs};
 static char units[WORLD_UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
 
@@ -49,10 +49,13 @@ static struct {
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
 
 static unsigned reports, reports_expected;
+static bool larson_guard;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
-hak_map_t hak_map; /* empty: every pointer is looked up by hak_region_slab_of */
+/* Without entries: every pointer is looked up by hak_region_slab_of. */
+hak_map_t hak_map = {.super_shift = 2};
+_Static_assert(WORLD_UNITS == 1 << 2, "one superslab has all units");
 
 hak_slab_t *hak_region_slab_of(const void *addr) {
     size_t offset = (size_t)((const char *)addr - units[0]);
@@ -94,9 +97,19 @@ hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
     return pool.count ? pool.stack[--pool.count] : NULL;
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
+unsigned hak_pool_take_units(unsigned want, hak_slab_t **out, bool *zeroed) {
+    unsigned taken = 0;
     enter_pool();
-    EXPLORE_CHECK(count == 1 && slab->owner == 0, "a slab that has an owner is given to the pool");
+    for (; taken < want && pool.count; taken++) {
+        zeroed[taken] = false;
+        out[taken] = pool.stack[--pool.count];
+    }
+    return taken;
+}
+
+/* The lock is held over a whole list. */
+static void put_in_pool(hak_slab_t *slab) {
+    EXPLORE_CHECK(slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
     EXPLORE_CHECK(slab->remote_words == 0, "a slab is given to the pool with remote blocks");
@@ -106,22 +119,46 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     pool.stack[pool.count++] = slab;
 }
 
-int64_t hak_option(hak_option_t option) {
-    return option == HAK_OPTION_SHARDS ? WORLD_SHARDS : 1; /* one other shard, drains of one slab */
+void hak_pool_give(hak_slab_t *slab, unsigned count) {
+    enter_pool();
+    EXPLORE_CHECK(count == 1, "%u units are given for a slab", count);
+    put_in_pool(slab);
 }
+
+void hak_pool_give_list(hak_slab_t *list) {
+    enter_pool();
+    for (; list; list = list->next) put_in_pool(list);
+}
+
+int64_t hak_option(hak_option_t option) {
+    if (option == HAK_OPTION_SHARDS) return WORLD_SHARDS;
+    if (option == HAK_OPTION_TINY_PROFILE) return larson_guard;
+    if (option == HAK_OPTION_SS_BUDGET) return 0;
+    return 1; /* one other shard, drains of one slab */
+}
+
+#if HAKMEM_DEBUG
+uint64_t hak_os_now_ns(void) { return 1; } /* no time passes */
+#endif
 
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
 size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
 
+hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+    (void)slab;
+    return &superslab;
+}
+
 /* Whoever has a block of these pages loses its contents. */
-bool hak_os_purge(void *addr, size_t size) {
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+    const char *addr = start;
+    (void)super;
     for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(live[i].start + live[i].size <= (char *)addr ||
-                          live[i].start >= (char *)addr + size,
+        EXPLORE_CHECK(live[i].start + live[i].size <= addr || live[i].start >= addr + size,
                       "pages are purged below a block in use");
-    memory_write(&contents[((char *)addr - units[0]) / HAK_UNIT_SIZE]
-                          [((char *)addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
-                 size / GRAIN);
+    memory_write(
+        &contents[(addr - units[0]) / HAK_UNIT_SIZE][(addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
+        size / GRAIN);
     return true;
 }
 
@@ -237,9 +274,12 @@ void world_reset(unsigned unit_count) {
     memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
     live_count = reports = reports_expected = 0;
+    larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
+
+void world_guard(void) { larson_guard = true; }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 

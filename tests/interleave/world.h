@@ -10,7 +10,8 @@
 enum {
     WORLD_SHARDS = 2,
     WORLD_UNITS = 4,
-    /* The size classes in use: slabs of 2, 4 and 68 blocks; the last have two words of bitmap. */
+    /* The size classes in use: slabs of 1, 2, 4 and 68 blocks; the last have two words of bitmap. */
+    WORLD_ONE = 81,
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,
@@ -21,6 +22,9 @@ void world_make(void);
 
 /* A new execution: no slabs, `units` units in the pool. */
 void world_reset(unsigned units);
+
+/* Until the next reset: TINY_PROFILE=larson_guard. */
+void world_guard(void);
 
 /* hak_shard_take and hak_shard_give, with the ledger: a block that is handed out is nobody's, one
  * that is freed is no longer the caller's. The content of blocks is written, too, so that a race

@@ -4,7 +4,7 @@
  * is taken in a process of its own for each value and each way to set it: the environment,
  * HAKMEM_CONF and, for an option that may change while the process runs, hakmem_option_set. Figures
  * are counts and bytes, never times. A row of options.def without a row here fails the test;
- * obsolete options need none. */
+ * obsolete options need none, and those of the debug build are tried there only. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -22,6 +22,7 @@
 #include "check.h"
 #include "child.h"
 #include "large_figures.h"
+#include "pool_figures.h"
 #include "proc.h"
 
 #if defined(TEST_PREFIXED)
@@ -176,6 +177,21 @@ static long refills_after_remote_frees(void) {
     return refills;
 }
 
+enum { OFF_CLASS = 4112, OFF_CLASS_BLOCKS = 6000 };
+
+/* Bytes of the last of many blocks that are a little larger than a power of two. */
+static long size_of_many(void) {
+    for (int i = 0; i < OFF_CLASS_BLOCKS; i++)
+        CHECK((block_of_no_use = API(malloc)(OFF_CLASS)) != NULL, "no memory");
+    return (long)API(malloc_usable_size)(block_of_no_use);
+}
+
+/* Bytes of the first block of 13,000. */
+static long size_of_one(void) {
+    block_of_no_use = API(malloc)(13000);
+    return (long)API(malloc_usable_size)(block_of_no_use);
+}
+
 static uintptr_t unit_of(const void *block) { return (uintptr_t)block >> UNIT_SHIFT; }
 
 static pthread_barrier_t all_are_here;
@@ -234,10 +250,25 @@ static long blocks_of_another_shard(void) {
     return 0;
 }
 
+/* 1 when an empty slab that main's shard keeps goes over to another one as a whole, 0 when a thread
+ * of the other shard takes single blocks of it. */
+static long empty_slab_moves(void) {
+    void *blocks[3]; /* one block fills a slab */
+    pthread_t thread;
+    size_t size = 61440;
+    for (int i = 0; i < 3; i++) blocks[i] = API(malloc)(size);
+    for (int i = 0; i < 3; i++) API(free)(blocks[i]);
+    pthread_barrier_init(&all_are_here, NULL, 1);
+    CHECK(pthread_create(&thread, NULL, allocate_one, &size) == 0, "no thread");
+    pthread_join(thread, NULL);
+    return statistic("pool.adopted_empty");
+}
+
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
- * 2 as JSON, 3 the tiny tier's table, 4 anything else. */
+ * 2 as JSON, 3 the tiny tier's table, 4 times, 5 anything else. */
 static long words_at_the_end(void) {
-    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands"};
+    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands",
+                                             "hakmem: timing of"};
     char text[64] = "", rest[4096];
     int ends[2], status;
     CHECK(pipe(ends) == 0, "no pipe");
@@ -258,7 +289,23 @@ static long words_at_the_end(void) {
     if (size <= 0) return 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
-    return 4;
+    return 5;
+}
+
+/* Live pages of this process that the command would find. */
+static long live_pages(void) {
+    char path[300], target[64];
+    long count = 0;
+    DIR *links = opendir("/proc/self/fd");
+    CHECK(links != NULL, "no /proc/self/fd");
+    for (struct dirent *entry; (entry = readdir(links)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        ssize_t size = readlink(path, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = 0;
+        count += strncmp(target, "/memfd:hakmem-live", 18) == 0;
+    }
+    closedir(links);
+    return count;
 }
 
 /* ---- The table --------------------------------------------------------------------------------- */
@@ -283,6 +330,9 @@ static const struct effect {
     {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
     {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
+    {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
+    {"TIMING", "HAKMEM_STATS=text", words_at_the_end, {"0", 1, 1}, {"1", 1, 1}},
+    {"LIVE", NULL, live_pages, {"0", 0, 0}, {"1", 1, 1}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",
@@ -298,6 +348,39 @@ static const struct effect {
      {"0", 1, 1},
      {"1", 4, 4}},
     {"TRYLOCK_PROBES", "HAKMEM_SHARDS=2", blocks_of_another_shard, {"0", 0, 0}, {"15", 1, 1}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=2",
+     blocks_of_another_shard,
+     {"full", 1, 1},
+     {"larson_guard", 0, 0}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=2 HAKMEM_POOL_TLS_RING=0",
+     empty_slab_moves,
+     {"full", 0, 0},
+     {"larson_guard", 1, 1}},
+    {"TINY_PROFILE",
+     "HAKMEM_SHARDS=1 HAKMEM_SS_SIZE=512K",
+     budget_hits,
+     {"full", 0, 0},
+     {"larson_guard", 1, 1000}},
+    {"SS_BUDGET", "HAKMEM_SHARDS=1", budget_hits, {"0", 0, 0}, {"40", 1, 1000}},
+    {"SS_BUDGET",
+     "HAKMEM_SHARDS=1 HAKMEM_TINY_PROFILE=larson_guard",
+     budget_hits,
+     {"0", 0, 0},
+     {"40", 1, 1000}},
+    {"SS_SIZE", NULL, superslab_kib, {"512K", 512, 512}, {"2M", 2048, 2048}},
+    {"TINY_USE_SUPERSLAB", NULL, superslabs_of_slabs, {"0", 40, 60}, {"1", 3, 8}},
+    {"TINY_SS_PARTIAL",
+     "HAKMEM_PURGE_DELAY_MS=0 HAKMEM_PURGE_THREAD=0 HAKMEM_TINY_SS_PARTIAL_INTERVAL=1",
+     units_released_in_part,
+     {"0", 0, 0},
+     {"1", 30, 60}},
+    {"TINY_SS_PARTIAL_INTERVAL",
+     "HAKMEM_PURGE_DELAY_MS=0 HAKMEM_PURGE_THREAD=0",
+     units_released_in_part,
+     {"1", 30, 60},
+     {"1024", 0, 0}},
     {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
     {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
     {"TLS_LO_MAX", NULL, ring_depth, {"0", 20, 31}, {"100", 120, 131}},
@@ -308,6 +391,14 @@ static const struct effect {
      refills_after_remote_frees,
      {"1", 23, 100},
      {"4096", 10, 21}},
+    {"HDR_LIGHT", NULL, records_of_forty, {"2", 0, 0}, {"1", 40, 40}},
+    {"HDR_LIGHT",
+     NULL,
+     record_bytes_of_forty,
+     {"1", 2 * 4096, 3 * 4096},
+     {"0", 2 * 8192, 3 * 8192}},
+    {"MID_DYN1", NULL, size_of_one, {"0", 13312, 13312}, {"14300", 14336, 14336}},
+    {"MID_DYN1", NULL, size_of_many, {"auto", 4224, 4224}, {"0", 4608, 4608}},
     {"WRAP_L2", NULL, live_in_mid, {"0", 0, 0}, {"1", 10, 10}},
     {"WRAP_L25", NULL, live_in_large, {"0", 0, 0}, {"1", 10, 10}},
     {"L25_RUN_FACTOR", NULL, units_of_a_run, {"1", 16, 16}, {"16", 17, 1000}},
@@ -321,6 +412,7 @@ static const struct effect {
      dirty_mib_with_a_limit,
      {"32M", 0, 20},
      {"0", 50, 70}},
+    {"THP", NULL, huge_superslabs, {"0", 0, 0}, {"1", 20, 60}},
     {"SS_PREFAULT", NULL, populated_units, {"0", 0, 0}, {"2", 16, 200}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
@@ -331,7 +423,7 @@ static const struct effect {
 };
 
 enum { START, ANY_TIME };
-enum { NUMBER, WORD, TEXT, OBSOLETE };
+enum { NUMBER, WORD, EITHER, TEXT, DEBUG, OBSOLETE };
 static const struct {
     const char *name;
     int kind, change;
@@ -423,6 +515,7 @@ int main(int argc, char **argv) {
     require_hakmem();
     for (size_t i = 0; i < COUNT_OF(options); i++) {
         unsigned found = 0;
+        if (!HAKMEM_DEBUG && options[i].kind == DEBUG) continue;
         for (size_t k = 0; k < COUNT_OF(effects); k++) {
             if (strcmp(effects[k].option, options[i].name) != 0) continue;
             try_effect(&effects[k], options[i].change);

@@ -9,23 +9,11 @@
 
 #include "alloc_names.h"
 #include "check.h"
-
-#if defined(TEST_PREFIXED)
-#define GET_STAT hakmem_stats_get
-#else
-#include <dlfcn.h>
-#define GET_STAT ((int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "hakmem_stats_get"))
-#endif
+#include "pool_figures.h"
 
 enum { MIB = 1024 * 1024, LARGE = 100000, COUNT = 42 };
 
 static void *blocks[COUNT];
-
-static long figure(const char *name) {
-    uint64_t value = 0;
-    CHECK(GET_STAT(name, &value) == 0, "there is no figure %s", name);
-    return (long)value;
-}
 
 static void allocate_all(void) {
     for (int i = 0; i < COUNT; i++) {
@@ -55,31 +43,31 @@ static void trade(void) {
 /* Units of 64 KiB that a heap takes for its first large block. */
 long units_of_a_run(void) {
     *(void *volatile *)&blocks[0] = API(malloc)(900000);
-    return figure("large.run_units") / figure("large.runs");
+    return statistic("large.run_units") / statistic("large.runs");
 }
 
 long large_transferred(void) {
     trade();
-    return figure("large.transferred");
+    return statistic("large.transferred");
 }
 
 long large_from_others(void) {
     trade();
-    return figure("large.remote");
+    return statistic("large.remote");
 }
 
 /* Of blocks that were freed one after the other. */
 long large_purge_calls(void) {
     allocate_all();
     for (int i = 0; i < COUNT; i++) API(free)(blocks[i]);
-    return figure("large.purge_calls");
+    return statistic("large.purge_calls");
 }
 
 /* MiB of freed mappings that are kept, of 40. */
 long huge_mib_kept(void) {
     for (int i = 0; i < 5; i++) CHECK(blocks[i] = API(malloc)(8 * MIB), "no memory");
     for (int i = 0; i < 5; i++) API(free)(blocks[i]);
-    return figure("huge.kept_bytes") / MIB;
+    return statistic("huge.kept_bytes") / MIB;
 }
 
 /* MiB that malloc gives, at most 100, before it gives NULL. */
@@ -97,23 +85,42 @@ long dirty_mib_with_a_limit(void) {
     for (int i = 0; i < SMALL_COUNT; i++) API(free)(small[i]);
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(2 * MIB);
     for (int i = 0; i < 2000; i++) API(free)(API(malloc)((size_t)i * 30));
-    return figure("memory.dirty_bytes") / MIB;
+    return statistic("memory.dirty_bytes") / MIB;
 }
 
 /* Blocks of a tier after ten of 10,000 bytes and ten of 100,000. */
 static long live_in(const char *tier) {
-    long before = figure(tier);
+    long before = statistic(tier);
     for (int i = 0; i < 10; i++) {
         CHECK(blocks[0] = API(malloc)(10000), "no memory");
         CHECK(blocks[1] = API(malloc)(100000), "no memory");
     }
-    return figure(tier) - before;
+    return statistic(tier) - before;
 }
 
 long live_in_mid(void) { return live_in("tiers.mid.live"); }
 long live_in_large(void) { return live_in("tiers.large.live"); }
 
+/* Of a heap that grows to 100 MB in slabs. */
+long huge_superslabs(void) {
+    for (int i = 0; i < 100000; i++) CHECK(API(malloc)(1000), "no memory");
+    return statistic("pool.huge_superslabs");
+}
+
 long populated_units(void) {
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(LARGE / 2);
-    return figure("pool.populated_units");
+    return statistic("pool.populated_units");
 }
+
+/* Twenty of 10,000 bytes and twenty of 100,000. */
+static long debug_figure_of_forty(const char *name) {
+    long before = statistic(name);
+    for (int i = 0; i < 20; i++) {
+        CHECK(blocks[i] = API(malloc)(10000), "no memory");
+        CHECK(blocks[i + 20] = API(malloc)(100000), "no memory");
+    }
+    return statistic(name) - before;
+}
+
+long records_of_forty(void) { return debug_figure_of_forty("debug.records"); }
+long record_bytes_of_forty(void) { return debug_figure_of_forty("debug.record_bytes"); }

@@ -12,6 +12,9 @@ long mib_until_refused(void);
 long dirty_mib_with_a_limit(void);
 long live_in_mid(void);
 long live_in_large(void);
+long huge_superslabs(void);
 long populated_units(void);
+long records_of_forty(void);
+long record_bytes_of_forty(void);
 
 #endif

@@ -1,42 +1,25 @@
-/* counters.c - each figure of stats.def, moved by a small program that provokes it.
- *
- * A program runs in a process of its own; the figure is read before and after. A row of stats.def
- * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
- * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
- * is another shard than main's. */
+/* counters.c - programs that move the figures of stats.def; those of the debug build: ways.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "child.h"
-#include "stats.h"
+#include "trials.h"
 
-/* A class whose first blocks are not lent by the one above. */
-enum { SIZE = 224, COUNT = 1000, MIB = 1024 * 1024, SECONDS = 60 };
-
-static void *blocks[COUNT * 10];
-static void *volatile kept; /* so that no call is optimised away */
-
-static void allocate_some(size_t count, size_t size) {
-    for (size_t i = 0; i < count; i++) CHECK(blocks[i] = API(malloc)(size), "no memory");
-}
-
-static void free_some(size_t count) {
-    for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
-}
+enum { MIB = 1024 * 1024 };
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static void hold(void) { allocate_some(COUNT, SIZE); }
+void hold(void) { allocate_some(COUNT, SIZE); }
 
-static void hold_and_free(void) {
+void hold_and_free(void) {
     hold();
     free_some(COUNT);
 }
 
-static void free_and_trim(void) {
+void free_and_trim(void) {
     hold_and_free();
     API(malloc_trim)(0);
 }
@@ -77,24 +60,24 @@ static void *free_there(void *trim) {
     return NULL;
 }
 
-static void in_a_thread(void *(*body)(void *), void *argument) {
+void in_a_thread(void *(*body)(void *), void *argument) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, body, argument) == 0, "no thread");
     pthread_join(thread, NULL);
 }
 
 /* The thread's home is the other shard; its own has no used blocks, this one's has. */
-static void allocate_in_another_shard(void) {
+void allocate_in_another_shard(void) {
     hold_every_other();
     in_a_thread(allocate_there, NULL);
 }
 
-static void free_in_another_shard(void) {
+void free_in_another_shard(void) {
     hold();
     in_a_thread(free_there, NULL);
 }
 
-static void free_in_another_shard_and_drain(void) {
+void free_in_another_shard_and_drain(void) {
     hold();
     in_a_thread(free_there, blocks);
 }
@@ -122,7 +105,7 @@ static void hold_one_of_each_tier(void) {
 
 static void hold_large(void) { allocate_some(50, 900 * 1024); }
 
-static void free_large(void) {
+void free_large(void) {
     hold_large();
     for (int i = 0; i < 50; i++) memset(blocks[i], 1, 900 * 1024);
     free_some(50);
@@ -144,9 +127,14 @@ static void trim_mid(void) {
     API(malloc_trim)(0);
 }
 
+enum { OFF_CLASS = 4112, OFF_CLASS_COUNT = 6000 };
+
+/* So many that they get a class of their own; it is there once half of them are. */
+static void hold_off_class(void) { allocate_some(OFF_CLASS_COUNT, OFF_CLASS); }
+
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
-static void free_huge(void) {
+void free_huge(void) {
     hold_huge();
     API(free)(blocks[0]);
     API(malloc_trim)(0);
@@ -224,12 +212,46 @@ static void populate(void) {
     allocate_some(COUNT, 10000);
 }
 
+/* 100 MB in slabs. */
+static void grow_ragged(void) {
+    for (int i = 0; i < 3000; i++) kept = API(malloc)(33000); /* a slab each, half of it unused */
+}
+
+static void grow_dense(void) {
+    for (int i = 0; i < 100000; i++) kept = API(malloc)(1000);
+}
+
 /* One block in each slab stays. */
 static void purge_sparse(void) {
     allocate_some(10 * COUNT, SIZE);
     for (int i = 0; i < 10 * COUNT; i++)
         if (i % 292) API(free)(blocks[i]);
     API(malloc_trim)(0);
+}
+
+/* Each superslab keeps a block, which is a slab. */
+static void purge_live_superslabs(void) {
+    allocate_some(COUNT, 61440);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 4) API(free)(blocks[i]);
+    API(malloc_trim)(0);
+}
+
+static void go_beyond_the_budget(void) {
+    CHECK(hakmem_option_set("SS_BUDGET", "2") == 0, "there is no SS_BUDGET");
+    allocate_some(COUNT, 61440);
+}
+
+static void *allocate_slab_there(void *unused) {
+    kept = API(malloc)(61440);
+    return unused;
+}
+
+/* A slab that this thread's shard keeps empty, and a thread of the other shard. */
+void leave_empty_slabs(void) {
+    allocate_some(100, 61440);
+    free_some(100);
+    in_a_thread(allocate_slab_there, NULL);
 }
 
 /* Half a KiB of bitmap for each 32 KiB. */
@@ -239,13 +261,7 @@ static void hold_very_small(void) {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
-
-static const struct trial {
-    const char *group, *name;
-    void (*program)(void);
-    uint64_t least, most; /* by how much the figure then has grown */
-} trials[] = {
+const struct trial counter_trials[] = {
     {"classes", "uc_miss", hold, 1, COUNT},
     {"classes", "shared_lock", hold, 1, any},
     {"classes", "refilled", hold, COUNT - 100, 2 * COUNT},
@@ -255,12 +271,6 @@ static const struct trial {
     {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
-#if HAKMEM_DEBUG
-    {"classes", "allocations", hold, COUNT, COUNT},
-    {"classes", "frees", hold_and_free, COUNT, COUNT},
-    {"total", "allocations", hold, COUNT, COUNT},
-    {"total", "frees", hold_and_free, COUNT, COUNT},
-#endif
     {"classes", "live", hold, COUNT, COUNT},
     {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
     {"classes", "cached", hold_and_free, 1, COUNT},
@@ -281,11 +291,16 @@ static const struct trial {
     {"pool", "stage1", empty_and_fill_slabs, 1, any},
     {"pool", "stage2", hold, 2, 4},
     {"pool", "stage3", hold_large, 40, 51},
+    {"pool", "huge_superslabs", grow_dense, 20, 60},
+    {"pool", "huge_superslabs", hold_large, 0, 0},
+    {"pool", "huge_superslabs", grow_ragged, 0, 0},
     {"pool", "superslabs", hold_large, 40, 51},
     {"pool", "used_units", hold, 3, 4},
     {"pool", "dirty_units", free_mid, 100, 2000},
     {"pool", "purge_calls", trim_mid, 1, any},
     {"pool", "purged_units", trim_mid, 100, 2000},
+    {"pool", "purged_partial", purge_live_superslabs, COUNT / 2, COUNT},
+    {"pool", "budget_hits", go_beyond_the_budget, COUNT / 2, COUNT},
     {"pool", "populated_units", populate, 16, any},
     {"large", "local", reuse_large, LARGE_COUNT, any},
     {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
@@ -303,6 +318,11 @@ static const struct trial {
     {"huge", "grown", lengthen_huge, 1, any},
     {"huge", "unmapped", free_huge, 1, 3},
     {"huge", "kept_bytes", reuse_huge, 8 * MIB, 48 * MIB},
+    {"mid", "dyn1_size", hold_off_class, 4224, 4224},
+    {"mid", "dyn1_hits", hold_off_class, OFF_CLASS_COUNT / 2, OFF_CLASS_COUNT + 31},
+    {"mid", "dyn1_hits", free_mid, 0, 0},
+    {"mid", "ace_samples", hold_off_class, 32, OFF_CLASS_COUNT},
+    {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT * (4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "pending", free_in_another_shard, 100, COUNT},
@@ -322,70 +342,9 @@ static const struct trial {
     {"threads", "caches", have_a_thread, 1, 1},
 };
 
-/* ---- Running them ---------------------------------------------------------------------------- */
+const size_t counter_trial_count = COUNT_OF(counter_trials);
 
-enum { WHERE_MOST = 4, NAME_SIZE = 48 };
-
-/* Every name that a row is read by; returns how many. */
-static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SIZE]) {
-    static const char *const tiers[] = {"tiny", "mid", "large", "huge"};
-    static const char *const of_class[] = {"classes.224", "bands.C5"};
-    static const char *const of_tier[] = {"tiers.tiny", "tiers.mid", "tiers.large", "tiers.huge"};
-    const char *const *places = &trial->group;
-    size_t count = 1;
-    if (strcmp(trial->group, "classes") == 0) {
-        places = of_class;
-        count = COUNT_OF(of_class);
-    } else if (strcmp(trial->group, "tiers") == 0) {
-        places = of_tier;
-        count = COUNT_OF(tiers);
-    }
-    for (size_t i = 0; i < count; i++)
-        snprintf(names[i], NAME_SIZE, "%s.%s", places[i], trial->name);
-    return count;
-}
-
-static void run_trial(const void *context) {
-    const struct trial *trial = context;
-    char names[WHERE_MOST][NAME_SIZE];
-    uint64_t before[WHERE_MOST];
-    size_t count = names_of(trial, names);
-    API(free)(API(malloc)(SIZE)); /* this thread has its cache */
-    for (size_t i = 0; i < count; i++) before[i] = stat_of(names[i]);
-    trial->program();
-    for (size_t i = 0; i < count; i++) {
-        uint64_t now = stat_of(names[i]), grown = now - before[i];
-        CHECK(now >= before[i] && grown >= trial->least && grown <= trial->most,
-              "%s went from %llu to %llu, not up by %llu..%llu", names[i],
-              (unsigned long long)before[i], (unsigned long long)now,
-              (unsigned long long)trial->least, (unsigned long long)trial->most);
-    }
-}
-
-int main(void) {
-    unsigned missing = 0;
-    watchdog(240, "statistics");
-    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
-        unsigned found = 0;
-        for (size_t k = 0; k < COUNT_OF(trials); k++)
-            if (strcmp(trials[k].group, stat_rows[i].group) == 0 &&
-                strcmp(trials[k].name, stat_rows[i].name) == 0)
-                found++;
-        if (found) continue;
-        fprintf(stderr, "FAIL: no row of counters.c moves %s.%s\n", stat_rows[i].group,
-                stat_rows[i].name);
-        missing++;
-    }
-    CHECK(missing == 0, "%u figures without a program that moves them", missing);
-    for (size_t k = 0; k < COUNT_OF(trials); k++) {
-        struct child_end end;
-        child_run(run_trial, &trials[k], SECONDS, &end);
-        if (end.in_time && end.status == 0) continue;
-        fprintf(stderr, "FAIL: %s.%s: status %#x: %s", trials[k].group, trials[k].name,
-                (unsigned)end.status, end.err);
-        missing++;
-    }
-    CHECK(missing == 0, "%u programs did not move their figure as they should", missing);
-    printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows), COUNT_OF(trials));
-    return 0;
-}
+const struct set_trial set_trials[] = {
+    {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
+};
+const size_t set_trial_count = COUNT_OF(set_trials);

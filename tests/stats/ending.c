@@ -41,6 +41,36 @@ static void print_json(void) {
           "a short buffer has not the beginning");
 }
 
+static pthread_barrier_t all_are_here, may_end;
+
+static void *fill_a_cache(void *unused) {
+    void *own[COUNT], *mid = API(malloc)(10000);
+    for (int i = 0; i < COUNT; i++) own[i] = API(malloc)(SIZE);
+    for (int i = 0; i < COUNT; i++) API(free)(own[i]);
+    API(free)(mid);
+    pthread_barrier_wait(&all_are_here);
+    pthread_barrier_wait(&may_end);
+    return unused;
+}
+
+static void print_json_of_threads(void) {
+    pthread_t threads[3];
+    pthread_barrier_init(&all_are_here, NULL, 4);
+    pthread_barrier_init(&may_end, NULL, 4);
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, fill_a_cache, NULL) == 0, "no thread");
+    pthread_barrier_wait(&all_are_here);
+    print_json();
+    pthread_barrier_wait(&may_end);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+}
+
+static void print_json_and_end(int status) {
+    print_json();
+    fflush(stdout);
+    _exit(status);
+}
+
 /* Names, in the order of their numbers. */
 static void print_names(void) {
     struct hakmem_stat stat;
@@ -75,6 +105,8 @@ int main(int argc, char **argv) {
     if (strcmp(way, "close") == 0) close(STDERR_FILENO);
     if (strcmp(way, "exec") == 0) execl("/proc/self/exe", "ending", "exit", (char *)NULL);
     if (strcmp(way, "json") == 0) print_json();
+    if (strcmp(way, "threads") == 0) print_json_of_threads();
+    if (strcmp(way, "fork_json") == 0) fork_child(print_json_and_end);
     if (strcmp(way, "names") == 0) print_names();
     if (strcmp(way, "xml") == 0) CHECK(API(malloc_info)(0, stdout) == 0, "malloc_info failed");
     if (strcmp(way, "stats") == 0) API(malloc_stats)();

@@ -20,7 +20,12 @@ import harness  # noqa: E402
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
 KEYS = "schema version pid options bands classes tiers warm caches".split()
-GROUPS = "total pool large huge remote os memory threads".split()
+GROUPS = "total pool large huge mid remote os memory debug threads".split()
+DEBUG = os.environ.get("BUILD") == "Debug"  # which has more figures
+if DEBUG:
+    KEYS += ["timing"]
+    GROUPS += ["refill", "free"]
+CACHE = "tid shard uc_miss refilled flushed tiny_bytes mid_bytes".split()  # then the bands
 HELD = 1000  # blocks of 224 bytes that the program holds when it ends
 
 
@@ -55,7 +60,7 @@ def parse(text):
     for row in report["classes"] + list(report["bands"].values()):
         expect(f"refilled - flushed of {row}", row["refilled"] - row["flushed"],
                row["live"] + row["cached"])
-        if any(type(value) is not int or value < 0 for name, value in row.items() if name != "band"):
+        if any(type(value) is not int or value < 0 for name, value in row.items() if name not in ("name", "band")):
             harness.fail(f"not a count in {row}")
     for name in ("live", "live_bytes"):
         expect(f"total.{name}", report["total"][name],
@@ -65,11 +70,41 @@ def parse(text):
     for name in ("uc_miss", "shared_lock", "cached", "cached_bytes"):
         expect(f"total.{name}", report["total"][name],
                sum(band[name] for band in report["bands"].values()))
+    parse_caches(report)
+    if DEBUG:
+        parse_timing(report["timing"])
+    return report
+
+
+def parse_caches(report):
+    for cache in report["caches"]:
+        expect("members of a cache", list(cache)[:len(CACHE)], CACHE)
+        served = {name: cache[name] for name in list(cache)[len(CACHE):]}
+        if not set(served) <= set(BANDS):
+            harness.fail(f"not a band in {cache}")
+        for name in ("uc_miss", "refilled", "flushed"):
+            expect(f"{name} of a cache", cache[name], sum(band[name] for band in served.values()))
     for name in ("uc_miss", "refilled"):
-        of_caches = sum(band[name] for cache in report["caches"] for band in cache.values())
+        of_caches = sum(cache[name] for cache in report["caches"])
         if of_caches > sum(band[name] for band in report["bands"].values()):
             harness.fail(f"the caches have more {name} than the bands")
-    return report
+    expect("caches", len(report["caches"]), report["threads"]["caches"])
+    expect("caches of threads", sum(cache["tid"] != 0 for cache in report["caches"]),
+           report["threads"]["now"])
+    expect("bytes in caches", sum(cache["tiny_bytes"] + cache["mid_bytes"]
+                                  for cache in report["caches"]), report["total"]["cached_bytes"])
+
+
+def parse_timing(timing):
+    figures = "tier count total_ns mean_ns p50_ns p99_ns max_ns".split()
+    for name, step in timing.items():
+        if name != "clock_ns" and list(step) not in (figures, ["tier", "absent"]):
+            harness.fail(f"not the figures of a step: {name}: {step}")
+
+
+def label(row):
+    """What a class is called where its size alone could be that of two."""
+    return row.get("name", row["size"])
 
 
 def held(report):
@@ -124,6 +159,8 @@ def case_text(_):
             harness.fail(f"no {part!r} in {text}")
     expect("malloc_stats", re.sub(r"\d+", "#", run("stats").err.decode()).splitlines()[0],
            "hakmem: statistics of process #")
+    if "\ncache " not in text:
+        harness.fail(f"no caches in {text}")
     dump = run(TINY_STATS_DUMP="1").err.decode()
     rows = {line.split()[0]: line.split() for line in dump.splitlines()[2:]}
     names = dump.splitlines()[1].split()
@@ -132,6 +169,44 @@ def case_text(_):
             harness.fail(f"{place} has no {HELD} live blocks in {dump}")
     if "MID" in rows or "2304" in rows:
         harness.fail("the mid tier is in the tiny tier's dump")
+
+
+def case_threads(_):
+    """Caches by thread: those of three threads and of main, each with its number and its blocks."""
+    report = parse(run("threads", SHARDS="2").out)
+    rows = {cache["tid"]: cache for cache in report["caches"]}
+    expect("threads", len(rows), 4)
+    if report["pid"] not in rows:
+        harness.fail(f"main is not in {rows}")
+    for tid, cache in rows.items():
+        if tid != report["pid"] and not (cache["refilled"] >= HELD and cache["tiny_bytes"] > 0
+                                         and cache["mid_bytes"] > 0):
+            harness.fail(f"a thread has not what it freed: {cache}")
+    expect("shards", len({cache["shard"] for cache in rows.values()}), 2)
+    child = parse(run("fork_json").out)  # of a fork's child, whose only thread has a new number
+    expect("threads of a child", [cache["tid"] for cache in child["caches"] if cache["tid"]],
+           [child["pid"]])
+
+
+def case_timing(_):
+    """The debug build prints times, with the statistics or alone; the others say that they cannot."""
+    alone, text = (run(TIMING="1", **more).err.decode() for more in ({}, {"STATS": "text"}))
+    if not DEBUG:
+        line = "hakmem: option HAKMEM_TIMING needs the debug build (make debug); it is ignored\n"
+        expect("stderr", alone, line)
+        expect("lines about timing", text.count("iming"), 0)
+        expect("stderr without it", run(TIMING="0").err, b"")
+        return
+    for report in (alone, text):
+        expect("reports of times", report.count("hakmem: timing of process"), 1)
+        for name in ("pool_lock", "l25_shard_steal"):
+            if not re.search(rf"^{name} +\d+ +\d+ +\d+ +\d+ +\d+ +\d+$", report, re.M):
+                harness.fail(f"no {name} in {report}")
+        if not re.search("^not used by this engine: l25_tls_lifo_pop: ", report, re.M):
+            harness.fail(f"no absent step in {report}")
+    if not alone.startswith("hakmem: timing") or "hakmem: timing" in run(STATS="text").err.decode():
+        harness.fail("times are not printed as asked")
+    parse(run(TIMING="1", STATS="json").err)
 
 
 def case_ends(_):
@@ -173,6 +248,9 @@ def case_xml(_):
     expect("bands", list(bands), BANDS)
     if int(bands["C5"]["live"]) < HELD:
         harness.fail(f"the XML has {bands['C5']['live']} live blocks in C5")
+    caches = [cache.attrib for cache in root.findall("cache")]
+    if len(caches) != 1 or list(caches[0]) != CACHE or int(caches[0]["refilled"]) < HELD:
+        harness.fail(f"not the cache of one thread: {caches}")
 
 
 METRIC = re.compile(r'(hakmem_\w+)(\{\w+="[\w.]*"(?:,\w+="[\w.]*")*\})? (\d+)')
@@ -209,7 +287,7 @@ def hakmem(*arguments, status=0):
 
 def case_command(folder):
     path = os.path.join(folder, "stats")
-    run(STATS="json", STATS_FILE=path)
+    run(STATS="json", STATS_FILE=path, **({"TIMING": "1"} if DEBUG else {}))
     with open(path, "rb") as file:
         text = file.read()
     report = parse(text)
@@ -221,13 +299,20 @@ def case_command(folder):
                                 samples.get((f"hakmem_{group}_{name}_total", None)))
             expect(f"{group}.{name}", found, value)
     for row in report["classes"]:
-        labels = f'{{band="{row["band"]}",size="{row["size"]}"}}'
+        labels = f'{{band="{row["band"]}",size="{label(row)}"}}'
         expect(labels, samples[("hakmem_class_uc_miss_total", labels)], row["uc_miss"])
     table = hakmem("stat", path).out.decode()
     for row in report["classes"]:
-        is_shown = re.search(rf"^  {row['size']} ", table, re.M) is not None
-        expect(f"class {row['size']} in the table", is_shown, any(
-            value for name, value in row.items() if name not in ("size", "band")))
+        is_shown = re.search(rf"^  {label(row)} ", table, re.M) is not None
+        expect(f"class {label(row)} in the table", is_shown, any(
+            value for name, value in row.items() if name not in ("name", "size", "band")))
+    lines = [[int(word) for word in line.split()] for line in
+             re.search(r"^cache .*\n((?: +\d.*\n)+)", table, re.M).group(1).splitlines()]
+    expect("caches", lines, [[cache[name] for name in CACHE] for cache in report["caches"]])
+    for name, step in report.get("timing", {}).items():
+        figures = re.search(rf"^{name} +([\d ]+)$", table, re.M)
+        wanted = [value for value in step.values() if type(value) is int] if name != "clock_ns" else []
+        expect(name, [int(word) for word in figures.group(1).split()] if figures else [], wanted)
     for band in BANDS:
         figures = re.search(rf"^{band} +(.*)$", table, re.M)
         if figures:
@@ -258,8 +343,8 @@ def case_bad_files(folder):
             file.write(text)
         hakmem("stat", path)
         metrics(hakmem("stat", path, "--prometheus").out.decode())
-    for arguments, status, reason in (((path + ".none",), 1, "not a file"), (("1",), 1, "not a file"),
-                                      ((), 2, "no file"), ((path, path), 2, "one file"),
+    for arguments, status, reason in (((path + ".none",), 1, "not a file"), (("4194305",), 1, "no process"),
+                                      ((), 2, "no process or file"), ((path, path), 2, "one process or file"),
                                       ((path, "--x"), 2, "--x")):
         line = hakmem("stat", *arguments, status=status).err.decode()
         if line.count("\n") != 1 or reason not in line:

@@ -7,7 +7,7 @@ static void sizes_find_the_smallest_class_that_fits(void **state) {
     (void)state;
     for (size_t size = 0; size <= HAK_CLASS_MAX; size++) {
         unsigned index = hak_class_of(size);
-        REQUIRE(index >= 1 && index <= HAK_CLASS_COUNT, "size %zu has class %u", size, index);
+        REQUIRE(index >= 1 && index <= HAK_CLASS_FIXED, "size %zu has class %u", size, index);
         REQUIRE(hak_classes[index].size >= size, "size %zu does not fit class %u of %u bytes", size,
                 index, hak_classes[index].size);
         REQUIRE(hak_classes[index - 1].size < size || index == 1,
@@ -44,15 +44,30 @@ static void every_alignment_has_a_class_above_every_size(void **state) {
     for (size_t align = 8; align <= HAK_UNIT_SIZE; align *= 2) {
         for (size_t size = align; size <= HAK_CLASS_MAX; size += 8) {
             unsigned index = hak_class_of(size);
-            while (index <= HAK_CLASS_COUNT && hak_classes[index].size % align != 0) index++;
-            REQUIRE(index <= HAK_CLASS_COUNT, "no class for size %zu, alignment %zu", size, align);
+            while (index <= HAK_CLASS_FIXED && hak_classes[index].size % align != 0) index++;
+            REQUIRE(index <= HAK_CLASS_FIXED, "no class for size %zu, alignment %zu", size, align);
+        }
+    }
+}
+
+/* What the fast path of the aligned functions relies on; the class above may lend its first
+ * blocks to an even one. */
+static void a_rounded_size_has_an_aligned_class(void **state) {
+    (void)state;
+    for (size_t align = 1; align <= HAK_SMALL_MAX; align *= 2) {
+        for (size_t size = align; size <= HAK_SMALL_MAX; size += align) {
+            unsigned index = hak_class_of(size);
+            REQUIRE(hak_classes[index].size % align == 0, "%zu bytes aligned to %zu have class %u",
+                    size, align, index);
+            REQUIRE(index % 2 || hak_classes[index + 1].size % align == 0,
+                    "%zu bytes aligned to %zu may be lent by class %u", size, align, index + 1);
         }
     }
 }
 
 static void table_rows_are_consistent(void **state) {
     (void)state;
-    for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
+    for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
         const hak_class_t *row = &hak_classes[index];
         unsigned count = HAK_UNIT_SIZE / row->size;
         if (count > HAK_BLOCKS_MAX) count = HAK_BLOCKS_MAX;
@@ -64,7 +79,7 @@ static void table_rows_are_consistent(void **state) {
         REQUIRE(row->reciprocal == (0x100000000u + row->size - 1) / row->size,
                 "class %u has a wrong reciprocal", index);
     }
-    assert_int_equal(hak_classes[HAK_CLASS_COUNT].size, HAK_CLASS_MAX);
+    assert_int_equal(hak_classes[HAK_CLASS_FIXED].size, HAK_CLASS_MAX);
     assert_int_equal(hak_classes[HAK_CLASS_NONE].size, 0);
     assert_int_equal(hak_classes[HAK_CLASS_RUN].size, 0);
 }
@@ -87,7 +102,7 @@ static void definition_rows_are_consistent(void **state) {
 
 static void offsets_find_their_block(void **state) {
     (void)state;
-    for (unsigned index = 1; index <= HAK_CLASS_COUNT; index++) {
+    for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
         uint32_t size = hak_classes[index].size, reciprocal = hak_classes[index].reciprocal;
         for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
             REQUIRE(hak_block_index(offset, reciprocal) == offset / size,
@@ -106,6 +121,7 @@ int main(void) {
         cmocka_unit_test(waste_is_at_most_an_eighth),
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(every_alignment_has_a_class_above_every_size),
+        cmocka_unit_test(a_rounded_size_has_an_aligned_class),
         cmocka_unit_test(table_rows_are_consistent),
         cmocka_unit_test(definition_rows_are_consistent),
         cmocka_unit_test(offsets_find_their_block),

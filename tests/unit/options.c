@@ -89,9 +89,17 @@ static void model_profile(int64_t profile) {
     }
 }
 
+/* larson_guard brings a budget along, unless one is set. */
+static void model_tiny_profile(void) {
+    if (strcmp(model[HAK_OPTION_TINY_PROFILE].value, "larson_guard") == 0 &&
+        strcmp(model[HAK_OPTION_SS_BUDGET].source, "default") == 0)
+        model_set(HAK_OPTION_SS_BUDGET, "64", "profile");
+}
+
 /* The child in this environment must print `warnings` and then the model. */
 static void expect(const char *const *environment, const char *warnings) {
     char expected[8192];
+    model_tiny_profile();
     struct child_end end;
     size_t size = (size_t)snprintf(expected, sizeof expected, "%s", warnings);
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
@@ -148,8 +156,8 @@ static void expect_taken(int option, const char *text, const char *value) {
 
 static void accepted_words(int option, char *text, size_t size) {
     hak_option_row_t row = hak_option_row((hak_option_t)option);
-    if (row.kind == HAK_OPTION_IS_WORD)
-        snprintf(text, size, "one of %s", row.accepted);
+    if (row.kind == HAK_OPTION_IS_WORD || row.kind == HAK_OPTION_IS_EITHER)
+        snprintf(text, size, "one of %s%s%s", row.accepted, *row.unit ? " " : "", row.unit);
     else if (row.kind == HAK_OPTION_IS_TEXT)
         snprintf(text, size, "a text below %zu bytes", row.text_size);
     else
@@ -183,7 +191,7 @@ static void without_variables_the_defaults_hold(void **state) {
     expect_one("OTHER=1", "");
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_row_t row = hak_option_row((hak_option_t)i);
-        if (row.kind == HAK_OPTION_IS_NUMBER)
+        if (hak_option_is_number(row.kind))
             REQUIRE(row.fallback >= row.least && row.fallback <= row.most,
                     "the default of %s is out of its range", row.name);
         if (row.kind == HAK_OPTION_IS_WORD) assert_string_not_equal(model[i].value, "");
@@ -196,9 +204,15 @@ static void without_variables_the_defaults_hold(void **state) {
 static void every_word_is_taken_and_no_other(void **state) {
     (void)state;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
-        if (hak_option_row((hak_option_t)i).kind != HAK_OPTION_IS_WORD) continue;
+        hak_option_row_t row = hak_option_row((hak_option_t)i);
+        if (row.kind != HAK_OPTION_IS_WORD && row.kind != HAK_OPTION_IS_EITHER) continue;
         char words[400];
-        snprintf(words, sizeof words, "%s", hak_option_row((hak_option_t)i).accepted);
+        snprintf(words, sizeof words, "%s", row.accepted);
+        if (row.kind == HAK_OPTION_IS_EITHER) { /* a range is no word, as a text */
+            char *range = strrchr(words, '|');
+            expect_refused(i, range + 1);
+            *range = 0;
+        }
         expect_refused(i, words);
         expect_refused(i, "");
         expect_refused(i, "rubbish");
@@ -210,16 +224,37 @@ static void every_word_is_taken_and_no_other(void **state) {
     }
 }
 
+/* The default is kept, and one line says why. */
+static void expect_debug_only(int option, const char *text) {
+    char variable[100], warning[200];
+    model_reset();
+    snprintf(variable, sizeof variable, "HAKMEM_%s=%s", bare(option), text);
+    snprintf(warning, sizeof warning,
+             "hakmem: option HAKMEM_%s needs the debug build (make debug); it is ignored\n",
+             bare(option));
+    expect_one(variable, warning);
+    snprintf(variable, sizeof variable, "HAKMEM_CONF=%s:%s", bare(option), text);
+    snprintf(warning, sizeof warning,
+             "hakmem: option HAKMEM_%s in HAKMEM_CONF needs the debug build (make debug); it is "
+             "ignored\n",
+             bare(option));
+    model_set(HAK_OPTION_CONF, variable + 12, "environment");
+    expect_one(variable, warning);
+}
+
 static void both_ends_of_a_range_are_taken_and_nothing_beyond(void **state) {
     (void)state;
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_row_t row = hak_option_row((hak_option_t)i);
         char text[40];
-        if (row.kind != HAK_OPTION_IS_NUMBER) continue;
+        if (!hak_option_is_number(row.kind) && row.kind != HAK_OPTION_IS_EITHER) continue;
         const long long ends[] = {row.least, row.most};
         for (int end = 0; end < 2; end++) {
             snprintf(text, sizeof text, "%lld", ends[end]);
-            expect_taken(i, text, text);
+            if (hak_option_is_served(&row, ends[end]))
+                expect_taken(i, text, text);
+            else
+                expect_debug_only(i, text);
             snprintf(text, sizeof text, "%lld", ends[end] + (end ? 1 : -1));
             expect_refused(i, text);
         }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 
@@ -69,7 +70,7 @@ static bool is_zero(const hak_slab_t *slab, unsigned count) {
 
 /* Pages that the kernel has for these units. */
 static unsigned resident_pages(const hak_slab_t *slab, unsigned count) {
-    unsigned char pages[HAK_SUPERSLAB_SIZE / 4096];
+    unsigned char pages[HAK_SUPERSLAB_SIZE_MAX / 4096];
     unsigned resident = 0;
     size_t size = (size_t)count * HAK_UNIT_SIZE;
     assert_int_equal(mincore(slab->base, size, pages), 0);
@@ -82,62 +83,88 @@ static unsigned resident_pages(const hak_slab_t *slab, unsigned count) {
 static void runs_of_every_length(void **state) {
     (void)state;
     counts_t before = counts();
-    for (unsigned count = 1; count <= HAK_SUPERSLAB_UNITS; count++) {
+    for (unsigned count = 1; count <= hak_superslab_units(); count++) {
         held[count].slab = take(count);
         fill(held[count].slab, count);
         assert_int_equal(counts().used, before.used + count * (count + 1) / 2);
     }
-    for (unsigned count = 1; count <= HAK_SUPERSLAB_UNITS; count++) give(held[count].slab, count);
+    for (unsigned count = 1; count <= hak_superslab_units(); count++) give(held[count].slab, count);
     assert_int_equal(counts().used, before.used);
 }
 
 static void the_stages_are_counted(void **state) {
     (void)state;
+    unsigned units = hak_superslab_units();
     /* A whole superslab is taken from what is free, or is a new one. */
     counts_t before = counts();
     unsigned taken = 0;
-    while (counts().stage3 == before.stage3) held[taken++].slab = take(HAK_SUPERSLAB_UNITS);
+    while (counts().stage3 == before.stage3) held[taken++].slab = take(hak_superslab_units());
     counts_t after = counts();
     assert_int_equal(after.stage3, before.stage3 + 1);
-    assert_int_equal(after.stage2, before.stage2 + (taken - 1) * HAK_SUPERSLAB_UNITS);
+    assert_int_equal(after.stage2, before.stage2 + (taken - 1) * hak_superslab_units());
     /* Given back and taken again, it is no new one. */
     before = counts();
-    for (unsigned count = 1; count <= HAK_SUPERSLAB_UNITS; count++) {
-        give(held[0].slab, HAK_SUPERSLAB_UNITS);
+    for (unsigned count = 1; count <= hak_superslab_units(); count++) {
+        give(held[0].slab, hak_superslab_units());
         held[1].slab = take(count);
         give(held[1].slab, count);
-        held[0].slab = take(HAK_SUPERSLAB_UNITS);
+        held[0].slab = take(hak_superslab_units());
     }
     after = counts();
     assert_int_equal(after.stage3, before.stage3);
-    assert_int_equal(after.stage2, before.stage2 + 136 + 16 * HAK_SUPERSLAB_UNITS);
-    give(held[0].slab, HAK_SUPERSLAB_UNITS);
-    for (unsigned i = 2; i < taken; i++) give(held[i].slab, HAK_SUPERSLAB_UNITS);
+    assert_int_equal(after.stage2, before.stage2 + units * (units + 1) / 2 + units * units);
+    give(held[0].slab, hak_superslab_units());
+    for (unsigned i = 2; i < taken; i++) give(held[i].slab, hak_superslab_units());
+}
+
+/* A new superslab is for the first unit alone: the others come from what is there, if any. */
+static void single_units_come_and_go_together(void **state) {
+    (void)state;
+    const unsigned count = hak_superslab_units();
+    hak_slab_t *units[HAK_SUPERSLAB_UNITS_MAX];
+    bool zeroed[HAK_SUPERSLAB_UNITS_MAX];
+    unsigned taken = 0;
+    counts_t before = counts();
+    while (counts().stage3 == before.stage3) held[taken++].slab = take(count);
+    give(held[0].slab, count); /* now something is free, and the newest superslab is full */
+    counts_t middle = counts();
+    assert_int_equal(hak_pool_take_units(count, units, zeroed), count);
+    assert_int_equal(counts().stage3, middle.stage3);
+    assert_int_equal(counts().stage2, middle.stage2 + count);
+    assert_int_equal(counts().used, middle.used + count);
+    for (unsigned i = 0; i < count; i++) {
+        REQUIRE(units[i]->owner == 0, "unit %u is handed out although it is in use", i);
+        units[i]->owner = hak_owner(0, HAK_CLASS_RUN);
+        units[i]->next = i ? units[i - 1] : NULL;
+    }
+    for (unsigned i = 0; i < count; i++) units[i]->owner = 0;
+    hak_pool_give_list(units[count - 1]);
+    assert_int_equal(counts().used, middle.used);
+    for (unsigned i = 1; i < taken; i++) give(held[i].slab, count);
 }
 
 static void holes_are_filled_first(void **state) {
     (void)state;
-    hak_slab_t *super = take(HAK_SUPERSLAB_UNITS);
-    fill(super, HAK_SUPERSLAB_UNITS);
-    /* Holes of 1, 2, 3 and 4 units, each behind one that stays. */
-    give(super + 1, 1), give(super + 3, 2), give(super + 6, 3), give(super + 10, 4);
+    hak_slab_t *super = take(hak_superslab_units());
+    fill(super, hak_superslab_units());
+    /* Holes of 1 and 3 units, each behind one that stays. */
+    give(super + 1, 1), give(super + 3, 3);
     uint64_t stage3 = counts().stage3;
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         held[i].slab = take(1);
-        REQUIRE(held[i].slab > super && held[i].slab < super + HAK_SUPERSLAB_UNITS,
-                "a unit is taken elsewhere while the superslab freed into last has %u", 10 - i);
+        REQUIRE(held[i].slab > super && held[i].slab < super + hak_superslab_units(),
+                "a unit is taken elsewhere while the superslab freed into last has %u", 4 - i);
     }
     assert_int_equal(counts().stage3, stage3);
-    for (unsigned i = 0; i < 10; i++) give(held[i].slab, 1);
-    /* A run of five fits none of the holes, one of four only the last. */
-    held[0].slab = take(5);
-    assert_true(held[0].slab + 5 <= super || held[0].slab >= super + HAK_SUPERSLAB_UNITS);
-    held[1].slab = take(4);
-    assert_ptr_equal(held[1].slab, super + 10);
-    give(held[0].slab, 5);
-    give(held[1].slab, 4);
-    give(super, 1), give(super + 2, 1), give(super + 5, 1), give(super + 9, 1);
-    give(super + 14, 2);
+    for (unsigned i = 0; i < 4; i++) give(held[i].slab, 1);
+    /* A run of four fits none of the holes, one of three only the last. */
+    held[0].slab = take(4);
+    assert_true(held[0].slab + 4 <= super || held[0].slab >= super + hak_superslab_units());
+    held[1].slab = take(3);
+    assert_ptr_equal(held[1].slab, super + 3);
+    give(held[0].slab, 4);
+    give(held[1].slab, 3);
+    give(super, 1), give(super + 2, 1), give(super + 6, hak_superslab_units() - 6);
 }
 
 /* Not only in the superslab that was freed into last. */
@@ -147,19 +174,19 @@ static void any_run_that_is_long_enough_serves(void **state) {
     unsigned taken = 0;
     /* From here on nothing is free but what this test gives back. */
     while (counts().stage3 == stage3) held[taken++].slab = take(1);
-    for (unsigned i = 1; i < HAK_SUPERSLAB_UNITS; i++) held[taken++].slab = take(1);
-    hak_slab_t *one = take(HAK_SUPERSLAB_UNITS), *two = take(HAK_SUPERSLAB_UNITS);
+    for (unsigned i = 1; i < hak_superslab_units(); i++) held[taken++].slab = take(1);
+    hak_slab_t *one = take(hak_superslab_units()), *two = take(hak_superslab_units());
     stage3 = counts().stage3;
-    for (unsigned count = 2; count <= HAK_SUPERSLAB_UNITS; count++) {
-        unsigned start = HAK_SUPERSLAB_UNITS - count;
+    for (unsigned count = 2; count <= hak_superslab_units(); count++) {
+        unsigned start = hak_superslab_units() - count;
         give(one + start, count);
         give(two + 5, 1);
         REQUIRE(take(count) == one + start, "%u units are not taken where they are free", count);
         assert_ptr_equal(take(1), two + 5);
     }
     assert_int_equal(counts().stage3, stage3);
-    give(one, HAK_SUPERSLAB_UNITS);
-    give(two, HAK_SUPERSLAB_UNITS);
+    give(one, hak_superslab_units());
+    give(two, hak_superslab_units());
     while (taken) give(held[--taken].slab, 1);
 }
 
@@ -167,11 +194,11 @@ static void zeroed_is_said_only_of_zeros(void **state) {
     (void)state;
     bool zeroed;
     for (unsigned turn = 0; turn < 300; turn++) {
-        unsigned i = unit_random(HELD_MAX / 10), count = 1 + unit_random(HAK_SUPERSLAB_UNITS);
+        unsigned i = unit_random(HELD_MAX / 10), count = 1 + unit_random(hak_superslab_units());
         if (held[i].count) {
             give(held[i].slab, held[i].count);
             held[i].count = 0;
-            if (turn % 7 == 0) hak_pool_purge(0);
+            if (turn % 7 == 0) hak_pool_purge(0, true);
             continue;
         }
         held[i].slab = take_units(count, &zeroed);
@@ -188,7 +215,7 @@ static void zeroed_is_said_only_of_zeros(void **state) {
 static void a_purge_gives_pages_back(void **state) {
     (void)state;
     bool zeroed;
-    hak_pool_purge(0);
+    hak_pool_purge(0, true);
     assert_int_equal(counts().dirty, 0);
     hak_slab_t *slab = take(5);
     fill(slab, 5);
@@ -196,14 +223,14 @@ static void a_purge_gives_pages_back(void **state) {
     counts_t before = counts();
     give(slab, 5);
     assert_int_equal(counts().dirty, before.dirty + 5);
-    assert_int_equal(hak_pool_purge(NEVER_MS), 0);
+    assert_int_equal(hak_pool_purge(NEVER_MS, true), 0);
     assert_int_equal(resident_pages(slab, 5), 5 * HAK_UNIT_SIZE / hak_os_page_size());
-    assert_int_equal(hak_pool_purge(0), 5);
+    assert_int_equal(hak_pool_purge(0, true), 5);
     assert_int_equal(resident_pages(slab, 5), 0);
     assert_int_equal(counts().dirty, 0);
     assert_int_equal(counts().purged_units, before.purged_units + 5);
     assert_int_equal(counts().purge_calls, before.purge_calls + 1);
-    assert_int_equal(hak_pool_purge(0), 0);
+    assert_int_equal(hak_pool_purge(0, true), 0);
     slab = take_units(5, &zeroed);
     assert_true(!zeroed || is_zero(slab, 5));
     give(slab, 5);
@@ -212,12 +239,12 @@ static void a_purge_gives_pages_back(void **state) {
 /* Only free units are purged, and only those that were used: not their neighbours. */
 static void a_purge_spares_what_is_in_use(void **state) {
     (void)state;
-    hak_slab_t *super = take(HAK_SUPERSLAB_UNITS);
-    fill(super, HAK_SUPERSLAB_UNITS);
-    hak_pool_purge(0);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i += 3) give(super + i, 1);
-    assert_int_equal(hak_pool_purge(0), 6);
-    for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+    hak_slab_t *super = take(hak_superslab_units());
+    fill(super, hak_superslab_units());
+    hak_pool_purge(0, true);
+    for (unsigned i = 0; i < hak_superslab_units(); i += 3) give(super + i, 1);
+    assert_int_equal(hak_pool_purge(0, true), (hak_superslab_units() + 2) / 3);
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
         bool in_use = i % 3 != 0;
         REQUIRE((super[i].base[100] != 0) == in_use, "unit %u %s", i,
                 in_use ? "was purged although it is in use" : "was not purged");
@@ -230,21 +257,103 @@ static void a_purge_waits_for_its_delay(void **state) {
     hak_slab_t *slab = take(1);
     fill(slab, 1);
     give(slab, 1);
-    assert_int_equal(hak_pool_purge(10000), 0);
+    assert_int_equal(hak_pool_purge(10000, true), 0);
     usleep(60000);
-    assert_true(hak_pool_purge(30) >= 1);
+    assert_true(hak_pool_purge(30, true) >= 1);
+}
+
+static void set(hak_option_t option, const char *value) {
+    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
+}
+
+/* A superslab with a slab in use is for rounds of partial release, and not without the option. */
+static void a_live_superslab_waits_for_its_round(void **state) {
+    (void)state;
+    unsigned units = hak_superslab_units();
+    hak_pool_purge(0, true);
+    hak_slab_t *super = take(units);
+    fill(super, units);
+    set(HAK_OPTION_TINY_SS_PARTIAL, "0");
+    give(super + 1, units - 1);
+    assert_int_equal(hak_pool_purge(0, true), 0);
+    assert_int_equal(hak_pool_stats.held_units, units - 1);
+    assert_int_equal(hak_pool_purgeable(), 0);
+    /* Those that wait are taken before fresh ones. */
+    hak_slab_t *again = take(1);
+    assert_true(again > super && again < super + units);
+    assert_int_equal(hak_pool_stats.held_units, units - 2);
+    set(HAK_OPTION_TINY_SS_PARTIAL, "1");
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    assert_int_equal(hak_pool_purgeable(), units - 2);
+    uint64_t partial = hak_pool_stats.purged_partial;
+    assert_int_equal(hak_pool_purge(0, true), units - 2);
+    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
+    assert_int_equal(hak_pool_stats.held_units, 0);
+    /* Wholly free, it waits for nothing. */
+    give(again, 1);
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    give(super, 1);
+    assert_int_equal(hak_pool_purge(0, false), 2);
+    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
+}
+
+/* 1,024 slabs taken or given are an epoch, though the clock stands still. */
+static void slab_events_end_an_epoch(void **state) {
+    (void)state;
+    enum { EPOCHS = 500 };
+    hak_pool_purge(0, true);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
+    hak_slab_t *one = take(2);
+    fill(one, 2);
+    give(one + 1, 1);
+    assert_int_equal(hak_pool_purge(0, false), 0);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "500");
+    for (unsigned i = 0; i < EPOCHS * 512; i++) give(take(1), 1);
+    size_t dirty = hak_pool_stats.dirty_units;
+    assert_int_equal(hak_pool_purge(0, false), dirty);
+    give(one, 1);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
+}
+
+/* As a large heap takes them. */
+static void superslabs_in_a_row(void **state) {
+    (void)state;
+    enum { ROW = 3, COUNT = 12 };
+    hak_superslab_t *row[COUNT];
+    unsigned taken, units = hak_superslab_units();
+    size_t used = hak_pool_stats.used_units;
+    for (unsigned i = 0; i < COUNT; i++) {
+        row[i] = hak_pool_take_superslabs(i % ROW + 1, ROW, &taken);
+        assert_non_null(row[i]);
+        REQUIRE(taken > i % ROW && taken <= ROW, "%u superslabs for %u to %u", taken, i % ROW + 1,
+                ROW);
+        for (unsigned k = 0; k < taken; k++) {
+            assert_ptr_equal(row[i][k].slabs[0].base,
+                             row[i]->slabs[0].base + k * hak_superslab_size());
+            assert_true(row[i][k].large);
+        }
+        used += (size_t)taken * units;
+        assert_int_equal(hak_pool_stats.used_units, used);
+        /* Only one goes back: a row of three begins nowhere here, then. */
+        hak_pool_give_superslab(&row[i][taken - 1]);
+        used -= units;
+        if (taken == 1) row[i] = NULL;
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        if (row[i]) hak_pool_give_superslab(row[i]);
 }
 
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
-    hak_pool_purge(0);
+    hak_pool_purge(0, true);
     hak_slab_t *slab = hak_pool_take(2, &(bool){false});
     memset(slab->base, 1, 2 * HAK_UNIT_SIZE);
     /* Not by the library's function: sanitizers make that one do nothing. */
     if (syscall(SYS_mlock, slab->base, HAK_UNIT_SIZE) != 0) return; /* not allowed to here */
     hak_pool_give(slab, 2);
-    size_t purged = hak_pool_purge(0);
+    size_t purged = hak_pool_purge(0, true);
     size_t dirty = hak_pool_stats.dirty_units;
     CHECK(purged <= 1, "%zu units were purged, one of them locked", purged);
     CHECK(dirty >= 1 && dirty <= 2, "%zu units are dirty", dirty);
@@ -292,7 +401,8 @@ static void many_requests(void **state) {
             give(held[i].slab, held[i].count);
             held[i].count = 0;
         } else {
-            held[i].count = unit_random(3) ? 1 + unit_random(2) : 1 + unit_random(16);
+            held[i].count =
+                unit_random(3) ? 1 + unit_random(2) : 1 + unit_random(hak_superslab_units());
             held[i].slab = take(held[i].count);
         }
     }
@@ -302,9 +412,51 @@ static void many_requests(void **state) {
     for (unsigned i = 0; i < HELD_MAX; i++)
         if (held[i].count) give(held[i].slab, held[i].count);
     assert_int_equal(counts().used, before.used);
-    /* At most 400 runs of 16 units were held: fragmentation costs no more than twice that. */
+    /* At most 400 runs within a superslab were held: fragmentation costs no more than twice that. */
     REQUIRE(counts().stage3 - before.stage3 <= 2 * HELD_MAX, "%llu superslabs",
             (unsigned long long)(counts().stage3 - before.stage3));
+}
+
+enum { DENSE_MAX = 4000 };
+
+static bool is_huge(const hak_slab_t *slab) { return hak_region_superslab_of(slab)->huge; }
+
+/* Huge pages are asked for when a large heap of slabs grows and is full, not otherwise. */
+static void dense_growth_has_huge_pages(void **state) {
+    (void)state;
+    static hak_slab_t *dense[DENSE_MAX];
+    enum { LARGE_COUNT = 1000 };
+    static hak_superslab_t *large[LARGE_COUNT];
+    unsigned taken;
+    uint64_t huge = hak_pool_stats.huge;
+    for (unsigned i = 0; i < LARGE_COUNT; i++) {
+        REQUIRE((large[i] = hak_pool_take_superslabs(1, 1, &taken)) != NULL, "no memory");
+        REQUIRE(!large[i]->huge, "a large heap has superslab %u with huge pages", i);
+    }
+    REQUIRE(hak_pool_stats.huge == huge, "huge pages although large heaps have most superslabs");
+    for (unsigned i = 0; i < LARGE_COUNT; i++) hak_pool_give_superslab(large[i]);
+
+    uint64_t calls = hak_os_stats.madvise;
+    unsigned count = 0;
+    while (count < DENSE_MAX && hak_pool_stats.huge < huge + 20)
+        dense[count++] = take(hak_superslab_units());
+    REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
+    assert_true(hak_os_stats.madvise > calls);
+    assert_true(is_huge(dense[count - 1]));
+    /* A purge takes them away for good: the kernel would fill the hole. */
+    hak_slab_t *last = dense[--count];
+    give(last, hak_superslab_units());
+    hak_pool_purge(0, true);
+    assert_false(is_huge(last));
+    /* So does a large heap. */
+    last = dense[--count];
+    hak_superslab_t *super = hak_region_superslab_of(last);
+    give(last, hak_superslab_units());
+    hak_superslab_t *whole = hak_pool_take_superslabs(1, 2, &taken);
+    assert_true(whole == super || whole + taken - 1 == super);
+    assert_false(super->huge);
+    for (unsigned i = 0; i < taken; i++) hak_pool_give_superslab(whole + i);
+    while (count) give(dense[--count], hak_superslab_units());
 }
 
 int main(int argc, char **argv) {
@@ -314,14 +466,19 @@ int main(int argc, char **argv) {
         cmocka_unit_test(any_run_that_is_long_enough_serves),
         cmocka_unit_test(runs_of_every_length),
         cmocka_unit_test(the_stages_are_counted),
+        cmocka_unit_test(single_units_come_and_go_together),
         cmocka_unit_test(holes_are_filled_first),
         cmocka_unit_test(zeroed_is_said_only_of_zeros),
         cmocka_unit_test(a_purge_gives_pages_back),
         cmocka_unit_test(a_purge_spares_what_is_in_use),
         cmocka_unit_test(a_purge_waits_for_its_delay),
+        cmocka_unit_test(a_live_superslab_waits_for_its_round),
+        cmocka_unit_test(slab_events_end_an_epoch),
+        cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(a_rebuild_finds_lost_units),
         cmocka_unit_test(many_requests),
+        cmocka_unit_test(dense_growth_has_huge_pages),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

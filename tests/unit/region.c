@@ -49,29 +49,29 @@ static size_t unit_of(const void *address) {
 static void a_superslab_is_fresh(void **state) {
     (void)state;
     for (unsigned turn = 0; turn < 20; turn++) {
-        hak_superslab_t *super = hak_region_take_superslab();
+        hak_superslab_t *super = hak_region_take_superslab(false);
         assert_non_null(super);
-        assert_int_equal(super->free, 0xffff);
+        assert_int_equal(super->free, UINT32_MAX >> (32 - hak_superslab_units()));
         assert_int_equal(super->dirty, 0);
         char *base = super->slabs[0].base;
-        REQUIRE((uintptr_t)base % HAK_SUPERSLAB_SIZE == 0, "a superslab begins at %p",
+        REQUIRE((uintptr_t)base % hak_superslab_size() == 0, "a superslab begins at %p",
                 (void *)base);
-        for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+        for (unsigned i = 0; i < hak_superslab_units(); i++) {
             assert_ptr_equal(super->slabs[i].base, base + i * (size_t)HAK_UNIT_SIZE);
             assert_int_equal(super->slabs[i].owner, 0);
             assert_ptr_equal(hak_region_superslab_of(&super->slabs[i]), super);
         }
-        for (size_t i = 0; i < HAK_SUPERSLAB_SIZE; i += 512)
+        for (size_t i = 0; i < hak_superslab_size(); i += 512)
             REQUIRE(base[i] == 0, "a fresh superslab is not zero at %zu", i);
-        memset(base, 1, HAK_SUPERSLAB_SIZE);
+        memset(base, 1, hak_superslab_size());
     }
 }
 
 static void every_address_of_a_unit_finds_its_slab(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
-    for (size_t offset = 0; offset < HAK_SUPERSLAB_SIZE; offset += 13) {
+    for (size_t offset = 0; offset < hak_superslab_size(); offset += 13) {
         hak_slab_t *slab = &super->slabs[offset >> HAK_UNIT_SHIFT];
         char *address = super->slabs[0].base + offset;
         REQUIRE(hak_region_slab_of(address) == slab, "%p is not found in its unit",
@@ -84,10 +84,10 @@ static void other_addresses_find_no_slab(void **state) {
     (void)state;
     int on_stack = 0;
     static int in_data;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     char *base = (char *)hak_map.entries;
-    char *last_end = super->slabs[HAK_SUPERSLAB_UNITS - 1].base + HAK_UNIT_SIZE;
+    char *last_end = super->slabs[hak_superslab_units() - 1].base + HAK_UNIT_SIZE;
     size_t size = hak_map.unit_end << HAK_UNIT_SHIFT;
     void *mapping = mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct {
@@ -119,14 +119,14 @@ static void other_addresses_find_no_slab(void **state) {
 
 static void the_map_holds_what_was_entered(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     size_t unit = unit_of(super->slabs[0].base);
-    for (unsigned first = 0; first < HAK_SUPERSLAB_UNITS; first++) {
-        for (unsigned count = 1; first + count <= HAK_SUPERSLAB_UNITS; count++) {
+    for (unsigned first = 0; first < hak_superslab_units(); first++) {
+        for (unsigned count = 1; first + count <= hak_superslab_units(); count++) {
             unsigned class_index = 1 + (first * 16 + count) % HAK_CLASS_RUN;
             hak_region_set_class(&super->slabs[first], count, class_index);
-            for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) {
+            for (unsigned i = 0; i < hak_superslab_units(); i++) {
                 bool inside = i >= first && i < first + count;
                 unsigned expected = inside ? class_index << HAK_BIN_SHIFT : 0;
                 REQUIRE(hak_map.entries[unit + i] == expected,
@@ -141,7 +141,7 @@ static void the_map_holds_what_was_entered(void **state) {
 /* So a pointer below the first unit, into the map or a descriptor, is foreign. */
 static void units_of_the_head_have_no_class(void **state) {
     (void)state;
-    hak_superslab_t *super = hak_region_take_superslab();
+    hak_superslab_t *super = hak_region_take_superslab(false);
     size_t end = unit_of(super->slabs[0].base), first = 0;
     while (first < end && !hak_region_slab_of((char *)hak_map.entries + (first << HAK_UNIT_SHIFT)))
         assert_int_equal(hak_map.entries[first++], 0);
@@ -163,7 +163,7 @@ static void each_superslab_is_visited_once(void **state) {
     (void)state;
     search_t before = {0}, after = {0};
     hak_region_each_superslab(look_for, &before);
-    after.wanted = hak_region_take_superslab();
+    after.wanted = hak_region_take_superslab(false);
     hak_region_each_superslab(look_for, &after);
     assert_int_equal(after.count, before.count + 1);
     assert_int_equal(after.seen, 1);
@@ -192,19 +192,19 @@ static hak_superslab_t *supers[SUPERSLABS_MAX];
 static unsigned take_all(void) {
     unsigned count = 0, failures = 0;
     while (count < SUPERSLABS_MAX && failures < 3) {
-        supers[count] = hak_region_take_superslab();
+        supers[count] = hak_region_take_superslab(false);
         if (supers[count])
             count++;
         else
             failures++;
     }
     for (unsigned i = 0; i < count; i++) {
-        for (unsigned unit = 0; unit < HAK_SUPERSLAB_UNITS; unit++)
+        for (unsigned unit = 0; unit < hak_superslab_units(); unit++)
             memset(supers[i]->slabs[unit].base, (int)i, 100);
-        hak_region_set_class(supers[i]->slabs, HAK_SUPERSLAB_UNITS, HAK_CLASS_RUN);
+        hak_region_set_class(supers[i]->slabs, hak_superslab_units(), HAK_CLASS_RUN);
     }
     for (unsigned i = 0; i < count; i++) {
-        for (unsigned unit = 0; unit < HAK_SUPERSLAB_UNITS; unit++) {
+        for (unsigned unit = 0; unit < hak_superslab_units(); unit++) {
             hak_slab_t *slab = &supers[i]->slabs[unit];
             CHECK(*slab->base == (char)i, "superslab %u overlaps another one", i);
             CHECK(hak_region_slab_of(slab->base + 100) == slab, "unit %u of superslab %u is lost",
@@ -222,7 +222,7 @@ static void small_regions(void) {
     unsigned count = take_all(), elsewhere = 0;
     for (unsigned i = 0; i < count; i++)
         elsewhere += unit_of(supers[i]->slabs[0].base) >= hak_map.unit_end;
-    CHECK((size_t)count * HAK_SUPERSLAB_SIZE >= SMALL_ROOM / 2, "only %u MiB of %d", count,
+    CHECK((size_t)count * hak_superslab_size() >= SMALL_ROOM / 2, "only %u MiB of %d", count,
           SMALL_ROOM >> 20);
     CHECK(elsewhere > 0 && elsewhere < count, "%u of %u superslabs are in later regions", elsewhere,
           count);

@@ -4,6 +4,7 @@
  * once is in tests/interleave/ and tests/stress/. */
 #include <stdio.h>
 
+#include "options/options.h"
 #include "shard_batches.h"
 
 /* Classes by the number of blocks in a slab. */
@@ -29,6 +30,31 @@ static void a_slab_is_taken_whole(void **state) {
         release_all();
         assert_int_equal(used_units(), before);
     }
+}
+
+/* Where a slab is one block, a take of several locks the bin once, and brings half of them. */
+static void slabs_of_one_block_come_together(void **state) {
+    (void)state;
+    enum { WANT = 8, COME = WANT / 2 };
+    void *top_of[1 + WANT], *blocks[COME];
+    unsigned before = used_units();
+    const hak_bin_counts_t *counts = hak_bin_counts(HOME, ONE);
+    unsigned locks = counts->counts[HAK_SHARD_LOCKS];
+    assert_int_equal(hak_shard_take(HOME, ONE, WANT, top_of, NULL), COME);
+    assert_int_equal(counts->counts[HAK_SHARD_LOCKS], locks + 1);
+    assert_int_equal(used_units(), before + COME);
+    for (unsigned i = 0; i < COME; i++) {
+        blocks[i] = top_of[1 + i];
+        check_slab(slab_of(blocks[i]));
+        for (unsigned k = 0; k < i; k++)
+            assert_ptr_not_equal(slab_of(blocks[k]), slab_of(blocks[i]));
+    }
+    locks = counts->counts[HAK_SHARD_LOCKS];
+    give(HOME, ONE, blocks, COME);
+    assert_int_equal(counts->counts[HAK_SHARD_LOCKS], locks + 1);
+    assert_int_equal(used_units(), before + 1); /* one is kept */
+    release_all();
+    assert_int_equal(used_units(), before);
 }
 
 static void given_blocks_are_taken_again_lowest_first(void **state) {
@@ -98,7 +124,7 @@ static void a_zeroed_block_is_zero(void **state) {
     unsigned found = 0;
     bool zeroed;
     release_all();
-    hak_pool_purge(0); /* a slab is zero when its unit was */
+    hak_pool_purge(0, true); /* a slab is zero when its unit was */
     for (unsigned i = 0; i < 12; i++) {
         assert_int_equal(hak_shard_take(HOME, FOUR, 1, top, &zeroed), 1);
         char *block = blocks[i] = top[1];
@@ -183,6 +209,82 @@ static void other_shards_are_searched(void **state) {
     give(AWAY, FOUR, blocks + 2, 2);
     release_all();
     assert_int_equal(slab_of(blocks[0])->owner, 0);
+}
+
+static void set(hak_option_t option, const char *value) {
+    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
+}
+
+/* TINY_PROFILE=larson_guard: used blocks stay in their shard, an empty slab moves as a whole. */
+static void only_empty_slabs_move(void **state) {
+    (void)state;
+    void *blocks[8], *again[4];
+    set(HAK_OPTION_TINY_PROFILE, "larson_guard");
+    take(AWAY, FOUR, 8, blocks);
+    hak_slab_t *empty = slab_of(blocks[0]), *part = slab_of(blocks[4]);
+    give(AWAY, FOUR, blocks, 4);
+    give(AWAY, FOUR, blocks + 4, 2);
+    assert_ptr_equal(hak_bin_of(AWAY, FOUR)->empty, empty);
+    unsigned before = used_units(), there = hak_bin_slab_count(AWAY);
+    unsigned here = hak_bin_slab_count(HOME);
+    uint64_t adopted = hak_shard_adopted_empty();
+    take(HOME, FOUR, 1, again);
+    assert_ptr_equal(slab_of(again[0]), empty);
+    assert_int_equal(empty->owner, hak_owner(HOME, FOUR));
+    assert_int_equal(used_units(), before);
+    assert_int_equal(hak_bin_slab_count(AWAY), there - 1);
+    assert_int_equal(hak_bin_slab_count(HOME), here + 1);
+    assert_int_equal(hak_shard_adopted_empty(), adopted + 1);
+    assert_null(hak_bin_of(AWAY, FOUR)->empty);
+    check_bin(AWAY, FOUR, 0);
+    check_bin(HOME, FOUR, 0);
+    /* The other slab has free blocks; here a new one is taken. */
+    take(HOME, FOUR, 3, again + 1);
+    void *fresh[1];
+    take(HOME, FOUR, 1, fresh);
+    assert_ptr_not_equal(slab_of(fresh[0]), part);
+    assert_int_equal(used_units(), before + 1);
+    set(HAK_OPTION_TINY_PROFILE, "full");
+    give(HOME, FOUR, again, 4);
+    give(HOME, FOUR, fresh, 1);
+    give(AWAY, FOUR, blocks + 6, 2);
+    release_all();
+}
+
+/* SS_BUDGET: what is empty or came back goes first, but no request fails. */
+static void at_its_budget_a_shard_reclaims(void **state) {
+    (void)state;
+    static void *blocks[HAK_SUPERSLAB_UNITS_MAX + 4];
+    void *other[4], *more[1];
+    unsigned budget = hak_superslab_units();
+    release_all();
+    assert_int_equal(hak_bin_slab_count(HOME), 0);
+    take(HOME, FOUR, 4, other);
+    give(HOME, FOUR, other, 4); /* kept empty */
+    take(HOME, ONE, budget - 1, blocks);
+    assert_int_equal(hak_bin_slab_count(HOME), budget);
+    set(HAK_OPTION_SS_BUDGET, "1");
+    uint64_t hits = hak_shard_budget_hits();
+    take(HOME, ONE, 1, blocks + budget - 1);
+    assert_int_equal(hak_shard_budget_hits(), hits + 1);
+    assert_null(hak_bin_of(HOME, FOUR)->empty);
+    assert_int_equal(hak_bin_slab_count(HOME), budget);
+    /* Nothing is left to reclaim: another shard's used block comes before one more slab. */
+    take(AWAY, TWO, 2, other);
+    give(AWAY, TWO, other, 1);
+    set(HAK_OPTION_TRYLOCK_PROBES, "0");
+    take(HOME, TWO, 1, more);
+    assert_ptr_equal(more[0], other[0]);
+    assert_int_equal(hak_shard_budget_hits(), hits + 2);
+    take(HOME, ONE, 1, blocks + budget);
+    assert_int_equal(hak_bin_slab_count(HOME), budget + 1);
+    assert_int_equal(hak_shard_budget_hits(), hits + 3);
+    set(HAK_OPTION_TRYLOCK_PROBES, "1");
+    set(HAK_OPTION_SS_BUDGET, "0");
+    give(HOME, ONE, blocks, budget + 1);
+    give(AWAY, TWO, other, 2);
+    release_all();
+    assert_int_equal(hak_bin_slab_count(HOME), 0);
 }
 
 /* One batch of blocks of several slabs and shards, in random order. */
@@ -402,6 +504,7 @@ int main(int argc, char **argv) {
                                                       "HAKMEM_PURGE_DELAY_MS=-1", NULL});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_is_taken_whole),
+        cmocka_unit_test(slabs_of_one_block_come_together),
         cmocka_unit_test(given_blocks_are_taken_again_lowest_first),
         cmocka_unit_test(one_empty_slab_is_kept_the_next_released),
         cmocka_unit_test(a_sweep_spares_a_slab_that_was_just_kept),
@@ -409,6 +512,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(whole_words_in_both_directions),
         cmocka_unit_test(a_remote_block_waits_for_a_drain),
         cmocka_unit_test(other_shards_are_searched),
+        cmocka_unit_test(only_empty_slabs_move),
+        cmocka_unit_test(at_its_budget_a_shard_reclaims),
         cmocka_unit_test(a_mixed_batch_finds_its_way),
         cmocka_unit_test(a_double_free_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),

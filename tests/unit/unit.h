@@ -33,7 +33,8 @@ void unit_child(void (*body)(const void *context), const void *context, unsigned
                 const char *what);
 
 /* Makes sure that these variables (ended by NULL) stand in the environment as given, if need be by
- * starting the program anew; the first thing in main. Then the engine's options are loaded. */
+ * starting the program anew, without others but HAKMEM_SS_SIZE; the first thing in main. Then the
+ * engine's options are loaded. */
 void unit_need_environment(char **argv, const char *const *variables);
 
 /* Number of lines in a text. */

@@ -22,9 +22,15 @@ _Noreturn void fail(int status, const char *format, ...) __attribute__((format(p
 /* Index of a named option; where there is none the command fails with `status` and one line. */
 int find_option(const char *name, int status);
 
+/* The value of "--name VALUE" or "--name=VALUE", NULL when argv[0] is another option; *count is how many
+ * words it takes, and untouched otherwise. Without a value the command fails with `status`. */
+char *option_value(const char *command, char **argv, const char *name, int status, int *count);
+
 /* The subcommands; argv[0] is the subcommand's name. They return the exit status. */
 int command_options(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_explain(int argc, char **argv);
 
 #endif

@@ -3,26 +3,43 @@
 
 _hakmem_values() {
     case ${1#HAKMEM_} in
-    PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
+    PROFILE) echo 'none LOWMEM SERVER DEBUG LARGE_P1 LARGE_P2_TC' ;;
+    TINY_PROFILE) echo 'full larson_guard' ;;
     ON_ERROR) echo 'abort report' ;;
     STATS) echo 'off text json' ;;
+    TIMING) echo '0 1' ;;
+    LIVE) echo '0 1' ;;
     PURGE_THREAD) echo '0 1' ;;
     TINY_STATS_DUMP) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
+    MID_DYN1) echo '0 auto' ;;
     WRAP_L2) echo '0 1' ;;
     WRAP_L25) echo '0 1' ;;
     SHARD_MIX) echo '0 1' ;;
     L25_PREF) echo 'local remote' ;;
     DISABLE_BATCH) echo '0 1' ;;
+    SS_SIZE) echo '512K 1M 2M' ;;
+    TINY_SS_PARTIAL) echo '0 1' ;;
+    TINY_USE_SUPERSLAB) echo '0 1' ;;
+    THP) echo '0 1' ;;
     esac
+}
+
+# Processes that have the library, which `stat`, `top` and `explain` can look at.
+_hakmem_processes() {
+    local file
+    for file in $(grep -ls libhakmem.so /proc/[0-9]*/maps); do
+        file=${file#/proc/}
+        echo "${file%/maps}"
+    done
 }
 
 _hakmem() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i
-    local names='PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT' profiles='LOWMEM SERVER DEBUG'
+    local names='PROFILE CONF TINY_PROFILE ON_ERROR STATS STATS_FILE TIMING LIVE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX HDR_LIGHT MID_DYN1 WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_SIZE SS_BUDGET TINY_SS_PARTIAL TINY_SS_PARTIAL_INTERVAL TINY_USE_SUPERSLAB SS_PREFAULT THP' profiles='LOWMEM SERVER DEBUG LARGE_P1 LARGE_P2_TC'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run stat options --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run stat top explain options --help --version' -- "$current")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -34,7 +51,21 @@ _hakmem() {
         if [[ $current == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W '--json --prometheus' -- "$current")
         else
-            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
+        fi
+        return
+        ;;
+    explain)
+        mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
+        return
+        ;;
+    top)
+        if [[ $before == --sort || ($before == = && ${COMP_WORDS[COMP_CWORD - 2]} == --sort) ]]; then
+            mapfile -t COMPREPLY < <(compgen -W 'bytes live cached misses locks' -- "$current")
+        elif [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W '--interval --sort --once' -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current")
         fi
         return
         ;;

@@ -4,23 +4,31 @@
 
 _hakmem_values() {
     case ${1#HAKMEM_} in
-    PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
+    PROFILE) echo 'none LOWMEM SERVER DEBUG LARGE_P1 LARGE_P2_TC' ;;
+    TINY_PROFILE) echo 'full larson_guard' ;;
     ON_ERROR) echo 'abort report' ;;
     STATS) echo 'off text json' ;;
+    TIMING) echo '0 1' ;;
+    LIVE) echo '0 1' ;;
     PURGE_THREAD) echo '0 1' ;;
     TINY_STATS_DUMP) echo '0 1' ;;
     POOL_TLS_RING) echo '0 1' ;;
+    MID_DYN1) echo '0 auto' ;;
     WRAP_L2) echo '0 1' ;;
     WRAP_L25) echo '0 1' ;;
     SHARD_MIX) echo '0 1' ;;
     L25_PREF) echo 'local remote' ;;
     DISABLE_BATCH) echo '0 1' ;;
+    SS_SIZE) echo '512K 1M 2M' ;;
+    TINY_SS_PARTIAL) echo '0 1' ;;
+    TINY_USE_SUPERSLAB) echo '0 1' ;;
+    THP) echo '0 1' ;;
     esac
 }
 
 _hakmem_settings() {
     local -a names values
-    names=(PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
+    names=(PROFILE CONF TINY_PROFILE ON_ERROR STATS STATS_FILE TIMING LIVE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX HDR_LIGHT MID_DYN1 WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_SIZE SS_BUDGET TINY_SS_PARTIAL TINY_SS_PARTIAL_INTERVAL TINY_USE_SUPERSLAB SS_PREFAULT THP)
     if compset -P 1 '*='; then
         values=(${=$(_hakmem_values ${IPREFIX%=})})
         compadd -a values
@@ -29,14 +37,28 @@ _hakmem_settings() {
     fi
 }
 
+# Processes that have the library, which `stat`, `top` and `explain` can look at.
+_hakmem_processes() {
+    local -a processes
+    processes=(${${${(f)"$(grep -ls libhakmem.so /proc/[0-9]*/maps)"}#/proc/}%/maps})
+    compadd -a -- processes
+}
+
+_hakmem_processes_and_files() {
+    _hakmem_processes
+    _files
+}
+
 _hakmem() {
     local -a names
-    names=(PROFILE CONF ON_ERROR STATS STATS_FILE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_PREFAULT)
+    names=(PROFILE CONF TINY_PROFILE ON_ERROR STATS STATS_FILE TIMING LIVE PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX HDR_LIGHT MID_DYN1 WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE LIMIT LIMIT_SOFT SS_SIZE SS_BUDGET TINY_SS_PARTIAL TINY_SS_PARTIAL_INTERVAL TINY_USE_SUPERSLAB SS_PREFAULT THP)
     if ((CURRENT == 2)); then
         local -a commands
         commands=(
             'run:start a program on HAKMEM'
-            'stat:show statistics that a program has left in a file'
+            'stat:show statistics of a process, or of a file'
+            'top:show a process while it runs, by tier and size class'
+            'explain:show what the resident memory of a process consists of'
             'options:show every option with its value, source, range and help'
             '--help:show how to use it'
             '--version:show the version'
@@ -46,7 +68,13 @@ _hakmem() {
     fi
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -a names ;;
-    stat) _arguments '--json[the file as it is]' '--prometheus[the text format of Prometheus]' '*:file:_files' ;;
+    stat) _arguments '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
+    explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
+    top)
+        _arguments '--interval=[seconds between two looks]:seconds:' \
+            '--sort=[which classes come first]:key:(bytes live cached misses locks)' \
+            '--once[one table, after one interval]' '*:process:_hakmem_processes'
+        ;;
     run)
         integer dashes=${words[(i)--]}
         if ((dashes < CURRENT)); then
@@ -58,7 +86,7 @@ _hakmem() {
         words=("${(@)words[2,-1]}")
         ((CURRENT--))
         _arguments -S \
-            "--profile=[a named group of settings]:profile:(LOWMEM SERVER DEBUG)" \
+            "--profile=[a named group of settings]:profile:(LOWMEM SERVER DEBUG LARGE_P1 LARGE_P2_TC)" \
             '*--opt[one setting]:NAME=VALUE:_hakmem_settings' \
             '--stats=[statistics when the program ends]:form:(text json off)' \
             '--debug[the debug build of the library]' \

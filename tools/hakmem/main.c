@@ -17,7 +17,9 @@
 static const char help[] =
     "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--stats=FORM] [--debug] [--] "
     "PROGRAM [ARGUMENT]...\n"
-    "       hakmem stat FILE [--json | --prometheus]\n"
+    "       hakmem stat PID|FILE [--json | --prometheus]\n"
+    "       hakmem top PID [--interval SECONDS] [--sort KEY] [--once]\n"
+    "       hakmem explain PID|FILE\n"
     "       hakmem options [NAME]\n"
     "       hakmem --help | --version\n"
     "\n"
@@ -26,7 +28,14 @@ static const char help[] =
     "         --opt NAME=VALUE   one setting, as the variable HAKMEM_NAME\n"
     "         --stats=text|json  statistics when it ends, as HAKMEM_STATS\n"
     "         --debug            the debug build of the library\n"
-    "stat     shows statistics that a program on HAKMEM has left in a file (HAKMEM_STATS_FILE)\n"
+    "stat     shows statistics: of a process that has a live page (those that `hakmem run` starts, "
+    "or\n"
+    "         HAKMEM_LIVE=1), or of a file (HAKMEM_STATS_FILE, or saved from stat --json)\n"
+    "top      shows such a process while it runs, by tier and size class\n"
+    "         --sort KEY         bytes, live, cached, misses or locks\n"
+    "         --once             one table, after one interval\n"
+    "explain  shows what its resident memory consists of, and a setting that makes a large part "
+    "smaller\n"
     "options  shows every option, or one: value, where that is from, range, help\n"
     "\n"
     "More: man hakmem\n";
@@ -52,11 +61,26 @@ int find_option(const char *name, int status) {
     fail(status, "there is no option '%.64s'; `hakmem options` lists them all", name);
 }
 
+char *option_value(const char *command, char **argv, const char *name, int status, int *count) {
+    size_t length = strlen(name);
+    if (strncmp(argv[0], name, length) != 0) return NULL;
+    bool is_joined = argv[0][length] == '=';
+    if (argv[0][length] && !is_joined) return NULL;
+    *count = is_joined ? 1 : 2;
+    if (is_joined) return argv[0] + length + 1;
+    if (!argv[1]) fail(status, "%s: %s needs a value", command, name);
+    return argv[1];
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run}, {"options", command_options}, {"stat", command_stat}};
+    } commands[] = {{"run", command_run},
+                    {"options", command_options},
+                    {"stat", command_stat},
+                    {"top", command_top},
+                    {"explain", command_explain}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

@@ -37,18 +37,6 @@ static void set_pair(char *pair) {
     set(pair, equals + 1);
 }
 
-/* The value of "--name VALUE" or "--name=VALUE", NULL when argv[0] is another option; *count is how
- * many words it takes. */
-static char *value_of(char **argv, const char *name, int *count) {
-    size_t length = strlen(name);
-    if (strncmp(argv[0], name, length) != 0) return NULL;
-    *count = argv[0][length] == '=' ? 1 : 2;
-    if (*count == 1) return argv[0] + length + 1;
-    if (argv[0][length]) return NULL;
-    if (!argv[1]) fail(STATUS_RUN, "run: %s needs a value", name);
-    return argv[1];
-}
-
 static order_t read_arguments(char **argv) {
     order_t order = {0};
     for (argv++; *argv && **argv == '-' && !order.argv;) {
@@ -58,11 +46,11 @@ static order_t read_arguments(char **argv) {
             order.argv = argv + 1;
         else if (strcmp(*argv, "--debug") == 0)
             order.debug = true;
-        else if ((value = value_of(argv, "--profile", &count)) != NULL)
+        else if ((value = option_value("run", argv, "--profile", STATUS_RUN, &count)) != NULL)
             set("PROFILE", value);
-        else if ((value = value_of(argv, "--stats", &count)) != NULL)
+        else if ((value = option_value("run", argv, "--stats", STATUS_RUN, &count)) != NULL)
             set("STATS", value);
-        else if ((value = value_of(argv, "--opt", &count)) != NULL)
+        else if ((value = option_value("run", argv, "--opt", STATUS_RUN, &count)) != NULL)
             set_pair(value);
         else
             fail(STATUS_RUN, "run: '%.64s' is not known; `hakmem --help` shows the form", *argv);
@@ -122,6 +110,7 @@ int command_run(int argc, char **argv) {
              exists ? "not an executable file" : "no such program");
     }
     preload(library);
+    setenv(hak_option_row(HAK_OPTION_LIVE).name, "1", 0); /* unless told otherwise */
     const char *problem = override_problem(path, library);
     if (problem) fail(STATUS_RUN, "run: not started on HAKMEM: %s", problem);
     execvp(path, order.argv);

@@ -1,67 +1,28 @@
-/* stat.c: `hakmem stat`: a file that HAKMEM_STATS=json has written, as tables, as it is, or for
- * Prometheus. What the file says beyond the table of statistics is passed over. */
+/* stat.c: `hakmem stat`: the statistics of a running process or of a file, as tables, as JSON, or for
+ * Prometheus. What a file says beyond the table of statistics is passed over. */
 #include "command.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "debug/timing.h"
+#include "source.h"
 #include "stats/stats.h"
 
-static const char schema[] = "hakmem-stats/1";
-
-enum { FILE_MOST = 64 << 20 };
-enum { LABEL_WIDTH = 8, GAP = 2 };
-
-/* ---- The file -------------------------------------------------------------------------------- */
-
-static char *read_file(const char *name, size_t *size) {
-    FILE *file = fopen(name, "re");
-    if (!file) fail(1, "stat: %.256s is not a file that can be read: %s", name, strerror(errno));
-    size_t room = 1 << 16;
-    static char *text; /* until the process ends */
-    text = malloc(room);
-    *size = 0;
-    while (text) {
-        size_t got = fread(text + *size, 1, room - *size, file);
-        *size += got;
-        if (got == 0 || *size > FILE_MOST) break;
-        if (*size < room) continue;
-        char *larger = realloc(text, room *= 2);
-        if (!larger) free(text);
-        text = larger;
-    }
-    if (!text) fail(1, "stat: no memory");
-    if (ferror(file)) fail(1, "stat: %.256s cannot be read: %s", name, strerror(errno));
-    if (*size > FILE_MOST) fail(1, "stat: %.256s is too large to be statistics", name);
-    fclose(file);
-    return text;
-}
-
-/* The object in the text of a file; the text is changed by it. */
-static const json_t *parse(const char *name, char *text, size_t size) {
-    size_t line;
-    const json_t *root = json_read(text, size, &line);
-    if (!root) fail(1, "stat: %.256s: line %zu is not JSON", name, line);
-    const char *found = json_text(root, "schema");
-    if (strcmp(found, schema) == 0) return root;
-    if (!*found) fail(1, "stat: %.256s has no statistics of HAKMEM in it", name);
-    fail(1, "stat: %.256s has schema '%.64s'; this command knows %s", name, found, schema);
-}
+enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2 };
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 typedef struct {
     const hak_stat_row_t *rows;
     unsigned count;
+    int label_width;
     int widths[HAK_CLASS_STATS];
 } columns_t;
 
 static columns_t columns_of(const hak_stat_row_t *rows, unsigned count) {
-    columns_t columns = {.rows = rows, .count = count};
+    columns_t columns = {.rows = rows, .count = count, .label_width = LABEL_WIDTH};
     for (unsigned i = 0; i < count; i++) columns.widths[i] = (int)strlen(rows[i].name);
     return columns;
 }
@@ -76,14 +37,14 @@ static void fit(columns_t *columns, const json_t *list) {
 }
 
 static void print_head(const columns_t *columns, const char *label) {
-    printf("%-*s", LABEL_WIDTH, label);
+    printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
         printf("%*s", columns->widths[i] + GAP, columns->rows[i].name);
     putchar('\n');
 }
 
 static void print_line(const columns_t *columns, const char *label, const json_t *line) {
-    printf("%-*s", LABEL_WIDTH, label);
+    printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
         printf("%*" PRIu64, columns->widths[i] + GAP, json_number(line, columns->rows[i].name));
     putchar('\n');
@@ -93,6 +54,13 @@ static bool is_used(const json_t *line) {
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
         if (json_number(line, hak_class_stat_rows[i].name)) return true;
     return false;
+}
+
+/* The block size of a class, or its name: the dynamic class may have the size of a fixed one. */
+static const char *label_of(const json_t *class_row, char label[LABEL_SIZE]) {
+    if (strcmp(json_text(class_row, "name"), "dyn1") == 0) return "dyn1";
+    snprintf(label, LABEL_SIZE, "%" PRIu64, json_number(class_row, "size"));
+    return label;
 }
 
 /* Each band that is in use, with its classes below it. */
@@ -107,12 +75,47 @@ static void print_bands(const json_t *root) {
         if (!is_used(band)) continue;
         print_line(&columns, hak_stats_band_names[i], band);
         for (const json_t *at = classes ? classes->first : NULL; at; at = at->next) {
-            char label[32];
+            char label[LABEL_SIZE];
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) != 0 || !is_used(at))
                 continue;
-            snprintf(label, sizeof label, "  %" PRIu64, json_number(at, "size"));
-            print_line(&columns, label, at);
+            char line[LABEL_SIZE + 2];
+            snprintf(line, sizeof line, "  %s", label_of(at, label));
+            print_line(&columns, line, at);
         }
+    }
+}
+
+static void print_caches(const json_t *root) {
+    const json_t *caches = json_member(root, "caches");
+    columns_t columns = columns_of(hak_cache_stat_rows, HAK_CACHE_STATS);
+    fit(&columns, caches);
+    putchar('\n');
+    print_head(&columns, "cache");
+    for (const json_t *at = caches ? caches->first : NULL; at; at = at->next)
+        print_line(&columns, "", at);
+}
+
+/* Only a debug build has them. */
+static void print_timing(const json_t *root) {
+    static const char *const steps[] = {
+#define TIMING(name, ...) #name,
+#include "debug/timing.def"
+    };
+    static const hak_stat_row_t figures[] = {
+#define FIGURE(row_name) {.name = #row_name},
+        HAK_TIMING_FIGURES(FIGURE)
+#undef FIGURE
+    };
+    const json_t *timing = json_member(root, "timing");
+    columns_t columns = columns_of(figures, sizeof figures / sizeof *figures);
+    if (!timing) return;
+    fit(&columns, timing);
+    columns.label_width = 20;
+    putchar('\n');
+    print_head(&columns, "step");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const json_t *step = json_member(timing, steps[i]);
+        if (json_member(step, "count")) print_line(&columns, steps[i], step);
     }
 }
 
@@ -153,6 +156,8 @@ static void print_text(const json_t *root) {
     putchar('\n');
     print_bands(root);
     print_values(root);
+    print_caches(root);
+    print_timing(root);
     print_options(root);
 }
 
@@ -170,12 +175,12 @@ static const char *print_metric(const char *group, const hak_stat_row_t *row) {
 static void print_class_metric(const json_t *root, const hak_stat_row_t *row) {
     const json_t *classes = json_member(root, "classes");
     const char *end = print_metric("class", row);
+    char label[LABEL_SIZE];
     for (const json_t *at = classes ? classes->first : NULL; at; at = at->next)
         for (int i = 0; i < HAK_BAND_COUNT; i++)
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) == 0)
-                printf("hakmem_class_%s%s{band=\"%s\",size=\"%" PRIu64 "\"} %" PRIu64 "\n",
-                       row->name, end, hak_stats_band_names[i], json_number(at, "size"),
-                       json_number(at, row->name));
+                printf("hakmem_class_%s%s{band=\"%s\",size=\"%s\"} %" PRIu64 "\n", row->name, end,
+                       hak_stats_band_names[i], label_of(at, label), json_number(at, row->name));
 }
 
 static void print_prometheus(const json_t *root) {
@@ -214,29 +219,24 @@ static form_t read_arguments(int argc, char **argv, const char **name) {
             fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form",
                  argv[i]);
         else if (*name)
-            fail(STATUS_USAGE, "stat: one file only; `hakmem --help` shows the form");
+            fail(STATUS_USAGE, "stat: one process or file only; `hakmem --help` shows the form");
         else
             *name = argv[i];
     }
-    if (!*name) fail(STATUS_USAGE, "stat: no file given; `hakmem --help` shows the form");
+    if (!*name)
+        fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
     return form;
 }
 
 int command_stat(int argc, char **argv) {
     const char *name = NULL;
     form_t form = read_arguments(argc, argv, &name);
-    size_t size;
-    static char *text, *copy; /* until the process ends */
-    text = read_file(name, &size);
-    copy = malloc(size + 1);
-    if (!copy) fail(1, "stat: no memory");
-    memcpy(copy, text, size);
-    const json_t *root = parse(name, copy, size);
+    source_t source = source_read("stat", name);
     if (form == AS_JSON)
-        fwrite(text, 1, size, stdout);
+        fwrite(source.text, 1, source.size, stdout);
     else if (form == AS_PROMETHEUS)
-        print_prometheus(root);
+        print_prometheus(source.root);
     else
-        print_text(root);
+        print_text(source.root);
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

@@ -1,0 +1,95 @@
+/* ace.c: samples by size, and the look at them.
+ *
+ * The counts are those of all threads, without a lock: a count that is lost when two add at
+ * once changes no choice. They begin to be written when the heap has HEAP_UNITS, so that a
+ * small program has no page of them. */
+#include "cache/ace.h"
+
+#include "classes/dyn.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "shard/shard.h"
+
+enum {
+    HEAP_UNITS = 32,          /* 2 MiB; below that there is little to save */
+    LOOK_INTERVAL = 32,       /* samples of a class between two looks at it */
+    MEMORY = 512,             /* samples of a class after which they count half */
+    SAVED_LEAST = 256 * 1024, /* bytes of blocks in use that make a class worth it */
+    SAVED_PART = 32,          /* and one part in so many of what they take */
+    WASTED_MOST = 8,          /* no class wastes more than one part in so many */
+    SAME_LOOKS = 2,
+};
+
+static struct {
+    _Atomic uint16_t by_size[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1]; /* like the routing table */
+    _Atomic uint16_t by_class[HAK_CLASS_COUNT + 1];
+    _Atomic uint64_t samples;
+    _Atomic uint64_t waste;
+    _Atomic uint32_t candidate; /* entry that was best at the last look, and how often */
+    _Atomic uint32_t looks;
+} ace;
+
+uint64_t hak_ace_samples(void) { return hak_load_relaxed(&ace.samples); }
+uint64_t hak_ace_waste(void) { return hak_load_relaxed(&ace.waste); }
+
+size_t hak_ace_cost(size_t pitch, size_t size) {
+    size_t count = HAK_UNIT_SIZE / pitch;
+    return hak_align_up((count - 1) * pitch + size, hak_os_page_size()) / count;
+}
+
+/* The entry of a class's sizes that saves most, and how many bytes by the blocks in use;
+ * all smaller sizes of the class would go with it. */
+static size_t best_entry(unsigned class_index, size_t *saved) {
+    size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
+    size_t blocks = hak_shard_in_use(class_index);
+    *saved = 0;
+    if (blocks * pitch / WASTED_MOST < SAVED_LEAST) return 0;
+    size_t all = hak_max(hak_load_relaxed(&ace.by_class[class_index]), 1), served = 0, best = 0;
+    for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++) {
+        size_t size = entry * HAK_ROUTE_STEP, count = hak_load_relaxed(&ace.by_size[entry]);
+        if (!count) continue;
+        served = hak_min(served + count, all);
+        size_t before = hak_ace_cost(pitch, size), after = hak_ace_cost(size, size);
+        if (after >= before || (before - after) * served * SAVED_PART < before * all) continue;
+        size_t bytes = blocks * (before - after) / all * served;
+        if (bytes <= *saved) continue;
+        *saved = bytes;
+        best = entry;
+    }
+    return best;
+}
+
+/* Old samples lose their weight: the class is for what the program does now. */
+static void forget_half(unsigned class_index) {
+    size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
+    for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++)
+        hak_store_relaxed(&ace.by_size[entry], hak_load_relaxed(&ace.by_size[entry]) / 2);
+    hak_store_relaxed(&ace.by_class[class_index], MEMORY / 2);
+}
+
+static HAK_SLOW_PATH void look(unsigned class_index) {
+    size_t saved, entry = best_entry(class_index, &saved);
+    if (saved < SAVED_LEAST) return;
+    bool same = hak_load_relaxed(&ace.candidate) == entry;
+    uint32_t looks = same ? hak_load_relaxed(&ace.looks) + 1 : 1;
+    hak_store_relaxed(&ace.candidate, (uint32_t)entry);
+    hak_store_relaxed(&ace.looks, looks);
+    hak_store_relaxed(&ace.waste, saved);
+    if (looks >= SAME_LOOKS) hak_dyn_choose(entry * HAK_ROUTE_STEP);
+}
+
+static void note(unsigned class_index, size_t size) {
+    uint16_t count = (uint16_t)(hak_load_relaxed(&ace.by_class[class_index]) + 1);
+    hak_store_relaxed(&ace.by_class[class_index], count);
+    HAK_COUNT(&ace.samples, 1);
+    HAK_COUNT(&ace.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
+    if (HAK_LIKELY(count % LOOK_INTERVAL != 0)) return;
+    look(class_index);
+    if (count >= MEMORY) forget_half(class_index);
+}
+
+void hak_ace_note(unsigned class_index, size_t size) {
+    if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
+    if (hak_load_relaxed(&hak_pool_stats.used_units) >= HEAP_UNITS) note(class_index, size);
+}

@@ -1,0 +1,85 @@
+/* timing.h: how long the steps of timing.def take, while HAKMEM_TIMING is 1.
+ *
+ * The debug build only: in a release build nothing of this is compiled, and the macros
+ * leave the step as it is.
+ *
+ * A time is the difference of two readings of the monotonic clock (clock_gettime, which
+ * the vDSO answers without a system call), in nanoseconds. It is added to one of a few
+ * sets of counters, chosen by the thread, so that threads seldom write the same line;
+ * all are atomic, since two threads may share a set. A step counts once it has ended. */
+#ifndef HAK_TIMING_H
+#define HAK_TIMING_H
+
+#include "base/base.h"
+#include "classes/classes.h"
+
+/* What is known of a category. p50 and p99: at most so many ns in half of the times, and
+ * in 99 of 100; ends of ranges that double, so up to twice too much. */
+#define HAK_TIMING_FIGURES(FIGURE) \
+    FIGURE(count) FIGURE(total_ns) FIGURE(mean_ns) FIGURE(p50_ns) FIGURE(p99_ns) FIGURE(max_ns)
+
+#if HAKMEM_DEBUG
+
+typedef enum {
+#define TIMING(name, ...) HAK_TIMING_##name,
+#include "debug/timing.def"
+    HAK_TIMINGS
+} hak_timing_t;
+
+typedef struct {
+    char name[20], tier[6];
+    bool is_measured;
+    const char *help; /* or why it is absent */
+} hak_timing_row_t;
+
+extern const hak_timing_row_t hak_timing_rows[HAK_TIMINGS];
+
+enum {
+#define FIGURE(name) HAK_TIMING_##name,
+    HAK_TIMING_FIGURES(FIGURE)
+#undef FIGURE
+        HAK_TIMING_FIGURE_COUNT
+};
+
+void hak_timing_read(hak_timing_t category, uint64_t figures[HAK_TIMING_FIGURE_COUNT]);
+
+/* How much of each time is the clock's own: measured now, over some readings. */
+uint64_t hak_timing_clock_ns(void);
+
+/* A step under way; a start of 0: it is not timed. */
+typedef struct {
+    hak_timing_t category;
+    uint64_t start;
+} hak_timer_t;
+
+hak_timer_t hak_timing_begin(bool wanted, hak_timing_t category);
+void hak_timing_end(const hak_timer_t *timer);
+
+/* Times from here to the end of the enclosing block, in all its ways out. */
+#define HAK_TIMED_IF(wanted, category)                                              \
+    __attribute__((unused, cleanup(hak_timing_end))) hak_timer_t timer_##category = \
+        hak_timing_begin((wanted), HAK_TIMING_##category)
+
+#else
+#define HAK_TIMED_IF(wanted, category) ((void)0)
+#endif
+
+#define HAK_TIMED(category) HAK_TIMED_IF(true, category)
+
+/* The same when the class is of the mid tier. */
+#define HAK_TIMED_MID(category, class_index) \
+    HAK_TIMED_IF(hak_tier_of_class(class_index) == HAK_MID, category)
+
+/* Times one statement. */
+#define HAK_TIME(category, ...) \
+    do {                        \
+        HAK_TIMED(category);    \
+        __VA_ARGS__;            \
+    } while (0)
+#define HAK_TIME_MID(category, class_index, ...) \
+    do {                                         \
+        HAK_TIMED_MID(category, class_index);    \
+        __VA_ARGS__;                             \
+    } while (0)
+
+#endif

@@ -1,0 +1,72 @@
+/* ways.h: which way each call took; the debug build only, since a counter for each call
+ * costs.
+ *
+ * Blocks are counted by class, calls for the process as a whole. What must add up stands
+ * in stats/stats.def. */
+#ifndef HAK_WAYS_H
+#define HAK_WAYS_H
+
+#include "base/base.h"
+#include "classes/classes.h"
+
+/* Blocks, by class; large and huge ones are HAK_CLASS_RUN. */
+enum {
+    HAK_CALL_ALLOCATED, /* given to the program */
+    HAK_CALL_FREED,     /* given back by it */
+    HAK_CALL_TLS_SLL,   /* put on the stack of a thread that freed them */
+    HAK_CALL_SS_LOCAL,  /* set free in a slab of the thread's own shard */
+    HAK_CALL_SS_REMOTE, /* set free in a slab of another shard */
+    HAK_CALLS
+};
+
+/* Calls. Why a free was not done on the fast path, by its end; where a refill found
+ * blocks; why it took one only. */
+enum {
+    HAK_WAY_FREE_SLOW, /* all of them */
+    HAK_WAY_FREE_NULL,
+    HAK_WAY_FREE_BAD,
+    HAK_WAY_FREE_TWICE,
+    HAK_WAY_FREE_LARGE,
+    HAK_WAY_FREE_HUGE,
+    HAK_WAY_FREE_NO_CACHE,
+    HAK_WAY_FREE_NO_STACK,
+    HAK_WAY_FREE_FULL,
+    HAK_WAY_FREE_ROOM,
+    HAK_WAY_REFILL_CALLS, /* all of them */
+    HAK_WAY_REFILL_LENT,
+    HAK_WAY_REFILL_LIFO,
+    HAK_WAY_REFILL_OWN,
+    HAK_WAY_REFILL_OTHERS,
+    HAK_WAY_REFILL_OWN_FRESH,
+    HAK_WAY_REFILL_BUDGET,
+    HAK_WAY_REFILL_EMPTY,
+    HAK_WAY_REFILL_POOL,
+    HAK_WAY_REFILL_OTHERS_ANY,
+    HAK_WAY_REFILL_NONE,
+    HAK_WAY_REFILL_ONE_ZEROED,
+    HAK_WAY_REFILL_ONE_NO_CACHE,
+    HAK_WAY_REFILL_ONE_NO_STACK,
+    HAK_WAYS
+};
+
+#if HAKMEM_DEBUG
+extern _Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS]; /* anyone adds */
+extern _Atomic uint64_t hak_ways[HAK_WAYS];                  /* anyone adds */
+
+void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count);
+
+/* Counts a way when it brought blocks; returns how many. */
+unsigned hak_ways_found(unsigned way, unsigned count);
+
+#define HAK_COUNT_CALL(class_index, call) (void)hak_add_relaxed(&hak_calls[class_index][call], 1)
+#define HAK_COUNT_BLOCKS(class_index, call, count) hak_ways_count_blocks(class_index, call, count)
+#define HAK_COUNT_WAY(way) (void)hak_add_relaxed(&hak_ways[way], 1)
+#define HAK_WAY_FOUND(way, count) hak_ways_found(way, count)
+#else
+#define HAK_COUNT_CALL(class_index, call) ((void)0)
+#define HAK_COUNT_BLOCKS(class_index, call, count) ((void)0)
+#define HAK_COUNT_WAY(way) ((void)0)
+#define HAK_WAY_FOUND(way, count) (count)
+#endif
+
+#endif

@@ -1,0 +1,104 @@
+/* live.c: the life of the page, and who refreshes it when.
+ *
+ * FORK: the child has the file and the mapping of its parent's page. It gives up both in
+ * its fork handler, and makes a page of its own when it next allocates. A child that came
+ * to be without handlers (clone, vfork) is told from the parent by its number before
+ * anything is written; it leaves the mapping alone, which may still be the parent's too.
+ *
+ * The file is there for its name in /proc/PID/fd only: the process writes by the mapping,
+ * so it does not matter if the program closes the file, or what has its number then. */
+#include "live/live.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "live/fill.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "region/meta.h"
+#include "thread/thread.h"
+
+enum {
+    INTERVAL_MS = 250,
+    PLACES_INTERVAL_MS = 1000, /* of the look at all slabs */
+    REST = 100,                /* at least so many times what a refresh took is between two */
+};
+
+bool hak_live_on;
+hak_live_private_t *hak_live_private;
+
+static hak_lock_t refresh_lock; /* innermost when tried, outermost when held */
+static hak_os_shared_t shared;  /* refresh lock */
+static unsigned owner;          /* refresh lock; the process that the page is of */
+static bool refused;            /* refresh lock; the system makes no such file */
+static _Atomic uint64_t due_ms; /* written under the refresh lock */
+static uint64_t places_due_ms;  /* refresh lock */
+static uint64_t refresh_count;  /* refresh lock; half of what `sequence` has been */
+
+static bool make_page(void) {
+    unsigned pid = hak_os_process_id();
+    if (shared.addr && owner == pid) return true;
+    if (refused) return false;
+    owner = pid;
+    places_due_ms = 0;
+    refused = !hak_os_share(HAK_LIVE_NAME, sizeof(hak_live_page_t), &shared);
+    if (refused) return false;
+    hak_live_head_t *head = shared.addr;
+    head->version = HAK_LIVE_VERSION;
+    head->page_size = (uint32_t)hak_os_page_size();
+    head->layout = hak_live_layout();
+    head->size = sizeof(hak_live_page_t);
+    head->pid = pid;
+    return true;
+}
+
+static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
+    hak_live_page_t *page = shared.addr;
+    uint32_t sequence = (uint32_t)(2 * ++refresh_count);
+    const hak_stats_t *stats = hak_stats_begin();
+    hak_store_relaxed(&page->head.sequence, sequence - 1);
+    atomic_thread_fence(memory_order_seq_cst); /* partner: the reader's second look */
+    memcpy(&page->stats, stats, sizeof *stats);
+    hak_stats_end();
+    hak_live_fill_options(page);
+    hak_live_fill_caches(page);
+    hak_live_fill_asked(page);
+    hak_live_fill_ranges(page);
+    if (with_places || now >= places_due_ms) {
+        hak_live_fill_superslabs(page);
+        page->head.places_ms = now;
+        places_due_ms = now + hak_max(PLACES_INTERVAL_MS, (hak_os_now_ms() - now) * REST);
+    }
+    page->head.refreshed_ms = now;
+    page->head.refresh_count = refresh_count;
+    memcpy(page->head.magic, HAK_LIVE_MAGIC, sizeof page->head.magic);
+    hak_store_release(&page->head.sequence, sequence); /* partner: the reader's first look */
+}
+
+/* The watcher of thread/thread.h. `at_once`: even if it is not due. Not for one who keeps all
+ * locks, as a fork does: a collection under way waits for them, and this one for that. */
+static void look(bool at_once) {
+    uint64_t now = hak_os_now_ms();
+    if (!at_once && now < hak_load_relaxed(&due_ms)) return;
+    if (hak_lock_is_keeper() || !hak_lock_try(&refresh_lock)) return;
+    if (make_page()) refresh(now, at_once);
+    uint64_t took = hak_os_now_ms() - now;
+    hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));
+    hak_lock_release(&refresh_lock);
+}
+
+static void after_fork_child(void) {
+    hak_lock_reset(&refresh_lock);
+    hak_os_unshare(&shared);
+    hak_store_relaxed(&due_ms, 0);
+}
+
+void hak_live_start(void) {
+    hak_live_private = hak_meta_alloc(sizeof *hak_live_private);
+    if (!hak_live_private) return;
+    memset(hak_live_private, 0, sizeof *hak_live_private);
+    hak_live_on = true;
+    pthread_atfork(NULL, NULL, after_fork_child);
+    hak_thread_set_watcher(look);
+    look(true);
+}

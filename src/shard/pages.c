@@ -1,0 +1,57 @@
+/* pages.c: how much of each page of a slab is in use.
+ *
+ * The bitmap is copied under the bin's lock, and counted without it. */
+#include <string.h>
+
+#include "shard/bin.h"
+
+typedef struct {
+    uint64_t words[HAK_WORDS_MAX]; /* 1 = in use, or in some cache */
+} bitmap_t;
+
+static unsigned copy_bitmap(const hak_slab_t *slab, bitmap_t *in_use) {
+    uint16_t owner = hak_load_acquire(&slab->owner);
+    if (!hak_owner_is_bin(owner)) return HAK_CLASS_NONE;
+    unsigned class_index = hak_owner_class(owner), words = hak_classes[class_index].words;
+    hak_shard_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
+    hak_lock_acquire(&bin->lock);
+    bool same = hak_load_relaxed(&slab->owner) == owner;
+    memset(in_use, 0, sizeof *in_use);
+    for (unsigned w = 0; same && w < words; w++)
+        in_use->words[w] = ~(slab->bits[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
+    hak_lock_release(&bin->lock);
+    return same ? class_index : HAK_CLASS_NONE;
+}
+
+/* Blocks in use of first .. end-1. */
+static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
+    unsigned sum = 0;
+    for (unsigned w = first / 64; first < end; first = ++w * 64) {
+        uint64_t wanted = ~(uint64_t)0 << first % 64;
+        if (end < (w + 1) * 64) wanted &= ((uint64_t)1 << end % 64) - 1;
+        sum += hak_bit_count(in_use->words[w] & wanted);
+    }
+    return sum;
+}
+
+/* Of the bytes from .. end-1: whole blocks, and what reaches in at both ends. */
+static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsigned from,
+                         unsigned end) {
+    unsigned size = info->size, first = (from + size - 1) / size, last = end / size;
+    unsigned sum = 0, first_start = first * size;
+    if (first > 0 && first <= info->count && first_start > from)
+        sum += count(in_use, first - 1, first) * ((unsigned)hak_min(first_start, end) - from);
+    if (last < first) return sum;
+    sum += count(in_use, first, (unsigned)hak_min(last, info->count)) * size;
+    if (last < info->count) sum += count(in_use, last, last + 1) * (end - last * size);
+    return sum;
+}
+
+unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
+    bitmap_t in_use;
+    unsigned class_index = copy_bitmap(slab, &in_use);
+    for (unsigned i = 0; class_index && i < HAK_UNIT_GRAINS; i++)
+        used[i] = (uint16_t)bytes_in(&in_use, &hak_classes[class_index], i * HAK_GRAIN_SIZE,
+                                     (i + 1) * HAK_GRAIN_SIZE);
+    return class_index;
+}

@@ -1,0 +1,24 @@
+/* table.h: tables for people. Each column is as wide as its widest entry: first every
+ * line is shown to the table by hak_table_fit, then they are written. */
+#ifndef HAK_STATS_TABLE_H
+#define HAK_STATS_TABLE_H
+
+#include "stats/out.h"
+#include "stats/stats.h"
+
+typedef struct {
+    const hak_stat_row_t *columns;
+    unsigned column_count;
+    unsigned label_width;
+    unsigned widths[HAK_CLASS_STATS];
+} hak_table_t;
+
+/* At most HAK_CLASS_STATS columns; labels are at the left end. */
+void hak_table_begin(hak_table_t *table, unsigned label_width, const hak_stat_row_t *columns,
+                     unsigned count);
+void hak_table_fit(hak_table_t *table, const uint64_t *line);
+void hak_table_head(hak_out_t *out, const hak_table_t *table, const char *label);
+void hak_table_line(hak_out_t *out, const hak_table_t *table, const char *label,
+                    const uint64_t *line);
+
+#endif

@@ -1,0 +1,380 @@
+"""The live page from outside: `hakmem stat`, `top` and `explain` of running processes.
+
+    live.py COMMAND LIBRARY HOLDER CASE
+
+Each case is one function below. HOLDER is holder.c, which runs on LIBRARY and waits to be looked at.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+COMMAND, LIBRARY, HOLDER = (os.path.abspath(argument) for argument in sys.argv[1:4])
+NOBODY = 65534
+NO_PROCESS = "4194305"  # above the most that the kernel gives
+PARTS = "live rounding sparse caches dirty metadata other".split()
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        harness.fail(f"{what}: {found!r} instead of {wanted!r}")
+
+
+def environment(**options):
+    """Without other settings of HAKMEM."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith("HAKMEM_") and name != "LD_PRELOAD"}
+    return clean | {f"HAKMEM_{name}": value for name, value in options.items()}
+
+
+def hakmem(*arguments, status=0, **options):
+    result = harness.run([COMMAND, *map(str, arguments)], **options)
+    if result.status != status:
+        harness.fail(f"hakmem {' '.join(map(str, arguments))}: status {result.status}: {result.last_words()}")
+    return result.out.decode() if status == 0 else result.err.decode()
+
+
+def expect_line(what, text, *parts):
+    if text.count("\n") != 1 or not all(part in text for part in parts):
+        harness.fail(f"{what}: not one line with {parts}: {text!r}")
+
+
+class Holder:
+    """The program in one of its modes, once it is ready; `said` has the numbers that it printed."""
+
+    def __init__(self, mode, **options):
+        self.process = subprocess.Popen([HOLDER, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=environment(**options) | {"LD_PRELOAD": LIBRARY})
+        self.pid = self.process.pid
+        self.said = {}
+        self.hear("ready")
+
+    def hear(self, last):
+        """Reads words and numbers up to this one."""
+        while last not in self.said:
+            line = self.process.stdout.readline().decode()
+            if not line:
+                harness.fail(f"the program ended before it said {last}: {self.process.wait()}")
+            word, number = line.split()
+            self.said[word] = int(number)
+
+    def tell(self):
+        self.process.stdin.write(b"on\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        self.process.stdin.close()
+        expect("status of the program", self.process.wait(20), 0)
+
+
+@contextlib.contextmanager
+def holder(mode, **options):
+    program = Holder(mode, **({"LIVE": "1"} | options))
+    try:
+        yield program
+        program.end()
+    finally:
+        program.process.kill()
+
+
+def until(what, look, seconds=10):
+    """Looks until it sees something; a page is a quarter of a second behind."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen = look()
+        if seen:
+            return seen
+        time.sleep(0.1)
+    return harness.fail(f"{what} was not seen in {seconds} s")
+
+
+def report(pid):
+    return json.loads(hakmem("stat", pid, "--json"))
+
+
+def live_of_224(pid):
+    return next(row["live"] for row in report(pid)["classes"] if row["size"] == 224)
+
+
+def case_figures(_):
+    """What the program holds is what the page says, also after it has changed."""
+    with holder("hold") as program:
+        wanted = program.said["ready"]
+        until("all blocks", lambda: live_of_224(program.pid) == wanted)
+        found = report(program.pid)
+        expect("pid", found["pid"], program.pid)
+        expect("options", found["options"]["HAKMEM_LIVE"], {"value": "1", "source": "environment"})
+        if not found["caches"] or found["live_page"]["refreshes"] < 1:
+            harness.fail(f"no caches, or no refreshes: {found['caches']}, {found['live_page']}")
+        program.tell()
+        program.hear("half")
+        until("half of the blocks", lambda: live_of_224(program.pid) == program.said["half"])
+
+
+def case_forms(folder):
+    """The tables, JSON, Prometheus; a saved JSON gives the same as the process."""
+    with holder("hold") as program:
+        until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+        text = hakmem("stat", program.pid)
+        if not re.search(rf"^process {program.pid} on HAKMEM", text) or "HAKMEM_LIVE=1" not in text:
+            harness.fail(f"stat: {text[:200]}")
+        metrics = hakmem("stat", program.pid, "--prometheus")
+        if f'hakmem_class_live{{band="C5",size="224"}} {program.said["ready"]}\n' not in metrics:
+            harness.fail(f"no live blocks of 224 bytes in {metrics[:300]}")
+        path = os.path.join(folder, "saved.json")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(hakmem("stat", program.pid, "--json"))
+        if f"process {program.pid}" not in hakmem("stat", path):
+            harness.fail("a saved file is not shown")
+        explained = hakmem("explain", path)
+        if "thread caches" not in explained or f"process {program.pid}" not in explained:
+            harness.fail(f"a saved file is not explained: {explained}")
+
+
+def expect_sum(pid):
+    """The parts add up to what is resident within 2 %, and nothing is worth a gap on either side."""
+    resident = report(pid)["resident"]
+    total = sum(resident[part] for part in PARTS)
+    if abs(total - resident["rss"]) > resident["rss"] / 50:
+        harness.fail(f"the parts make {total} of {resident['rss']}: {resident}")
+    return resident
+
+
+def case_explained(_):
+    """Parts of python3 with objects of many sizes."""
+    script = "x = [str(i) * (i % 40) for i in range(200000)]; print('ready 0', flush=True); input()"
+    process = subprocess.Popen([COMMAND, "run", harness.real_python(), "-c", script],
+                               env=environment() | {"PYTHONMALLOC": "malloc"},
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        time.sleep(1.5)  # until the program rests, and its helper does
+        resident = expect_sum(process.pid)
+        if resident["live"] < resident["rss"] / 2 or resident["other"] < 1 << 20:
+            harness.fail(f"python3: {resident}")
+        lines = hakmem("explain", process.pid).splitlines()
+        expect("first line", lines[0].startswith(f"process {process.pid} ("), True)
+        expect("parts", len(lines), 2 + len(PARTS) + 2)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def case_spike(_):
+    """All kinds of memory, with never purged remains: each part is about what the program has made."""
+    with holder("spike", PURGE_DELAY_MS="-1", CONF="HUGE_CACHE:1G") as program:
+        time.sleep(1.5)
+        resident = expect_sum(program.pid)
+        mib = {part: size / (1 << 20) for part, size in resident.items()}
+        # 80000 blocks of 850 bytes on average, a fifth of them kept; 40 of 200 KB and 40 of 1 MiB, of
+        # which a third is freed.
+        for part, least, most in (("live", 40, 50), ("rounding", 0.3, 4), ("sparse", 48, 60),
+                                  ("dirty", 14, 18), ("metadata", 0.1, 2), ("other", 0.5, 10)):
+            if not least <= mib[part] <= most:
+                harness.fail(f"{part} is {mib[part]:.1f} MiB, not in {least}..{most}: {mib}")
+        text = hakmem("explain", program.pid)
+        if text.count("HAKMEM_PURGE_DELAY_MS=500") != 2:
+            harness.fail(f"no setting for what is never purged: {text}")
+
+
+def case_top_once(_):
+    with holder("hold") as program:
+        for key in "bytes live cached misses locks".split():
+            text = hakmem("top", program.pid, "--once", "--interval=0.2", "--sort", key)
+            if f"by {key}" not in text or "\033" in text or not re.search(r"^ +224  C5 ", text, re.M):
+                harness.fail(f"top by {key}: {text}")
+
+
+class Screen:
+    """hakmem top on a terminal of its own."""
+
+    def __init__(self, pid, columns=80, lines=24, **variables):
+        self.master, slave = pty.openpty()
+        self.resize(columns, lines)
+        self.before = termios.tcgetattr(slave)
+        self.slave, self.seen = slave, ""
+        env = environment() | {"TERM": "xterm", "LC_ALL": "C.UTF-8"} | variables
+        self.process = subprocess.Popen(
+            [COMMAND, "top", str(pid), "--interval", "0.2"], env=env, stdin=slave, stdout=slave,
+            stderr=slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+
+    def resize(self, columns, lines):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def read(self):
+        """All that has come since the last look."""
+        while select.select([self.master], [], [], 0)[0]:
+            self.seen += os.read(self.master, 65536).decode()
+        return self.seen
+
+    def await_text(self, *parts):
+        self.seen = ""
+        until(f"{parts} on the screen", lambda: all(part in self.read() for part in parts))
+
+    def pictures(self):
+        """Those that came whole."""
+        return [picture.split("\033[J")[0] for picture in self.seen.split("\033[H")[1:]
+                if "\033[J" in picture]
+
+    def expect_end(self, how):
+        """Status 0, and the terminal as it was."""
+        expect(f"status after {how}", self.process.wait(10), 0)
+        if not self.read().replace("\r", "").count("\033[?25h\033[?1049l"):
+            harness.fail(f"{how}: the screen is not given back: {self.seen[-200:]!r}")
+        expect(f"terminal after {how}", termios.tcgetattr(self.slave), self.before)
+        os.close(self.slave)
+        os.close(self.master)
+
+
+def plain(picture):
+    return re.sub(r"\033\[[0-9;?]*[A-Za-z]|\r", "", picture).split("\n")
+
+
+def case_top_screen(_):
+    """Keys, sizes, and every way to end; no line is wider or picture higher than the terminal."""
+    with holder("hold") as program:
+        screen = Screen(program.pid)
+        screen.await_text("by bytes", "\033[7m", "q quit")
+        screen.type("m")
+        screen.await_text("by misses")
+        screen.resize(50, 12)
+        os.kill(screen.process.pid, signal.SIGWINCH)
+        time.sleep(0.5)
+        screen.read()
+        screen.seen = ""
+        until("two pictures", lambda: screen.read().count("\033[J") > 2)
+        for picture in map(plain, screen.pictures()):
+            if len(picture) != 12 or max(map(len, picture)) > 50:
+                harness.fail(f"not 50 by 12: {picture}")
+        screen.type("q")
+        screen.expect_end("q")
+        for how, number in (("Ctrl-C", None), ("SIGTERM", signal.SIGTERM), ("SIGHUP", signal.SIGHUP)):
+            screen = Screen(program.pid, NO_COLOR="1")
+            screen.await_text("by bytes", "q quit")
+            if "\033[7m" in screen.seen or "\033[1m" in screen.seen:
+                harness.fail("colours in spite of NO_COLOR")
+            if number:
+                screen.process.send_signal(number)
+            else:
+                screen.type("\x03")
+            screen.expect_end(how)
+        screen = Screen(program.pid)
+        screen.await_text("by bytes")
+    screen.await_text("has ended")
+    screen.expect_end("the end of the process")
+
+
+def case_errors(folder):
+    """One line each."""
+    for command in ("stat", "top", "explain"):
+        expect_line(command, hakmem(command, NO_PROCESS, status=1), "there is no process " + NO_PROCESS)
+        expect_line(command, hakmem(command, os.getpid(), status=1), "does not run on HAKMEM")
+        expect_line(command, hakmem(command, status=2), "no process" if command != "explain" else "one process")
+    with holder("hold", LIVE="0") as program:
+        expect_line("without", hakmem("stat", program.pid, status=1), "no live page", "HAKMEM_LIVE=1", "hakmem run")
+    path = os.path.join(folder, "exit.json")
+    with holder("hold", STATS="json", STATS_FILE=path):
+        pass
+    expect_line("a file of the library", hakmem("explain", path, status=1), "hakmem stat PID --json")
+    for arguments in (("--interval", "0"), ("--interval=x"), ("--sort", "size"), ("--once", "--x"), ("x",), ("1", "2")):
+        expect_line(f"top {arguments}", hakmem("top", *arguments, status=2), "top: ")
+    ended = subprocess.Popen(["true"])
+    time.sleep(0.3)  # a zombie now
+    expect_line("a zombie", hakmem("stat", ended.pid, status=1), "there is no process")
+    ended.wait()
+
+
+def case_users(_):
+    """Others learn nothing: not by the command, and not by opening the file."""
+    with holder("hold") as program:
+        if os.geteuid() != 0:
+            return
+        until("the page", lambda: live_of_224(program.pid))
+        links = [f"/proc/{program.pid}/fd/{name}" for name in os.listdir(f"/proc/{program.pid}/fd")]
+        page = next(link for link in links if "hakmem-live" in os.readlink(link))
+        expect("mode of the page", os.stat(page).st_mode & 0o777, 0o600)
+        with open(page, "rb") as file:
+            copy = file.read()
+        for size in (0, 2 * len(copy)):
+            with open(page, "r+b") as file:
+                try:
+                    file.truncate(size)
+                except PermissionError:
+                    continue
+                harness.fail(f"the page can be cut to {size} bytes")
+        result = subprocess.run([COMMAND, "stat", str(program.pid)], capture_output=True, user=NOBODY, group=NOBODY,
+                                extra_groups=[], check=False)
+        expect("status for another user", result.returncode, 1)
+        expect_line("another user", result.stderr.decode(), "belongs to another user")
+
+
+def case_family(_):
+    """Forks: who allocates has a page of its own, and the parent's stays as it was."""
+    with holder("family") as program:
+        busy, quiet, other = (program.said[name + "_child"] for name in ("busy", "quiet", "other"))
+        program.hear("busy")
+        until("the parent's blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+        until("the child's blocks", lambda: live_of_224(busy) == program.said["busy"])
+        expect("pid of the child's page", report(busy)["pid"], busy)
+        expect_line("a quiet child", hakmem("stat", quiet, status=1), "no live page")
+        expect_line("after an exec", hakmem("stat", other, status=1), "does not run on HAKMEM")
+        expect("the parent's blocks", live_of_224(program.pid), program.said["ready"])
+
+
+def case_closed(_):
+    """A daemon that closes everything goes on; nobody takes another file for the page."""
+    with holder("closed") as program:
+        expect_line("after closing", hakmem("stat", program.pid, status=1), "no live page")
+
+
+def case_refused(_):
+    """Without a second thread, by the system's or the user's word."""
+    for options in ({}, {"PURGE_THREAD": "0"}, {"PURGE_DELAY_MS": "-1"}):
+        with holder("refused", **options) as program:
+            until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+            before = report(program.pid)["live_page"]["refreshes"]
+            program.tell()
+            until("a refresh", lambda: report(program.pid)["live_page"]["refreshes"] > before)
+            expect("threads", len(os.listdir(f"/proc/{program.pid}/task")), 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    with holder("hold") as program:  # a file beyond the limit would end it by a signal
+        expect_line("without a file", hakmem("stat", program.pid, status=1), "no live page")
+
+
+def case_quiet(_):
+    """A program at rest is left alone: no refreshes, and its helper sleeps."""
+    with holder("hold") as program:
+        until("all blocks", lambda: live_of_224(program.pid) == program.said["ready"])
+        time.sleep(1.5)
+        before = report(program.pid)["live_page"]["refreshes"]
+        time.sleep(2)
+        expect("refreshes of a program at rest", report(program.pid)["live_page"]["refreshes"] - before, 0)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        globals()[f"case_{sys.argv[4]}"](folder)
+    print(f"{sys.argv[4]}: as it must be")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+/* live.c: finds the page among the links of /proc/PID/fd, copies it by reading (a file that is cut off
+ * cannot hurt a read), and believes nothing in it. */
+#include "live.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proc.h"
+
+enum {
+    TRIES = 400, /* while the process writes, a millisecond apart */
+    PAUSE_NS = 1000000,
+    PATH_SIZE = 300,
+};
+
+static char problem_text[400];
+
+__attribute__((format(printf, 1, 2))) static const char *explain(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem_text, sizeof problem_text, format, arguments);
+    va_end(arguments);
+    return problem_text;
+}
+
+pid_t live_process_of(const char *text) {
+    char *end;
+    if (!isdigit((unsigned char)*text)) return 0;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    return errno || *end || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
+}
+
+/* ---- What a page may say ------------------------------------------------------------------------ */
+
+static bool head_is_ours(const hak_live_head_t *head) {
+    return memcmp(head->magic, HAK_LIVE_MAGIC, sizeof head->magic) == 0;
+}
+
+static const char *head_problem(const hak_live_head_t *head) {
+    if (head->version != HAK_LIVE_VERSION || head->layout != hak_live_layout() ||
+        head->size != sizeof(hak_live_page_t))
+        return "its page is of another version or build of HAKMEM than this command";
+    return NULL;
+}
+
+static bool ranges_are_right(const hak_live_page_t *page) {
+    if (page->range_count > HAK_LIVE_RANGES) return false;
+    for (uint32_t i = 0; i < page->range_count; i++) {
+        const hak_live_range_t *range = &page->ranges[i];
+        if (range->kind >= HAK_RANGE_KINDS || range->start > UINT64_MAX - range->size) return false;
+    }
+    return true;
+}
+
+static bool unit_is_right(const hak_live_unit_t *unit) {
+    if (unit->class_index > HAK_CLASS_RUN) return false;
+    for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++)
+        if (unit->used[i] > HAK_GRAIN_SIZE) return false;
+    return true;
+}
+
+static bool superslabs_are_right(const hak_live_page_t *page) {
+    uint32_t units = page->superslab_units;
+    if (page->superslab_count > HAK_LIVE_SUPERSLABS || page->superslab_stride == 0) return false;
+    if (page->superslab_count && (units == 0 || units > HAK_SUPERSLAB_UNITS_MAX)) return false;
+    for (uint32_t i = 0; i < page->superslab_count; i++) {
+        const hak_live_superslab_t *super = &page->superslabs[i];
+        if (super->start > UINT64_MAX - HAK_SUPERSLAB_SIZE_MAX) return false;
+        for (unsigned k = 0; k < units; k++)
+            if (!unit_is_right(&super->units[k])) return false;
+    }
+    return true;
+}
+
+static bool options_are_right(const hak_live_page_t *page) {
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        const hak_live_option_t *option = &page->options[i];
+        if (option->source > HAK_SOURCE_PROGRAM || !memchr(option->text, 0, sizeof option->text))
+            return false;
+    }
+    return true;
+}
+
+const char *live_problem(const hak_live_page_t *page, size_t size) {
+    static const char damaged[] = "its page is damaged";
+    if (size < sizeof page->head || !head_is_ours(&page->head)) return "its page is none of HAKMEM";
+    const char *problem = head_problem(&page->head);
+    if (problem) return problem;
+    uint32_t bytes = page->head.page_size;
+    if (size < sizeof *page || !hak_is_pow2(bytes) || bytes < HAK_GRAIN_SIZE ||
+        bytes > HAK_UNIT_SIZE)
+        return damaged;
+    if (page->cache_count > HAK_LIVE_CACHES || !ranges_are_right(page) ||
+        !superslabs_are_right(page) || !options_are_right(page))
+        return damaged;
+    return NULL;
+}
+
+uint64_t live_age_ms(const hak_live_page_t *page) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    return now_ms > page->head.refreshed_ms ? now_ms - page->head.refreshed_ms : 0;
+}
+
+/* ---- One file ----------------------------------------------------------------------------------- */
+
+static size_t read_at(int file, void *to, size_t size) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = pread(file, (char *)to + done, size - done, (off_t)done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+/* A copy that the process did not write to meanwhile; NULL, or what is wrong. */
+static const char *copy_page(int file, hak_live_page_t *page) {
+    for (int i = 0; i < TRIES; i++) {
+        hak_live_head_t after;
+        size_t size = read_at(file, page, sizeof *page);
+        const char *problem = live_problem(page, size);
+        bool is_even = hak_load_relaxed(&page->head.sequence) % 2 == 0;
+        bool is_new = size == sizeof *page && !*page->head.magic; /* nothing in it yet */
+        if (problem && !is_new && (is_even || size < sizeof *page)) return problem;
+        if (!problem && read_at(file, &after, sizeof after) == sizeof after && is_even &&
+            hak_load_relaxed(&after.sequence) == hak_load_relaxed(&page->head.sequence))
+            return NULL;
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    return "its page is being written to all the time: was it stopped?";
+}
+
+/* ---- The process -------------------------------------------------------------------------------- */
+
+/* Its number as it sees itself, which differs in a container; 0 where it has ended. */
+static uint32_t own_number(pid_t pid) {
+    char line[256];
+    uint32_t number = 0;
+    FILE *status = proc_open(pid, "status");
+    if (!status) return 0;
+    number = (uint32_t)pid; /* unless the kernel knows more */
+    while (fgets(line, sizeof line, status)) {
+        if (strncmp(line, "State:\tZ", 8) == 0) {
+            number = 0;
+            break;
+        }
+        if (strncmp(line, "NSpid:", 6) != 0) continue;
+        const char *last = strrchr(line, '\t');
+        number = last ? (uint32_t)strtoul(last + 1, NULL, 10) : 0;
+    }
+    fclose(status);
+    return number;
+}
+
+static bool maps_hakmem(pid_t pid) {
+    char line[4096 + 100];
+    bool found = false;
+    FILE *maps = proc_open(pid, "maps");
+    while (maps && !found && fgets(line, sizeof line, maps))
+        found = strstr(line, "/libhakmem.so") || strstr(line, "[anon:hakmem: ");
+    if (maps) fclose(maps);
+    return found;
+}
+
+static const char *why_no_page(pid_t pid) {
+    if (maps_hakmem(pid))
+        return explain(
+            "process %d has no live page: HAKMEM_LIVE=1 or `hakmem run` makes one, when it "
+            "starts",
+            (int)pid);
+    return explain("process %d does not run on HAKMEM", (int)pid);
+}
+
+/* Copies the page behind a link of /proc/PID/fd if it is that of the process and newer than what was
+ * found; a number of a descriptor says nothing. */
+static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bool *found,
+                    const char **problem) {
+    static hak_live_page_t copy;
+    char target[PATH_SIZE];
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length <= 0) return;
+    target[length] = 0;
+    if (strncmp(target, "/memfd:" HAK_LIVE_NAME, sizeof "/memfd:" HAK_LIVE_NAME - 1) != 0) return;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return;
+    const char *wrong = copy_page(file, &copy);
+    close(file);
+    if (wrong) {
+        *problem = wrong;
+        return;
+    }
+    if (copy.head.pid != number) return; /* its parent's */
+    if (*found && page->head.refreshed_ms >= copy.head.refreshed_ms) return;
+    memcpy(page, &copy, sizeof copy);
+    *found = true;
+}
+
+live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem) {
+    char path[PATH_SIZE];
+    bool found = false;
+    uint32_t number = own_number(pid);
+    *problem = explain("there is no process %d", (int)pid);
+    if (number == 0) return LIVE_NO_PROCESS;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *links = opendir(path);
+    if (!links) {
+        bool other = errno == EACCES || errno == EPERM;
+        if (other)
+            *problem = explain("process %d belongs to another user: its page is for that one only",
+                               (int)pid);
+        return other ? LIVE_NO_PAGE : LIVE_NO_PROCESS;
+    }
+    const char *wrong = NULL;
+    for (struct dirent *entry; (entry = readdir(links)) != NULL;) {
+        if (!isdigit((unsigned char)*entry->d_name)) continue;
+        snprintf(path, sizeof path, "/proc/%d/fd/%.20s", (int)pid, entry->d_name);
+        look_at(path, number, page, &found, &wrong);
+    }
+    closedir(links);
+    if (found) return LIVE_READ;
+    *problem = wrong ? explain("process %d: %s", (int)pid, wrong) : why_no_page(pid);
+    return LIVE_NO_PAGE;
+}

@@ -1,0 +1,272 @@
+/* resident.c: each resident page to what lies in it.
+ *
+ * /proc/PID/smaps has the mappings and how much of each is resident, /proc/PID/pagemap which pages are;
+ * the live page has whose an address is and how much of a page is in use. A page of the heap is in use as
+ * far as blocks reach into it, and sparse (in a slab) or dirty (elsewhere) for the rest. */
+#include "resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proc.h"
+
+/* Bits of an entry of pagemap; the last two are the only traces of what a page is. */
+#define PRESENT ((uint64_t)1 << 63)
+#define OF_FILE ((uint64_t)1 << 61)
+#define MAPPED_ONCE ((uint64_t)1 << 56)
+
+enum { PATH_SIZE = 64, BATCH = 4096 };
+
+typedef struct {
+    uint64_t start, end, rss, swap;
+    bool shared;  /* some of its pages are also another process's */
+    bool is_page; /* the live page itself */
+} mapping_t;
+
+typedef struct {
+    mapping_t *mappings;
+    size_t count, room;
+    int pagemap;
+    const hak_live_page_t *page;
+    const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, none in another */
+    size_t range_count;
+    const hak_live_superslab_t *superslabs[HAK_LIVE_SUPERSLABS]; /* by address */
+    uint64_t in_use[HAK_BIN_COUNT];      /* resident bytes of blocks, by class */
+    uint64_t sparse, dirty, unknown;     /* of the heap, resident */
+    uint64_t huge, kept, records, other; /* the same elsewhere */
+} measure_t;
+
+/* ---- Mappings ----------------------------------------------------------------------------------- */
+
+static mapping_t *add_mapping(measure_t *measure) {
+    if (measure->count == measure->room) {
+        size_t room = measure->room ? 2 * measure->room : 256;
+        mapping_t *larger = realloc(measure->mappings, room * sizeof *larger);
+        if (!larger) return NULL;
+        measure->mappings = larger;
+        measure->room = room;
+    }
+    mapping_t *mapping = &measure->mappings[measure->count++];
+    *mapping = (mapping_t){0};
+    return mapping;
+}
+
+/* "7f00-7f10 rw-p ..."; false for the other lines, which begin with the name of a field. */
+static bool read_addresses(const char *line, uint64_t *start, uint64_t *end) {
+    char *at;
+    *start = strtoull(line, &at, 16);
+    if (at == line || *at != '-') return false;
+    *end = strtoull(at + 1, &at, 16);
+    return *at == ' ' && *end > *start;
+}
+
+static bool read_mappings(measure_t *measure, FILE *smaps) {
+    char line[4096 + 200];
+    mapping_t *mapping = NULL;
+    while (fgets(line, sizeof line, smaps)) {
+        uint64_t start, end, bytes;
+        if (read_addresses(line, &start, &end)) {
+            if (!(mapping = add_mapping(measure))) return false;
+            mapping->start = start;
+            mapping->end = end;
+            mapping->is_page = strstr(line, "/memfd:" HAK_LIVE_NAME) != NULL;
+        } else if (mapping) {
+            proc_size_field(line, "Rss", &mapping->rss);
+            proc_size_field(line, "Swap", &mapping->swap);
+            if ((proc_size_field(line, "Shared_Clean", &bytes) ||
+                 proc_size_field(line, "Shared_Dirty", &bytes)) &&
+                bytes)
+                mapping->shared = true;
+        }
+    }
+    return measure->count > 0;
+}
+
+/* ---- Pages -------------------------------------------------------------------------------------- */
+
+static int by_start(const void *a, const void *b) {
+    const uint64_t *one = *(const uint64_t *const *)a, *other = *(const uint64_t *const *)b;
+    return (*one > *other) - (*one < *other);
+}
+
+static void sort_places(measure_t *measure) {
+    const hak_live_page_t *page = measure->page;
+    size_t count = 0;
+    for (uint32_t i = 0; i < page->range_count; i++) measure->ranges[i] = &page->ranges[i];
+    qsort(measure->ranges, page->range_count, sizeof(void *), by_start);
+    for (uint32_t i = 0; i < page->range_count; i++) {
+        const hak_live_range_t *range = measure->ranges[i];
+        const hak_live_range_t *last = count ? measure->ranges[count - 1] : NULL;
+        if (range->size && (!last || last->start + last->size <= range->start))
+            measure->ranges[count++] = range;
+    }
+    measure->range_count = count;
+    for (uint32_t i = 0; i < page->superslab_count; i++)
+        measure->superslabs[i] = &page->superslabs[i];
+    qsort(measure->superslabs, page->superslab_count, sizeof(void *), by_start);
+}
+
+/* The unit that an address lies in; NULL where the page has none. */
+static const hak_live_unit_t *unit_of(const measure_t *measure, uint64_t address) {
+    size_t low = 0, high = measure->page->superslab_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (measure->superslabs[middle]->start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0) return NULL;
+    const hak_live_superslab_t *super = measure->superslabs[low - 1];
+    uint64_t offset = address - super->start;
+    uint64_t unit = offset >> HAK_UNIT_SHIFT;
+    return unit < measure->page->superslab_units ? &super->units[unit] : NULL;
+}
+
+static void count_heap_page(measure_t *measure, uint64_t address) {
+    uint32_t size = measure->page->head.page_size, used = 0;
+    const hak_live_unit_t *unit = unit_of(measure, address);
+    if (!unit) {
+        measure->unknown += size;
+        return;
+    }
+    if (unit->class_index != HAK_CLASS_NONE)
+        for (uint32_t at = 0; at < size; at += HAK_GRAIN_SIZE)
+            used += unit->used[(address + at) % HAK_UNIT_SIZE / HAK_GRAIN_SIZE];
+    measure->in_use[unit->class_index] += used;
+    bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_RUN;
+    *(is_slab ? &measure->sparse : &measure->dirty) += size - used;
+}
+
+/* The page of zeros that stands for memory only read so far is present, and not resident. */
+static bool is_resident(uint64_t entry, const mapping_t *mapping) {
+    return entry & PRESENT && (mapping->shared || entry & (OF_FILE | MAPPED_ONCE));
+}
+
+/* Resident bytes of a part of a mapping; of the heap each page is looked up. */
+static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64_t start,
+                            uint64_t end, bool is_heap) {
+    static uint64_t entries[BATCH];
+    uint64_t size = measure->page->head.page_size, bytes = 0;
+    for (uint64_t at = start; at < end;) {
+        size_t want = (size_t)hak_min((end - at + size - 1) / size, BATCH) * sizeof *entries;
+        ssize_t got = pread(measure->pagemap, entries, want, (off_t)(at / size * sizeof *entries));
+        if (got < (ssize_t)sizeof *entries) return bytes;
+        for (size_t i = 0; i < (size_t)got / sizeof *entries; i++, at += size) {
+            if (!is_resident(entries[i], mapping)) continue;
+            bytes += size;
+            if (is_heap) count_heap_page(measure, at);
+        }
+    }
+    return bytes;
+}
+
+/* The part of a mapping that lies in one range, or in none (NULL). */
+static void count_part(measure_t *measure, const mapping_t *mapping, const hak_live_range_t *range,
+                       uint64_t start, uint64_t end) {
+    bool is_heap = range && range->kind == HAK_RANGE_HEAP;
+    bool is_whole = start == mapping->start && end == mapping->end;
+    if (start >= end) return;
+    uint64_t bytes =
+        is_whole && !is_heap ? mapping->rss : count_pages(measure, mapping, start, end, is_heap);
+    if (!range)
+        measure->other += bytes;
+    else if (range->kind == HAK_RANGE_RECORDS)
+        measure->records += bytes;
+    else if (range->kind == HAK_RANGE_HUGE)
+        measure->huge += bytes;
+    else if (range->kind == HAK_RANGE_KEPT)
+        measure->kept += bytes;
+}
+
+static void count_mapping(measure_t *measure, const mapping_t *mapping) {
+    uint64_t at = mapping->start;
+    if (mapping->is_page) {
+        measure->records += mapping->rss;
+        return;
+    }
+    for (size_t i = 0; i < measure->range_count && mapping->rss; i++) {
+        const hak_live_range_t *range = measure->ranges[i];
+        uint64_t start = hak_max(range->start, at);
+        uint64_t end = hak_min(range->start + range->size, mapping->end);
+        if (start >= end) continue;
+        count_part(measure, mapping, NULL, at, start);
+        count_part(measure, mapping, range, start, end);
+        at = end;
+    }
+    if (mapping->rss) count_part(measure, mapping, NULL, at, mapping->end);
+}
+
+/* ---- Parts -------------------------------------------------------------------------------------- */
+
+/* `bytes` times part / whole. */
+static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
+    if (whole == 0) return 0;
+    return (uint64_t)((double)bytes * ((double)hak_min(part, whole) / (double)whole));
+}
+
+/* Superslabs that the page has no room for, or that are new, are taken to be like the others. */
+static void spread_unknown(measure_t *measure) {
+    uint64_t known = measure->sparse + measure->dirty, unknown = measure->unknown;
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) known += measure->in_use[i];
+    for (unsigned i = 0; i < HAK_BIN_COUNT; i++)
+        measure->in_use[i] += share(unknown, measure->in_use[i], known);
+    measure->sparse += share(unknown, measure->sparse, known);
+    measure->dirty += share(unknown, measure->dirty, known);
+}
+
+/* Splits what is in use of a class into live blocks, cached ones, and what was not asked for. */
+static void add_class(const measure_t *measure, unsigned class_index, uint64_t bytes,
+                      resident_t *resident) {
+    uint64_t cached = 0;
+    if (class_index <= HAK_CLASS_COUNT) {
+        const uint64_t *rows = measure->page->stats.classes[class_index];
+        uint64_t blocks = rows[HAK_CLASS_STAT_live] + rows[HAK_CLASS_STAT_cached];
+        cached = share(bytes, rows[HAK_CLASS_STAT_cached], blocks);
+    }
+    const hak_live_asked_t *asked = &measure->page->asked[class_index];
+    uint64_t live = bytes - cached;
+    uint64_t wanted =
+        asked->served_bytes ? share(live, asked->asked_bytes, asked->served_bytes) : live;
+    resident->caches += cached;
+    resident->live += wanted;
+    resident->rounding += live - wanted;
+}
+
+static void add_up(measure_t *measure, resident_t *resident) {
+    spread_unknown(measure);
+    for (unsigned i = 1; i < HAK_BIN_COUNT; i++)
+        add_class(measure, i, measure->in_use[i], resident);
+    add_class(measure, HAK_CLASS_RUN, measure->huge, resident);
+    resident->sparse = measure->sparse;
+    resident->dirty = measure->dirty + measure->kept;
+    resident->metadata = measure->records;
+    resident->other = measure->other;
+}
+
+const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident) {
+    static measure_t measure;
+    char path[PATH_SIZE];
+    measure = (measure_t){.page = page, .mappings = measure.mappings, .room = measure.room};
+    *resident = (resident_t){0};
+    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
+    measure.pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    FILE *smaps = proc_open(pid, "smaps");
+    bool is_read = smaps && measure.pagemap >= 0 && read_mappings(&measure, smaps);
+    if (smaps) fclose(smaps);
+    if (is_read) {
+        sort_places(&measure);
+        resident->rss = proc_sum(pid, "Rss");
+        for (size_t i = 0; i < measure.count; i++) {
+            count_mapping(&measure, &measure.mappings[i]);
+            resident->swap += measure.mappings[i].swap;
+        }
+        add_up(&measure, resident);
+    }
+    if (measure.pagemap >= 0) close(measure.pagemap);
+    return is_read ? NULL : "its smaps and pagemap in /proc cannot be read";
+}

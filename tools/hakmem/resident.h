@@ -1,0 +1,30 @@
+/* resident.h: what the resident memory of a process consists of. */
+#ifndef TOOLS_RESIDENT_H
+#define TOOLS_RESIDENT_H
+
+#include <sys/types.h>
+
+#include "live/page.h"
+
+/* Bytes. The parts from `live` on are measured apart from `rss`, and need not add up to it. */
+#define RESIDENT_PARTS(PART) \
+    PART(rss)                \
+    PART(swap)               \
+    PART(live)               \
+    PART(rounding)           \
+    PART(sparse)             \
+    PART(caches)             \
+    PART(dirty)              \
+    PART(metadata)           \
+    PART(other)
+
+typedef struct {
+#define PART(name) uint64_t name;
+    RESIDENT_PARTS(PART)
+#undef PART
+} resident_t;
+
+/* Measures a process by its live page and /proc. NULL, or what is wrong. */
+const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident);
+
+#endif

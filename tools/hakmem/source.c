@@ -1,0 +1,139 @@
+/* source.c: a file as it is; a live page as the JSON that the library would have written. */
+#include "source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "classes/dyn.h"
+#include "command.h"
+#include "live.h"
+#include "resident.h"
+#include "stats/report.h"
+
+enum { FILE_MOST = 64 << 20, PROBLEM = 1 };
+
+/* ---- A file ------------------------------------------------------------------------------------- */
+
+static char *read_file(const char *command, const char *name, size_t *size) {
+    FILE *file = fopen(name, "re");
+    if (!file)
+        fail(PROBLEM, "%s: %.256s is not a file that can be read: %s", command, name,
+             strerror(errno));
+    size_t room = 1 << 16;
+    static char *text; /* until the process ends */
+    text = malloc(room);
+    *size = 0;
+    while (text) {
+        size_t got = fread(text + *size, 1, room - *size, file);
+        *size += got;
+        if (got == 0 || *size > FILE_MOST) break;
+        if (*size < room) continue;
+        char *larger = realloc(text, room *= 2);
+        if (!larger) free(text);
+        text = larger;
+    }
+    if (!text) fail(PROBLEM, "%s: no memory", command);
+    if (ferror(file))
+        fail(PROBLEM, "%s: %.256s cannot be read: %s", command, name, strerror(errno));
+    if (*size > FILE_MOST) fail(PROBLEM, "%s: %.256s is too large to be statistics", command, name);
+    fclose(file);
+    return text;
+}
+
+/* ---- A process ---------------------------------------------------------------------------------- */
+
+static hak_live_page_t page;
+
+/* What report.h leaves to whoever writes: here it is that of the page. */
+unsigned hak_stats_process(void) { return page.head.pid; }
+
+void hak_stats_write_cache_list(hak_out_t *out) {
+    for (uint32_t i = 0; i < page.cache_count; i++) hak_stats_write_cache(out, &page.caches[i]);
+}
+
+/* The command's own options become those of the process; a value that none can have stays the default. */
+static void take_over_options(void) {
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        hak_option_t option = (hak_option_t)i;
+        const hak_live_option_t *from = &page.options[i];
+        char value[HAK_LIVE_TEXT];
+        bool is_text = hak_option_row(option).kind == HAK_OPTION_IS_TEXT;
+        if (!is_text) hak_option_format(option, from->value, value, sizeof value);
+        const char *text = is_text ? from->text : value;
+        hak_option_assign(option, (hak_text_t){text, strlen(text)},
+                          (hak_option_source_t)from->source);
+    }
+}
+
+/* So does its dynamic class, if it has one. */
+static void take_over_class(void) {
+    uint64_t size = page.stats.values[HAK_VALUE_STAT_mid_dyn1_size];
+    if (size > HAK_TINY_MAX && size <= HAK_CLASS_MAX) hak_dyn_choose((size_t)size);
+}
+
+static void write_json(hak_out_t *out, const resident_t *resident) {
+    hak_out_open(out, NULL, '{');
+    hak_stats_write_members(out, &page.stats);
+    hak_out_open(out, "live_page", '{');
+    hak_out_member(out, "age_ms", live_age_ms(&page));
+    hak_out_member(out, "refreshes", page.head.refresh_count);
+    hak_out_close(out, '}');
+    if (resident) {
+        hak_out_open(out, "resident", '{');
+#define PART(name) hak_out_member(out, #name, resident->name);
+        RESIDENT_PARTS(PART)
+#undef PART
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
+static char *read_process(const char *command, pid_t pid, size_t *size) {
+    const char *problem;
+    resident_t resident;
+    static char *text; /* until the next one */
+    if (live_read(pid, &page, &problem) != LIVE_READ) fail(PROBLEM, "%s: %s", command, problem);
+    const resident_t *measured = resident_measure(pid, &page, &resident) ? NULL : &resident;
+    take_over_options();
+    take_over_class();
+    hak_out_t out = hak_out_to_buffer(NULL, 0);
+    write_json(&out, measured);
+    size_t room = hak_out_end(&out) + 64; /* the age may have more digits */
+    free(text);
+    text = malloc(room);
+    if (!text) fail(PROBLEM, "%s: no memory", command);
+    out = hak_out_to_buffer(text, room);
+    write_json(&out, measured);
+    *size = hak_out_end(&out);
+    return text;
+}
+
+/* ---- Both --------------------------------------------------------------------------------------- */
+
+/* The object in a text, which is changed by it. */
+static const json_t *parse(const char *command, const char *name, char *text, size_t size) {
+    size_t line;
+    const json_t *root = json_read(text, size, &line);
+    if (!root) fail(PROBLEM, "%s: %.256s: line %zu is not JSON", command, name, line);
+    const char *found = json_text(root, "schema");
+    if (strcmp(found, HAK_STATS_SCHEMA) == 0) return root;
+    if (!*found) fail(PROBLEM, "%s: %.256s has no statistics of HAKMEM in it", command, name);
+    fail(PROBLEM, "%s: %.256s has schema '%.64s'; this command knows " HAK_STATS_SCHEMA, command,
+         name, found);
+}
+
+source_t source_read(const char *command, const char *what) {
+    source_t source = {.pid = live_process_of(what)};
+    static char *copy; /* until the next one */
+    char *text = source.pid ? read_process(command, source.pid, &source.size)
+                            : read_file(command, what, &source.size);
+    free(copy);
+    copy = malloc(source.size + 1);
+    if (!copy) fail(PROBLEM, "%s: no memory", command);
+    memcpy(copy, text, source.size);
+    source.text = text;
+    source.root = parse(command, what, copy, source.size);
+    return source;
+}

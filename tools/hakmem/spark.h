@@ -1,0 +1,20 @@
+/* spark.h: the last values of a figure as a line of bars. */
+#ifndef TOOLS_SPARK_H
+#define TOOLS_SPARK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SPARK_MOST = 512, SPARK_SIZE = SPARK_MOST * 3 + 1 };
+
+typedef struct {
+    double values[SPARK_MOST]; /* a ring */
+    size_t count;              /* ever added */
+} spark_t;
+
+void spark_add(spark_t *spark, double value);
+
+/* The last `width` values, the newest at the right; a full bar is the largest of them. */
+const char *spark_draw(const spark_t *spark, int width, bool is_utf8, char text[SPARK_SIZE]);
+
+#endif
