@@ -5,7 +5,7 @@
 
 #include "region/meta.h"
 
-static hak_stretch_t first_kept[HAK_REUSE_MAX];
+static hak_stretch_t first_kept[HAK_REUSE_MAX] HAK_APART;
 static hak_stretch_t *kept = first_kept;
 static unsigned count, most = HAK_REUSE_MAX;
 static size_t bytes;

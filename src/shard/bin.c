@@ -14,7 +14,7 @@ enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 static struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
-} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX];
+} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 
 /* Times that a counter has gone round, in all bins of a class. */
 static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];

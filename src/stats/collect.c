@@ -20,7 +20,7 @@
 #include "thread/locks.h"
 #include "thread/thread.h"
 
-static hak_stats_t snapshot; /* snapshot lock */
+static hak_stats_t snapshot HAK_APART; /* snapshot lock */
 
 /* Of one class. */
 typedef struct {

@@ -14,8 +14,8 @@ enum { PATH_SIZE = 2048, STDERR = 2 };
 
 static int stderr_copy = -1; /* constant after start */
 /* Under the snapshot lock; whoever ends the process may have a small stack. */
-static char path[PATH_SIZE]; /* of the report's file */
-static char chunk[HAK_OUT_CHUNK];
+static char path[PATH_SIZE] HAK_APART; /* of the report's file */
+static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
 void hak_stats_prepare(void) { stderr_copy = hak_os_copy_stderr(); }
 
