@@ -15,9 +15,10 @@
  * slip in; and to tell a kept lock by the keeper alone, since new locks are made meanwhile.
  *
  * Lock order, outermost first (taken in this order by fork as well):
- *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
- *   transfer array) -> pool -> region -> huge -> meta
- * The lock of a refresh of the live page comes before all; it is only ever tried.
+ *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps
+ *   (each: heap, then its transfer array) -> pool -> region -> huge -> meta
+ * The lock of a refresh of the live page comes before all, since a refresh takes a snapshot; it
+ * is only ever tried. The snapshot's is held while the report reads caches under the list's.
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H

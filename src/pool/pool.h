@@ -30,7 +30,7 @@ typedef struct {
     _Atomic size_t used_units;
     _Atomic size_t ragged_units; /* of slabs whose blocks leave much of them untouched;
                                     atomic addition, by shards */
-} hak_pool_stats_t; /* written under the pool lock, read by anyone */
+} hak_pool_stats_t;              /* written under the pool lock, read by anyone */
 
 extern hak_pool_stats_t hak_pool_stats;
 extern hak_lock_t hak_pool_lock;
