@@ -7,6 +7,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
+#include "shard/warm.h"
 
 /* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
@@ -118,15 +119,21 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
 }
 
 /* The same for a slab of another shard. A slab of another class: the block was free
- * already, and its slab has gone its way since. */
-HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
+ * already, and its slab has gone its way since. With `locked`, the slab may be a bound one
+ * of that bin. */
+HAK_FAST_PATH void give_elsewhere(batch_t *batch, unsigned home, unsigned class_index,
+                                  hak_slab_t *slab, hak_shard_bin_t *locked,
+                                  hak_slab_t **released) {
     share_t share;
-    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
+    const uint16_t owner = hak_load_relaxed(&slab->owner);
+    if (hak_owner_class(owner) != class_index) {
         note_bad(batch, *batch->next++);
         return;
     }
     if (!gather(batch, &share)) return;
-    uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
+    uint64_t twice = locked && hak_owner_is_bound(owner, home, class_index)
+                         ? hak_warm_give(locked, slab, share.word, share.mask, released)
+                         : hak_bin_remote_free(slab, share.word, share.mask);
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
@@ -140,8 +147,9 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
         slab = hak_slab_of(*batch.next);
-        if (hak_load_relaxed(&slab->owner) == mine) break;
-        give_remote(&batch, class_index, slab);
+        const uint16_t owner = hak_load_relaxed(&slab->owner);
+        if (owner == mine || hak_owner_is_bound(owner, home, class_index)) break;
+        give_elsewhere(&batch, home, class_index, slab, NULL, NULL);
     }
     if (batch.next < batch.end) {
         hak_lock_acquire(&bin->lock);
@@ -149,7 +157,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
         do {
             slab = hak_slab_of(*batch.next);
             if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
-                give_remote(&batch, class_index, slab);
+                give_elsewhere(&batch, home, class_index, slab, bin, &released);
             } else if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
                 slab->next = released;
                 released = slab;

@@ -6,6 +6,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/warm.h"
 
 enum { SMALL_HEAP = 4 }; /* superslabs; no look for sparse slabs, which would touch all bins */
 
@@ -40,27 +41,58 @@ static bool others_have_free(unsigned home, unsigned class_index) {
     return false;
 }
 
+bool hak_shard_has_free(unsigned home, unsigned class_index) {
+    return has_free(hak_bin_of(home, class_index)) || others_have_free(home, class_index);
+}
+
+/* What is wanted, and by whom. */
+typedef struct {
+    unsigned home, class_index, want;
+    void **top;
+    bool *zeroed;     /* or NULL */
+    hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
+} request_t;
+
 /* What a visit takes: blocks that have been in use; those, else fresh ones too unless
  * another shard may have used ones; any. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
-/* One locked visit: what is listed, else what remote frees brought. */
-static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
-                            unsigned class_index, unsigned want, void **top, what_t what,
-                            bool *zeroed) {
+static unsigned take(const request_t *request, hak_shard_bin_t *bin, bool fresh) {
+    return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
+                        request->zeroed);
+}
+
+/* What is listed, else what remote frees brought, else what other threads have bound. */
+static unsigned take_listed(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
+                            what_t what) {
+    unsigned class_index = request->class_index;
+    unsigned taken = take(request, bin, what == ANY);
+    if (!taken && hak_warm_any(shard, class_index) &&
+        hak_warm_reclaim(bin, shard, class_index, what == ANY))
+        taken = take(request, bin, what == ANY);
+    if (!taken && what == USED_FIRST && bin->head && !others_have_free(request->home, class_index))
+        taken = take(request, bin, true);
+    return taken;
+}
+
+/* One locked visit. */
+static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
+                            what_t what) {
+    unsigned class_index = request->class_index;
+    hak_warm_t *warm = shard == request->home ? request->warm : NULL;
     hak_slab_t *released = NULL;
     void *twice = NULL;
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
+    if (HAK_UNLIKELY(warm != NULL)) hak_warm_tidy(warm, bin);
     if (!bin->head || what != ANY)
         released = hak_bin_drain(bin, shard, class_index,
                                  (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
-    unsigned taken = hak_bin_take(bin, class_index, want, top, what == ANY, zeroed);
-    if (!taken && what == USED_FIRST && bin->head && !others_have_free(home, class_index))
-        taken = hak_bin_take(bin, class_index, want, top, true, zeroed);
+    unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
         hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
-        if (shard != home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+        if (shard != request->home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+        if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
@@ -68,30 +100,27 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
     return taken;
 }
 
-static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, unsigned want,
-                          void **top, what_t what, bool *zeroed) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    if (!has_free(bin)) return 0;
+static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, request->class_index);
+    if (!has_free(bin) && !hak_warm_any(shard, request->class_index)) return 0;
     hak_lock_acquire(&bin->lock);
-    return take_locked(bin, shard, home, class_index, want, top, what, zeroed);
+    return take_locked(request, bin, shard, what);
 }
 
 /* Searches the next `probes` shards. It waits for their locks: a wait is shorter
  * than the page fault that a shard passed over would cost. */
-static unsigned take_from_others(unsigned home, unsigned class_index, unsigned want, void **top,
-                                 what_t what, bool *zeroed, unsigned probes) {
+static unsigned take_from_others(const request_t *request, what_t what, unsigned probes) {
     unsigned count = hak_shard_count();
     for (unsigned i = 1; i < count && i <= probes; i++) {
-        unsigned shard = (home + i) % count;
-        unsigned taken = take_from(shard, home, class_index, want, top, what, zeroed);
+        unsigned taken = take_from(request, (request->home + i) % count, what);
         if (taken) return taken;
     }
     return 0;
 }
 
-static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
-                               bool *zeroed) {
+static unsigned take_from_pool(const request_t *request) {
     bool fresh;
+    unsigned home = request->home, class_index = request->class_index;
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab = hak_pool_take(1, &fresh);
     bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
@@ -102,22 +131,35 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
         slab = NULL;
     }
     if (!slab) return 0;
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_TINY_PAGEBOX_LOG)))
+        hak_bin_log_hand_over("acquire", slab, class_index);
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_lock_acquire(&bin->lock);
     hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+    return take_locked(request, bin, home, ANY);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
+static unsigned take_anywhere(const request_t *request) {
+    unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
+    unsigned taken = take_from(request, request->home, USED_FIRST);
+    if (!taken) taken = take_from_others(request, USED, probes);
+    if (!taken) taken = take_from(request, request->home, ANY);
+    if (!taken) taken = take_from_pool(request);
+    if (!taken) taken = take_from_others(request, ANY, HAK_SHARDS_MAX);
+    return taken;
+}
+
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
-    unsigned taken = take_from(home, home, class_index, want, top, USED_FIRST, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, USED, zeroed, probes);
-    if (!taken) taken = take_from(home, home, class_index, want, top, ANY, zeroed);
-    if (!taken) taken = take_from_pool(home, class_index, want, top, zeroed);
-    if (!taken) taken = take_from_others(home, class_index, want, top, ANY, zeroed, HAK_SHARDS_MAX);
-    return taken;
+    request_t request = {home, class_index, want, top, zeroed, NULL};
+    return take_anywhere(&request);
+}
+
+unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
+                             hak_warm_t *warm) {
+    request_t request = {home, class_index, want, top, NULL, warm};
+    return take_anywhere(&request);
 }
 
 /* Bins are visited one by one; one that is busy is not idle. */
@@ -126,10 +168,12 @@ void hak_shard_sweep(void) {
     for (unsigned shard = 0; shard < count; shard++) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-            if (!hak_load_relaxed(&bin->listed_count) && !hak_load_relaxed(&bin->pending)) continue;
+            bool warm = hak_warm_any(shard, class_index);
+            if (!has_free(bin) && !warm) continue;
             if (!hak_lock_try(&bin->lock)) continue;
             void *twice = NULL;
             hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
+            if (HAK_UNLIKELY(warm)) released = hak_warm_sweep(bin, shard, class_index, released);
             hak_slab_t *slab = bin->empty_age++ > 0 ? hak_bin_drop_empty(bin) : NULL;
             if (slab) {
                 slab->next = released;
@@ -163,10 +207,18 @@ static void repend_superslab(hak_superslab_t *super, void *context) {
     for (unsigned i = 0; i < HAK_SUPERSLAB_UNITS; i++) hak_bin_repend(&super->slabs[i]);
 }
 
-void hak_shard_lock_all(void) { each_bin(lock_bin); }
-void hak_shard_unlock_all(void) { each_bin(unlock_bin); }
+void hak_shard_lock_all(void) {
+    each_bin(lock_bin);
+    hak_warm_claim_all();
+}
+
+void hak_shard_unlock_all(void) {
+    hak_warm_unclaim_all();
+    each_bin(unlock_bin);
+}
 
 void hak_shard_rebuild(void) {
+    hak_warm_unbind_all();
     each_bin(forget_pending);
     hak_region_each_superslab(repend_superslab, NULL);
 }

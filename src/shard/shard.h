@@ -99,6 +99,16 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
+/* The same for a thread that has warm slabs (shard/warm.h) and found no block in them; it
+ * gets others bound, if it can. */
+struct hak_warm;
+unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
+                             struct hak_warm *warm);
+
+/* True when a slab of the shards that such a call would search has free blocks and is
+ * bound to no thread; a look without a lock. */
+bool hak_shard_has_free(unsigned home, unsigned class_index);
+
 /* Gives `count` blocks of one class back. A block that was free already is reported
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
@@ -106,7 +116,8 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
 /* Counts of all bins of a class, added up. All bin locks held. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index);
 
-/* Releases empty slabs that stood unused since the last sweep. */
+/* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
+ * that nothing was carved from since. */
 void hak_shard_sweep(void);
 
 /* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
@@ -125,8 +136,8 @@ bool hak_shard_purge_waits(uint32_t delay_ms);
 /* Bytes that these have given back so far. */
 uint64_t hak_shard_purged_sparse(void);
 
-/* Fork: take all bin locks in order; let go of them; the same in the child, where
- * half-finished remote frees are found again. */
+/* Fork: take all bin locks in order, and claim all warm slabs; let go of them; the same in
+ * the child, where half-finished remote frees are found again and no slab stays bound. */
 void hak_shard_lock_all(void);
 void hak_shard_unlock_all(void);
 void hak_shard_rebuild(void);

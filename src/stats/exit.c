@@ -1,4 +1,5 @@
-/* exit.c: HAKMEM_STATS and HAKMEM_TINY_STATS_DUMP, after main and all of its handlers. */
+/* exit.c: HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS, after main and
+ * all of its handlers. */
 #include "stats/exit.h"
 
 #include <errno.h>
@@ -92,10 +93,18 @@ static void write_classes(const hak_stats_t *stats) {
     hak_out_end(&out);
 }
 
+static void write_warm(const hak_stats_t *stats) {
+    char chunk[HAK_OUT_CHUNK];
+    hak_out_t out = hak_out_to_file(stderr_file(), chunk);
+    hak_stats_write_warm(&out, stats);
+    hak_out_end(&out);
+}
+
 void hak_stats_report(void) {
     hak_stats_t stats;
     int64_t form = hak_option(HAK_OPTION_STATS);
     hak_stats_collect(&stats);
     if (form != STATS_OFF) write_report(form, &stats, hak_option_text(HAK_OPTION_STATS_FILE));
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) write_classes(&stats);
+    if (hak_option(HAK_OPTION_WARM_POOL_STATS)) write_warm(&stats);
 }

@@ -108,8 +108,6 @@ void hak_stats_write_json(hak_out_t *out, const hak_stats_t *stats) {
     write_bands(out, stats);
     write_classes(out, stats);
     write_tiers(out, stats);
-    hak_out_open(out, "warm", '{');
-    hak_out_close(out, '}');
     write_values(out, stats);
     write_caches(out);
     hak_out_close(out, '}');

@@ -44,7 +44,7 @@ void hak_stats_collect(hak_stats_t *stats);
 
 /* A row of the table. */
 typedef struct {
-    char group[8], name[16], unit[12];
+    char group[8], name[20], unit[12];
     bool is_counter; /* else a gauge */
     uint16_t help;   /* for hak_stats_help */
 } hak_stat_row_t;

@@ -105,3 +105,15 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
         write_line(out, &table, label, stats->classes[i]);
     }
 }
+
+void hak_stats_write_warm(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_text(out, "hakmem: warm pool of process ");
+    hak_out_number(out, hak_os_process_id(), 0);
+    hak_out_text(out, ": hits ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_hits], 0);
+    hak_out_text(out, ", misses ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_misses], 0);
+    hak_out_text(out, ", prefilled ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_prefilled], 0);
+    hak_out_text(out, "\n");
+}

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "cache/carve.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -56,7 +57,10 @@ static void on_thread_exit(void *argument) {
     bool keep = waiting_full < hak_os_cpu_count();
     if (keep) waiting_full++;
     hak_lock_release(&list_lock);
-    if (!keep) hak_cache_flush_all(cache);
+    if (keep)
+        hak_carve_release(cache);
+    else
+        hak_cache_flush_all(cache);
     hak_lock_acquire(&list_lock);
     cache->holds = keep;
     cache->next_waiting = waiting;
