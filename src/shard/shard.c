@@ -165,10 +165,11 @@ unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
 /* Bins are visited one by one; one that is busy is not idle. */
 void hak_shard_sweep(void) {
     unsigned count = hak_shard_count();
+    bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (unsigned shard = 0; shard < count; shard++) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-            bool warm = hak_warm_any(shard, class_index);
+            bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
             if (!has_free(bin) && !warm) continue;
             if (!hak_lock_try(&bin->lock)) continue;
             void *twice = NULL;
