@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options/options.h"
 #include "os/os.h"
 #include "stats/report.h"
 
@@ -63,6 +64,35 @@ static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
             write_line(out, &table, hak_stats_band_names[i], stats->bands[i]);
 }
 
+static void write_option(hak_out_t *out, const char *label, hak_option_t option) {
+    char value[32];
+    hak_option_format_now(option, value, sizeof value);
+    hak_out_text(out, label);
+    hak_out_text(out, value);
+}
+
+/* What was chosen, below the scores by which it was. */
+static void write_policy(hak_out_t *out, const hak_stats_t *stats) {
+    unsigned widths[HAK_POLICY_BANDS];
+    hak_out_left(out, "policy", LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++) {
+        unsigned digits = hak_out_digits(stats->policy[i][HAK_BAND_STAT_score]);
+        widths[i] = (unsigned)hak_max(digits, sizeof "yes" - 1) + GAP;
+        hak_out_right(out, hak_stats_band_names[i], widths[i]);
+    }
+    hak_out_text(out, "\n");
+    hak_out_left(out, "score", LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++)
+        hak_out_number(out, stats->policy[i][HAK_BAND_STAT_score], widths[i]);
+    hak_out_text(out, "\n");
+    hak_out_left(out, "promoted", LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++)
+        hak_out_right(out, stats->policy[i][HAK_BAND_STAT_promoted] ? "yes" : "-", widths[i]);
+    write_option(out, "  by policy ", HAK_OPTION_TINY_POLICY_PROFILE);
+    write_option(out, ", LEARN ", HAK_OPTION_LEARN);
+    hak_out_text(out, "\n");
+}
+
 static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         if (hak_stats_begins_group(i)) {
@@ -85,6 +115,7 @@ void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_text(out, "\n");
     write_tiers(out, stats);
     write_bands(out, stats);
+    write_policy(out, stats);
     write_values(out, stats);
 }
 
@@ -104,4 +135,5 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
         snprintf(label, sizeof label, "  %u", hak_classes[i].size);
         write_line(out, &table, label, stats->classes[i]);
     }
+    write_policy(out, stats);
 }

@@ -20,7 +20,8 @@ import harness  # noqa: E402
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
 KEYS = "schema version pid options bands classes tiers warm caches".split()
-GROUPS = "total pool large huge remote os memory threads".split()
+GROUPS = "total pool policy large huge remote os memory threads".split()
+OF_BANDS = ["score", "promoted"]  # figures that bands of the tiny tier have beside the sums
 HELD = 1000  # blocks of 224 bytes that the program holds when it ends
 
 
@@ -47,7 +48,9 @@ def parse(text):
     expect("bands", list(report["bands"]), BANDS)
     expect("tiers", list(report["tiers"]), ["tiny", "mid", "large", "huge"])
     expect("warm", report["warm"], {})
-    figures = list(report["bands"]["C0"])
+    figures = list(report["bands"]["MID"])
+    for band in BANDS[:8]:
+        expect(f"figures of {band}", list(report["bands"][band]), figures + OF_BANDS)
     for name in figures:
         for band in BANDS:
             of_classes = [row[name] for row in report["classes"] if row["band"] == band]
@@ -70,6 +73,20 @@ def parse(text):
         if of_caches > sum(band[name] for band in report["bands"].values()):
             harness.fail(f"the caches have more {name} than the bands")
     return report
+
+
+def policy_table(text):
+    """{band: (score, promoted)} of the lines that begin with policy, score and promoted."""
+    lines = [re.search(rf"^{name} +(.*)$", text, re.M).group(1).split() for name in
+             ("policy", "score", "promoted")]
+    return {band: (int(score), {"yes": 1, "-": 0}[promoted]) for band, score, promoted in
+            zip(*lines)}
+
+
+def expect_policy(report, text):
+    """The table of the policy says what the report says."""
+    expect("policy", policy_table(text), {band: tuple(report["bands"][band][name] for name in OF_BANDS)
+                                          for band in BANDS[:8]})
 
 
 def held(report):
@@ -232,7 +249,12 @@ def case_command(folder):
         figures = re.search(rf"^{band} +(.*)$", table, re.M)
         if figures:
             expect(band, [int(word) for word in figures.group(1).split()],
-                   list(report["bands"][band].values()))
+                   [report["bands"][band][name] for name in report["bands"]["MID"]])
+    expect_policy(report, table)
+    for band in BANDS[:8]:
+        for name in OF_BANDS:
+            expect(f"{band}'s {name}", samples[(f"hakmem_band_{name}", f'{{band="{band}"}}')],
+                   report["bands"][band][name])
 
 
 BAD_FILES = {
