@@ -8,10 +8,10 @@
  *           last looks; half as much again for a band that is promoted by its score
  *
  * Promotion must not undo itself: a refill that a warm slab serves has saved a lock and
- * a miss, so it counts as one of each, and the half on top covers locks that are saved
- * when blocks come back, which nobody counts. A band is promoted when its score is one
- * of the two best and at least HAK_POLICY_SCORE_LEAST, so the same number in the
- * statistics shows why a band is where it is. */
+ * a miss, so it counts as one of each. Nor must chance: the half on top keeps two bands
+ * that cost about the same from taking turns. A band is promoted when its score is one
+ * of the two best and at least HAK_POLICY_SCORE_LEAST, so one number in the statistics
+ * shows why a band is where it is. */
 #ifndef HAK_POLICY_H
 #define HAK_POLICY_H
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "error/log.h"
 #include "options/options.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -20,7 +21,6 @@
 enum {
     INTERVAL_MS = 250,
     FIRST_ROUNDS = 4,
-    LINE_SIZE = 256,
 };
 
 hak_look_stats_t hak_look_stats;
@@ -69,20 +69,17 @@ static void format_reason(unsigned band, uint32_t bands, char *text, size_t size
 }
 
 static void write_log(unsigned band, uint32_t before, uint32_t bands) {
-    char line[LINE_SIZE], reason[64];
+    char reason[64];
     const hak_policy_costs_t *rates = &policy.rates[band];
     bool has_bonus =
         (before >> band & 1) && hak_policy_is_learned(band, profile_now(), learn_now());
     format_reason(band, bands, reason, sizeof reason);
-    int size = snprintf(
-        line, sizeof line,
-        "hakmem: policy: look %u: C%u %s, %s; score %llu = %s4 x %llu locks/s + %llu misses/s + "
-        "5 x %llu warm hits/s%s\n",
-        (unsigned)policy.looks, band, bands >> band & 1 ? "promoted" : "demoted", reason,
-        (unsigned long long)policy.scores[band], has_bonus ? "1.5 x (" : "",
-        (unsigned long long)rates->locks, (unsigned long long)rates->misses,
-        (unsigned long long)rates->warm, has_bonus ? ")" : "");
-    hak_os_write_stderr(line, hak_min((size_t)size, sizeof line - 1));
+    hak_log("policy: look %u: C%u %s, %s; score %llu = %s4 x %llu locks/s + %llu misses/s + "
+            "5 x %llu warm hits/s%s",
+            (unsigned)policy.looks, band, bands >> band & 1 ? "promoted" : "demoted", reason,
+            (unsigned long long)policy.scores[band], has_bonus ? "1.5 x (" : "",
+            (unsigned long long)rates->locks, (unsigned long long)rates->misses,
+            (unsigned long long)rates->warm, has_bonus ? ")" : "");
 }
 
 /* ---- Looking ----------------------------------------------------------------------------------- */

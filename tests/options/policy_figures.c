@@ -18,8 +18,7 @@
 #else
 #include <dlfcn.h>
 #define GET_STAT ((int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "hakmem_stats_get"))
-#define SET_OPTION \
-    ((int (*)(const char *, const char *))dlsym(RTLD_DEFAULT, "hakmem_option_set"))
+#define SET_OPTION ((int (*)(const char *, const char *))dlsym(RTLD_DEFAULT, "hakmem_option_set"))
 #endif
 
 enum { BANDS = 8, COUNT = 20000, ROUNDS = 10 };

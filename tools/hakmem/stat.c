@@ -227,8 +227,7 @@ static void print_prometheus(const json_t *root) {
                    hak_stats_tier_names[tier], json_number(of_tier, row->name));
         }
     }
-    for (unsigned i = 0; i < HAK_BAND_STATS; i++)
-        print_band_metric(root, &hak_band_stat_rows[i]);
+    for (unsigned i = 0; i < HAK_BAND_STATS; i++) print_band_metric(root, &hak_band_stat_rows[i]);
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
         print_class_metric(root, &hak_class_stat_rows[i]);
 }
