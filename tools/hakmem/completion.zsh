@@ -4,7 +4,7 @@
 
 _hakmem_values() {
     case ${1#HAKMEM_} in
-    PROFILE) echo 'none LOWMEM SERVER DEBUG' ;;
+    PROFILE) echo 'none MIXED_TINYV3_C7_SAFE MIXED_TINYV3_C7_BALANCED C6_HEAVY LOWMEM SERVER DEBUG' ;;
     TINY_POLICY_PROFILE) echo 'legacy c5_7_only tinyplus_all auto' ;;
     LEARN) echo 'off observe on' ;;
     ON_ERROR) echo 'abort report' ;;
@@ -61,7 +61,7 @@ _hakmem() {
         words=("${(@)words[2,-1]}")
         ((CURRENT--))
         _arguments -S \
-            "--profile=[a named group of settings]:profile:(LOWMEM SERVER DEBUG)" \
+            "--profile=[a named group of settings]:profile:(MIXED_TINYV3_C7_SAFE MIXED_TINYV3_C7_BALANCED C6_HEAVY LOWMEM SERVER DEBUG)" \
             '*--opt[one setting]:NAME=VALUE:_hakmem_settings' \
             '--stats=[statistics when the program ends]:form:(text json off)' \
             '--debug[the debug build of the library]' \
