@@ -71,6 +71,31 @@ static void write_option(hak_out_t *out, const char *label, hak_option_t option)
     hak_out_text(out, value);
 }
 
+/* Control characters of a value would act on the terminal. */
+static void write_plain(hak_out_t *out, const char *text) {
+    for (; *text; text++) hak_out_bytes(out, *text >= ' ' && *text < 127 ? text : "?", 1);
+}
+
+/* Those that are not at their default, and where each is from. */
+static void write_options(hak_out_t *out) {
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        hak_option_t option = (hak_option_t)i;
+        hak_option_row_t row = hak_option_row(option);
+        hak_option_source_t source = hak_option_source(option);
+        if (source == HAK_SOURCE_DEFAULT || row.kind == HAK_OPTION_IS_OBSOLETE) continue;
+        hak_out_left(out, "option", LABEL_WIDTH + 1);
+        hak_out_text(out, row.name);
+        hak_out_text(out, "=");
+        if (row.kind == HAK_OPTION_IS_TEXT)
+            write_plain(out, hak_option_text(option));
+        else
+            write_option(out, "", option);
+        hak_out_text(out, " (");
+        hak_out_text(out, hak_option_sources[source]);
+        hak_out_text(out, ")\n");
+    }
+}
+
 /* What was chosen, below the scores by which it was. */
 static void write_policy(hak_out_t *out, const hak_stats_t *stats) {
     unsigned widths[HAK_POLICY_BANDS];
@@ -117,6 +142,7 @@ void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats) {
     write_bands(out, stats);
     write_policy(out, stats);
     write_values(out, stats);
+    write_options(out);
 }
 
 void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {

@@ -2,7 +2,7 @@
 
     report.py PROGRAM COMMAND DOCS CASE
 
-Each case is one function below. PROGRAM is ending.c, COMMAND is `hakmem` or - where there is none,
+Each case is one function below. PROGRAM is ending.c, or busy.c for the case policy; COMMAND is `hakmem` or - where there is none,
 DOCS is docs/STATISTICS.md.
 """
 
@@ -30,11 +30,11 @@ def expect(what, found, wanted):
         harness.fail(f"{what}: {found!r} instead of {wanted!r}")
 
 
-def run(way="exit", status=0, **options):
+def run(*way, status=0, **options):
     """Runs the program with these options of HAKMEM and no others."""
     env = {name: None for name in os.environ if name.startswith("HAKMEM_")}
     env |= {f"HAKMEM_{name}": value for name, value in options.items()}
-    result = harness.run([PROGRAM, way], env=env)
+    result = harness.run([PROGRAM, *way], env=env)
     if result.status != status:
         harness.fail(f"{way} with {options}: status {result.status}: {result.last_words()}")
     return result
@@ -139,6 +139,13 @@ def case_text(_):
     for part in ("hakmem: statistics of process ", "\ntiny ", "\nhuge ", "\nC5 ", "\npool ", "\nos "):
         if part not in text:
             harness.fail(f"no {part!r} in {text}")
+    text = run(STATS="text", PROFILE="MIXED_TINYV3_C7_SAFE", LEARN="off", CONF="SHARDS:2,\t").err.decode()
+    for line in ("HAKMEM_PROFILE=MIXED_TINYV3_C7_SAFE (environment)", "HAKMEM_LEARN=off (environment)",
+                 "HAKMEM_TINY_POLICY_PROFILE=c5_7_only (profile)", "HAKMEM_SHARDS=2 (conf)",
+                 "HAKMEM_CONF=SHARDS:2,? (environment)"):
+        if f"\noption   {line}\n" not in text:
+            harness.fail(f"no option {line!r} in {text}")
+    expect("policy", [band for band, row in policy_table(text).items() if row[1]], ["C5", "C6", "C7"])
     expect("malloc_stats", re.sub(r"\d+", "#", run("stats").err.decode()).splitlines()[0],
            "hakmem: statistics of process #")
     dump = run(TINY_STATS_DUMP="1").err.decode()
@@ -149,6 +156,23 @@ def case_text(_):
             harness.fail(f"{place} has no {HELD} live blocks in {dump}")
     if "MID" in rows or "2304" in rows:
         harness.fail("the mid tier is in the tiny tier's dump")
+
+
+def case_policy(_):
+    """The dump names the bands that a program keeps busy, by the scores beside them."""
+    for sizes, busy in (((32, 128), {"C2", "C4"}), ((512, 64), {"C6", "C3"}),
+                        ((16, 256), {"C1", "C5"})):
+        for policy, learn, learned in (("auto", "on", busy), ("auto", "observe", set())):
+            dump = run(*map(str, sizes), TINY_POLICY_PROFILE=policy, LEARN=learn, SHARDS="2",
+                       TINY_STATS_DUMP="1").err.decode()
+            table = policy_table(dump)
+            best = sorted(BANDS[:7], key=lambda band: table[band][0])[-2:]
+            promoted = {band for band, (_, is_promoted) in table.items() if is_promoted}
+            expect(f"the best bands of {sizes} with LEARN={learn}, {table}", set(best), busy)
+            expect(f"promoted bands of {sizes} with LEARN={learn}, {table}", promoted,
+                   learned | {"C7"})
+            if f"by policy {policy}, LEARN {learn}\n" not in dump:
+                harness.fail(f"the policy is not named in {dump}")
 
 
 def case_ends(_):

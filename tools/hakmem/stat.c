@@ -147,7 +147,11 @@ static void print_values(const json_t *root) {
     }
 }
 
-/* Control characters of a value would act on the terminal. */
+/* Control characters of a text would act on the terminal. */
+static void print_plain(const char *text) {
+    for (; *text; text++) putchar(*text >= ' ' && *text < 127 ? *text : '?');
+}
+
 static void print_options(const json_t *root) {
     const json_t *options = json_member(root, "options");
     puts("\noptions that are not at their default");
@@ -155,10 +159,12 @@ static void print_options(const json_t *root) {
         const char *source = json_text(at, "source"), *value = json_text(at, "value");
         if (options->kind != JSON_OBJECT || strcmp(source, "default") == 0) continue;
         printf("  ");
-        for (const char *c = at->name; *c; c++) putchar(*c >= ' ' && *c < 127 ? *c : '?');
+        print_plain(at->name);
         putchar('=');
-        for (const char *c = value; *c; c++) putchar(*c >= ' ' && *c < 127 ? *c : '?');
-        putchar('\n');
+        print_plain(value);
+        printf(" (");
+        print_plain(source);
+        puts(")");
     }
 }
 
