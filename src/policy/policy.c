@@ -9,7 +9,8 @@ enum {
     MS_PER_SECOND = 1000,
 };
 
-_Atomic uint32_t hak_policy_bands;
+/* As the default has it, so that a program with the defaults writes nothing at its start. */
+_Atomic uint32_t hak_policy_bands = 1u << HAK_BAND_C7;
 
 /* What was added since the last look. A total read without its lock may be behind for a
  * moment: then nothing was added yet. */
@@ -68,15 +69,19 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     return best;
 }
 
-uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,
-                           hak_policy_learn_t learn) {
+uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
     static const uint8_t fixed[] = {
         [HAK_POLICY_LEGACY] = 0,
         [HAK_POLICY_C5_7_ONLY] = 1 << HAK_BAND_C5 | 1 << HAK_BAND_C6 | 1 << HAK_BAND_C7,
         [HAK_POLICY_TINYPLUS_ALL] = UINT8_MAX,
         [HAK_POLICY_AUTO] = 1 << HAK_BAND_C7,
     };
-    uint32_t bands = fixed[profile];
+    return fixed[profile];
+}
+
+uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,
+                           hak_policy_learn_t learn) {
+    uint32_t bands = hak_policy_fixed(profile);
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
         bool has_bonus = (promoted >> band & 1) && hak_policy_is_learned(band, profile, learn);
         policy->scores[band] = score_of(&policy->rates[band], has_bonus);

@@ -53,6 +53,9 @@ typedef struct {
  * then all is left as it was. */
 bool hak_policy_learn(hak_policy_t *policy, const hak_policy_costs_t *costs, uint64_t elapsed_ms);
 
+/* The bands that a profile promotes whatever their scores are, a bit each. */
+uint32_t hak_policy_fixed(hak_policy_profile_t profile);
+
 /* Sets the scores and returns the bands to promote, a bit each; `promoted` are those
  * that are now. Of two bands with one score, that of the larger blocks is first. */
 uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,

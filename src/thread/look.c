@@ -26,12 +26,13 @@ enum {
 hak_look_stats_t hak_look_stats;
 
 static hak_lock_t look_lock;
-static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due */
-static _Atomic uint64_t next_rounds; /* look lock to write; 0 before hak_look_apply */
+static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due; the first
+                                        round's only starts to count */
+static _Atomic uint64_t next_rounds; /* look lock to write; 0 is FIRST_ROUNDS */
 static _Atomic uint64_t rounds;      /* atomic; of slow calls so far, of all threads */
 static hak_policy_t policy;          /* look lock */
 static uint64_t last_ms;             /* look lock; of the last look */
-static bool is_stale;                /* look lock; nothing was gathered for a while */
+static bool is_counting;             /* look lock; the last look has seen all costs until then */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -102,57 +103,52 @@ static void choose(void) {
     publish(hak_policy_choose(&policy, promoted, profile_now(), learn_now()));
 }
 
-/* Costs from before the first gathering after a pause are no rate. */
-static bool gather(uint64_t elapsed_ms) {
-    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
-    hak_shard_add_costs(costs);
-    if (is_stale) memcpy(policy.seen, costs, sizeof costs);
-    is_stale = false;
-    return hak_policy_learn(&policy, costs, elapsed_ms);
-}
-
 static void look(uint64_t now_ms) {
-    bool is_new = learn_now() != HAK_LEARN_OFF && gather(now_ms - last_ms);
+    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+    bool learns = learn_now() != HAK_LEARN_OFF;
+    uint64_t elapsed_ms = now_ms - last_ms;
     last_ms = now_ms;
-    if (!is_new) return;
-    HAK_COUNT(&hak_look_stats.looks, 1);
-    choose();
+    if (learns) hak_shard_add_costs(costs);
+    if (learns && is_counting && hak_policy_learn(&policy, costs, elapsed_ms)) {
+        HAK_COUNT(&hak_look_stats.looks, 1);
+        choose();
+    }
+    if (!is_counting) memcpy(policy.seen, costs, sizeof costs);
+    is_counting = learns;
 }
 
-static bool is_started(void) { return hak_load_relaxed(&next_rounds) != 0; }
+static bool is_due_by_rounds(uint64_t rounds_now) {
+    return rounds_now >= hak_max(hak_load_relaxed(&next_rounds), FIRST_ROUNDS);
+}
+
+static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
+    return now_ms >= hak_load_relaxed(&next_ms) || is_due_by_rounds(rounds_now);
+}
 
 static void look_when_due(uint64_t now_ms, uint64_t rounds_now) {
-    if (!hak_lock_try(&look_lock)) return;
-    bool by_rounds = rounds_now >= hak_load_relaxed(&next_rounds);
-    if (by_rounds) hak_store_relaxed(&next_rounds, rounds_now * 2);
-    if (by_rounds || now_ms >= hak_load_relaxed(&next_ms)) {
+    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&look_lock)) return;
+    if (is_due(now_ms, rounds_now)) {
+        if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
         hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
         look(now_ms);
     }
     hak_lock_release(&look_lock);
 }
 
-void hak_look_tick(uint64_t now_ms) {
-    uint64_t rounds_now = hak_add_relaxed(&rounds, 1) + 1;
-    if (!is_started()) return;
-    if (rounds_now >= hak_load_relaxed(&next_rounds) || now_ms >= hak_load_relaxed(&next_ms))
-        look_when_due(now_ms, rounds_now);
-}
+void hak_look_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
 
-void hak_look_at(uint64_t now_ms) {
-    if (is_started() && now_ms >= hak_load_relaxed(&next_ms)) look_when_due(now_ms, 0);
+void hak_look_at(uint64_t now_ms) { look_when_due(now_ms, 0); }
+
+/* Most programs have the default, which is there from the beginning: they touch nothing. */
+void hak_look_start(void) {
+    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_look_apply();
 }
 
 void hak_look_apply(void) {
     hak_lock_acquire(&look_lock);
-    if (!is_started()) {
-        last_ms = hak_os_now_ms();
-        hak_store_relaxed(&next_ms, last_ms + INTERVAL_MS);
-        hak_store_relaxed(&next_rounds, FIRST_ROUNDS);
-    }
     if (learn_now() == HAK_LEARN_OFF) {
         memset(&policy, 0, sizeof policy);
-        is_stale = true;
+        is_counting = false;
     }
     choose();
     hak_lock_release(&look_lock);

@@ -20,7 +20,10 @@ void hak_look_tick(uint64_t now_ms);
 /* Time has passed, whether or not anybody calls; for the helper thread. */
 void hak_look_at(uint64_t now_ms);
 
-/* The options of the policy may have changed; also once at the start. */
+/* Once the options are there. */
+void hak_look_start(void);
+
+/* The options of the policy have changed. */
 void hak_look_apply(void);
 
 /* In the child of a fork: nobody is at a look. */

@@ -91,7 +91,7 @@ static void options_act_at_once(void) {
         CHECK(hak_policy_bands == steps[i].bands, "%s=%s: the bands are %#x", steps[i].name,
               steps[i].value, hak_policy_bands);
     }
-    uint64_t promotions = 3 + 3 + 5 + 2, demotions = 3 + 5 + 2 + 2;
+    uint64_t promotions = 2 + 3 + 5 + 2, demotions = 3 + 5 + 2 + 2;
     CHECK(hak_look_stats.promotions == promotions && hak_look_stats.demotions == demotions,
           "%llu promotions, %llu demotions", (unsigned long long)hak_look_stats.promotions,
           (unsigned long long)hak_look_stats.demotions);
@@ -220,7 +220,6 @@ static void the_log_has_a_line_for_each_change(void **state) {
                                           "HAKMEM_TINY_POLICY_LOG=1", "HAKMEM_PURGE_THREAD=0",
                                           NULL};
     static const char *const lines[] = {
-        "look 0: C7 promoted, by HAKMEM_TINY_POLICY_PROFILE=auto",
         "look 1: C5 promoted, one of the 2 best",
         "look 2: C3 promoted, one of the 2 best",
         "look 3: C4 promoted, one of the 2 best",
@@ -251,7 +250,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < sizeof bodies / sizeof *bodies; i++) {
         if (strcmp(argv[1], bodies[i].name) != 0) continue;
         hak_options_load();
-        clock_ms = hak_os_now_ms();
+        clock_ms = hak_os_now_ms() + 1000;
+        hak_look_at(clock_ms); /* from here on it counts */
         bodies[i].body();
         return 0;
     }
