@@ -12,6 +12,7 @@
 #include "options/options.h"
 #include "region/region.h"
 #include "stats/exit.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
@@ -21,6 +22,7 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block i
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    hak_look_start();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
 }
 

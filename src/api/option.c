@@ -5,6 +5,7 @@
 
 #include "api/export.h"
 #include "options/options.h"
+#include "thread/look.h"
 
 /* Index of a named option, -1 when there is none; the values are there from now on. */
 static int find(const char *name) {
@@ -29,6 +30,7 @@ int hakmem_option_set(const char *name, const char *value) {
     if (!hak_option_parse((hak_option_t)option, text, &unused)) return EINVAL;
     if (!hak_option_row((hak_option_t)option).any_time) return EPERM;
     hak_option_assign((hak_option_t)option, text, HAK_SOURCE_PROGRAM);
+    if (option == HAK_OPTION_TINY_POLICY_PROFILE || option == HAK_OPTION_LEARN) hak_look_apply();
     return 0;
 }
 

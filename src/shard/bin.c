@@ -30,11 +30,11 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
 }
 
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
-    hak_add_relaxed(&carries[class_index][counter], 1);
+    hak_add_release(&carries[class_index][counter], 1); /* partner: hak_bin_carried */
 }
 
 uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
-    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << 16;
+    return (uint64_t)hak_load_acquire(&carries[class_index][counter]) << 16;
 }
 
 static hak_shard_bin_t *bin_of_owner(uint16_t owner) {

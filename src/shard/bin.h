@@ -74,9 +74,12 @@ HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_slab_t *sl
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
-/* What a bin counts; the lock of the bin. */
+/* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
+ * one to the carries of its class, afterwards; who reads without the lock reads the
+ * carries first. So what is read may be behind by one turn for a moment, and is never
+ * ahead: a reader that takes a smaller number for an old one is right. */
 typedef struct {
-    uint16_t counts[HAK_SHARD_COUNTERS];
+    _Atomic uint16_t counts[HAK_SHARD_COUNTERS]; /* written under the bin's lock */
 } hak_bin_counts_t;
 
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
@@ -86,8 +89,8 @@ HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
 HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
                                  unsigned n) {
     hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
-    unsigned sum = counts->counts[counter] + n;
-    counts->counts[counter] = (uint16_t)sum;
+    unsigned sum = hak_load_relaxed(&counts->counts[counter]) + n;
+    hak_store_relaxed(&counts->counts[counter], (uint16_t)sum);
     if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
 }
 

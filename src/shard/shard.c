@@ -237,9 +237,26 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         sum.counts[i] = hak_bin_carried(class_index, i);
     for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
-        const hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
-        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
+        hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
+        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
+            sum.counts[i] += hak_load_relaxed(&bin->counts[i]);
         sum.stage1 += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
     }
     return sum;
+}
+
+/* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
+static uint64_t count_now(unsigned class_index, unsigned counter) {
+    uint64_t sum = hak_bin_carried(class_index, counter); /* first */
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
+    return sum;
+}
+
+void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]) {
+    for (unsigned i = 1; hak_bands[i] < HAK_POLICY_BANDS; i++) {
+        costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
+        costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
+        costs[hak_bands[i]].warm += hak_warm_carved(i);
+    }
 }

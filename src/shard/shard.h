@@ -45,6 +45,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "policy/policy.h"
 #include "region/slab.h"
 
 enum { HAK_SHARDS_MAX = 16 };
@@ -115,6 +116,10 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
 
 /* Counts of all bins of a class, added up. All bin locks held. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index);
+
+/* Adds the locks, misses and carves of each band since the process began. Takes no lock:
+ * the sums may be behind for a moment, never ahead. */
+void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]);
 
 /* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
  * that nothing was carved from since. */

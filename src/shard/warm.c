@@ -11,6 +11,8 @@
 
 #define BUSY ((uintptr_t)1)
 
+enum { REPORT_INTERVAL = 16 }; /* carves that a thread reports together */
+
 _Atomic uint32_t hak_warm_total;
 
 /* Beside the bins, which have no room: pages that are not touched before a slab is bound. */
@@ -174,7 +176,11 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
     }
     unsigned taken = want - (unsigned)(end - top);
     HAK_COUNT(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
-    if (taken && !locked) HAK_COUNT(&warm->counts[HAK_WARM_CARVED], 1);
+    if (taken && !locked) {
+        HAK_COUNT(&warm->counts[HAK_WARM_CARVED], 1);
+        if (hak_load_relaxed(&warm->counts[HAK_WARM_CARVED]) % REPORT_INTERVAL == 0)
+            (void)hak_add_relaxed(&hak_warm_ring_of(home, class_index)->carved, REPORT_INTERVAL);
+    }
     if (end > top)
         for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
     return taken;
@@ -313,6 +319,13 @@ static void unbind_listed(hak_binding_t *binding, hak_shard_bin_t *bin) {
 void hak_warm_claim_all(void) { each_bound(claim_waiting); }
 void hak_warm_unclaim_all(void) { each_bound(end_claim); }
 void hak_warm_unbind_all(void) { each_bound(unbind_listed); }
+
+uint64_t hak_warm_carved(unsigned class_index) {
+    uint64_t sum = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->carved);
+    return sum;
+}
 
 uint64_t hak_warm_bound(unsigned class_index) {
     uint64_t sum = 0;

@@ -80,9 +80,10 @@ typedef struct hak_warm {
 
 /* The bindings of a bin that have a slab, and what became of others. */
 typedef struct {
-    hak_binding_t *oldest;   /* bin lock */
-    _Atomic uint32_t count;  /* written under the bin lock */
+    hak_binding_t *oldest;    /* bin lock */
+    _Atomic uint32_t count;   /* written under the bin lock */
     _Atomic uint32_t revoked; /* written under the bin lock; bindings that were taken away */
+    _Atomic uint64_t carved;  /* atomic; refills without the lock, as threads report them */
 } hak_warm_ring_t;
 
 hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index);
@@ -148,5 +149,8 @@ void hak_warm_unbind_all(void);
 /* Slabs of a class that are bound; bindings of it that were taken away so far. */
 uint64_t hak_warm_bound(unsigned class_index);
 uint64_t hak_warm_revoked(unsigned class_index);
+
+/* Refills of a class that were carved, but for the last few of each thread; no lock. */
+uint64_t hak_warm_carved(unsigned class_index);
 
 #endif

@@ -15,6 +15,7 @@
 #include "region/region.h"
 #include "shard/shard.h"
 #include "stats/stats.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 /* Of one class. */
@@ -94,6 +95,14 @@ static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *ne
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];
 }
 
+static void fill_policy(hak_stats_t *stats) {
+    for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
+        uint64_t *rows = stats->policy[band];
+#define STAT_BAND(name, kind, unit, where, help) rows[HAK_BAND_STAT_##name] = (where);
+#include "stats/each.def"
+    }
+}
+
 static uint64_t sum_bands(const hak_stats_t *stats, unsigned row, hak_tier_t tier) {
     uint64_t sum = 0;
     unsigned first = tier == HAK_MID ? HAK_BAND_MID : HAK_BAND_C0;
@@ -139,6 +148,7 @@ void hak_stats_collect(hak_stats_t *stats) {
     from.large = hak_large_stats();
     from.huge_count = LOAD(hak_huge_stats.block_count);
     from.huge_bytes = LOAD(hak_huge_stats.bytes);
+    fill_policy(stats);
     fill_tiers(stats, &from);
     fill_values(stats, &from);
 }

@@ -21,6 +21,7 @@
 #include "os/os.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 enum {
@@ -68,6 +69,7 @@ static void *run(void *unused) {
             return NULL;
         }
         hak_thread_purge((uint32_t)delay_ms);
+        hak_look_at(hak_os_now_ms());
         bool at_work = atomic_exchange(&noted, false);
         if (!at_work && all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms))
             sleep_until_needed();

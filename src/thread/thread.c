@@ -16,6 +16,7 @@
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "shard/shard.h"
+#include "thread/look.h"
 
 enum {
     BUDGET_PER_CPU = 20 * 1024 * 1024, /* bytes of blocks in caches */
@@ -165,9 +166,10 @@ static void tick(size_t size) {
     if (own) cache->ticks += more;
     if (HAK_UNLIKELY(hak_commit_pressure())) hak_thread_purge(0);
     if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
+    uint64_t now = hak_os_now_ms();
+    hak_look_tick(now);
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     if (delay_ms < 0) return;
-    uint64_t now = hak_os_now_ms();
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
     hak_thread_purge((uint32_t)delay_ms);

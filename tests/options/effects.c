@@ -22,6 +22,7 @@
 #include "check.h"
 #include "child.h"
 #include "large_figures.h"
+#include "policy_figures.h"
 #include "proc.h"
 
 #if defined(TEST_PREFIXED)
@@ -283,6 +284,24 @@ static const struct effect {
     {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
     {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
+    {"TINY_POLICY_PROFILE", "HAKMEM_LEARN=off", promoted_bands, {"legacy", 0, 0}, {"auto", 1, 1}},
+    {"TINY_POLICY_PROFILE", NULL, promoted_bands, {"c5_7_only", 3, 3}, {"tinyplus_all", 8, 8}},
+    {"LEARN", "HAKMEM_TINY_POLICY_PROFILE=legacy", looks_after_work, {"off", 0, 0}, {"on", 1, 50}},
+    {"LEARN",
+     "HAKMEM_TINY_POLICY_PROFILE=auto",
+     looks_after_work,
+     {"off", 0, 0},
+     {"observe", 1, 50}},
+    {"LEARN",
+     "HAKMEM_TINY_POLICY_PROFILE=auto",
+     promoted_bands_after_work,
+     {"observe", 1, 1},
+     {"on", 3, 3}},
+    {"TINY_POLICY_LOG",
+     "HAKMEM_TINY_POLICY_PROFILE=c5_7_only",
+     lines_of_a_promotion,
+     {"0", 0, 0},
+     {"1", 5, 5}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",

@@ -2,7 +2,7 @@
  *
  * A program runs in a process of its own; the figure is read before and after. A row of stats.def
  * without a row here fails the test. Figures of classes are read for the class of SIZE and for its
- * band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
+ * band, those of bands for that band, those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home
  * is another shard than main's. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -237,6 +237,27 @@ static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
 
+static void choose(const char *policy) {
+    CHECK(hakmem_option_set("TINY_POLICY_PROFILE", policy) == 0, "there is no policy %s", policy);
+}
+
+/* More blocks than a cache holds, until the policy has looked at it. */
+static void work_and_learn(void) {
+    choose("auto");
+    CHECK(hakmem_option_set("LEARN", "on") == 0, "there is no LEARN");
+    for (int round = 0; round < 50; round++) {
+        allocate_some(10 * COUNT, SIZE);
+        free_some(10 * COUNT);
+    }
+}
+
+static void promote_all(void) { choose("tinyplus_all"); }
+
+static void promote_all_and_none(void) {
+    promote_all();
+    choose("legacy");
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
@@ -267,6 +288,13 @@ static const struct trial {
     {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
     {"classes", "free", hold_every_other, 1, COUNT},
     {"classes", "slabs", hold, 3, 4},
+    {"bands", "score", work_and_learn, 1000, any},
+    {"bands", "promoted", work_and_learn, 1, 1},
+    {"bands", "promoted", promote_all, 1, 1},
+    {"bands", "promoted", promote_all_and_none, 0, 0},
+    {"policy", "looks", work_and_learn, 1, 50},
+    {"policy", "promotions", promote_all, 7, 8},
+    {"policy", "demotions", promote_all_and_none, 8, 8},
     {"tiers", "live", hold_one_of_each_tier, 1, 1},
     {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB},
     {"total", "live", hold, COUNT, COUNT},
@@ -336,6 +364,8 @@ static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SI
     if (strcmp(trial->group, "classes") == 0) {
         places = of_class;
         count = COUNT_OF(of_class);
+    } else if (strcmp(trial->group, "bands") == 0) {
+        places = &of_class[1];
     } else if (strcmp(trial->group, "tiers") == 0) {
         places = of_tier;
         count = COUNT_OF(tiers);
