@@ -24,6 +24,7 @@
 #include "large_figures.h"
 #include "policy_figures.h"
 #include "proc.h"
+#include "warm_figures.h"
 
 #if defined(TEST_PREFIXED)
 static int set_option(const char *name, const char *value) {
@@ -236,9 +237,10 @@ static long blocks_of_another_shard(void) {
 }
 
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
- * 2 as JSON, 3 the tiny tier's table, 4 anything else. */
+ * 2 as JSON, 3 the tiny tier's table, 4 the warm pool's line, 5 anything else. */
 static long words_at_the_end(void) {
-    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands"};
+    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands",
+                                             "hakmem: warm pool"};
     char text[64] = "", rest[4096];
     int ends[2], status;
     CHECK(pipe(ends) == 0, "no pipe");
@@ -259,7 +261,7 @@ static long words_at_the_end(void) {
     if (size <= 0) return 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
-    return 4;
+    return 5;
 }
 
 /* ---- The table --------------------------------------------------------------------------------- */
@@ -268,6 +270,8 @@ typedef struct {
     const char *value;
     long least, most; /* what the figure then is */
 } outcome_t;
+
+#define ALL_PROMOTED "HAKMEM_TINY_POLICY_PROFILE=tinyplus_all"
 
 static const struct effect {
     const char *option;
@@ -317,6 +321,13 @@ static const struct effect {
      {"0", 1, 1},
      {"1", 4, 4}},
     {"TRYLOCK_PROBES", "HAKMEM_SHARDS=2", blocks_of_another_shard, {"0", 0, 0}, {"15", 1, 1}},
+    {"WARM_TLS_BIND_C7", ALL_PROMOTED, slabs_bound, {"0", 0, 0}, {"1", 1, 4}},
+    {"WARM_TLS_BIND_C7", ALL_PROMOTED, refills_carved, {"1", 0, 0}, {"2", 10, 2000}},
+    {"WARM_POOL_SIZE", ALL_PROMOTED, slabs_bound, {"0", 0, 0}, {"1", 1, 1}},
+    {"WARM_POOL_SIZE", ALL_PROMOTED, slabs_bound, {"1", 1, 1}, {"64", 8, 40}},
+    {"WARM_POOL_STATS", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
+    {"TINY_WARM_LOG", ALL_PROMOTED, lines_of_warm_slabs, {"0", 0, 0}, {"1", 10, 1000}},
+    {"TINY_PAGEBOX_LOG", NULL, lines_of_hand_overs, {"0", 0, 0}, {"1", 80, 100}},
     {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
     {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
     {"TLS_LO_MAX", NULL, ring_depth, {"0", 20, 31}, {"100", 120, 131}},

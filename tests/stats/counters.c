@@ -258,6 +258,35 @@ static void promote_all_and_none(void) {
     choose("legacy");
 }
 
+/* Slabs half of whose blocks are free, then refills from them. */
+static void refill_warm(void) {
+    promote_all();
+    hold_every_other();
+    for (int i = 0; i < COUNT; i += 2) blocks[i] = API(malloc)(SIZE);
+}
+
+static void refill_warm_and_trim(void) {
+    refill_warm();
+    API(malloc_trim)(0);
+}
+
+/* The thread that has the slabs rests; two looks find that out. */
+static void *sweep_there(void *unused) {
+    API(malloc_trim)(0);
+    return unused;
+}
+
+static void rest_warm(void) {
+    refill_warm();
+    in_a_thread(sweep_there, NULL);
+}
+
+static void refill_cold(void) {
+    choose("legacy");
+    hold_every_other();
+    for (int i = 0; i < COUNT; i += 2) blocks[i] = API(malloc)(SIZE);
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
@@ -276,6 +305,20 @@ static const struct trial {
     {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
+    {"classes", "warm_hit", refill_warm, 1, COUNT},
+    {"classes", "warm_hit", refill_cold, 0, 0},
+    {"classes", "tls_carve_attempt", refill_warm, 1, COUNT},
+    {"classes", "tls_carve_success", refill_warm, 1, COUNT},
+    {"classes", "tls_carve_success", refill_cold, 0, 0},
+    {"classes", "refilled", refill_warm, COUNT + COUNT / 2 - 100, 2 * COUNT},
+    {"warm", "hits", refill_warm, 1, COUNT},
+    {"warm", "misses", refill_warm, 1, COUNT},
+    {"warm", "prefilled", refill_warm, 1, 40},
+    {"warm", "prefilled", refill_cold, 0, 0},
+    {"warm", "bound", refill_warm, 1, 4},
+    {"warm", "bound", refill_warm_and_trim, 0, 0},
+    {"warm", "bound", rest_warm, 0, 0},
+    {"warm", "revoked", rest_warm, 1, 40},
 #if HAKMEM_DEBUG
     {"classes", "allocations", hold, COUNT, COUNT},
     {"classes", "frees", hold_and_free, COUNT, COUNT},
