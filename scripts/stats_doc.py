@@ -69,7 +69,6 @@ whole and not negative, up to 2^64 - 1.
 | `bands` | `C0` to `C7` and `MID`: the figures of their classes, added up; `C0` to `C7` also those of a band |
 | `classes` | a list: `size` (bytes of a block), `band`, and the figures of the class |
 | `tiers` | `tiny`, `mid`, `large`, `huge`: figures of tiers |
-| `warm` | empty for now |
 | `caches` | a list with an object for each cache that there is, the newest first; a cache serves one thread after another. In it, for each band that it has served: `uc_miss`, `refilled`, `flushed` |
 | GROUPS | figures of the process |
 

@@ -44,8 +44,7 @@ unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned wan
     hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);
     if (!warm && way != BIND_NONE) warm = make(cache, class_index);
     if (!warm) return hak_shard_take(cache->shard, class_index, want, top, NULL);
-    unsigned taken =
-        hak_warm_take(warm, cache->shard, class_index, want, top, way == BIND_ONLY);
+    unsigned taken = hak_warm_take(warm, cache->shard, class_index, want, top, way == BIND_ONLY);
     return taken ? taken : hak_shard_take_warm(cache->shard, class_index, want, top, warm);
 }
 

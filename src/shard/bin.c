@@ -88,8 +88,7 @@ static void account(hak_shard_bin_t *bin, const hak_slab_t *slab, uint32_t sign)
 
 void hak_bin_leave(hak_shard_bin_t *bin, hak_slab_t *slab) {
     if (slab->purged)
-        count_as_touched(bin, slab,
-                         &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
+        count_as_touched(bin, slab, &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
     list_remove(bin, slab);
     account(bin, slab, -1u);
 }

@@ -11,7 +11,7 @@
 
 static hak_warm_t *warm, *other_warm;
 
-/* Blocks in use that prepare left: [0] was carved, the others never left. */
+/* Blocks of the bound slab, those in use first. */
 static void *block[4];
 
 /* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. */
@@ -33,8 +33,7 @@ static void prepare_and_spare(void) { prepare_bound(1); }
 static void prepare_and_empty(void) {
     void *more[4];
     prepare_bound(1);
-    EXPLORE_CHECK(world_refill(warm, 2, more) == 2 &&
-                      world_take(0, WORLD_QUAD, 4, more + 0) == 4,
+    EXPLORE_CHECK(world_refill(warm, 2, more) == 2 && world_take(0, WORLD_QUAD, 4, more + 0) == 4,
                   "no blocks to begin with");
     for (unsigned i = 0; i < 4; i++) world_free(0, WORLD_QUAD, more[i]);
 }
@@ -43,6 +42,12 @@ static void prepare_and_empty(void) {
 static void prepare_used_up(void) {
     prepare_bound(1);
     EXPLORE_CHECK(world_refill(warm, 2, block + 2) == 2, "no blocks to begin with");
+}
+
+/* Block 1 is free, and what a carve takes before any other. */
+static void prepare_one_free(void) {
+    prepare_used_up();
+    world_free(0, WORLD_QUAD, block[1]);
 }
 
 static void prepare_freed_afar(void) {
@@ -137,9 +142,14 @@ static void fork_and_go_on(void) {
     take_here();
 }
 
-static void free_0_twice(void) {
-    free_0_locally();
-    world_free_again(0, WORLD_QUAD, block[0]);
+static void free_3_twice(void) {
+    world_free(0, WORLD_QUAD, block[3]);
+    world_free_again(0, WORLD_QUAD, block[3]);
+}
+
+static void free_3_from_two_shards(void) {
+    world_free(1, WORLD_QUAD, block[3]);
+    world_free_again(0, WORLD_QUAD, block[3]);
 }
 
 #define RULES \
@@ -202,14 +212,21 @@ static const explore_scenario_t scenarios[] = {
      RULES,
      .heavy = true},
     {"pages go back beside a carve", prepare, {carve_and_return, purge}, RULES},
-    {"the statistics beside a carve and a free", prepare, {carve_one, collect, free_0_locally}, RULES},
+    {"the statistics beside a carve and a free",
+     prepare,
+     {carve_one, collect, free_0_locally},
+     RULES},
     {"a fork among a carve and a free", prepare, {carve_one, free_0, fork_and_go_on}, RULES},
     {"a fork among a carve and a free from home",
      prepare,
      {carve_twice, free_0_locally, fork_and_go_on},
      RULES,
      .heavy = true},
-    {"a double free in a bound slab", prepare, {carve_one, free_0_twice}, RULES},
+    {"a double free in a bound slab", prepare_one_free, {carve_one, free_3_twice}, RULES},
+    {"a double free in a bound slab, from two shards",
+     prepare_one_free,
+     {carve_one, free_3_from_two_shards},
+     RULES},
 };
 
 int main(int argc, char **argv) {

@@ -221,8 +221,8 @@ static void who_finds_a_slab_claimed_goes_round_it(void **state) {
     assert_true(hak_warm_claim(slab));
     assert_false(hak_warm_claim(slab));
     assert_int_equal(hak_warm_take(warm, HOME, TINY, 1, top, false), 0);
-    give(HOME, TINY, kept, 3);      /* goes to the remote words */
-    give(AWAY, TINY, kept + 3, 3);  /* so does this */
+    give(HOME, TINY, kept, 3);                     /* goes to the remote words */
+    give(AWAY, TINY, kept + 3, 3);                 /* so does this */
     for (int i = 0; i < 3; i++) hak_shard_sweep(); /* nothing drained, nothing taken back */
     assert_int_equal(slab->free_count, free_count);
     assert_int_equal(hak_shard_remote_count(slab), 6);
@@ -292,7 +292,7 @@ static void nothing_is_withheld(void **state) {
     }
 }
 
-/* In the child of a fork nothing is bound; a carve that the fork interrupts cannot be. */
+/* In the child of a fork nothing is bound. */
 static void a_rebuild_unbinds_all(void **state) {
     (void)state;
     void *kept[BATCH_MAX], *one;
@@ -453,7 +453,14 @@ static void threads_never_mix_blocks(void **state) {
     }
 }
 
-/* A cache of a class whose band is not promoted binds nothing; C7 as its option says. */
+static void take_some(hak_cache_t *cache, void **blocks, unsigned some) {
+    for (unsigned i = 0; i < some; i++) {
+        blocks[i] = hak_cache_pop(cache, TINY);
+        if (!blocks[i]) blocks[i] = hak_cache_refill(cache, TINY, NULL);
+    }
+}
+
+/* A cache of a class whose band is not promoted binds nothing. */
 static void only_promoted_bands_bind(void **state) {
     (void)state;
     hak_cache_t *cache = hak_cache_make();
@@ -461,16 +468,10 @@ static void only_promoted_bands_bind(void **state) {
     cache->shard = HOME;
     static void *blocks[HELD];
     hak_policy_bands = 1 << HAK_BAND_C6;
-    for (unsigned i = 0; i < 600; i++) {
-        blocks[i] = hak_cache_pop(cache, TINY);
-        if (!blocks[i]) blocks[i] = hak_cache_refill(cache, TINY, NULL);
-    }
+    take_some(cache, blocks, 600);
     assert_null(hak_load_relaxed(&cache->carve));
     hak_policy_bands = 1 << HAK_BAND_C5;
-    for (unsigned i = 600; i < HELD; i++) {
-        blocks[i] = hak_cache_pop(cache, TINY);
-        if (!blocks[i]) blocks[i] = hak_cache_refill(cache, TINY, NULL);
-    }
+    take_some(cache, blocks + 600, HELD - 600);
     hak_policy_bands = 0;
     hak_carve_counts_t counts = hak_carve_counts(cache, TINY);
     assert_true(counts.counts[HAK_WARM_CARVED] > 0);
