@@ -14,6 +14,7 @@ enum {
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,
+    WORLD_COUNTED = 41, /* 32 blocks; its counters are followed, too */
 };
 
 /* Once. */
