@@ -18,8 +18,7 @@ static struct {
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX];
 
-/* Times that a counter has gone round, in all bins of a class. */
-static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &shards[shard].bins[class_index];
@@ -30,11 +29,7 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
 }
 
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
-    hak_add_release(&carries[class_index][counter], 1); /* partner: hak_bin_carried */
-}
-
-uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
-    return (uint64_t)hak_load_acquire(&carries[class_index][counter]) << 16;
+    hak_add_release(&hak_bin_carries[class_index][counter], 1); /* partner: hak_bin_carried */
 }
 
 static hak_shard_bin_t *bin_of_owner(uint16_t owner) {

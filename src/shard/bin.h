@@ -94,7 +94,11 @@ HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned 
     if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
 }
 
-/* What the bins of a class have carried of a counter. */
-uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
+/* Times that a counter has gone round, in all bins of a class; what that makes. */
+extern _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+HAK_FAST_PATH uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
+    return (uint64_t)hak_load_acquire(&hak_bin_carries[class_index][counter])
+           << 16; /* partner: hak_bin_carry */
+}
 
 #endif

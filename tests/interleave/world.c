@@ -23,7 +23,7 @@ enum {
     WARM_SIZE = 128, /* the counters, which are the thread's own, and one binding */
 };
 
-static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+static const unsigned classes[] = {WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS, WORLD_COUNTED};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
 static hak_slab_t slabs[HAK_SUPERSLAB_UNITS] __attribute__((aligned(64)));
@@ -310,6 +310,8 @@ void world_make(void) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
             memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+    memory_track(hak_bin_counts(0, WORLD_COUNTED), sizeof(hak_bin_counts_t));
+    memory_track(hak_bin_carries[WORLD_COUNTED], sizeof hak_bin_carries[WORLD_COUNTED]);
     memory_track(slabs, WORLD_UNITS * sizeof *slabs);
     memory_track(bitmaps, sizeof bitmaps);
     memory_track(&pool.turns, sizeof pool.turns);
@@ -328,6 +330,7 @@ void world_reset(unsigned unit_count) {
         memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
         memset(hak_warm_ring_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_warm_ring_t));
     }
+    memset(hak_bin_carries, 0, (HAK_CLASS_COUNT + 1) * sizeof *hak_bin_carries);
     memset(slabs, 0, sizeof slabs);
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(freeing, 0, sizeof freeing);
@@ -482,6 +485,12 @@ const char *world_describe(const volatile void *variable) {
         }
     if (!name) name = describe_in("warm", NULL, warms, WARMS, WARM_SIZE, variable);
     if (!name && variable == &hak_warm_total) name = "hak_warm_total";
+    if (!name)
+        name = describe_in("counts of class 41", NULL, hak_bin_counts(0, WORLD_COUNTED), 1,
+                           sizeof(hak_bin_counts_t), variable);
+    if (!name)
+        name = describe_in("carries", NULL, hak_bin_carries, HAK_CLASS_COUNT + 1,
+                           sizeof *hak_bin_carries, variable);
     if (!name) name = describe_in("bitmap", NULL, bitmaps, sizeof bitmaps / 64, 64, variable);
     if (!name) name = describe_in("content of unit", NULL, contents, WORLD_UNITS, GRAINS, variable);
     return name ? name : describe_in("pool", NULL, &pool, 1, sizeof pool, variable);

@@ -15,6 +15,7 @@ enum {
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,
+    WORLD_COUNTED = 41, /* 32 blocks; its counters are followed, too */
 };
 
 /* Once; for scenarios with warm slabs also the second one, which makes more steps. */
