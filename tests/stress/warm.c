@@ -57,7 +57,7 @@ static void *work_and_wait(void *seed) {
 }
 
 int main(int argc, char **argv) {
-    bytes_each = (argument(argc, argv, 1, 64) << 20) / THREADS;
+    bytes_each = (argument(argc, argv, 1, 256) << 20) / THREADS;
     pthread_t thread;
     watchdog(100, "warm slabs");
     require_hakmem();
