@@ -11,7 +11,10 @@
 
 #define BUSY ((uintptr_t)1)
 
-enum { REPORT_INTERVAL = 16 }; /* carves that a thread reports together */
+enum {
+    REPORT_INTERVAL = 16, /* carves that a thread reports together */
+    PART_LEAST = 2,       /* a carve brings at least one part in so many of what is wanted */
+};
 
 _Atomic uint32_t hak_warm_total;
 
@@ -88,6 +91,7 @@ static hak_slab_t *unbind(hak_binding_t *binding, hak_shard_bin_t *bin, const ch
     (void)hak_add_relaxed(&hak_warm_total, -1u);
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
     hak_bin_return(bin, slab);
+    hak_store_relaxed(&binding->ready, 0);
     hak_store_release(&binding->state, 0); /* partner: C1, which then fails */
     return slab;
 }
@@ -144,6 +148,9 @@ static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_ind
 static void **carve_all(hak_warm_t *warm, unsigned home, unsigned class_index, void **top,
                         void **end, bool locked) {
     void **const all = end;
+    unsigned ready = 0;
+    for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->bindings[i].ready);
+    if (ready > 0 && ready * PART_LEAST < (size_t)(end - top)) return end;
     for (unsigned i = 0; i < warm->count && end > top; i++)
         if (hak_load_relaxed(&warm->bindings[i].ready) > 0)
             end = carve(warm, &warm->bindings[i], class_index, top, end, false, locked);

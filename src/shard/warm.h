@@ -55,7 +55,7 @@ enum { HAK_WARM_MAX = 64 }; /* bindings of one class and thread */
 typedef struct hak_binding {
     _Atomic uintptr_t state;         /* see above */
     struct hak_binding *next, *prev; /* bin lock; ring of those that have a slab */
-    _Atomic uint16_t ready;          /* claim; used and free blocks when the last claim ended */
+    _Atomic uint16_t ready;          /* claim; used and free blocks when the last claim ended, or 0 */
     _Atomic uint16_t carves;         /* the thread writes; batches carved, and bindings */
     uint16_t carves_seen;            /* bin lock; carves at the last sweep */
 } hak_binding_t;
@@ -101,9 +101,9 @@ HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
 hak_warm_t *hak_warm_make(unsigned count);
 
 /* By the thread itself, no lock held. Takes up to `want` free blocks from its bound slabs,
- * as hak_shard_take does; those never in use only when no slab of the shards that would be
- * searched has a free block. With `locked`, the bitmaps are touched under the bin's lock.
- * Returns how many; 0 is a miss. */
+ * as hak_shard_take does, if they have about half as many; those never in use only when there
+ * are no others, and no slab of the shards that would be searched has a free block. With
+ * `locked`, the bitmaps are touched under the bin's lock. Returns how many; 0 is a miss. */
 unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
                        void **top, bool locked);
 

@@ -160,7 +160,7 @@ static const explore_scenario_t scenarios[] = {
     {"pages go back beside a carve", prepare, {carve_and_return, purge}, RULES},
     {"a double free in a bound slab", prepare_one_free, {carve_one, free_3_twice}, RULES},
     {"a double free in a bound slab, from two shards",
-     prepare_one_free,
+     prepare_used_up,
      {carve_one, free_3_from_two_shards},
      RULES},
     {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
