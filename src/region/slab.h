@@ -64,8 +64,8 @@ HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0x7f; }
  * block, notices it at no cost for the others. */
 enum { HAK_OWNER_BOUND = 0x80 };
 _Static_assert((int)HAK_BIN_COUNT <= (int)HAK_OWNER_BOUND, "a class and the flag have a byte");
-HAK_FAST_PATH bool hak_owner_is_bound(uint16_t owner, unsigned shard, unsigned class_index) {
-    return owner == (hak_owner(shard, class_index) | HAK_OWNER_BOUND);
+HAK_FAST_PATH bool hak_owner_is_bound(uint16_t owner, uint16_t bin) {
+    return owner == (bin | HAK_OWNER_BOUND);
 }
 
 /* True for a slab, false for a unit of a large heap or of the pool. */

@@ -342,7 +342,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
     while (slab && merged < most) {
         hak_slab_t *next = slab->pending_next;
         const uint16_t owner = hak_load_acquire(&slab->owner);
-        const bool is_bound = hak_owner_is_bound(owner, shard, class_index);
+        const bool is_bound = hak_owner_is_bound(owner, mine);
         if (HAK_UNLIKELY(is_bound) && !hak_warm_claim(slab)) {
             pending_push(slab, bin);
             slab = next;

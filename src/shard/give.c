@@ -119,21 +119,15 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
 }
 
 /* The same for a slab of another shard. A slab of another class: the block was free
- * already, and its slab has gone its way since. With `locked`, the slab may be a bound one
- * of that bin. */
-HAK_FAST_PATH void give_elsewhere(batch_t *batch, unsigned home, unsigned class_index,
-                                  hak_slab_t *slab, hak_shard_bin_t *locked,
-                                  hak_slab_t **released) {
+ * already, and its slab has gone its way since. */
+HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
     share_t share;
-    const uint16_t owner = hak_load_relaxed(&slab->owner);
-    if (hak_owner_class(owner) != class_index) {
+    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
         note_bad(batch, *batch->next++);
         return;
     }
     if (!gather(batch, &share)) return;
-    uint64_t twice = locked && hak_owner_is_bound(owner, home, class_index)
-                         ? hak_warm_give(locked, slab, share.word, share.mask, released)
-                         : hak_bin_remote_free(slab, share.word, share.mask);
+    uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
@@ -144,20 +138,25 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     batch_t batch = {
         blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
     hak_slab_t *released = NULL, *slab;
+    hak_warm_gift_t gift = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
         slab = hak_slab_of(*batch.next);
         const uint16_t owner = hak_load_relaxed(&slab->owner);
-        if (owner == mine || hak_owner_is_bound(owner, home, class_index)) break;
-        give_elsewhere(&batch, home, class_index, slab, NULL, NULL);
+        if (owner == mine || hak_owner_is_bound(owner, mine)) break;
+        give_remote(&batch, class_index, slab);
     }
     if (batch.next < batch.end) {
         hak_lock_acquire(&bin->lock);
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
         do {
             slab = hak_slab_of(*batch.next);
-            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
-                give_elsewhere(&batch, home, class_index, slab, bin, &released);
+            const uint16_t owner = hak_load_relaxed(&slab->owner);
+            if (HAK_UNLIKELY(owner != mine)) {
+                if (hak_owner_is_bound(owner, mine))
+                    batch.next = hak_warm_give(bin, slab, batch.next, batch.end, &gift);
+                else
+                    give_remote(&batch, class_index, slab);
             } else if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
                 slab->next = released;
                 released = slab;
@@ -167,5 +166,7 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
         hak_lock_release(&bin->lock);
     }
     if (released) hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(gift.released != NULL)) hak_slab_release_list(gift.released, class_index);
+    if (HAK_UNLIKELY(gift.bad != NULL)) note_bad(&batch, gift.bad);
     if (HAK_UNLIKELY(batch.bad != NULL)) hak_bin_report_twice(batch.bad, class_index);
 }

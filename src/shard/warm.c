@@ -272,22 +272,39 @@ bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     return put_back(bin, revoke(slab->binding, bin));
 }
 
-uint64_t hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, unsigned word, uint64_t mask,
-                       hak_slab_t **released) {
-    if (!hak_warm_claim(slab)) return hak_bin_remote_free(slab, word, mask);
-    const hak_class_t *info = class_of(slab);
-    uint64_t twice = slab->bits[word];
+/* One block of a claimed slab; false when it is free already or behind the last one. */
+static bool set_free(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
+    if (index >= info->count) return false;
+    uint64_t bit = (uint64_t)1 << (index & 63), taken = slab->bits[index >> 6];
     if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
-        twice |= hak_load_relaxed(&hak_slab_remote(slab, info->words)[word]);
-    twice &= mask;
-    mask &= ~twice;
-    if (mask) {
-        slab->bits[word] |= mask;
-        slab->words_free |= (uint64_t)1 << word;
-        slab->free_count = (uint16_t)(slab->free_count + hak_bit_count(mask));
-    }
-    if (hak_warm_after_free(bin, slab)) *released = link_released(slab, *released);
-    return twice;
+        taken |= hak_load_relaxed(&hak_slab_remote(slab, info->words)[index >> 6]);
+    if (taken & bit) return false;
+    slab->bits[index >> 6] |= bit;
+    slab->words_free |= (uint64_t)1 << (index >> 6);
+    slab->free_count++;
+    return true;
+}
+
+/* The same while another thread has claimed the slab. */
+static bool set_free_remotely(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
+    uint64_t bit = (uint64_t)1 << (index & 63);
+    return index < info->count && !hak_bin_remote_free(slab, index >> 6, bit);
+}
+
+void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
+                           void *const *end, hak_warm_gift_t *gift) {
+    const hak_class_t *info = class_of(slab);
+    const uintptr_t first = (uintptr_t)*next;
+    bool is_ours = hak_warm_claim(slab);
+    do {
+        uint32_t index = hak_block_index((uint16_t)(uintptr_t)*next, info->reciprocal);
+        bool is_given =
+            is_ours ? set_free(slab, info, index) : set_free_remotely(slab, info, index);
+        if (HAK_UNLIKELY(!is_given)) gift->bad = *next;
+    } while (++next != end && ((uintptr_t)*next ^ first) < HAK_UNIT_SIZE);
+    if (is_ours && hak_warm_after_free(bin, slab))
+        gift->released = link_released(slab, gift->released);
+    return next;
 }
 
 /* ---- With all bin locks ---------------------------------------------------------------------- */

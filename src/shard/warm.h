@@ -55,9 +55,9 @@ enum { HAK_WARM_MAX = 64 }; /* bindings of one class and thread */
 typedef struct hak_binding {
     _Atomic uintptr_t state;         /* see above */
     struct hak_binding *next, *prev; /* bin lock; ring of those that have a slab */
-    _Atomic uint16_t ready;          /* claim; used and free blocks when the last claim ended, or 0 */
-    _Atomic uint16_t carves;         /* the thread writes; batches carved, and bindings */
-    uint16_t carves_seen;            /* bin lock; carves at the last sweep */
+    _Atomic uint16_t ready;  /* claim; used and free blocks when the last claim ended, or 0 */
+    _Atomic uint16_t carves; /* the thread writes; batches carved, and bindings */
+    uint16_t carves_seen;    /* bin lock; carves at the last sweep */
 } hak_binding_t;
 
 /* What a thread has done with its warm slabs of a class. */
@@ -127,11 +127,16 @@ bool hak_warm_reclaim(hak_shard_bin_t *bin, unsigned shard, unsigned class_index
 hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
                            hak_slab_t *released);
 
-/* Gives the blocks of `mask` to a bound slab of the bin, or to its remote words while it is
- * claimed. Returns the blocks that were free already; a slab to be released is linked in
- * front of *released. */
-uint64_t hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, unsigned word, uint64_t mask,
-                       hak_slab_t **released);
+/* What came of gives: slabs to be released, and a block that was free already. */
+typedef struct {
+    hak_slab_t *released;
+    void *bad;
+} hak_warm_gift_t;
+
+/* Gives the blocks from *next on, up to the first of another slab, to a bound slab of the
+ * bin, or to its remote words while it is claimed. Returns where that one stands. */
+void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
+                           void *const *end, hak_warm_gift_t *gift);
 
 /* Claims a bound slab; false when it is claimed. Ends the claim after blocks were set free
  * in it; true when the slab, unbound, is to be released. */

@@ -14,17 +14,21 @@ static hak_warm_t *warm, *other_warm;
 /* Blocks of the bound slab, those in use first. */
 static void *block[4];
 
-/* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. */
-static void prepare_bound(unsigned spare) {
-    world_reset(1 + spare);
+/* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. The
+ * blocks of `more` other slabs are in use, too. */
+static void prepare_slabs(unsigned more, void **others, unsigned spare) {
+    world_reset(1 + more + spare);
     warm = world_warm();
     EXPLORE_CHECK(world_take(0, WORLD_QUAD, 4, block) == 4, "no slab to begin with");
+    for (unsigned i = 0; i < more; i++)
+        EXPLORE_CHECK(world_take(0, WORLD_QUAD, 4, others + 4 * i) == 4, "no slab to begin with");
     for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, block[i]);
     EXPLORE_CHECK(world_refill(warm, 1, block + 1) == 1, "no block to begin with");
     EXPLORE_CHECK(hak_warm_total == 1, "no slab is bound");
     hak_shard_sweep(); /* the next one takes the slab back, unless it is carved before */
 }
 
+static void prepare_bound(unsigned spare) { prepare_slabs(0, NULL, spare); }
 static void prepare(void) { prepare_bound(0); }
 static void prepare_and_spare(void) { prepare_bound(1); }
 
@@ -32,9 +36,7 @@ static void prepare_and_spare(void) { prepare_bound(1); }
  * wholly free. */
 static void prepare_and_empty(void) {
     void *more[4];
-    prepare_bound(1);
-    EXPLORE_CHECK(world_refill(warm, 2, more) == 2 && world_take(0, WORLD_QUAD, 4, more + 0) == 4,
-                  "no blocks to begin with");
+    prepare_slabs(1, more, 0);
     for (unsigned i = 0; i < 4; i++) world_free(0, WORLD_QUAD, more[i]);
 }
 

@@ -24,7 +24,7 @@ static unsigned bound(const hak_warm_t *warm) {
     for (unsigned i = 0; i < warm->count; i++) {
         const hak_slab_t *slab = (const hak_slab_t *)warm->bindings[i].state;
         if (!slab) continue;
-        assert_true(hak_owner_is_bound(slab->owner, HOME, TINY));
+        assert_true(hak_owner_is_bound(slab->owner, hak_owner(HOME, TINY)));
         assert_ptr_equal(slab->binding, &warm->bindings[i]);
         assert_false(slab->listed);
         assert_int_equal(warm->bindings[i].ready, hak_bin_ready(slab, &hak_classes[TINY]));
@@ -156,7 +156,7 @@ static void used_blocks_come_before_fresh_ones(void **state) {
     refill(warm, 16, fresh); /* one slab, most of it never used */
     assert_int_equal(bound(warm), 1);
     hak_slab_t *slab = slab_of(fresh[0]);
-    assert_true(hak_owner_is_bound(slab->owner, HOME, TINY));
+    assert_true(hak_owner_is_bound(slab->owner, hak_owner(HOME, TINY)));
     assert_int_equal(slab->fresh, 16);
     refill(warm, 16, fresh + 16);
     assert_int_equal(count(warm, HAK_WARM_CARVED), 1);
@@ -188,7 +188,7 @@ static void a_give_goes_to_the_bound_slab(void **state) {
     give(HOME, TINY, kept, 10);
     assert_int_equal(slab->free_count, 10);
     assert_int_equal(slab->remote_words, 0);
-    assert_int_equal(bound(warm), hak_owner_is_bound(slab->owner, HOME, TINY));
+    assert_int_equal(bound(warm), hak_owner_is_bound(slab->owner, hak_owner(HOME, TINY)));
     void *again[10];
     refill(warm, 10, again);
     assert_int_equal(slab->free_count, 0);
