@@ -135,8 +135,8 @@ typedef struct {
 
 /* Gives the blocks from *next on, up to the first of another slab, to a bound slab of the
  * bin, or to its remote words while it is claimed. Returns where that one stands. */
-void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
-                           void *const *end, hak_warm_gift_t *gift);
+HAK_SLOW_PATH void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
+                                         void *const *end, hak_warm_gift_t *gift);
 
 /* Claims a bound slab; false when it is claimed. Ends the claim after blocks were set free
  * in it; true when the slab, unbound, is to be released. */
