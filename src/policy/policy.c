@@ -9,8 +9,21 @@ enum {
     MS_PER_SECOND = 1000,
 };
 
-/* As the default has it, so that a program with the defaults writes nothing at its start. */
-_Atomic uint32_t hak_policy_bands = 1u << HAK_BAND_C7;
+enum {
+#define OPTION(name, tier, kind, change, accepted, unit, least, most, fallback, ...) \
+    DEFAULT_##name = (fallback),
+#include "options/each.def"
+};
+
+#define BAND(band) (1u << HAK_BAND_##band)
+#define FIXED(profile)                                                       \
+    ((profile) == HAK_POLICY_AUTO           ? BAND(C7)                       \
+     : (profile) == HAK_POLICY_C5_7_ONLY    ? BAND(C5) | BAND(C6) | BAND(C7) \
+     : (profile) == HAK_POLICY_TINYPLUS_ALL ? UINT8_MAX                      \
+                                            : 0)
+
+/* A program with the defaults writes nothing at its start. */
+_Atomic uint32_t hak_policy_bands = FIXED((int)DEFAULT_TINY_POLICY_PROFILE);
 
 /* What was added since the last look. A total read without its lock may be behind for a
  * moment: then nothing was added yet. */
@@ -69,15 +82,7 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     return best;
 }
 
-uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
-    static const uint8_t fixed[] = {
-        [HAK_POLICY_LEGACY] = 0,
-        [HAK_POLICY_C5_7_ONLY] = 1 << HAK_BAND_C5 | 1 << HAK_BAND_C6 | 1 << HAK_BAND_C7,
-        [HAK_POLICY_TINYPLUS_ALL] = UINT8_MAX,
-        [HAK_POLICY_AUTO] = 1 << HAK_BAND_C7,
-    };
-    return fixed[profile];
-}
+uint32_t hak_policy_fixed(hak_policy_profile_t profile) { return FIXED((int)profile); }
 
 uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,
                            hak_policy_learn_t learn) {

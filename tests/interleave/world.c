@@ -309,7 +309,8 @@ void world_fork(void) {
 void world_make(void) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
-            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+            if (classes[i] != WORLD_COUNTED) /* which only one thread uses */
+                memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
     memory_track(hak_bin_counts(0, WORLD_COUNTED), sizeof(hak_bin_counts_t));
     memory_track(hak_bin_carries[WORLD_COUNTED], sizeof hak_bin_carries[WORLD_COUNTED]);
     memory_track(slabs, WORLD_UNITS * sizeof *slabs);

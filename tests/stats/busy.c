@@ -9,11 +9,10 @@
 enum { THREADS = 4, ROUNDS = 60, COUNT = 5000, FEW = 4, TINY_MOST = 2048 };
 
 static size_t sizes[2];
-static void *volatile kept; /* so that no call is optimised away */
 
 /* More blocks at once than a thread's cache takes back. */
 static void swing(void **blocks, size_t size, int count) {
-    for (int i = 0; i < count; i++) CHECK(kept = blocks[i] = API(malloc)(size), "no memory");
+    for (int i = 0; i < count; i++) CHECK(blocks[i] = API(malloc)(size), "no memory");
     for (int i = 0; i < count; i++) API(free)(blocks[i]);
 }
 

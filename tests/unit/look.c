@@ -83,6 +83,7 @@ static void options_act_at_once(void) {
                  {"LEARN", "on", C3 | C4 | C7},
                  {"LEARN", "off", C7},
                  {"LEARN", "on", C7}};
+    uint64_t promotions = hak_look_stats.promotions, demotions = hak_look_stats.demotions;
     look_at(5000, C3_SIZE);
     look_at(7000, C4_SIZE);
     CHECK(hak_policy_bands == (C3 | C4 | C7), "the bands are %#x", hak_policy_bands);
@@ -91,7 +92,8 @@ static void options_act_at_once(void) {
         CHECK(hak_policy_bands == steps[i].bands, "%s=%s: the bands are %#x", steps[i].name,
               steps[i].value, hak_policy_bands);
     }
-    uint64_t promotions = 2 + 3 + 5 + 2, demotions = 3 + 5 + 2 + 2;
+    promotions += 2 + 3 + 5 + 2;
+    demotions += 3 + 5 + 2 + 2;
     CHECK(hak_look_stats.promotions == promotions && hak_look_stats.demotions == demotions,
           "%llu promotions, %llu demotions", (unsigned long long)hak_look_stats.promotions,
           (unsigned long long)hak_look_stats.demotions);
@@ -232,16 +234,18 @@ static void the_log_has_a_line_for_each_change(void **state) {
     unit_rerun("log", logging, SECONDS, &end);
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
     size_t found = 0;
-    for (char *rest = end.err, *line; (line = strtok_r(rest, "\n", &rest)) != NULL; found++) {
+    for (char *rest = end.err, *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
         static const char head[] = "hakmem: policy: ";
         REQUIRE(found < sizeof lines / sizeof *lines, "one line too many: %s", line);
         REQUIRE(strncmp(line, head, sizeof head - 1) == 0, "'%s'", line);
         const char *text = line + sizeof head - 1;
         const char *what = strchr(text, 'C');
+        if (strncmp(text, "look 0: ", 8) == 0) continue; /* where auto is not the default */
         if (strcmp(lines[found], "below") == 0)
             expect_line(what, what[1] == '3' ? "C3 demoted, below 1000" : "C4 demoted, below 1000");
         else
             expect_line(lines[found][0] == 'C' ? what : text, lines[found]);
+        found++;
     }
     assert_int_equal(found, sizeof lines / sizeof *lines);
 }
