@@ -241,10 +241,8 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
     return taken;
 }
 
-unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end,
-                       bool fresh) {
-    const hak_class_t *info = &hak_classes[class_index];
-    return take_blocks(slab, info, want, fresh ? info->count : slab->fresh, end);
+unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end) {
+    return take_blocks(slab, &hak_classes[class_index], want, slab->fresh, end);
 }
 
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {

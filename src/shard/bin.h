@@ -41,10 +41,9 @@ void hak_bin_return(hak_shard_bin_t *bin, hak_slab_t *slab);
 void hak_bin_list_first(hak_shard_bin_t *bin, hak_slab_t *slab);
 void hak_bin_list_last(hak_shard_bin_t *bin, hak_slab_t *slab);
 
-/* Takes blocks of one slab: up to `want` to *end, end[-1], ..., lowest address first, with
- * `fresh` also those never in use. Returns how many. The slab is claimed. */
-unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end,
-                       bool fresh);
+/* Takes used blocks of one slab: up to `want` to *end, end[-1], ..., lowest address first.
+ * Returns how many. The slab is claimed. */
+unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end);
 
 /* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
 void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);

@@ -32,17 +32,18 @@ static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
+/* The same, with what it would take back from threads. */
+static bool may_give(unsigned shard, unsigned class_index) {
+    return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
+}
+
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_free(unsigned home, unsigned class_index) {
     unsigned count = hak_shard_count();
     unsigned probes = (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
     for (unsigned i = 1; i < count && i <= probes; i++)
-        if (has_free(hak_bin_of((home + i) % count, class_index))) return true;
+        if (may_give((home + i) % count, class_index)) return true;
     return false;
-}
-
-bool hak_shard_has_free(unsigned home, unsigned class_index) {
-    return has_free(hak_bin_of(home, class_index)) || others_have_free(home, class_index);
 }
 
 /* What is wanted, and by whom. */
@@ -102,7 +103,7 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
 
 static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
     hak_shard_bin_t *bin = hak_bin_of(shard, request->class_index);
-    if (!has_free(bin) && !hak_warm_any(shard, request->class_index)) return 0;
+    if (!may_give(shard, request->class_index)) return 0;
     hak_lock_acquire(&bin->lock);
     return take_locked(request, bin, shard, what);
 }

@@ -106,10 +106,6 @@ struct hak_warm;
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              struct hak_warm *warm);
 
-/* True when a slab of the shards that such a call would search has free blocks and is
- * bound to no thread; a look without a lock. */
-bool hak_shard_has_free(unsigned home, unsigned class_index);
-
 /* Gives `count` blocks of one class back. A block that was free already is reported
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);

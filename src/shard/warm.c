@@ -135,28 +135,24 @@ static bool has_bound(const hak_warm_t *warm) {
 /* One bound slab: writes up to end - top of its blocks downwards from *end. Returns the
  * new end. */
 static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_index, void **top,
-                    void **end, bool fresh, bool locked) {
+                    void **end, bool locked) {
     if (!claim(binding)) return end;
     hak_slab_t *slab = slab_of(binding);
-    unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end, fresh);
+    unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end);
     if (taken) HAK_COUNT(&binding->carves, 1);
     if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_TAKEN], taken);
     unclaim(binding, slab);
     return end - taken;
 }
 
-static void **carve_all(hak_warm_t *warm, unsigned home, unsigned class_index, void **top,
-                        void **end, bool locked) {
-    void **const all = end;
+static void **carve_all(hak_warm_t *warm, unsigned class_index, void **top, void **end,
+                        bool locked) {
     unsigned ready = 0;
     for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->bindings[i].ready);
-    if (ready > 0 && ready * PART_LEAST < (size_t)(end - top)) return end;
+    if (ready * PART_LEAST < (size_t)(end - top)) return end;
     for (unsigned i = 0; i < warm->count && end > top; i++)
         if (hak_load_relaxed(&warm->bindings[i].ready) > 0)
-            end = carve(warm, &warm->bindings[i], class_index, top, end, false, locked);
-    if (end < all || hak_shard_has_free(home, class_index)) return end;
-    for (unsigned i = 0; i < warm->count && end == all; i++)
-        end = carve(warm, &warm->bindings[i], class_index, top, end, true, locked);
+            end = carve(warm, &warm->bindings[i], class_index, top, end, locked);
     return end;
 }
 
@@ -165,7 +161,7 @@ static void **carve_locked(hak_warm_t *warm, unsigned home, unsigned class_index
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     void **const all = end;
     hak_lock_acquire(&bin->lock);
-    end = carve_all(warm, home, class_index, top, end, true);
+    end = carve_all(warm, class_index, top, end, true);
     hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
     hak_bin_count(home, class_index, HAK_SHARD_MISSES, end < all);
     hak_bin_count(home, class_index, HAK_SHARD_TAKEN, (unsigned)(all - end));
@@ -179,7 +175,7 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
     if (has_bound(warm)) {
         if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_ATTEMPTS], 1);
         end = locked ? carve_locked(warm, home, class_index, top, end)
-                     : carve_all(warm, home, class_index, top, end, false);
+                     : carve_all(warm, class_index, top, end, false);
     }
     unsigned taken = want - (unsigned)(end - top);
     HAK_COUNT(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
@@ -220,12 +216,10 @@ void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin) {
 void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin) {
     unsigned most = (hak_load_relaxed(&bin->listed_count) + 1) / 2, bound = 0;
     for (unsigned i = 0; i < warm->count && bound < most && bin->head; i++) {
-        hak_binding_t *binding = &warm->bindings[i];
         hak_slab_t *slab = bin->head;
-        if (hak_load_relaxed(&binding->state) != 0) continue;
-        bool is_used = hak_bin_ready(slab, class_of(slab)) > 0 && !slab->purged;
-        if (!is_used && (bound > 0 || has_bound(warm))) break;
-        bind(binding, bin, slab);
+        if (hak_load_relaxed(&warm->bindings[i].state) != 0) continue;
+        if (hak_bin_ready(slab, class_of(slab)) == 0 || slab->purged) break;
+        bind(&warm->bindings[i], bin, slab);
         bound++;
     }
     HAK_COUNT(&warm->counts[HAK_WARM_PREFILLED], bound);

@@ -100,9 +100,8 @@ HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
 /* A record for up to `count` slabs, none bound. NULL without memory. */
 hak_warm_t *hak_warm_make(unsigned count);
 
-/* By the thread itself, no lock held. Takes up to `want` free blocks from its bound slabs,
- * as hak_shard_take does, if they have about half as many; those never in use only when there
- * are no others, and no slab of the shards that would be searched has a free block. With
+/* By the thread itself, no lock held. Takes up to `want` free blocks that were in use before
+ * from its bound slabs, as hak_shard_take does, if they have about half as many. With
  * `locked`, the bitmaps are touched under the bin's lock. Returns how many; 0 is a miss. */
 unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
                        void **top, bool locked);
@@ -113,8 +112,8 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index);
 /* ---- With the bin lock held ------------------------------------------------------------------ */
 
 /* At a miss, by the thread itself. Before the take: bound slabs without used free blocks
- * go back to the bin. After it: up to half of the listed slabs that have some are bound, or,
- * when there are none, the one with fresh blocks that the take came to. */
+ * go back to the bin. After it: up to half of the listed slabs are bound, of those that have
+ * some. */
 void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin);
 void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin);
 

@@ -19,8 +19,8 @@ import harness  # noqa: E402
 
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
-KEYS = "schema version pid options bands classes tiers warm caches".split()
-GROUPS = "total pool policy large huge remote os memory threads".split()
+KEYS = "schema version pid options bands classes tiers caches".split()
+GROUPS = "total pool warm policy large huge remote os memory threads".split()
 OF_BANDS = ["score", "promoted"]  # figures that bands of the tiny tier have beside the sums
 HELD = 1000  # blocks of 224 bytes that the program holds when it ends
 
