@@ -147,7 +147,7 @@ static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_ind
 
 static void **carve_all(hak_warm_t *warm, unsigned class_index, void **top, void **end,
                         bool locked) {
-    unsigned ready = 0;
+    size_t ready = 0;
     for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->bindings[i].ready);
     if (ready * PART_LEAST < (size_t)(end - top)) return end;
     for (unsigned i = 0; i < warm->count && end > top; i++)
