@@ -53,8 +53,8 @@ static void prepare_one_free(void) {
 }
 
 static void prepare_freed_afar(void) {
-    prepare_used_up();
-    world_free(1, WORLD_QUAD, block[3]);
+    prepare();
+    world_free(1, WORLD_QUAD, block[1]);
 }
 
 static void prepare_two_threads(void) {
@@ -179,7 +179,7 @@ static const explore_scenario_t scenarios[] = {
      {carve_one, free_0_locally, free_1},
      RULES},
     {"a carve and two frees of its slab's word",
-     prepare_used_up,
+     prepare,
      {carve_one, free_0_locally, free_1_locally},
      RULES},
     {"a carve and a drain", prepare_freed_afar, {carve_one, free_0, sweep}, RULES},

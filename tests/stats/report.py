@@ -47,7 +47,6 @@ def parse(text):
     expect("members", sorted(report), sorted(KEYS + GROUPS))
     expect("bands", list(report["bands"]), BANDS)
     expect("tiers", list(report["tiers"]), ["tiny", "mid", "large", "huge"])
-    expect("warm", report["warm"], {})
     figures = list(report["bands"]["MID"])
     for band in BANDS[:8]:
         expect(f"figures of {band}", list(report["bands"][band]), figures + OF_BANDS)
