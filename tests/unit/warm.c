@@ -70,8 +70,6 @@ static void end(hak_warm_t *warm, unsigned before) {
     assert_int_equal(hak_warm_total, 0);
 }
 
-/* ---- One thread ------------------------------------------------------------------------------ */
-
 static void a_carve_needs_no_lock(void **state) {
     (void)state;
     void *kept[BATCH_MAX], *blocks[64];
@@ -239,8 +237,6 @@ static void who_finds_a_slab_claimed_goes_round_it(void **state) {
     end(warm, before);
 }
 
-/* ---- Taken back ------------------------------------------------------------------------------ */
-
 static void idle_bindings_are_taken_back(void **state) {
     (void)state;
     void *kept[BATCH_MAX], *blocks[8];
@@ -309,8 +305,6 @@ static void a_rebuild_unbinds_all(void **state) {
     give(HOME, TINY, kept, 3 * TINY_COUNT / 2);
     end(warm, before);
 }
-
-/* ---- Double frees ---------------------------------------------------------------------------- */
 
 static void free_twice(const void *context) {
     const bool *merged = context;
