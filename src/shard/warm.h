@@ -50,8 +50,6 @@
 #include "base/base.h"
 #include "shard/shard.h"
 
-enum { HAK_WARM_MAX = 64 }; /* bindings of one class and thread */
-
 typedef struct hak_binding {
     _Atomic uintptr_t state;         /* see above */
     struct hak_binding *next, *prev; /* bin lock; ring of those that have a slab */
