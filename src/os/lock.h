@@ -10,6 +10,7 @@
  *   thread list -> shard bins (by shard, then class) -> large heaps (each: heap, then its
  *   transfer array) -> pool -> region -> huge -> meta
  * The lock of a refresh of the live page comes before all; it is only ever tried.
+ * The lock of thread/look.c is taken with none of them held, and holds none.
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H

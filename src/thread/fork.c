@@ -12,6 +12,7 @@
 #include "region/meta.h"
 #include "region/region.h"
 #include "shard/shard.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and a stream's
@@ -61,6 +62,7 @@ static void after_fork_child(void) {
     hak_lock_reset(&hak_huge_lock);
     hak_lock_reset(&hak_region_lock);
     hak_lock_reset(&hak_pool_lock);
+    hak_look_forget();
     bool purger = hak_purger_forget();
     bool others = hak_thread_list_rebuild();
     if (others || purger) {

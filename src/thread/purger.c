@@ -22,6 +22,7 @@
 #include "os/os.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 enum {
@@ -89,6 +90,7 @@ static void *run(void *unused) {
             return NULL;
         }
         if (purges) hak_thread_purge((uint32_t)delay_ms);
+        hak_look_at(hak_os_now_ms());
         bool at_work = is_at_work(watcher != NULL);
         bool is_done = !purges || (all_clean() && !hak_shard_purge_waits((uint32_t)delay_ms));
         if (!at_work && is_done) {
