@@ -201,10 +201,11 @@ static unsigned take_from_pool(const request_t *request) {
 }
 
 /* Takes in a bin's remote frees, takes slabs back that threads have bound and do not use,
- * and gives up its kept empty slab if that has seen `age` sweeps; not if the bin is busy. */
-static void tidy(unsigned shard, unsigned class_index, unsigned age) {
+ * and gives up its kept empty slab if that has seen `age` sweeps; not if the bin is busy.
+ * `any`: there are bound slabs in some bin. */
+static void tidy(unsigned shard, unsigned class_index, unsigned age, bool any) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    bool warm = hak_warm_any(shard, class_index);
+    bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!has_free(bin) && !warm) return;
     if (!hak_lock_try(&bin->lock)) return;
     void *twice = NULL;
@@ -236,7 +237,8 @@ static bool at_budget(unsigned shard) {
  * it asks all other shards. Never the reason that a request fails. */
 static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0);
+    bool any = hak_load_relaxed(&hak_warm_total) != 0;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0, any);
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, HAK_SHARDS_MAX);
@@ -293,9 +295,10 @@ unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
 /* Bins are visited one by one; one that is busy is not idle. */
 void hak_shard_sweep(void) {
     unsigned count = hak_shard_count();
+    bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (unsigned shard = 0; shard < count; shard++)
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            tidy(shard, class_index, 1);
+            tidy(shard, class_index, 1, any);
 }
 
 /* Calls `visit` for every bin, in lock order. */
