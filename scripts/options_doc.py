@@ -29,6 +29,7 @@ FORMS = {
     "OPTION_OBSOLETE": "name tier help".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
+    "PROFILE_REFUSED": "name reason".split(),
 }
 TIERS = {
     "SELECTOR": "Selectors",
@@ -109,6 +110,7 @@ class Tables:
     def __init__(self):
         profile_rows = list(rows(PROFILES))
         self.profiles = [row for row in profile_rows if row["form"] == "PROFILE"]
+        self.refused = [row for row in profile_rows if row["form"] == "PROFILE_REFUSED"]
         self.settings = [row for row in profile_rows if row["form"] == "PROFILE_SET"]
         self.options = list(rows(OPTIONS))
         for row in self.options:
@@ -166,7 +168,8 @@ def profiles_page(tables):
         sets = ", ".join(f"`HAKMEM_{row['option']}={row['value']}`" for row in tables.settings
                          if row["profile"] == profile["name"])
         page += f"| `{profile['name']}` | {profile['help']} | {sets} |\n"
-    return page
+    return page + "".join(f"\n`{row['name']}` is refused by name: {row['reason']}.\n"
+                          for row in tables.refused)
 
 
 def completion(tables, template):

@@ -17,6 +17,7 @@ PAGE = ROOT / "docs/STATISTICS.md"
 
 FORMS = {
     "STAT_CLASS": "name kind unit where help".split(),
+    "STAT_BAND": "name kind unit where help".split(),
     "STAT_TIER": "name kind unit figure large huge help".split(),
     "STAT_VALUE": "group name kind unit where help".split(),
     "STAT_CACHE": "name kind unit where help".split(),
@@ -73,10 +74,9 @@ whole and not negative, up to 2^64 - 1.
 | `version` | of the library: 10203 is 1.2.3 |
 | `pid` | the process |
 | `options` | an object for each option, by its variable: `value`, as text, and its `source`. A byte beyond ASCII is shown as `\\u0080` to `\\u00ff` |
-| `bands` | `C0` to `C7` and `MID`: the figures of their classes, added up |
+| `bands` | `C0` to `C7` and `MID`: the figures of their classes, added up; `C0` to `C7` also those of a band |
 | `classes` | a list: `size` (bytes of a block), `band`, `name` (of the dynamic class alone: `dyn1`; its size is 0 while there is none), and the figures of the class |
 | `tiers` | `tiny`, `mid`, `large`, `huge`: figures of tiers |
-| `warm` | empty for now |
 | `caches` | a list with an object for each cache that there is, the newest first; a cache serves one thread after another. In it the figures of a cache, and an object for each band that it has served: `uc_miss`, `refilled`, `flushed` |
 | `timing` | in the debug build: `clock_ns`, what a reading of the clock takes, and an object for each step |
 | GROUPS | figures of the process |
@@ -84,9 +84,10 @@ whole and not negative, up to 2^64 - 1.
 | `resident` | only from there: bytes that are resident (`rss`) or swapped out (`swap`), and the parts, each measured by itself: `live`, `rounding` (estimated), `sparse`, `caches`, `dirty`, `metadata`, `other`; hakmem(1) has their meaning |
 
 The name of a figure in the API is its way through the JSON: `pool.stage2`, `tiers.tiny.live_bytes`,
-`bands.C5.uc_miss`, and for a class by its block size `classes.64.live`, for the dynamic
+`bands.C5.uc_miss`, `bands.C5.score`, and for a class by its block size `classes.64.live`, for the dynamic
 one `classes.dyn1.live`. In Prometheus' form it is
-`hakmem_pool_stage2_total`, `hakmem_tier_live_bytes{tier="tiny"}`, `hakmem_class_live{band="C3",size="64"}`:
+`hakmem_pool_stage2_total`, `hakmem_tier_live_bytes{tier="tiny"}`, `hakmem_band_score{band="C5"}`,
+`hakmem_class_live{band="C3",size="64"}`:
 counters end in `_total`.
 """
 CACHES = """
@@ -180,6 +181,8 @@ def page():
     text = HEAD.replace("GROUPS", ", ".join(f"`{group}`" for group in groups))
     text += "\n## Of a class and of a band\n"
     text += table(row for row in members if row["form"] == "STAT_CLASS")
+    text += "\n## Of a band of the tiny tier\n"
+    text += table(row for row in members if row["form"] == "STAT_BAND")
     text += "\n## Of a tier\n"
     text += table(row for row in members if row["form"] == "STAT_TIER")
     text += "\n## Of the process\n"

@@ -18,6 +18,7 @@
 #include "region/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
@@ -30,6 +31,7 @@ __attribute__((constructor)) static void prepare(void) {
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
+    hak_look_start();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }

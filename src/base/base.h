@@ -116,6 +116,7 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define hak_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define hak_or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define hak_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define hak_add_release(p, v) atomic_fetch_add_explicit((p), (v), memory_order_release)
 #define hak_exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define hak_cas_acquire(p, expected, v)                                                 \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acquire, \

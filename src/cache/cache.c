@@ -15,8 +15,10 @@
 
 #include <string.h>
 
+#include "cache/carve.h"
 #include "cache/lifo.h"
 #include "options/options.h"
+#include "policy/policy.h"
 #include "region/meta.h"
 #include "region/record.h"
 #include "shard/shard.h"
@@ -256,7 +258,10 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     unsigned want = next_batch(bin, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
     if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
-        taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
+        if (HAK_UNLIKELY(hak_policy_promoted(class_index)))
+            taken = hak_carve_refill(cache, class_index, want, bin->base);
+        else
+            taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);
         count_refill(cache, class_index, taken);
     }
     if (taken == 0) return NULL;
@@ -290,6 +295,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
 
 /* What a ring gives up may first fill the lifo. */
 void hak_cache_flush_all(hak_cache_t *cache) {
+    hak_carve_release(cache);
     void *blocks[1 + 64];
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         size_t count = count_of(&cache->bins[i]);

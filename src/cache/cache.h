@@ -52,6 +52,7 @@ typedef struct hak_cache {
     uint32_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
     struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
+    _Atomic(struct hak_carve *) carve;     /* owner writes; see carve.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
@@ -103,7 +104,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
  * goes to the shard. A NULL cache gives the block straight to the shard. */
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
-/* Empties all bins to the shards. */
+/* Empties all bins to the shards, and gives bound slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
 
 /* A new cache, all bins without a stack. NULL without memory. */

@@ -19,6 +19,7 @@
  *   (each: heap, then its transfer array) -> pool -> region -> huge -> meta
  * The lock of a refresh of the live page comes before all, since a refresh takes a snapshot; it
  * is only ever tried. The snapshot's is held while the report reads caches under the list's.
+ * The lock of thread/look.c is taken with none of them held, and holds none.
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H

@@ -5,11 +5,13 @@
  * array of descriptors is never unmapped: whoever holds a stale pointer to one may
  * look at it at any time.
  *
- * Invariant of a slab, whenever its bin's lock is free:
+ * Invariant of a slab, whenever its bin's lock is free and nobody has claimed it:
  *   free_count = number of set bits in bits[0 .. words-1]
  *   words_free has bit w set  <=>  bits[w] != 0
  *   blocks in use or in some thread's cache = count - free_count - (remote bits)
- * The protocol of the remote words is in shard/shard.h. */
+ * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to
+ * a thread in shard/warm.h: while a slab is bound, a claim stands in for the bin lock
+ * where "bitmap" is written below. */
 #ifndef HAK_SLAB_H
 #define HAK_SLAB_H
 
@@ -18,26 +20,31 @@
 
 typedef struct hak_slab {
     char *base;     /* constant once the unit is committed */
-    uint64_t *bits; /* bin lock; 1 = free block; remote words follow */
+    uint64_t *bits; /* bin lock, its words: bitmap; 1 = free block; remote words follow */
     union {
-        uint64_t words_free;       /* bin lock */
+        uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
             uint32_t extent_first; /* of the free extent that begins in this unit, or 0 */
             uint32_t extent_last;  /* of the free extent that ends in this unit, or 0 */
         };
     };
     _Atomic uint64_t remote_words; /* atomic; bit w: remote word w may be non-zero */
-    struct hak_slab *next, *prev;  /* bin lock; list of partly free slabs */
+    struct hak_slab *next;         /* bin lock; list of partly free slabs */
+    union {
+        struct hak_slab *prev;       /* bin lock; the same */
+        struct hak_binding *binding; /* bin lock; of a bound slab, which is in no list */
+    };
     struct hak_slab *pending_next; /* whoever set remote_words from 0 to non-zero */
     union {
         struct {
-            uint16_t free_count; /* bin lock; blocks */
-            uint16_t fresh;      /* bin lock; blocks from here on were never handed out */
+            uint16_t free_count; /* bitmap; blocks */
+            uint16_t fresh;      /* bitmap; blocks from here on were never handed out */
         };
         _Atomic uint32_t run; /* the large block that begins in this unit; see large/large.h */
     };
-    _Atomic uint16_t owner; /* hak_owner(shard, class); 0 = in the pool. Written under the
-                               lock of the bin, or of the large heap, it enters or leaves */
+    _Atomic uint16_t owner; /* hak_owner(shard, class), perhaps with HAK_OWNER_BOUND; 0 = in
+                               the pool. Written under the lock of the bin, or of the large
+                               heap, it enters or leaves */
     uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
                                next take from the slab makes it 0 */
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
@@ -51,7 +58,15 @@ HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
     return (uint16_t)(shard << 8 | class_index);
 }
 HAK_FAST_PATH unsigned hak_owner_shard(uint16_t owner) { return owner >> 8; }
-HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0xff; }
+HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0x7f; }
+
+/* A bound slab has another owner word than the slabs of its bin: who compares, to give a
+ * block, notices it at no cost for the others. */
+enum { HAK_OWNER_BOUND = 0x80 };
+_Static_assert((int)HAK_BIN_COUNT <= (int)HAK_OWNER_BOUND, "a class and the flag have a byte");
+HAK_FAST_PATH bool hak_owner_is_bound(uint16_t owner, uint16_t bin) {
+    return owner == (bin | HAK_OWNER_BOUND);
+}
 
 /* True for a slab, false for a unit of a large heap or of the pool. */
 HAK_FAST_PATH bool hak_owner_is_bin(uint16_t owner) {

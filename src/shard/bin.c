@@ -3,9 +3,12 @@
 
 #include "debug/timing.h"
 #include "error/error.h"
+#include "error/log.h"
+#include "options/options.h"
 #include "pool/pool.h"
 #include "region/meta.h"
 #include "region/region.h"
+#include "shard/warm.h"
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 
@@ -16,8 +19,9 @@ static struct {
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 
-/* Times that a counter has gone round, in all bins of a class. */
-static _Atomic uint32_t carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+
+_Atomic uint32_t hak_bin_used_shards;
 
 static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the slab's bin */
 
@@ -32,18 +36,14 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
 }
 
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
-    hak_add_relaxed(&carries[class_index][counter], 1);
-}
-
-uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
-    return (uint64_t)hak_load_relaxed(&carries[class_index][counter]) << 16;
+    hak_add_release(&hak_bin_carries[class_index][counter], 1); /* partner: hak_bin_carried */
 }
 
 static hak_shard_bin_t *bin_of_owner(uint16_t owner) {
     return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
-static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_list_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
     slab->next = NULL;
     slab->prev = bin->tail;
     *(bin->tail ? &bin->tail->next : &bin->head) = slab;
@@ -52,7 +52,7 @@ static void list_append(hak_shard_bin_t *bin, hak_slab_t *slab) {
     HAK_COUNT(&bin->listed_count, 1);
 }
 
-static void list_prepend(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_list_first(hak_shard_bin_t *bin, hak_slab_t *slab) {
     slab->prev = NULL;
     slab->next = bin->head;
     *(bin->head ? &bin->head->prev : &bin->tail) = slab;
@@ -70,7 +70,7 @@ static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
 
 void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
     list_remove(bin, slab);
-    list_append(bin, slab);
+    hak_bin_list_last(bin, slab);
 }
 
 /* Purged pages count as touched again: the next take will. Bin lock held. */
@@ -80,6 +80,22 @@ static void count_as_touched(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_c
     HAK_COUNT(&bin->spare, blocks);
     slab->purged = 0;
 }
+
+/* A slab's share of touched and spare, added or, with a sign of -1, subtracted. */
+static void account(hak_shard_bin_t *bin, const hak_slab_t *slab, uint32_t sign) {
+    const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+    HAK_COUNT(&bin->touched, sign * slab->fresh);
+    HAK_COUNT(&bin->spare, sign * hak_bin_ready(slab, info));
+}
+
+void hak_bin_leave(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    if (slab->purged)
+        count_as_touched(bin, slab, &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
+    list_remove(bin, slab);
+    account(bin, slab, -1u);
+}
+
+void hak_bin_return(hak_shard_bin_t *bin, hak_slab_t *slab) { account(bin, slab, 1); }
 
 /* Bytes of a class's bitmap with its remote words. */
 static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
@@ -109,11 +125,13 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
     hak_add_relaxed(&slab_counts[shard], 1);
+    if (HAK_UNLIKELY(!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)))
+        hak_or_acq_rel(&hak_bin_used_shards, 1u << shard); /* partner: who looks, at any time */
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
     HAK_COUNT(&bin->adopted, 1);
     HAK_COUNT(&bin->touched, blocks);
     HAK_COUNT(&bin->spare, blocks);
-    list_append(bin, slab);
+    hak_bin_list_last(bin, slab);
 }
 
 /* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
@@ -128,11 +146,19 @@ static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
     hak_store_relaxed(&slab->owner, 0);
 }
 
+void hak_bin_log_hand_over(const char *event, const hak_slab_t *slab, unsigned class_index) {
+    hak_log("pagebox: %s slab %p of %u-byte blocks", event, (void *)slab->base,
+            hak_classes[class_index].size);
+}
+
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
     if (!list) return;
     size_t count = 0;
-    for (hak_slab_t *slab = list; slab; slab = slab->next, count++)
+    bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
+    for (hak_slab_t *slab = list; slab; slab = slab->next, count++) {
+        if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
         hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
+    }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, -count);
     hak_pool_give_list(list);
@@ -156,8 +182,8 @@ hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
 /* Writes up to `want` of a slab's free blocks below index `limit` to *end, end[-1],
  * ..., lowest address first; whole words go out as 64 addresses in a row. Returns
  * how many. */
-static unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want,
-                            unsigned limit, void **end) {
+HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want,
+                                   unsigned limit, void **end) {
     uint64_t words_free = slab->words_free;
     size_t size = info->size;
     void **out = end;
@@ -205,7 +231,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             slab = unkeep(bin);
             if (!slab) break;
             HAK_COUNT(&bin->stage1, 1);
-            list_append(bin, slab);
+            hak_bin_list_last(bin, slab);
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
         unsigned used = slab->fresh;
@@ -214,8 +240,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
         if (count == 0) {
             /* Never used blocks only: that slab is for last. */
             if (slab == bin->tail || passed_over++ == PASS_OVER_MAX) break;
-            list_remove(bin, slab);
-            list_append(bin, slab);
+            hak_bin_move_last(bin, slab);
             continue;
         }
         end -= count;
@@ -233,10 +258,14 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
     return taken;
 }
 
+unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end) {
+    return take_blocks(slab, &hak_classes[class_index], want, slab->fresh, end);
+}
+
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     unsigned class_index = hak_owner_class(hak_load_relaxed(&slab->owner));
     if (slab->free_count < hak_classes[class_index].count) {
-        if (!slab->listed) list_prepend(bin, slab);
+        if (!slab->listed) hak_bin_list_first(bin, slab);
         return false;
     }
     if (slab == bin->empty) return false;
@@ -269,8 +298,8 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
-static uint32_t merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info,
-                             uint64_t words, void **double_freed) {
+static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
+                             void **double_freed) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     uint32_t merged = 0;
     for (; words; words &= words - 1) {
@@ -286,7 +315,6 @@ static uint32_t merge_remote(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_c
         merged += hak_bit_count(mask);
     }
     slab->free_count = (uint16_t)(slab->free_count + merged);
-    HAK_COUNT(&bin->spare, merged);
     return merged;
 }
 
@@ -314,22 +342,36 @@ static void push_back(hak_slab_t *slab, hak_shard_bin_t *bin) {
     }
 }
 
+/* The place of a slab that got `some` blocks; true when it is to be released. */
+static bool drained(hak_shard_bin_t *bin, hak_slab_t *slab, uint32_t some) {
+    HAK_COUNT(&bin->spare, some);
+    return slab->free_count > 0 && hak_bin_after_free(bin, slab);
+}
+
 hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
                           void **double_freed) {
     hak_slab_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
     HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
+    const uint16_t mine = hak_owner(shard, class_index);
     uint32_t merged = 0;
     while (slab && merged < most) {
         hak_slab_t *next = slab->pending_next;
+        const uint16_t owner = hak_load_acquire(&slab->owner);
+        const bool is_bound = hak_owner_is_bound(owner, mine);
+        if (HAK_UNLIKELY(is_bound) && !hak_warm_claim(slab)) {
+            pending_push(slab, bin);
+            slab = next;
+            continue;
+        }
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
-        if (HAK_LIKELY(hak_load_acquire(&slab->owner) == hak_owner(shard, class_index))) {
-            uint32_t some = merge_remote(bin, slab, &hak_classes[class_index], words, double_freed);
+        if (HAK_LIKELY(owner == mine || is_bound)) {
+            uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
             hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
             merged += some;
-            if (slab->free_count > 0 && hak_bin_after_free(bin, slab)) {
+            if (is_bound ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
                 slab->next = released;
                 released = slab;
             }

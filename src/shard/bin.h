@@ -18,7 +18,7 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
 
 /* Merges the pending remote blocks of a bin, slab by slab until it were `most` or more;
- * the other slabs stay pending. Slabs that became free and are not kept are linked by
+ * the other slabs stay pending, and those that a thread is carving. Slabs that became free and are not kept are linked by
  * `next` into the returned list, for the caller to release. *double_freed: set to a
  * block that came back twice. Bin lock held. */
 hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
@@ -28,6 +28,22 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
 HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_slab_t *slab, const hak_class_t *info) {
     return (uint32_t)slab->purged * info->count / 256;
 }
+
+/* Blocks of a slab that are free, and whose pages are there as far as is known. */
+HAK_FAST_PATH unsigned hak_bin_ready(const hak_slab_t *slab, const hak_class_t *info) {
+    return slab->free_count - (info->count - (unsigned)slab->fresh);
+}
+
+/* For slabs that are bound (warm.h). A listed slab leaves the list, touched and spare; a
+ * slab comes back to touched and spare, and then into the list. Bin lock held. */
+void hak_bin_leave(hak_shard_bin_t *bin, hak_slab_t *slab);
+void hak_bin_return(hak_shard_bin_t *bin, hak_slab_t *slab);
+void hak_bin_list_first(hak_shard_bin_t *bin, hak_slab_t *slab);
+void hak_bin_list_last(hak_shard_bin_t *bin, hak_slab_t *slab);
+
+/* Takes used blocks of one slab: up to `want` to *end, end[-1], ..., lowest address first.
+ * Returns how many. The slab is claimed. */
+unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end);
 
 /* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
 void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);
@@ -51,14 +67,24 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed);
 /* Gives a list of slabs (by `next`) that belong to no bin back to the pool. */
 void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
 
+/* The line of TINY_PAGEBOX_LOG: a slab goes from the pool to a shard, or back. */
+HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_slab_t *slab,
+                                         unsigned class_index);
+
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
+
+/* Bit per shard: a bin of it has, or had, a slab. A single thread touches no other's bins. */
+extern _Atomic uint32_t hak_bin_used_shards; /* atomic addition */
 
 /* Slabs that all bins of a shard have. */
 uint32_t hak_bin_slab_count(unsigned shard);
 
-/* What a bin counts; the lock of the bin. */
+/* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
+ * one to the carries of its class, afterwards; who reads without the lock reads the
+ * carries first. So what is read may be behind by one turn for a moment, and is never
+ * ahead: a reader that takes a smaller number for an old one is right. */
 typedef struct {
-    uint16_t counts[HAK_SHARD_COUNTERS];
+    _Atomic uint16_t counts[HAK_SHARD_COUNTERS]; /* written under the bin's lock */
 } hak_bin_counts_t;
 
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
@@ -68,12 +94,16 @@ HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
 HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned counter,
                                  unsigned n) {
     hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
-    unsigned sum = counts->counts[counter] + n;
-    counts->counts[counter] = (uint16_t)sum;
+    unsigned sum = hak_load_relaxed(&counts->counts[counter]) + n;
+    hak_store_relaxed(&counts->counts[counter], (uint16_t)sum);
     if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
 }
 
-/* What the bins of a class have carried of a counter. */
-uint64_t hak_bin_carried(unsigned class_index, unsigned counter);
+/* Times that a counter has gone round, in all bins of a class; what that makes. */
+extern _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+HAK_FAST_PATH uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
+    return (uint64_t)hak_load_acquire(&hak_bin_carries[class_index][counter])
+           << 16; /* partner: hak_bin_carry */
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
+#include "shard/warm.h"
 
 /* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
@@ -141,28 +142,36 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     const hak_class_t *info = &hak_classes[class_index];
     batch_t batch = {
         blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
-    hak_slab_t *released = NULL, *slab;
+    hak_slab_t *slab;
+    hak_warm_gift_t gift = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
         slab = hak_slab_of(*batch.next);
-        if (hak_load_relaxed(&slab->owner) == mine) break;
+        const uint16_t owner = hak_load_relaxed(&slab->owner);
+        if (owner == mine || hak_owner_is_bound(owner, mine)) break;
         give_remote(&batch, class_index, slab);
     }
     if (batch.next < batch.end) {
         HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
-        do {
+        for (;;) {
             slab = hak_slab_of(*batch.next);
-            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
+            if (HAK_LIKELY(hak_load_relaxed(&slab->owner) == mine)) {
+                if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
+                    slab->next = gift.released;
+                    gift.released = slab;
+                }
+            } else if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine)) {
+                batch.next = hak_warm_give(bin, slab, batch.next, batch.end, &gift);
+            } else {
                 give_remote(&batch, class_index, slab);
-            } else if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
-                slab->next = released;
-                released = slab;
             }
-        } while (batch.next < batch.end);
+            if (batch.next >= batch.end) break;
+        }
         HAK_COUNT(&bin->spare, batch.given);
         hak_lock_release(&bin->lock);
     }
-    if (released) hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(gift.released != NULL)) hak_slab_release_list(gift.released, class_index);
+    if (HAK_UNLIKELY(gift.bad != NULL)) note_bad(&batch, gift.bad);
     if (HAK_UNLIKELY(batch.bad != NULL)) hak_bin_report_twice(batch.bad, class_index);
 }

@@ -8,6 +8,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/warm.h"
 
 enum {
     SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
@@ -55,36 +56,69 @@ static bool has_free(const hak_shard_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
+/* The same, with what it would take back from threads; untouched bins stay so. */
+static bool may_give(unsigned shard, unsigned class_index) {
+    if (!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)) return false;
+    return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
+}
+
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_free(unsigned home, unsigned class_index) {
     unsigned count = hak_shard_count();
     unsigned probes = probe_count();
     for (unsigned i = 1; i < count && i <= probes; i++)
-        if (has_free(hak_bin_of((home + i) % count, class_index))) return true;
+        if (may_give((home + i) % count, class_index)) return true;
     return false;
 }
+
+/* What is wanted, and by whom. */
+typedef struct {
+    unsigned home, class_index, want;
+    void **top;
+    bool *zeroed;     /* or NULL */
+    hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
+} request_t;
 
 /* What a visit takes: blocks that have been in use; those, else fresh ones too unless
  * another shard may have used ones; any. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
-/* One locked visit: what is listed, else what remote frees brought. */
-static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
-                            unsigned class_index, unsigned want, void **top, what_t what,
-                            bool *zeroed) {
+static unsigned take(const request_t *request, hak_shard_bin_t *bin, bool fresh) {
+    return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
+                        request->zeroed);
+}
+
+/* What is listed, else what remote frees brought, else what other threads have bound. */
+static unsigned take_listed(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
+                            what_t what) {
+    unsigned class_index = request->class_index;
+    unsigned taken = take(request, bin, what == ANY);
+    if (!taken && hak_warm_any(shard, class_index) &&
+        hak_warm_reclaim(bin, shard, class_index, what == ANY))
+        taken = take(request, bin, what == ANY);
+    if (!taken && what == USED_FIRST && bin->head && !others_have_free(request->home, class_index))
+        taken = take(request, bin, true);
+    return taken;
+}
+
+/* One locked visit. */
+static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
+                            what_t what) {
+    unsigned class_index = request->class_index;
+    hak_warm_t *warm = shard == request->home ? request->warm : NULL;
     hak_slab_t *released = NULL;
     void *twice = NULL;
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
+    if (HAK_UNLIKELY(warm != NULL)) hak_warm_tidy(warm, bin);
     if (!bin->head || what != ANY)
         released = hak_bin_drain(bin, shard, class_index,
                                  (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
-    unsigned taken = hak_bin_take(bin, class_index, want, top, what == ANY, zeroed);
-    if (!taken && what == USED_FIRST && bin->head && !others_have_free(home, class_index))
-        taken = hak_bin_take(bin, class_index, want, top, true, zeroed);
+    unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
         hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
-        if (shard != home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+        if (shard != request->home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+        if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
@@ -92,34 +126,34 @@ static unsigned take_locked(hak_shard_bin_t *bin, unsigned shard, unsigned home,
     return taken;
 }
 
-static unsigned take_from(unsigned shard, unsigned home, unsigned class_index, unsigned want,
-                          void **top, what_t what, bool *zeroed) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    if (!has_free(bin)) return 0;
-    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
-    return take_locked(bin, shard, home, class_index, want, top, what, zeroed);
+static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, request->class_index);
+    if (!may_give(shard, request->class_index)) return 0;
+    HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
+    return take_locked(request, bin, shard, what);
 }
 
 /* Searches the next `probes` shards. It waits for their locks: a wait is shorter
  * than the page fault that a shard passed over would cost. */
-static unsigned take_from_others(unsigned home, unsigned class_index, unsigned want, void **top,
-                                 what_t what, bool *zeroed, unsigned probes) {
+static unsigned take_from_others(const request_t *request, what_t what, unsigned probes) {
     unsigned count = hak_shard_count();
     for (unsigned i = 1; i < count && i <= probes; i++) {
-        unsigned shard = (home + i) % count;
-        unsigned taken = take_from(shard, home, class_index, want, top, what, zeroed);
+        unsigned taken = take_from(request, (request->home + i) % count, what);
         if (taken) return taken;
     }
     return 0;
 }
 
-/* Enters a slab that belongs to nobody in the home bin, and takes from there. */
-static unsigned take_from_new(unsigned home, unsigned class_index, unsigned want, void **top,
-                              hak_slab_t *slab, bool *zeroed) {
+/* Enters slabs that belong to nobody in the home bin, and takes from there. */
+static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs, unsigned count) {
+    unsigned home = request->home, class_index = request->class_index;
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
+    for (unsigned i = 0; HAK_UNLIKELY(logs) && i < count; i++)
+        hak_bin_log_hand_over("acquire", slabs[i], class_index);
     HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
-    hak_bin_adopt(bin, home, class_index, slab);
-    return take_locked(bin, home, home, class_index, want, top, ANY, zeroed);
+    for (unsigned i = 0; i < count; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
+    return take_locked(request, bin, home, ANY);
 }
 
 /* The heap may have grown since there were `superslabs`: then sparse pages go back. */
@@ -132,11 +166,11 @@ static void look_at_growth(uint64_t superslabs) {
 /* Where a slab is one block: several slabs, for half of the batch, under one lock of the
  * pool and one of the bin. With two blocks or more in a slab that cost 2 to 3 % of RSS:
  * what was taken and not used had to go back. */
-static HAK_OUT_OF_LINE unsigned take_ones_from_pool(unsigned home, unsigned class_index,
-                                                    unsigned want, void **top) {
+static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
+    unsigned class_index = request->class_index;
     hak_slab_t *slabs[SLABS_MOST];
     bool fresh[SLABS_MOST];
-    unsigned made = 0, most = (unsigned)hak_min(want / 2, SLABS_MOST);
+    unsigned made = 0, most = (unsigned)hak_min(request->want / 2, SLABS_MOST);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     unsigned taken;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
@@ -147,18 +181,14 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(unsigned home, unsigned clas
         else
             hak_pool_give(slabs[i], 1);
     }
-    if (!made) return 0;
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
-    for (unsigned i = 0; i < made; i++) hak_bin_adopt(bin, home, class_index, slabs[i]);
-    return take_locked(bin, home, home, class_index, want, top, ANY, NULL);
+    return made ? take_from_new(request, slabs, made) : 0;
 }
 
-static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned want, void **top,
-                               bool *zeroed) {
+static unsigned take_from_pool(const request_t *request) {
     bool fresh;
-    if (want >= 4 && hak_classes[class_index].count == 1)
-        return take_ones_from_pool(home, class_index, want, top);
+    unsigned class_index = request->class_index;
+    if (request->want >= 4 && hak_classes[class_index].count == 1)
+        return take_ones_from_pool(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
@@ -167,17 +197,20 @@ static unsigned take_from_pool(unsigned home, unsigned class_index, unsigned wan
         hak_pool_give(slab, 1);
         slab = NULL;
     }
-    return slab ? take_from_new(home, class_index, want, top, slab, zeroed) : 0;
+    return slab ? take_from_new(request, &slab, 1) : 0;
 }
 
-/* Takes in a bin's remote frees and gives up its kept empty slab if that has seen `age`
- * sweeps; not if the bin is busy. */
-static void tidy(unsigned shard, unsigned class_index, unsigned age) {
+/* Takes in a bin's remote frees, takes slabs back that threads have bound and do not use,
+ * and gives up its kept empty slab if that has seen `age` sweeps; not if the bin is busy.
+ * `any`: there are bound slabs in some bin. */
+static void tidy(unsigned shard, unsigned class_index, unsigned age, bool any) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-    if (!has_free(bin)) return;
+    bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
+    if (!has_free(bin) && !warm) return;
     if (!hak_lock_try(&bin->lock)) return;
     void *twice = NULL;
     hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
+    if (HAK_UNLIKELY(warm)) released = hak_warm_sweep(bin, shard, class_index, released);
     hak_slab_t *slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;
     if (slab) {
         slab->next = released;
@@ -202,65 +235,70 @@ static bool at_budget(unsigned shard) {
 /* What a shard at its budget does first: it gives up what is empty in all of its bins, so
  * that the pool has units with pages, and takes in what came back; if that was not enough,
  * it asks all other shards. Never the reason that a request fails. */
-static HAK_SLOW_PATH unsigned reclaim(unsigned home, unsigned class_index, unsigned want,
-                                      void **top, bool *zeroed) {
+static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(home, i, 0);
-    unsigned taken = take_from(home, home, class_index, want, top, ANY, zeroed);
-    if (taken || !at_budget(home) || only_empty_move()) return taken;
-    return take_from_others(home, class_index, want, top, USED, zeroed, HAK_SHARDS_MAX);
+    bool any = hak_load_relaxed(&hak_warm_total) != 0;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0, any);
+    unsigned taken = take_from(request, request->home, ANY);
+    if (taken || !at_budget(request->home) || only_empty_move()) return taken;
+    return take_from_others(request, USED, HAK_SHARDS_MAX);
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
-static HAK_SLOW_PATH unsigned adopt_empty(unsigned home, unsigned class_index, unsigned want,
-                                          void **top, bool *zeroed) {
+static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
     unsigned count = hak_shard_count();
     hak_slab_t *slab = NULL;
     for (unsigned i = 1; i < count && !slab; i++) {
-        hak_shard_bin_t *other = hak_bin_of((home + i) % count, class_index);
+        hak_shard_bin_t *other = hak_bin_of((request->home + i) % count, request->class_index);
         if (!hak_load_relaxed(&other->listed_count) || !hak_lock_try(&other->lock)) continue;
         slab = hak_bin_drop_empty(other);
         hak_lock_release(&other->lock);
     }
     if (!slab) return 0;
     hak_add_relaxed(&adopted_empty, 1);
-    return take_from_new(home, class_index, want, top, slab, zeroed);
+    return take_from_new(request, &slab, 1);
 }
 
 /* Blocks that have been in use come first, wherever they are: their pages are there. */
-unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
-                        bool *zeroed) {
-    HAK_TIMED_MID(pool_refill, class_index);
-    unsigned taken = HAK_WAY_FOUND(
-        HAK_WAY_REFILL_OWN, take_from(home, home, class_index, want, top, USED_FIRST, zeroed));
+static unsigned take_anywhere(const request_t *request) {
+    unsigned home = request->home;
+    HAK_TIMED_MID(pool_refill, request->class_index);
+    unsigned taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN, take_from(request, home, USED_FIRST));
     if (!taken)
-        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(home, class_index, want, top,
-                                                                      USED, zeroed, probe_count()));
-    if (!taken)
-        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH,
-                              take_from(home, home, class_index, want, top, ANY, zeroed));
+        taken =
+            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(request, USED, probe_count()));
+    if (!taken) taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH, take_from(request, home, ANY));
     if (!taken && HAK_UNLIKELY(at_budget(home)))
-        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, reclaim(home, class_index, want, top, zeroed));
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, reclaim(request));
     if (!taken && HAK_UNLIKELY(only_empty_move()))
-        taken =
-            HAK_WAY_FOUND(HAK_WAY_REFILL_EMPTY, adopt_empty(home, class_index, want, top, zeroed));
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_EMPTY, adopt_empty(request));
+    if (!taken) taken = HAK_WAY_FOUND(HAK_WAY_REFILL_POOL, take_from_pool(request));
     if (!taken)
-        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_POOL,
-                              take_from_pool(home, class_index, want, top, zeroed));
-    if (!taken)
-        taken =
-            HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS_ANY, take_from_others(home, class_index, want, top,
-                                                                      ANY, zeroed, HAK_SHARDS_MAX));
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS_ANY,
+                              take_from_others(request, ANY, HAK_SHARDS_MAX));
     if (!taken) HAK_COUNT_WAY(HAK_WAY_REFILL_NONE);
     return taken;
+}
+
+unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
+                        bool *zeroed) {
+    request_t request = {home, class_index, want, top, zeroed, NULL};
+    return take_anywhere(&request);
+}
+
+unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
+                             hak_warm_t *warm) {
+    request_t request = {home, class_index, want, top, NULL, warm};
+    return take_anywhere(&request);
 }
 
 /* Bins are visited one by one; one that is busy is not idle. */
 void hak_shard_sweep(void) {
     unsigned count = hak_shard_count();
+    bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (unsigned shard = 0; shard < count; shard++)
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            tidy(shard, class_index, 1);
+            tidy(shard, class_index, 1, any);
 }
 
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
@@ -298,10 +336,19 @@ static void repend_superslab(hak_superslab_t *super, void *context) {
     for (unsigned i = 0; i < hak_superslab_units(); i++) hak_bin_repend(&super->slabs[i]);
 }
 
-void hak_shard_lock_all(void) { hak_shard_each_lock(lock, NULL); }
-void hak_shard_unlock_all(void) { hak_shard_each_lock(unlock, NULL); }
+/* The keeper of all locks has claimed all warm slabs before. */
+void hak_shard_lock_all(void) {
+    hak_shard_each_lock(lock, NULL);
+    if (!hak_lock_is_keeper()) hak_warm_claim_all();
+}
+
+void hak_shard_unlock_all(void) {
+    if (!hak_lock_is_keeper()) hak_warm_unclaim_all();
+    hak_shard_each_lock(unlock, NULL);
+}
 
 void hak_shard_rebuild(void) {
+    hak_warm_unbind_all();
     hak_shard_each_lock(forget_pending, NULL);
     hak_region_each_superslab(repend_superslab, NULL);
 }
@@ -319,9 +366,26 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         sum.counts[i] = hak_bin_carried(class_index, i);
     for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
-        const hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
-        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++) sum.counts[i] += bin->counts[i];
+        hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
+        for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
+            sum.counts[i] += hak_load_relaxed(&bin->counts[i]);
         sum.stage1 += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
     }
     return sum;
+}
+
+/* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
+static uint64_t count_now(unsigned class_index, unsigned counter) {
+    uint64_t sum = hak_bin_carried(class_index, counter); /* first */
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
+    return sum;
+}
+
+void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]) {
+    for (unsigned i = 1; hak_bands[i] < HAK_POLICY_BANDS; i++) {
+        costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
+        costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
+        costs[hak_bands[i]].warm += hak_warm_carved(i);
+    }
 }

@@ -46,6 +46,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "policy/policy.h"
 #include "region/slab.h"
 #include "region/superslab.h"
 
@@ -104,6 +105,12 @@ size_t hak_shard_in_use(unsigned class_index);
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
+/* The same for a thread that has warm slabs (shard/warm.h) and found no block in them; it
+ * gets others bound, if it can. */
+struct hak_warm;
+unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
+                             struct hak_warm *warm);
+
 /* Gives `count` blocks of one class back. A block that was free already is reported
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
@@ -117,7 +124,12 @@ uint64_t hak_shard_budget_hits(void);
 /* Empty slabs that a shard took over from another one. */
 uint64_t hak_shard_adopted_empty(void);
 
-/* Releases empty slabs that stood unused since the last sweep. */
+/* Adds the locks, misses and carves of each band since the process began. Takes no lock:
+ * the sums may be behind for a moment, never ahead. */
+void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]);
+
+/* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
+ * that nothing was carved from since. */
 void hak_shard_sweep(void);
 
 /* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
@@ -136,14 +148,15 @@ bool hak_shard_purge_waits(uint32_t delay_ms);
 /* Bytes that these have given back so far. */
 uint64_t hak_shard_purged_sparse(void);
 
-/* Takes all bin locks in order; lets go of them. */
+/* Takes all bin locks in order, and claims all warm slabs; lets go of them. */
 void hak_shard_lock_all(void);
 void hak_shard_unlock_all(void);
 
 /* Visits the lock of every bin in that order, until a visit says false. */
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
 
-/* In the child of a fork: half-finished remote frees are found again. */
+/* In the child of a fork: half-finished remote frees are found again, and no slab stays
+ * bound. */
 void hak_shard_rebuild(void);
 
 /* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */

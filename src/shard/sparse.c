@@ -16,6 +16,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
+#include "shard/warm.h"
 
 enum {
     SPARE_LEAST = 256 * 1024, /* bytes in a bin that are worth a look */
@@ -154,6 +155,7 @@ size_t hak_shard_purge_idle(uint32_t delay_ms) {
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
     unsigned count = hak_shard_count();
+    if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep finds out who rests */
     for (unsigned shard = 0; shard < count; shard++) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);

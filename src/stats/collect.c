@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cache/ace.h"
+#include "cache/carve.h"
 #include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -18,6 +19,7 @@
 #include "shard/shard.h"
 #include "stats/stats.h"
 #include "thread/locks.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
@@ -42,6 +44,7 @@ typedef struct {
     size_t superslabs, caches;
     uint64_t slab_bytes, free_bytes;
     uint64_t records;
+    uint64_t warm_misses, warm_prefilled, warm_revoked, warm_bound;
     hak_large_stats_t large;
     size_t huge_count, huge_bytes;
 } from_t;
@@ -80,9 +83,16 @@ static void count_caches(hak_cache_t *newest, from_t *from) {
 #define CALLS(class_index, call) LOAD(hak_calls[class_index][HAK_CALL_##call])
 #define WAY(way) LOAD(hak_ways[HAK_WAY_##way])
 #define BINS(counter) bins->counts[HAK_SHARD_##counter]
+#define WARM(counter) warm.counts[HAK_WARM_##counter]
 
 /* The class rows. Bin locks held. */
-static void fill_class(hak_stats_t *stats, unsigned class_index) {
+static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *newest,
+                       from_t *from) {
+    const hak_carve_counts_t warm = hak_carve_counts(newest, class_index);
+    from->warm_misses += WARM(MISSES);
+    from->warm_prefilled += WARM(PREFILLED);
+    from->warm_revoked += hak_warm_revoked(class_index);
+    from->warm_bound += hak_warm_bound(class_index);
     uint64_t *rows = stats->classes[class_index], *band = stats->bands[hak_bands[class_index]];
     const slabs_t sums = {rows[COUNT], rows[FREE], rows[REMOTE], rows[IN_USE], rows[CACHED]};
     const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
@@ -92,6 +102,14 @@ static void fill_class(hak_stats_t *stats, unsigned class_index) {
 #define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
 #include "stats/each.def"
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];
+}
+
+static void fill_policy(hak_stats_t *stats) {
+    for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
+        uint64_t *rows = stats->policy[band];
+#define STAT_BAND(name, kind, unit, where, help) rows[HAK_BAND_STAT_##name] = (where);
+#include "stats/each.def"
+    }
 }
 
 static uint64_t sum_bands(const hak_stats_t *stats, unsigned row, hak_tier_t tier) {
@@ -134,11 +152,12 @@ static void collect(hak_stats_t *stats) {
     hak_shard_lock_all();
     count_caches(newest, &from);
     hak_region_each_superslab(count_superslab, &from);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i, newest, &from);
     hak_shard_unlock_all();
     from.large = hak_large_stats();
     from.huge_count = LOAD(hak_huge_stats.block_count);
     from.huge_bytes = LOAD(hak_huge_stats.bytes);
+    fill_policy(stats);
     fill_tiers(stats, &from);
     fill_values(stats, &from);
 }

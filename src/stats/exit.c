@@ -1,4 +1,5 @@
-/* exit.c: HAKMEM_STATS and HAKMEM_TINY_STATS_DUMP, after main and all of its handlers. */
+/* exit.c: HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS, after main and
+ * all of its handlers. */
 #include "stats/exit.h"
 
 #include <errno.h>
@@ -96,6 +97,7 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
 static void write_beside(int64_t form, const hak_stats_t *stats) {
     hak_out_t out = hak_out_to_file(stderr_file(), chunk);
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) hak_stats_write_classes(&out, stats);
+    if (hak_option(HAK_OPTION_WARM_POOL_STATS)) hak_stats_write_warm(&out, stats);
     if (form == STATS_OFF && hak_stats_times()) hak_stats_write_timing(&out);
     hak_out_end(&out);
 }

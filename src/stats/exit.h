@@ -9,7 +9,7 @@
 /* Whether there is anything to print. */
 HAK_FAST_PATH bool hak_stats_wanted(void) {
     return hak_option(HAK_OPTION_STATS) != 0 || hak_option(HAK_OPTION_TINY_STATS_DUMP) ||
-           hak_stats_times();
+           hak_option(HAK_OPTION_WARM_POOL_STATS) || hak_stats_times();
 }
 
 /* What must be done at start for a report at the end, if one is wanted: programs close

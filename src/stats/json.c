@@ -34,6 +34,8 @@ static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
     for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
         hak_out_open(out, hak_stats_band_names[band], '{');
         write_class_rows(out, stats->bands[band]);
+        for (unsigned i = 0; band < HAK_POLICY_BANDS && i < HAK_BAND_STATS; i++)
+            hak_out_member(out, hak_band_stat_rows[i].name, stats->policy[band][i]);
         hak_out_close(out, '}');
     }
     hak_out_close(out, '}');
@@ -101,8 +103,6 @@ void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats) {
     write_bands(out, stats);
     write_classes(out, stats);
     write_tiers(out, stats);
-    hak_out_open(out, "warm", '{');
-    hak_out_close(out, '}');
     write_values(out, stats);
     hak_out_open(out, "caches", '[');
     hak_stats_write_cache_list(out);

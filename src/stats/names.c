@@ -8,6 +8,7 @@
  * would cost each process a relocation. */
 typedef struct {
 #define STAT_CLASS(name, kind, unit, where, help) char class_##name[sizeof help];
+#define STAT_BAND(name, kind, unit, where, help) char band_##name[sizeof help];
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) char tier_##name[sizeof help];
 #define STAT_VALUE(group, name, kind, unit, where, help) char group##_##name[sizeof help];
 #define STAT_CACHE(name, kind, unit, where, help) char cache_##name[sizeof help];
@@ -16,6 +17,7 @@ typedef struct {
 
 static const helps_t helps = {
 #define STAT_CLASS(name, kind, unit, where, help) .class_##name = help,
+#define STAT_BAND(name, kind, unit, where, help) .band_##name = help,
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) .tier_##name = help,
 #define STAT_VALUE(group, name, kind, unit, where, help) .group##_##name = help,
 #define STAT_CACHE(name, kind, unit, where, help) .cache_##name = help,
@@ -30,6 +32,11 @@ enum { COUNTER = true, GAUGE = false };
 
 const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS] = {
 #define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, class_##name),
+#include "stats/each.def"
+};
+
+const hak_stat_row_t hak_band_stat_rows[HAK_BAND_STATS] = {
+#define STAT_BAND(name, kind, unit, where, help) ROW("bands", #name, kind, unit, band_##name),
 #include "stats/each.def"
 };
 
@@ -67,7 +74,7 @@ bool hak_stats_is_used(const uint64_t *class_rows) {
 
 /* Where a number lies: a section, its item (a tier, a band, a class), and the row. */
 typedef struct {
-    enum { VALUES, TIERS, BANDS, CLASSES } section;
+    enum { VALUES, TIERS, POLICY, BANDS, CLASSES } section;
     size_t item, row;
 } place_t;
 
@@ -76,6 +83,7 @@ static place_t place_of(size_t index) {
         size_t count, rows;
     } sections[] = {{1, HAK_VALUE_STATS},
                     {HAK_STATS_TIERS, HAK_TIER_STATS},
+                    {HAK_POLICY_BANDS, HAK_BAND_STATS},
                     {HAK_BAND_COUNT, HAK_CLASS_STATS},
                     {HAK_CLASS_COUNT, HAK_CLASS_STATS}};
     int section = VALUES;
@@ -95,6 +103,11 @@ const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE
     case TIERS:
         row = &hak_tier_stat_rows[place.row];
         snprintf(name, HAK_STATS_NAME_SIZE, "tiers.%s.%s", hak_stats_tier_names[place.item],
+                 row->name);
+        break;
+    case POLICY:
+        row = &hak_band_stat_rows[place.row];
+        snprintf(name, HAK_STATS_NAME_SIZE, "bands.%s.%s", hak_stats_band_names[place.item],
                  row->name);
         break;
     case BANDS:
@@ -121,6 +134,8 @@ uint64_t hak_stats_value(const hak_stats_t *stats, size_t index) {
         return stats->values[place.row];
     case TIERS:
         return stats->tiers[place.item][place.row];
+    case POLICY:
+        return stats->policy[place.item][place.row];
     case BANDS:
         return stats->bands[place.item][place.row];
     case CLASSES:

@@ -49,4 +49,7 @@ void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats);
 /* For people: the bands of the tiny tier, each with the classes that are in use. */
 void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats);
 
+/* For people: the warm pool, in one line. */
+void hak_stats_write_warm(hak_out_t *out, const hak_stats_t *stats);
+
 #endif

@@ -12,12 +12,19 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
+#include "policy/policy.h"
 
 typedef enum {
 #define STAT_CLASS(name, ...) HAK_CLASS_STAT_##name,
 #include "stats/each.def"
     HAK_CLASS_STATS
 } hak_class_stat_t;
+
+typedef enum {
+#define STAT_BAND(name, ...) HAK_BAND_STAT_##name,
+#include "stats/each.def"
+    HAK_BAND_STATS
+} hak_band_stat_t;
 
 typedef enum {
 #define STAT_TIER(name, ...) HAK_TIER_STAT_##name,
@@ -50,6 +57,7 @@ enum { HAK_STATS_LARGE = HAK_CACHED_TIERS, HAK_STATS_HUGE, HAK_STATS_TIERS };
 typedef struct {
     uint64_t classes[HAK_CLASS_COUNT + 1][HAK_CLASS_STATS]; /* by class; [0] is unused */
     uint64_t bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
+    uint64_t policy[HAK_POLICY_BANDS][HAK_BAND_STATS];
     uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS];
     uint64_t values[HAK_VALUE_STATS];
 } hak_stats_t;
@@ -67,7 +75,7 @@ const hak_stats_t *hak_stats_try_begin(void);
 
 /* A row of the table. */
 typedef struct {
-    char group[8], name[16], unit[12];
+    char group[8], name[20], unit[12];
     bool is_counter; /* else a gauge */
     uint16_t help;   /* for hak_stats_help */
 } hak_stat_row_t;
@@ -75,6 +83,7 @@ typedef struct {
 const char *hak_stats_help(const hak_stat_row_t *row);
 
 extern const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS];
+extern const hak_stat_row_t hak_band_stat_rows[HAK_BAND_STATS];
 extern const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS];
 extern const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS];
 extern const hak_stat_row_t hak_cache_stat_rows[HAK_CACHE_STATS];
@@ -87,6 +96,7 @@ extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];
 enum {
     HAK_STATS_NAME_SIZE = 48,
     HAK_STATS_COUNT = HAK_VALUE_STATS + HAK_STATS_TIERS * HAK_TIER_STATS +
+                      HAK_POLICY_BANDS * HAK_BAND_STATS +
                       (HAK_BAND_COUNT + HAK_CLASS_COUNT) * HAK_CLASS_STATS,
 };
 

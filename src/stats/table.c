@@ -3,19 +3,17 @@
 
 #include <string.h>
 
-enum { GAP = 2 };
-
 void hak_table_begin(hak_table_t *table, unsigned label_width, const hak_stat_row_t *columns,
                      unsigned count) {
     table->columns = columns;
     table->column_count = count;
     table->label_width = label_width;
-    for (unsigned i = 0; i < count; i++) table->widths[i] = (unsigned)strlen(columns[i].name) + GAP;
+    for (unsigned i = 0; i < count; i++) table->widths[i] = (unsigned)strlen(columns[i].name) + HAK_TABLE_GAP;
 }
 
 void hak_table_fit(hak_table_t *table, const uint64_t *line) {
     for (unsigned i = 0; i < table->column_count; i++) {
-        unsigned width = hak_out_digits(line[i]) + GAP;
+        unsigned width = hak_out_digits(line[i]) + HAK_TABLE_GAP;
         if (table->widths[i] < width) table->widths[i] = width;
     }
 }

@@ -6,6 +6,8 @@
 #include "stats/out.h"
 #include "stats/stats.h"
 
+enum { HAK_TABLE_GAP = 2 }; /* between two columns */
+
 typedef struct {
     const hak_stat_row_t *columns;
     unsigned column_count;

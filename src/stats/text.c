@@ -1,6 +1,7 @@
 /* text.c: the figures as tables for people. */
 #include <stdio.h>
 
+#include "options/options.h"
 #include "os/os.h"
 #include "stats/report.h"
 #include "stats/table.h"
@@ -22,6 +23,60 @@ static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
     for (unsigned i = 0; i < HAK_BAND_COUNT; i++)
         if (hak_stats_is_used(stats->bands[i]))
             hak_table_line(out, &table, hak_stats_band_names[i], stats->bands[i]);
+}
+
+static void write_option(hak_out_t *out, const char *label, hak_option_t option) {
+    char value[32];
+    hak_option_format_now(option, value, sizeof value);
+    hak_out_text(out, label);
+    hak_out_text(out, value);
+}
+
+/* Control characters of a value would act on the terminal. */
+static void write_plain(hak_out_t *out, const char *text) {
+    for (; *text; text++) hak_out_bytes(out, *text >= ' ' && *text < 127 ? text : "?", 1);
+}
+
+/* Those that are not at their default, and where each is from. */
+static void write_options(hak_out_t *out) {
+    for (int i = 0; i < HAK_OPTION_COUNT; i++) {
+        hak_option_t option = (hak_option_t)i;
+        hak_option_row_t row = hak_option_row(option);
+        hak_option_source_t source = hak_option_source(option);
+        if (source == HAK_SOURCE_DEFAULT || row.kind == HAK_OPTION_IS_OBSOLETE) continue;
+        hak_out_left(out, "option", HAK_STATS_LABEL_WIDTH + 1);
+        hak_out_text(out, row.name);
+        hak_out_text(out, "=");
+        if (row.kind == HAK_OPTION_IS_TEXT)
+            write_plain(out, hak_option_text(option));
+        else
+            write_option(out, "", option);
+        hak_out_text(out, " (");
+        hak_out_text(out, hak_option_sources[source]);
+        hak_out_text(out, ")\n");
+    }
+}
+
+/* What was chosen, below the scores by which it was. */
+static void write_policy(hak_out_t *out, const hak_stats_t *stats) {
+    unsigned widths[HAK_POLICY_BANDS];
+    hak_out_left(out, "policy", HAK_STATS_LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++) {
+        unsigned digits = hak_out_digits(stats->policy[i][HAK_BAND_STAT_score]);
+        widths[i] = (unsigned)hak_max(digits, sizeof "yes" - 1) + HAK_TABLE_GAP;
+        hak_out_right(out, hak_stats_band_names[i], widths[i]);
+    }
+    hak_out_text(out, "\n");
+    hak_out_left(out, "score", HAK_STATS_LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++)
+        hak_out_number(out, stats->policy[i][HAK_BAND_STAT_score], widths[i]);
+    hak_out_text(out, "\n");
+    hak_out_left(out, "promoted", HAK_STATS_LABEL_WIDTH);
+    for (unsigned i = 0; i < HAK_POLICY_BANDS; i++)
+        hak_out_right(out, stats->policy[i][HAK_BAND_STAT_promoted] ? "yes" : "-", widths[i]);
+    write_option(out, "  by policy ", HAK_OPTION_TINY_POLICY_PROFILE);
+    write_option(out, ", LEARN ", HAK_OPTION_LEARN);
+    hak_out_text(out, "\n");
 }
 
 static void write_values(hak_out_t *out, const hak_stats_t *stats) {
@@ -46,7 +101,9 @@ void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_text(out, "\n");
     write_tiers(out, stats);
     write_bands(out, stats);
+    write_policy(out, stats);
     write_values(out, stats);
+    write_options(out);
     hak_stats_write_caches(out);
     if (hak_stats_times()) hak_stats_write_timing(out);
 }
@@ -68,4 +125,17 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
         snprintf(label, sizeof label, "  %u", hak_classes[i].size);
         hak_table_line(out, &table, label, stats->classes[i]);
     }
+    write_policy(out, stats);
+}
+
+void hak_stats_write_warm(hak_out_t *out, const hak_stats_t *stats) {
+    hak_out_text(out, "hakmem: warm pool of process ");
+    hak_out_number(out, hak_os_process_id(), 0);
+    hak_out_text(out, ": hits ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_hits], 0);
+    hak_out_text(out, ", misses ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_misses], 0);
+    hak_out_text(out, ", prefilled ");
+    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_prefilled], 0);
+    hak_out_text(out, "\n");
 }

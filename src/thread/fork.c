@@ -28,7 +28,9 @@
 #include "large/large.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
+#include "shard/warm.h"
 #include "thread/locks.h"
+#include "thread/look.h"
 #include "thread/thread.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and a stream's
@@ -69,12 +71,15 @@ static void after_fork_child(void) {
     hak_lock_reset(&hak_snapshot_lock);
     hak_locks_reset();
     hak_huge_reset();
+    hak_look_forget();
     bool purger = hak_purger_forget();
     bool others = hak_thread_list_rebuild();
     if (others || purger) {
         hak_shard_rebuild();
         hak_large_rebuild();
         hak_pool_rebuild();
+    } else {
+        hak_warm_unclaim_all();
     }
 }
 

@@ -8,6 +8,7 @@
 #include "region/meta.h"
 #include "region/region.h"
 #include "shard/shard.h"
+#include "shard/warm.h"
 #include "thread/thread.h"
 
 static bool keeps_stacks; /* list lock; the keeper has the locks of caches' stacks too */
@@ -75,13 +76,15 @@ static void become_keeper(bool stacks) {
 void hak_locks_keep(void) {
     hak_lock_acquire(&hak_thread_list_lock);
     each(acquire, NULL, false);
+    hak_warm_claim_all();
     become_keeper(false);
 }
 
 bool hak_locks_keep_within(unsigned tries) {
     bounded_t bounded = {.tries = tries};
     if (!hak_lock_acquire_within(&hak_thread_list_lock, &bounded.tries)) return false;
-    bool all = each(acquire_within, &bounded, true);
+    bool all =
+        each(acquire_within, &bounded, true) && hak_warm_claim_all_within(&bounded.tries);
     if (all) {
         become_keeper(true);
     } else {
@@ -93,6 +96,7 @@ bool hak_locks_keep_within(unsigned tries) {
 
 void hak_locks_let_go(void) {
     hak_lock_set_keeper(false);
+    hak_warm_unclaim_all();
     each(unkeep, NULL, keeps_stacks);
     hak_lock_unkeep(&hak_thread_list_lock);
 }

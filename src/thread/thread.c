@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cache/carve.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -16,6 +17,7 @@
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "shard/shard.h"
+#include "thread/look.h"
 
 enum {
     BUDGET_PER_CPU = 20 * 1024 * 1024, /* bytes of blocks in caches */
@@ -58,7 +60,10 @@ static void on_thread_exit(void *argument) {
     bool keep = waiting_full < hak_os_cpu_count();
     if (keep) waiting_full++;
     hak_lock_release(&hak_thread_list_lock);
-    if (!keep) hak_cache_flush_all(cache);
+    if (keep)
+        hak_carve_release(cache);
+    else
+        hak_cache_flush_all(cache);
     hak_lock_acquire(&hak_thread_list_lock);
     cache->holds = keep;
     cache->next_waiting = waiting;
@@ -211,11 +216,13 @@ static void tick(size_t size) {
     if (own) cache->ticks += more;
     if (HAK_UNLIKELY(hak_commit_pressure())) purge(0, true);
     if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
+    uint64_t now = hak_os_now_ms();
+    hak_look_tick(now);
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     if (delay_ms < 0 && !hak_thread_watcher()) return;
-    uint64_t now = hak_os_now_ms();
     uint64_t due = hak_load_relaxed(&next_sweep_ms);
     if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
+    if (due == 0) return; /* the first look starts the clock; a short program is not swept */
     if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
     hak_purger_note();
 }

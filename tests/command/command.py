@@ -129,7 +129,8 @@ def case_bad_settings(folder):
         (("--opt=HAKMEM_SHARDS=17",), ("17", "HAKMEM_SHARDS", "0..16 shards")),
         (("--opt", "CONF=SHARDS:1"), ("HAKMEM_CONF", "--opt")),
         (("--opt", "SHARDS"), ("SHARDS", "NAME=VALUE")),
-        (("--profile=NONE_SUCH",), ("NONE_SUCH", "none|LOWMEM|")),
+        (("--profile=NONE_SUCH",), ("NONE_SUCH", "none|", "|LOWMEM|")),
+        (("--profile=HARDENED",), ("HARDENED is refused", "|LOWMEM|")),
         (("--profiles=LOWMEM",), ("--profiles=LOWMEM", "--help")),
         (("--frobnicate",), ("--frobnicate", "--help")),
     ):

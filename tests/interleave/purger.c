@@ -59,6 +59,10 @@ size_t hak_thread_purge(uint32_t delay_ms) {
     return 0;
 }
 
+/* A look changes nothing that the helper sleeps on. */
+void hak_look_at(uint64_t now_ms) { (void)now_ms; }
+uint64_t hak_os_now_ms(void) { return 0; }
+
 /* Nobody watches: a watcher adds looks to the rounds, and nothing that wakes. */
 hak_watcher_t hak_thread_watcher(void) { return NULL; }
 uint64_t hak_os_cpu_ms(void) { return 0; }

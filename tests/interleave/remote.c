@@ -66,6 +66,12 @@ static void prepare_guarded(void) {
 }
 static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
 
+/* The next lock of the bin's makes its counter go round. */
+static void prepare_counter_about_to_turn(void) {
+    prepare_full_slab(WORLD_COUNTED, 32, 0);
+    hak_store_relaxed(&hak_bin_counts(0, WORLD_COUNTED)->counts[HAK_SHARD_LOCKS], UINT16_MAX);
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void free_pair_0(void) { world_free(1, WORLD_PAIR, block[0]); }
@@ -152,6 +158,17 @@ static void free_pair_0_again_and_1(void) {
     world_free(0, WORLD_PAIR, block[1]);
 }
 
+static void free_counted(void) { world_free(0, WORLD_COUNTED, block[0]); }
+
+/* Behind or right, and never ahead. */
+static void read_costs(void) {
+    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+    hak_shard_add_costs(costs);
+    uint64_t locks = costs[hak_bands[WORLD_COUNTED]].locks;
+    EXPLORE_CHECK(locks == 0 || locks == UINT16_MAX || locks == UINT16_MAX + 1,
+                  "a number of locks that never was");
+}
+
 #define RULES \
     .always = world_check_always, .finally = world_check_finally, .describe = world_describe
 
@@ -223,6 +240,10 @@ static const explore_scenario_t scenarios[] = {
     {"a fork among two freers and a sweep",
      prepare_quad,
      {free_quad_0, free_quad_1, sweep, fork_and_go_on},
+     RULES},
+    {"a counter is read while it goes round",
+     prepare_counter_about_to_turn,
+     {free_counted, read_costs},
      RULES},
     {"a double free from afar", prepare_quad, {free_quad_0, free_quad_0_twice, sweep}, RULES},
     {"a double free from home and from afar",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "error/error.h"
+#include "error/log.h"
 #include "explore.h"
 #include "memory.h"
 #include "options/options.h"
@@ -18,9 +19,12 @@ enum {
     BITMAPS_PER_THREAD = 3,
     GRAIN = 64, /* of the shadow of blocks' contents; all sizes are multiples */
     GRAINS = HAK_UNIT_SIZE / GRAIN,
+    WARMS = 2,
+    WARM_SIZE = 128, /* the counters, which are the thread's own, and one binding */
 };
 
-static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS};
+static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS,
+                                   WORLD_COUNTED};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
 static hak_slab_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
@@ -36,6 +40,9 @@ static struct {
     unsigned count;
 } pool __attribute__((aligned(64)));
 
+static char warms[WARMS][WARM_SIZE] __attribute__((aligned(64)));
+static unsigned warm_count;
+
 static char contents[WORLD_UNITS][GRAINS] __attribute__((aligned(64)));
 
 static struct {
@@ -47,6 +54,8 @@ static struct {
     void *block;
     size_t size;
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
+
+static unsigned carving[EXPLORE_THREADS_MAX]; /* blocks wanted, in a call that takes some */
 
 static unsigned reports, reports_expected;
 static bool larson_guard;
@@ -74,6 +83,10 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
 
 void *hak_meta_alloc(size_t size) {
     unsigned thread = explore_thread();
+    if (size > sizeof bitmaps[0][0]) {
+        EXPLORE_CHECK(size <= WARM_SIZE && warm_count < WARMS, "the arena is too small");
+        return warms[warm_count++];
+    }
     EXPLORE_CHECK(size <= sizeof bitmaps[0][0] && bitmap_count[thread] < BITMAPS_PER_THREAD,
                   "the arena is too small");
     return bitmaps[thread][bitmap_count[thread]++];
@@ -134,6 +147,7 @@ int64_t hak_option(hak_option_t option) {
     if (option == HAK_OPTION_SHARDS) return WORLD_SHARDS;
     if (option == HAK_OPTION_TINY_PROFILE) return larson_guard;
     if (option == HAK_OPTION_SS_BUDGET) return 0;
+    if (option == HAK_OPTION_TINY_WARM_LOG || option == HAK_OPTION_TINY_PAGEBOX_LOG) return 0;
     return 1; /* one other shard, drains of one slab */
 }
 
@@ -168,6 +182,28 @@ void hak_error_double_free(const char *function, const void *block, size_t size)
     reports++;
 }
 
+void hak_log(const char *format, ...) { explore_note("%s", format); }
+
+static hak_binding_t *binding_of(unsigned warm) {
+    return ((hak_warm_t *)(void *)warms[warm])->bindings;
+}
+
+static uintptr_t claims(void) {
+    uintptr_t sum = 0;
+    for (unsigned i = 0; i < warm_count; i++) sum += binding_of(i)->state & 1;
+    return sum;
+}
+
+static bool has_fewer_claims(const void *before) { return claims() < *(const uintptr_t *)before; }
+
+/* Only who waits for a claim to end sleeps. */
+bool hak_os_sleep_ms(unsigned ms) {
+    uintptr_t before = claims();
+    (void)ms;
+    explore_await(has_fewer_claims, &before);
+    return true;
+}
+
 /* ---- The ledger ------------------------------------------------------------------------------ */
 
 static bool is_live(const char *start, size_t size) {
@@ -196,17 +232,42 @@ static void use_block(char *block, size_t size) {
     memory_write(&shadow[(offset + size - 1) / GRAIN], 1);
 }
 
-unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
-    void *top[LIVE_MAX + 1];
+/* What a call has handed out. */
+static unsigned enter_taken(unsigned class_index, unsigned want, unsigned taken, void **top,
+                            void **blocks) {
     size_t size = hak_classes[class_index].size;
-    unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
     EXPLORE_CHECK(taken <= want, "%u blocks are handed out for %u", taken, want);
     for (unsigned i = 0; i < taken; i++) {
         blocks[i] = top[taken - i]; /* the lowest address is the last */
         enter_live(blocks[i], size);
         use_block(blocks[i], size);
     }
+    carving[explore_thread()] = 0;
     return taken;
+}
+
+unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
+    void *top[LIVE_MAX + 1];
+    unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
+    return enter_taken(class_index, want, taken, top, blocks);
+}
+
+hak_warm_t *world_warm(void) { return hak_warm_make(1); }
+
+unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
+    void *top[LIVE_MAX + 1];
+    carving[explore_thread()] = want;
+    unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, false);
+    return enter_taken(WORLD_QUAD, want, taken, top, blocks);
+}
+
+unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks) {
+    void *top[LIVE_MAX + 1];
+    unsigned taken = world_carve(warm, want, blocks);
+    if (taken) return taken;
+    carving[explore_thread()] = want;
+    taken = hak_shard_take_warm(0, WORLD_QUAD, want, top, warm);
+    return enter_taken(WORLD_QUAD, want, taken, top, blocks);
 }
 
 void world_free(unsigned home, unsigned class_index, void *block) {
@@ -240,14 +301,32 @@ static void pool_rebuild(void) {
         if (!slabs[i].owner) pool.stack[pool.count++] = &slabs[i];
 }
 
+/* What the other threads had just taken is nobody's in the child, and stays in use. */
+static void enter_lost(unsigned most) {
+    for (unsigned i = 0; i < WORLD_UNITS; i++) {
+        uint16_t owner = slabs[i].owner;
+        const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
+        for (unsigned k = 0; owner && k < info->count; k++) {
+            char *block = slabs[i].base + k * (size_t)info->size;
+            if (was_given(block) || is_live(block, info->size)) continue;
+            EXPLORE_CHECK(most > 0, "a block is lost in the child of a fork");
+            most--;
+            enter_live(block, info->size);
+        }
+    }
+}
+
 /* A block whose free had not come to F1 stays in use in the child. */
 void world_fork(void) {
+    unsigned most = 0;
     hak_shard_lock_all();
     explore_stop_others();
     memory_join();
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++)
         if (freeing[i].block && !was_given(freeing[i].block))
             enter_live(freeing[i].block, freeing[i].size);
+    for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++) most += carving[i];
+    if (most) enter_lost(most);
     hak_shard_rebuild();
     pool_rebuild();
 }
@@ -257,23 +336,37 @@ void world_fork(void) {
 void world_make(void) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
-            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+            if (classes[i] != WORLD_COUNTED) /* which only one thread uses */
+                memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+    memory_track(hak_bin_counts(0, WORLD_COUNTED), sizeof(hak_bin_counts_t));
+    memory_track(hak_bin_carries[WORLD_COUNTED], sizeof hak_bin_carries[WORLD_COUNTED]);
     memory_track(slabs, WORLD_UNITS * sizeof *slabs);
     memory_track(bitmaps, sizeof bitmaps);
     memory_track(&pool.turns, sizeof pool.turns);
     memory_track(contents, sizeof contents);
 }
 
+void world_track_warm(void) {
+    for (unsigned i = 0; i < WARMS; i++) memory_track(binding_of(i), sizeof(hak_binding_t));
+    memory_track(hak_warm_ring_of(0, WORLD_QUAD), sizeof(hak_warm_ring_t));
+    memory_track(&hak_warm_total, sizeof hak_warm_total);
+}
+
 void world_reset(unsigned unit_count) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
         memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
         memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
+        memset(hak_warm_ring_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_warm_ring_t));
     }
+    memset(hak_bin_carries, 0, (HAK_CLASS_COUNT + 1) * sizeof *hak_bin_carries);
     memset(slabs, 0, sizeof slabs);
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
-    live_count = reports = reports_expected = 0;
+    memset(carving, 0, sizeof carving);
+    live_count = reports = reports_expected = warm_count = 0;
+    hak_warm_total = 0;
+    hak_bin_used_shards = UINT32_MAX; /* a matter of pages only */
     larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
@@ -341,6 +434,9 @@ static unsigned places_in_bin(const hak_slab_t *slab) {
 void world_check_finally(void) {
     unsigned in_pool = 0;
     for (int i = 0; i < 3; i++) hak_shard_sweep();
+    EXPLORE_CHECK(hak_warm_total == 0, "%u slabs stay bound", hak_warm_total);
+    for (unsigned i = 0; i < warm_count; i++)
+        EXPLORE_CHECK(binding_of(i)->state == 0, "binding %u keeps its slab", i);
     for (unsigned i = 0; i < WORLD_UNITS; i++) {
         unsigned places = 0;
         for (unsigned k = 0; k < pool.count; k++) places += pool.stack[k] == &slabs[i];
@@ -419,6 +515,14 @@ const char *world_describe(const volatile void *variable) {
             name = describe_in(what, bin_fields, hak_bin_of(shard, classes[i]), 1,
                                sizeof(hak_shard_bin_t), variable);
         }
+    if (!name) name = describe_in("warm", NULL, warms, WARMS, WARM_SIZE, variable);
+    if (!name && variable == &hak_warm_total) name = "hak_warm_total";
+    if (!name)
+        name = describe_in("counts of class 41", NULL, hak_bin_counts(0, WORLD_COUNTED), 1,
+                           sizeof(hak_bin_counts_t), variable);
+    if (!name)
+        name = describe_in("carries", NULL, hak_bin_carries, HAK_CLASS_COUNT + 1,
+                           sizeof *hak_bin_carries, variable);
     if (!name) name = describe_in("bitmap", NULL, bitmaps, sizeof bitmaps / 64, 64, variable);
     if (!name) name = describe_in("content of unit", NULL, contents, WORLD_UNITS, GRAINS, variable);
     return name ? name : describe_in("pool", NULL, &pool, 1, sizeof pool, variable);

@@ -1,11 +1,12 @@
 /* world.h: what the checked code stands on, and a ledger of who holds which block.
  *
- * shard.c and bin.c are the real ones. Below them is the least that works: a few units as the pool,
+ * The sources of src/shard/ are the real ones. Below them is the least that works: a few units as the pool,
  * an arena that never reuses a bitmap, a lock that waits by the explorer. */
 #ifndef TESTS_INTERLEAVE_WORLD_H
 #define TESTS_INTERLEAVE_WORLD_H
 
 #include "shard/bin.h"
+#include "shard/warm.h"
 
 enum {
     WORLD_SHARDS = 2,
@@ -15,10 +16,12 @@ enum {
     WORLD_PAIR = 73,
     WORLD_QUAD = 65,
     WORLD_TWO_WORDS = 32,
+    WORLD_COUNTED = 41, /* 32 blocks; its counters are followed, too */
 };
 
-/* Once. */
+/* Once; for scenarios with warm slabs also the second one, which makes more steps. */
 void world_make(void);
+void world_track_warm(void);
 
 /* A new execution: no slabs, `units` units in the pool. */
 void world_reset(unsigned units);
@@ -31,6 +34,13 @@ void world_guard(void);
  * between a block's former and next holder is a violation. */
 unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks);
 void world_free(unsigned home, unsigned class_index, void *block);
+
+/* A thread's warm slabs: one binding. In prepare. They are of WORLD_QUAD, at home in shard 0. */
+hak_warm_t *world_warm(void);
+
+/* The same ledger for hak_warm_take, and for a refill: hak_shard_take_warm when that has none. */
+unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks);
+unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks);
 
 /* Frees a block for the second time; the ledger expects one report of that. */
 void world_free_again(unsigned home, unsigned class_index, void *block);

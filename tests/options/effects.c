@@ -23,7 +23,9 @@
 #include "child.h"
 #include "large_figures.h"
 #include "pool_figures.h"
+#include "policy_figures.h"
 #include "proc.h"
+#include "warm_figures.h"
 
 #if defined(TEST_PREFIXED)
 static int set_option(const char *name, const char *value) {
@@ -265,10 +267,10 @@ static long empty_slab_moves(void) {
 }
 
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
- * 2 as JSON, 3 the tiny tier's table, 4 times, 5 anything else. */
+ * 2 as JSON, 3 the tiny tier's table, 4 times, 5 the warm pool's line, 6 anything else. */
 static long words_at_the_end(void) {
     static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands",
-                                             "hakmem: timing of"};
+                                             "hakmem: timing of", "hakmem: warm pool"};
     char text[64] = "", rest[4096];
     int ends[2], status;
     CHECK(pipe(ends) == 0, "no pipe");
@@ -289,7 +291,7 @@ static long words_at_the_end(void) {
     if (size <= 0) return 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
-    return 5;
+    return 6;
 }
 
 /* Live pages of this process that the command would find. */
@@ -315,6 +317,8 @@ typedef struct {
     long least, most; /* what the figure then is */
 } outcome_t;
 
+#define ALL_PROMOTED "HAKMEM_TINY_POLICY_PROFILE=tinyplus_all"
+
 static const struct effect {
     const char *option;
     const char *beside; /* other settings that the figure needs, a space between, or NULL */
@@ -333,6 +337,24 @@ static const struct effect {
     {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
     {"TIMING", "HAKMEM_STATS=text", words_at_the_end, {"0", 1, 1}, {"1", 1, 1}},
     {"LIVE", NULL, live_pages, {"0", 0, 0}, {"1", 1, 1}},
+    {"TINY_POLICY_PROFILE", "HAKMEM_LEARN=off", promoted_bands, {"legacy", 0, 0}, {"auto", 1, 1}},
+    {"TINY_POLICY_PROFILE", NULL, promoted_bands, {"c5_7_only", 3, 3}, {"tinyplus_all", 8, 8}},
+    {"LEARN", "HAKMEM_TINY_POLICY_PROFILE=legacy", looks_after_work, {"off", 0, 0}, {"on", 1, 50}},
+    {"LEARN",
+     "HAKMEM_TINY_POLICY_PROFILE=auto",
+     looks_after_work,
+     {"off", 0, 0},
+     {"observe", 1, 50}},
+    {"LEARN",
+     "HAKMEM_TINY_POLICY_PROFILE=auto",
+     promoted_bands_after_work,
+     {"observe", 1, 1},
+     {"on", 3, 3}},
+    {"TINY_POLICY_LOG",
+     "HAKMEM_TINY_POLICY_PROFILE=c5_7_only",
+     lines_of_a_promotion,
+     {"0", 0, 0},
+     {"1", 5, 5}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", dirty_after_a_spike, {"0", 0, 4}, {"-1", 30, 60}},
     {"PURGE_DELAY_MS",
      "HAKMEM_PURGE_THREAD=0",
@@ -381,6 +403,13 @@ static const struct effect {
      units_released_in_part,
      {"1", 30, 60},
      {"1024", 0, 0}},
+    {"WARM_TLS_BIND_C7", ALL_PROMOTED, slabs_bound, {"0", 0, 0}, {"1", 1, 4}},
+    {"WARM_TLS_BIND_C7", ALL_PROMOTED, refills_carved, {"1", 0, 0}, {"2", 10, 2000}},
+    {"WARM_POOL_SIZE", ALL_PROMOTED, slabs_bound, {"0", 0, 0}, {"1", 1, 1}},
+    {"WARM_POOL_SIZE", ALL_PROMOTED, slabs_bound, {"1", 1, 1}, {"64", 8, 40}},
+    {"WARM_POOL_STATS", NULL, words_at_the_end, {"0", 0, 0}, {"1", 5, 5}},
+    {"TINY_WARM_LOG", ALL_PROMOTED, lines_of_warm_slabs, {"0", 0, 0}, {"1", 10, 1000}},
+    {"TINY_PAGEBOX_LOG", NULL, lines_of_hand_overs, {"0", 0, 0}, {"1", 80, 100}},
     {"POOL_TLS_RING", NULL, ring_depth, {"0", 0, 0}, {"1", 20, 31}},
     {"POOL_RING_CAP", NULL, ring_depth, {"1", 1, 1}, {"256", 200, 255}},
     {"TLS_LO_MAX", NULL, ring_depth, {"0", 20, 31}, {"100", 120, 131}},

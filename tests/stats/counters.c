@@ -259,6 +259,56 @@ static void hold_very_small(void) {
     for (int i = 0; i < 2 * MIB; i++) kept = API(malloc)(8);
 }
 
+static void choose(const char *policy) {
+    CHECK(hakmem_option_set("TINY_POLICY_PROFILE", policy) == 0, "there is no policy %s", policy);
+}
+
+/* More blocks than a cache holds, until the policy has looked at it. */
+static void work_and_learn(void) {
+    choose("auto");
+    CHECK(hakmem_option_set("LEARN", "on") == 0, "there is no LEARN");
+    for (int round = 0; round < 50; round++) {
+        allocate_some(10 * COUNT, SIZE);
+        free_some(10 * COUNT);
+    }
+}
+
+static void promote_all(void) { choose("tinyplus_all"); }
+
+static void promote_all_and_none(void) {
+    promote_all();
+    choose("legacy");
+}
+
+/* Slabs half of whose blocks are free, then refills from them. */
+void refill_warm(void) {
+    promote_all();
+    hold_every_other();
+    for (int i = 0; i < COUNT; i += 2) blocks[i] = API(malloc)(SIZE);
+}
+
+static void refill_warm_and_trim(void) {
+    refill_warm();
+    API(malloc_trim)(0);
+}
+
+/* The thread that has the slabs rests; two looks find that out. */
+static void *sweep_there(void *unused) {
+    API(malloc_trim)(0);
+    return unused;
+}
+
+static void rest_warm(void) {
+    refill_warm();
+    in_a_thread(sweep_there, NULL);
+}
+
+static void refill_cold(void) {
+    choose("legacy");
+    hold_every_other();
+    for (int i = 0; i < COUNT; i += 2) blocks[i] = API(malloc)(SIZE);
+}
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 const struct trial counter_trials[] = {
@@ -271,12 +321,33 @@ const struct trial counter_trials[] = {
     {"classes", "remote_frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
     {"classes", "stage1", empty_and_fill_small_slabs, 1, any},
+    {"classes", "warm_hit", refill_warm, 1, COUNT},
+    {"classes", "warm_hit", refill_cold, 0, 0},
+    {"classes", "tls_carve_attempt", refill_warm, 1, COUNT},
+    {"classes", "tls_carve_success", refill_warm, 1, COUNT},
+    {"classes", "tls_carve_success", refill_cold, 0, 0},
+    {"classes", "refilled", refill_warm, COUNT + COUNT / 2 - 100, 2 * COUNT},
+    {"warm", "hits", refill_warm, 1, COUNT},
+    {"warm", "misses", refill_warm, 1, COUNT},
+    {"warm", "prefilled", refill_warm, 1, 40},
+    {"warm", "prefilled", refill_cold, 0, 0},
+    {"warm", "bound", refill_warm, 1, 4},
+    {"warm", "bound", refill_warm_and_trim, 0, 0},
+    {"warm", "bound", rest_warm, 0, 0},
+    {"warm", "revoked", rest_warm, 1, 40},
     {"classes", "live", hold, COUNT, COUNT},
     {"classes", "live_bytes", hold, COUNT *SIZE, COUNT *SIZE},
     {"classes", "cached", hold_and_free, 1, COUNT},
     {"classes", "cached_bytes", hold_and_free, SIZE, COUNT *SIZE},
     {"classes", "free", hold_every_other, 1, COUNT},
     {"classes", "slabs", hold, 3, 4},
+    {"bands", "score", work_and_learn, 1000, any},
+    {"bands", "promoted", work_and_learn, 1, 1},
+    {"bands", "promoted", promote_all, 1, 1},
+    {"bands", "promoted", promote_all_and_none, 0, 0},
+    {"policy", "looks", work_and_learn, 1, 50},
+    {"policy", "promotions", promote_all, 7, 8},
+    {"policy", "demotions", promote_all_and_none, 8, 8},
     {"tiers", "live", hold_one_of_each_tier, 1, 1},
     {"tiers", "live_bytes", hold_one_of_each_tier, 100, 4 * MIB},
     {"total", "live", hold, COUNT, COUNT},

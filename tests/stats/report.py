@@ -2,7 +2,7 @@
 
     report.py PROGRAM COMMAND DOCS CASE
 
-Each case is one function below. PROGRAM is ending.c, COMMAND is `hakmem` or - where there is none,
+Each case is one function below. PROGRAM is ending.c, or busy.c for the case policy; COMMAND is `hakmem` or - where there is none,
 DOCS is docs/STATISTICS.md.
 """
 
@@ -19,8 +19,9 @@ import harness  # noqa: E402
 
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
-KEYS = "schema version pid options bands classes tiers warm caches".split()
-GROUPS = "total pool large huge mid remote os memory debug threads".split()
+KEYS = "schema version pid options bands classes tiers caches".split()
+GROUPS = "total pool warm policy large huge mid remote os memory debug threads".split()
+OF_BANDS = ["score", "promoted"]  # figures that bands of the tiny tier have beside the sums
 DEBUG = os.environ.get("BUILD") == "Debug"  # which has more figures
 if DEBUG:
     KEYS += ["timing"]
@@ -34,11 +35,11 @@ def expect(what, found, wanted):
         harness.fail(f"{what}: {found!r} instead of {wanted!r}")
 
 
-def run(way="exit", status=0, **options):
+def run(*way, status=0, **options):
     """Runs the program with these options of HAKMEM and no others."""
     env = {name: None for name in os.environ if name.startswith("HAKMEM_")}
     env |= {f"HAKMEM_{name}": value for name, value in options.items()}
-    result = harness.run([PROGRAM, way], env=env)
+    result = harness.run([PROGRAM, *way], env=env)
     if result.status != status:
         harness.fail(f"{way} with {options}: status {result.status}: {result.last_words()}")
     return result
@@ -51,8 +52,9 @@ def parse(text):
     expect("members", sorted(report), sorted(KEYS + GROUPS))
     expect("bands", list(report["bands"]), BANDS)
     expect("tiers", list(report["tiers"]), ["tiny", "mid", "large", "huge"])
-    expect("warm", report["warm"], {})
-    figures = list(report["bands"]["C0"])
+    figures = list(report["bands"]["MID"])
+    for band in BANDS[:8]:
+        expect(f"figures of {band}", list(report["bands"][band]), figures + OF_BANDS)
     for name in figures:
         for band in BANDS:
             of_classes = [row[name] for row in report["classes"] if row["band"] == band]
@@ -107,6 +109,20 @@ def label(row):
     return row.get("name", row["size"])
 
 
+def policy_table(text):
+    """{band: (score, promoted)} of the lines that begin with policy, score and promoted."""
+    lines = [re.search(rf"^{name} +(.*)$", text, re.M).group(1).split() for name in
+             ("policy", "score", "promoted")]
+    return {band: (int(score), {"yes": 1, "-": 0}[promoted]) for band, score, promoted in
+            zip(*lines)}
+
+
+def expect_policy(report, text):
+    """The table of the policy says what the report says."""
+    expect("policy", policy_table(text), {band: tuple(report["bands"][band][name] for name in OF_BANDS)
+                                          for band in BANDS[:8]})
+
+
 def held(report):
     return next(row["live"] for row in report["classes"] if row["size"] == 224)
 
@@ -157,6 +173,13 @@ def case_text(_):
     for part in ("hakmem: statistics of process ", "\ntiny ", "\nhuge ", "\nC5 ", "\npool ", "\nos "):
         if part not in text:
             harness.fail(f"no {part!r} in {text}")
+    text = run(STATS="text", PROFILE="MIXED_TINYV3_C7_SAFE", LEARN="off", CONF="SHARDS:2,\t").err.decode()
+    for line in ("HAKMEM_PROFILE=MIXED_TINYV3_C7_SAFE (environment)", "HAKMEM_LEARN=off (environment)",
+                 "HAKMEM_TINY_POLICY_PROFILE=c5_7_only (profile)", "HAKMEM_SHARDS=2 (conf)",
+                 "HAKMEM_CONF=SHARDS:2,? (environment)"):
+        if f"\noption   {line}\n" not in text:
+            harness.fail(f"no option {line!r} in {text}")
+    expect("policy", [band for band, row in policy_table(text).items() if row[1]], ["C5", "C6", "C7"])
     expect("malloc_stats", re.sub(r"\d+", "#", run("stats").err.decode()).splitlines()[0],
            "hakmem: statistics of process #")
     if "\ncache " not in text:
@@ -207,6 +230,23 @@ def case_timing(_):
     if not alone.startswith("hakmem: timing") or "hakmem: timing" in run(STATS="text").err.decode():
         harness.fail("times are not printed as asked")
     parse(run(TIMING="1", STATS="json").err)
+
+
+def case_policy(_):
+    """The dump names the bands that a program keeps busy, by the scores beside them."""
+    for sizes, busy in (((32, 128), {"C2", "C4"}), ((512, 64), {"C6", "C3"}),
+                        ((16, 256), {"C1", "C5"})):
+        for policy, learn, learned in (("auto", "on", busy), ("auto", "observe", set())):
+            dump = run(*map(str, sizes), TINY_POLICY_PROFILE=policy, LEARN=learn, SHARDS="2",
+                       TINY_STATS_DUMP="1").err.decode()
+            table = policy_table(dump)
+            best = sorted(BANDS[:7], key=lambda band: table[band][0])[-2:]
+            promoted = {band for band, (_, is_promoted) in table.items() if is_promoted}
+            expect(f"the best bands of {sizes} with LEARN={learn}, {table}", set(best), busy)
+            expect(f"promoted bands of {sizes} with LEARN={learn}, {table}", promoted,
+                   learned | {"C7"})
+            if f"by policy {policy}, LEARN {learn}\n" not in dump:
+                harness.fail(f"the policy is not named in {dump}")
 
 
 def case_ends(_):
@@ -317,7 +357,12 @@ def case_command(folder):
         figures = re.search(rf"^{band} +(.*)$", table, re.M)
         if figures:
             expect(band, [int(word) for word in figures.group(1).split()],
-                   list(report["bands"][band].values()))
+                   [report["bands"][band][name] for name in report["bands"]["MID"]])
+    expect_policy(report, table)
+    for band in BANDS[:8]:
+        for name in OF_BANDS:
+            expect(f"{band}'s {name}", samples[(f"hakmem_band_{name}", f'{{band="{band}"}}')],
+                   report["bands"][band][name])
 
 
 BAD_FILES = {

@@ -16,12 +16,13 @@ static inline uint64_t stat_of(const char *name) {
 
 enum { COUNTER = true, GAUGE = false };
 
-/* Every row of the table: "classes", "tiers" or the group of the process's figures; name; kind. */
+/* Every row of the table: "classes", "bands", "tiers" or the group of the process's figures; name; kind. */
 static const struct stat_row {
     const char *group, *name;
     bool is_counter;
 } stat_rows[] = {
 #define STAT_CLASS(name, kind, ...) {"classes", #name, kind},
+#define STAT_BAND(name, kind, ...) {"bands", #name, kind},
 #define STAT_TIER(name, kind, ...) {"tiers", #name, kind},
 #define STAT_VALUE(group, name, kind, ...) {#group, #name, kind},
 #include "stats/each.def"

@@ -49,6 +49,8 @@ static size_t names_of(const struct trial *trial, char names[WHERE_MOST][NAME_SI
     if (strcmp(trial->group, "classes") == 0) {
         places = of_class;
         count = COUNT_OF(of_class);
+    } else if (strcmp(trial->group, "bands") == 0) {
+        places = &of_class[1];
     } else if (strcmp(trial->group, "tiers") == 0) {
         places = of_tier;
         count = COUNT_OF(tiers);

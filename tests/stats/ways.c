@@ -128,6 +128,7 @@ const struct set_trial way_trials[] = {
     {{"refill", "own", hold, 1, COUNT}, NULL},
     {{"refill", "others", allocate_in_another_shard, 1, 10}, NULL},
     {{"refill", "own_fresh", hold_beside_another_shard, 1, COUNT}, NULL},
+    {{"refill", "warm", refill_warm, 1, COUNT}, NULL},
     {{"refill", "budget", allocate_beyond_the_budget, 1, COUNT},
      "HAKMEM_CONF=SS_BUDGET:1,TRYLOCK_PROBES:0"},
     {{"refill", "empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
@@ -191,10 +192,11 @@ void check_sums(const void *unused) {
     }
     check_sum("total.allocations", "total.frees total.live");
     check_sum("refill.calls",
-              "refill.lent refill.lifo refill.own refill.others refill.own_fresh refill.budget "
-              "refill.empty refill.pool refill.others_any refill.none");
+              "refill.lent refill.lifo refill.own refill.others refill.own_fresh refill.warm "
+              "refill.budget refill.empty refill.pool refill.others_any refill.none");
     check_sum("total.uc_miss",
-              "refill.own refill.others refill.own_fresh refill.budget refill.empty refill.pool "
+              "refill.own refill.others refill.own_fresh refill.warm refill.budget refill.empty "
+              "refill.pool "
               "refill.others_any");
     check_sum("free.slow", "free.null free.bad free.twice free.large free.huge free.no_cache "
                            "free.no_stack free.full free.room");

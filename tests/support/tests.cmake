@@ -102,6 +102,11 @@ function(hak_test name)
     endif()
 endfunction()
 
+# Runs these tests with warm slabs in all bands.
+function(hak_promote_all)
+    set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT HAKMEM_TINY_POLICY_PROFILE=tinyplus_all)
+endfunction()
+
 # Sets out to a count of operations as this build can bear it.
 function(hak_dose out count)
     math(EXPR dose "${count} / ${DOSE_DIVISOR} + 1")

@@ -119,6 +119,28 @@ static void print_timing(const json_t *root) {
     }
 }
 
+/* What was promoted, below the scores by which it was. */
+static void print_policy(const json_t *root) {
+    const json_t *bands = json_member(root, "bands");
+    int widths[HAK_POLICY_BANDS];
+    printf("\n%-*s", LABEL_WIDTH, "policy");
+    for (int i = 0; i < HAK_POLICY_BANDS; i++) {
+        const json_t *band = json_member(bands, hak_stats_band_names[i]);
+        int digits = snprintf(NULL, 0, "%" PRIu64, json_number(band, "score"));
+        widths[i] = (digits < 3 ? 3 : digits) + GAP;
+        printf("%*s", widths[i], hak_stats_band_names[i]);
+    }
+    printf("\n%-*s", LABEL_WIDTH, "score");
+    for (int i = 0; i < HAK_POLICY_BANDS; i++)
+        printf("%*" PRIu64, widths[i],
+               json_number(json_member(bands, hak_stats_band_names[i]), "score"));
+    printf("\n%-*s", LABEL_WIDTH, "promoted");
+    for (int i = 0; i < HAK_POLICY_BANDS; i++)
+        printf("%*s", widths[i],
+               json_number(json_member(bands, hak_stats_band_names[i]), "promoted") ? "yes" : "-");
+    putchar('\n');
+}
+
 static void print_values(const json_t *root) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         const hak_stat_row_t *row = &hak_value_stat_rows[i];
@@ -128,7 +150,11 @@ static void print_values(const json_t *root) {
     }
 }
 
-/* Control characters of a value would act on the terminal. */
+/* Control characters of a text would act on the terminal. */
+static void print_plain(const char *text) {
+    for (; *text; text++) putchar(*text >= ' ' && *text < 127 ? *text : '?');
+}
+
 static void print_options(const json_t *root) {
     const json_t *options = json_member(root, "options");
     puts("\noptions that are not at their default");
@@ -136,10 +162,12 @@ static void print_options(const json_t *root) {
         const char *source = json_text(at, "source"), *value = json_text(at, "value");
         if (options->kind != JSON_OBJECT || strcmp(source, "default") == 0) continue;
         printf("  ");
-        for (const char *c = at->name; *c; c++) putchar(*c >= ' ' && *c < 127 ? *c : '?');
+        print_plain(at->name);
         putchar('=');
-        for (const char *c = value; *c; c++) putchar(*c >= ' ' && *c < 127 ? *c : '?');
-        putchar('\n');
+        print_plain(value);
+        printf(" (");
+        print_plain(source);
+        puts(")");
     }
 }
 
@@ -155,6 +183,7 @@ static void print_text(const json_t *root) {
         print_line(&columns, hak_stats_tier_names[i], json_member(tiers, hak_stats_tier_names[i]));
     putchar('\n');
     print_bands(root);
+    print_policy(root);
     print_values(root);
     print_caches(root);
     print_timing(root);
@@ -183,6 +212,15 @@ static void print_class_metric(const json_t *root, const hak_stat_row_t *row) {
                        hak_stats_band_names[i], label_of(at, label), json_number(at, row->name));
 }
 
+static void print_band_metric(const json_t *root, const hak_stat_row_t *row) {
+    const char *end = print_metric("band", row);
+    for (int i = 0; i < HAK_POLICY_BANDS; i++) {
+        const json_t *band = json_member(json_member(root, "bands"), hak_stats_band_names[i]);
+        printf("hakmem_band_%s%s{band=\"%s\"} %" PRIu64 "\n", row->name, end,
+               hak_stats_band_names[i], json_number(band, row->name));
+    }
+}
+
 static void print_prometheus(const json_t *root) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         const hak_stat_row_t *row = &hak_value_stat_rows[i];
@@ -200,6 +238,7 @@ static void print_prometheus(const json_t *root) {
                    hak_stats_tier_names[tier], json_number(of_tier, row->name));
         }
     }
+    for (unsigned i = 0; i < HAK_BAND_STATS; i++) print_band_metric(root, &hak_band_stat_rows[i]);
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
         print_class_metric(root, &hak_class_stat_rows[i]);
 }

@@ -1,0 +1,72 @@
+/* carve.c: when a refill uses warm slabs, and where their records are. */
+#include "cache/carve.h"
+
+#include <string.h>
+
+#include "debug/ways.h"
+#include "options/options.h"
+#include "region/meta.h"
+
+enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
+
+enum { YOUNG_CALLS = 64 }; /* slow calls of a cache before it binds: a short program has few */
+
+/* Other threads read these for the statistics: an entry is published once, and stays. */
+struct hak_carve {
+    _Atomic(hak_warm_t *) warm[HAK_CLASS_COUNT + 1]; /* owner writes */
+};
+
+static int64_t way_of(unsigned class_index) {
+    if (hak_bands[class_index] != HAK_BAND_C7) return BIND_AND_CARVE;
+    return hak_option(HAK_OPTION_WARM_TLS_BIND_C7);
+}
+
+static hak_warm_t *find(hak_cache_t *cache, unsigned class_index) {
+    struct hak_carve *all = hak_load_acquire(&cache->carve); /* partner: make */
+    return all ? hak_load_acquire(&all->warm[class_index]) : NULL;
+}
+
+/* The record of a class; NULL when slabs are not to be bound, or without memory. */
+static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
+    unsigned slabs = (unsigned)hak_option(HAK_OPTION_WARM_POOL_SIZE);
+    if (slabs == 0) return NULL;
+    struct hak_carve *all = hak_load_relaxed(&cache->carve);
+    if (!all) {
+        all = hak_meta_alloc(sizeof *all);
+        if (!all) return NULL;
+        memset(all, 0, sizeof *all);
+        hak_store_release(&cache->carve, all); /* partner: find */
+    }
+    hak_warm_t *warm = hak_warm_make(slabs);
+    if (warm) hak_store_release(&all->warm[class_index], warm); /* partner: find */
+    return warm;
+}
+
+unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want, void **top) {
+    int64_t way = way_of(class_index);
+    hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);
+    if (!warm && way != BIND_NONE && cache->slow_count >= YOUNG_CALLS)
+        warm = make(cache, class_index);
+    if (!warm) return hak_shard_take(cache->shard, class_index, want, top, NULL);
+    unsigned taken =
+        HAK_WAY_FOUND(HAK_WAY_REFILL_WARM,
+                      hak_warm_take(warm, cache->shard, class_index, want, top, way == BIND_ONLY));
+    return taken ? taken : hak_shard_take_warm(cache->shard, class_index, want, top, warm);
+}
+
+void hak_carve_release(hak_cache_t *cache) {
+    for (unsigned i = 1; hak_load_relaxed(&cache->carve) && i <= HAK_CLASS_COUNT; i++) {
+        hak_warm_t *warm = find(cache, i);
+        if (warm) hak_warm_release(warm, cache->shard, i);
+    }
+}
+
+hak_carve_counts_t hak_carve_counts(hak_cache_t *newest, unsigned class_index) {
+    hak_carve_counts_t sum = {0};
+    for (hak_cache_t *cache = newest; cache; cache = cache->next) {
+        const hak_warm_t *warm = find(cache, class_index);
+        for (unsigned i = 0; warm && i < HAK_WARM_COUNTERS; i++)
+            sum.counts[i] += hak_load_relaxed(&warm->counts[i]);
+    }
+    return sum;
+}

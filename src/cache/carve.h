@@ -1,0 +1,27 @@
+/* carve.h: a cache's warm slabs: refills of promoted classes.
+ *
+ * There is a record for each class of a promoted band that the thread has refilled, made
+ * at the first time and kept as long as the cache. A cache without a thread has no slab
+ * bound. The protocol is in shard/warm.h. */
+#ifndef HAK_CARVE_H
+#define HAK_CARVE_H
+
+#include "cache/cache.h"
+#include "shard/warm.h"
+
+/* hak_shard_take for a class whose band is promoted: from the bound slabs, else from the
+ * shard, which binds some. */
+HAK_SLOW_PATH unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
+                                        void **top);
+
+/* Gives all bound slabs back; by the cache's thread, or when it has none. */
+void hak_carve_release(hak_cache_t *cache);
+
+/* What all caches from `newest` on have counted for a class. */
+typedef struct {
+    uint64_t counts[HAK_WARM_COUNTERS];
+} hak_carve_counts_t;
+
+hak_carve_counts_t hak_carve_counts(hak_cache_t *newest, unsigned class_index);
+
+#endif

@@ -1,0 +1,402 @@
+/* warm.c: bound slabs; the protocol is in warm.h. */
+#include "shard/warm.h"
+
+#include <string.h>
+
+#include "debug/ways.h"
+#include "error/log.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "region/meta.h"
+#include "shard/bin.h"
+
+#define BUSY ((uintptr_t)1)
+
+enum {
+    REPORT_INTERVAL = 16, /* carves that a thread reports together */
+    PART_LEAST = 2,       /* a carve brings at least one part in so many of what is wanted */
+};
+
+_Atomic uint32_t hak_warm_total;
+
+/* Beside the bins, which have no room: pages that are not touched before a slab is bound. */
+static hak_warm_ring_t rings[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1] HAK_ALIGNED(HAK_LINE);
+
+hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
+    return &rings[shard][class_index];
+}
+
+static hak_warm_ring_t *ring_of(const hak_slab_t *slab) {
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    return hak_warm_ring_of(hak_owner_shard(owner), hak_owner_class(owner));
+}
+
+static const hak_class_t *class_of(const hak_slab_t *slab) {
+    return &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
+}
+
+static void note(const char *event, const hak_slab_t *slab) {
+    if (!hak_option(HAK_OPTION_TINY_WARM_LOG)) return;
+    uint16_t owner = hak_load_relaxed(&slab->owner);
+    hak_log("warm: %s slab %p of %u-byte blocks, shard %u, %u of %u blocks free", event,
+            (void *)slab->base, class_of(slab)->size, hak_owner_shard(owner), slab->free_count,
+            class_of(slab)->count);
+}
+
+/* The slab of a binding that is claimed, or whose bin is locked. */
+static hak_slab_t *slab_of(const hak_binding_t *binding) {
+    return (hak_slab_t *)(hak_load_relaxed(&binding->state) & ~BUSY);
+}
+
+/* C1. */
+static bool claim(hak_binding_t *binding) {
+    uintptr_t state = hak_load_relaxed(&binding->state);
+    return state != 0 && !(state & BUSY) &&
+           hak_cas_acquire(&binding->state, &state, state | BUSY); /* partner: C2 */
+}
+
+/* C2. */
+static void unclaim(hak_binding_t *binding, const hak_slab_t *slab) {
+    hak_store_relaxed(&binding->ready, (uint16_t)hak_bin_ready(slab, class_of(slab)));
+    hak_store_release(&binding->state, (uintptr_t)slab); /* partner: C1 */
+}
+
+bool hak_warm_claim(hak_slab_t *slab) { return claim(slab->binding); }
+
+/* B. Bin lock held; the slab is listed. */
+static void bind(hak_binding_t *binding, hak_shard_bin_t *bin, hak_slab_t *slab) {
+    hak_warm_ring_t *ring = ring_of(slab);
+    hak_bin_leave(bin, slab);
+    slab->binding = binding;
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_BOUND);
+    hak_binding_t *oldest = ring->oldest ? ring->oldest : (ring->oldest = binding);
+    binding->next = oldest;
+    binding->prev = oldest == binding ? binding : oldest->prev;
+    binding->prev->next = oldest->prev = binding;
+    HAK_COUNT(&ring->count, 1);
+    (void)hak_add_relaxed(&hak_warm_total, 1);
+    HAK_COUNT(&binding->carves, 1); /* the next sweep takes it for used */
+    note("bind", slab);
+    unclaim(binding, slab);
+}
+
+/* U, up to the slab's place. Bin lock held, slab claimed. */
+static hak_slab_t *unbind(hak_binding_t *binding, hak_shard_bin_t *bin, const char *event) {
+    hak_slab_t *slab = slab_of(binding);
+    hak_warm_ring_t *ring = ring_of(slab);
+    note(event, slab);
+    binding->prev->next = binding->next;
+    binding->next->prev = binding->prev;
+    if (ring->oldest == binding) ring->oldest = binding->next == binding ? NULL : binding->next;
+    HAK_COUNT(&ring->count, -1u);
+    (void)hak_add_relaxed(&hak_warm_total, -1u);
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
+    hak_bin_return(bin, slab);
+    hak_store_relaxed(&binding->ready, 0);
+    hak_store_release(&binding->state, 0); /* partner: C1, which then fails */
+    return slab;
+}
+
+/* The same, taken away from its thread. */
+static hak_slab_t *revoke(hak_binding_t *binding, hak_shard_bin_t *bin) {
+    HAK_COUNT(&ring_of(slab_of(binding))->revoked, 1);
+    return unbind(binding, bin, "revoke");
+}
+
+/* The place of a slab that was just unbound; true when it is to be released. */
+static bool put_back(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    if (slab->free_count == 0) return false;
+    if (hak_bin_ready(slab, class_of(slab)) > 0) return hak_bin_after_free(bin, slab);
+    hak_bin_list_last(bin, slab);
+    return false;
+}
+
+static hak_slab_t *link_released(hak_slab_t *slab, hak_slab_t *released) {
+    slab->next = released;
+    return slab;
+}
+
+hak_warm_t *hak_warm_make(unsigned count) {
+    size_t size = sizeof(hak_warm_t) + count * sizeof(hak_binding_t);
+    hak_warm_t *warm = hak_meta_alloc(size);
+    if (!warm) return NULL;
+    memset(warm, 0, size);
+    warm->count = count;
+    return warm;
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+static bool has_bound(const hak_warm_t *warm) {
+    for (unsigned i = 0; i < warm->count; i++)
+        if (hak_load_relaxed(&warm->bindings[i].state) != 0) return true;
+    return false;
+}
+
+/* One bound slab: writes up to end - top of its blocks downwards from *end. Returns the
+ * new end. */
+static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_index, void **top,
+                    void **end, bool locked) {
+    if (!claim(binding)) return end;
+    hak_slab_t *slab = slab_of(binding);
+    unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end);
+    if (taken) HAK_COUNT(&binding->carves, 1);
+    if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_TAKEN], taken);
+    unclaim(binding, slab);
+    return end - taken;
+}
+
+static void **carve_all(hak_warm_t *warm, unsigned class_index, void **top, void **end,
+                        bool locked) {
+    size_t ready = 0;
+    for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->bindings[i].ready);
+    if (ready * PART_LEAST < (size_t)(end - top)) return end;
+    for (unsigned i = 0; i < warm->count && end > top; i++)
+        if (hak_load_relaxed(&warm->bindings[i].ready) > 0)
+            end = carve(warm, &warm->bindings[i], class_index, top, end, locked);
+    return end;
+}
+
+static void **carve_locked(hak_warm_t *warm, unsigned home, unsigned class_index, void **top,
+                           void **end) {
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    void **const all = end;
+    hak_lock_acquire(&bin->lock);
+    end = carve_all(warm, class_index, top, end, true);
+    hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
+    hak_bin_count(home, class_index, HAK_SHARD_MISSES, end < all);
+    hak_bin_count(home, class_index, HAK_SHARD_TAKEN, (unsigned)(all - end));
+    hak_lock_release(&bin->lock);
+    return end;
+}
+
+unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
+                       void **top, bool locked) {
+    void **end = top + want;
+    if (has_bound(warm)) {
+        if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_ATTEMPTS], 1);
+        end = locked ? carve_locked(warm, home, class_index, top, end)
+                     : carve_all(warm, class_index, top, end, false);
+    }
+    unsigned taken = want - (unsigned)(end - top);
+    HAK_COUNT(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
+    if (taken && !locked) {
+        HAK_COUNT(&warm->counts[HAK_WARM_CARVED], 1);
+        if (hak_load_relaxed(&warm->counts[HAK_WARM_CARVED]) % REPORT_INTERVAL == 0)
+            (void)hak_add_relaxed(&hak_warm_ring_of(home, class_index)->carved, REPORT_INTERVAL);
+    }
+    if (end > top)
+        for (unsigned i = 1; i <= taken; i++) top[i] = end[i];
+    return taken;
+}
+
+void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
+    if (!has_bound(warm)) return;
+    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_slab_t *released = NULL;
+    hak_lock_acquire(&bin->lock);
+    for (unsigned i = 0; i < warm->count; i++) {
+        if (!claim(&warm->bindings[i])) continue; /* none; others claim with the lock only */
+        hak_slab_t *slab = unbind(&warm->bindings[i], bin, "unbind");
+        if (put_back(bin, slab)) released = link_released(slab, released);
+    }
+    hak_lock_release(&bin->lock);
+    if (released) hak_slab_release_list(released, class_index);
+}
+
+/* ---- With the bin lock ----------------------------------------------------------------------- */
+
+void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin) {
+    for (unsigned i = 0; i < warm->count; i++) {
+        hak_binding_t *binding = &warm->bindings[i];
+        if (hak_load_relaxed(&binding->ready) > 0 || !claim(binding)) continue;
+        put_back(bin, unbind(binding, bin, "unbind")); /* in use: not to be released */
+    }
+}
+
+void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin) {
+    unsigned most = (hak_load_relaxed(&bin->listed_count) + 1) / 2, bound = 0;
+    for (unsigned i = 0; i < warm->count && bound < most && bin->head; i++) {
+        hak_slab_t *slab = bin->head;
+        if (hak_load_relaxed(&warm->bindings[i].state) != 0) continue;
+        if (hak_bin_ready(slab, class_of(slab)) == 0 || slab->purged) break;
+        bind(&warm->bindings[i], bin, slab);
+        bound++;
+    }
+    HAK_COUNT(&warm->counts[HAK_WARM_PREFILLED], bound);
+}
+
+bool hak_warm_reclaim(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, bool fresh) {
+    const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
+    hak_binding_t *binding = ring->oldest;
+    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = binding->next) {
+        if ((!fresh && hak_load_relaxed(&binding->ready) == 0) || !claim(binding)) continue;
+        hak_slab_t *slab = slab_of(binding);
+        unsigned blocks = fresh ? slab->free_count : hak_bin_ready(slab, class_of(slab));
+        if (blocks == 0) {
+            unclaim(binding, slab);
+            continue;
+        }
+        hak_bin_list_first(bin, revoke(binding, bin));
+        return true;
+    }
+    return false;
+}
+
+hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                           hak_slab_t *released) {
+    const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
+    hak_binding_t *binding = ring->oldest, *next;
+    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = next) {
+        uint16_t carves = hak_load_relaxed(&binding->carves);
+        next = binding->next;
+        bool is_idle = carves == binding->carves_seen;
+        binding->carves_seen = carves;
+        if (!is_idle || !claim(binding)) continue;
+        hak_slab_t *slab = revoke(binding, bin);
+        if (put_back(bin, slab)) released = link_released(slab, released);
+    }
+    return released;
+}
+
+bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    if (slab->free_count < class_of(slab)->count) {
+        unclaim(slab->binding, slab);
+        return false;
+    }
+    return put_back(bin, revoke(slab->binding, bin));
+}
+
+/* One block of a claimed slab; false when it is free already or behind the last one. */
+static bool set_free(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
+    if (index >= info->count) return false;
+    uint64_t bit = (uint64_t)1 << (index & 63), taken = slab->bits[index >> 6];
+    if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
+        taken |= hak_load_relaxed(&hak_slab_remote(slab, info->words)[index >> 6]);
+    if (taken & bit) return false;
+    slab->bits[index >> 6] |= bit;
+    slab->words_free |= (uint64_t)1 << (index >> 6);
+    slab->free_count++;
+    return true;
+}
+
+/* The same while another thread has claimed the slab. */
+static bool set_free_remotely(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
+    uint64_t bit = (uint64_t)1 << (index & 63);
+    return index < info->count && !hak_bin_remote_free(slab, index >> 6, bit);
+}
+
+void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
+                           void *const *end, hak_warm_gift_t *gift) {
+    const hak_class_t *info = class_of(slab);
+    const uintptr_t first = (uintptr_t)*next;
+    bool is_ours = hak_warm_claim(slab);
+    do {
+        uint32_t index = hak_block_index((uint16_t)(uintptr_t)*next, info->reciprocal);
+        bool is_given =
+            is_ours ? set_free(slab, info, index) : set_free_remotely(slab, info, index);
+        if (HAK_UNLIKELY(!is_given))
+            gift->bad = *next;
+        else
+            HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)),
+                             is_ours ? HAK_CALL_SS_LOCAL : HAK_CALL_SS_REMOTE, 1);
+    } while (++next != end && ((uintptr_t)*next ^ first) < HAK_UNIT_SIZE);
+    if (is_ours && hak_warm_after_free(bin, slab))
+        gift->released = link_released(slab, gift->released);
+    return next;
+}
+
+/* ---- With all bin locks ---------------------------------------------------------------------- */
+
+typedef bool (*visit_t)(hak_binding_t *binding, hak_shard_bin_t *bin, void *context);
+
+/* In one order as long as the locks are held, until a visit says false. */
+static bool each_bound(visit_t visit, void *context) {
+    if (hak_load_relaxed(&hak_warm_total) == 0) return true;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+            const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
+            hak_binding_t *binding = ring->oldest, *next;
+            for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = next) {
+                next = binding->next;
+                if (!visit(binding, hak_bin_of(shard, class_index), context)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A carve is short, but its thread may not have a CPU. */
+static bool claim_waiting(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
+    (void)bin, (void)unused;
+    while (!claim(binding)) hak_os_sleep_ms(1);
+    return true;
+}
+
+typedef struct {
+    unsigned tries, claimed;
+} bounded_t;
+
+static bool claim_within(hak_binding_t *binding, hak_shard_bin_t *bin, void *context) {
+    bounded_t *bounded = context;
+    (void)bin;
+    while (!claim(binding)) {
+        if (bounded->tries == 0) return false;
+        bounded->tries--;
+        hak_os_sleep_ms(1);
+    }
+    bounded->claimed++;
+    return true;
+}
+
+static bool end_claim(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
+    (void)bin, (void)unused;
+    unclaim(binding, slab_of(binding));
+    return true;
+}
+
+static bool end_claimed(hak_binding_t *binding, hak_shard_bin_t *bin, void *context) {
+    bounded_t *bounded = context;
+    return bounded->claimed-- > 0 && end_claim(binding, bin, NULL);
+}
+
+/* Nothing is released: the pool is put right after the bins. */
+static bool unbind_listed(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
+    (void)unused;
+    hak_slab_t *slab = unbind(binding, bin, "unbind");
+    if (slab->free_count > 0) hak_bin_list_last(bin, slab);
+    return true;
+}
+
+void hak_warm_claim_all(void) { each_bound(claim_waiting, NULL); }
+void hak_warm_unclaim_all(void) { each_bound(end_claim, NULL); }
+void hak_warm_unbind_all(void) { each_bound(unbind_listed, NULL); }
+
+bool hak_warm_claim_all_within(unsigned *tries) {
+    bounded_t bounded = {.tries = *tries};
+    bool all = each_bound(claim_within, &bounded);
+    if (!all) each_bound(end_claimed, &bounded);
+    *tries = bounded.tries;
+    return all;
+}
+
+uint64_t hak_warm_carved(unsigned class_index) {
+    uint64_t sum = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->carved);
+    return sum;
+}
+
+uint64_t hak_warm_bound(unsigned class_index) {
+    uint64_t sum = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count);
+    return sum;
+}
+
+uint64_t hak_warm_revoked(unsigned class_index) {
+    uint64_t sum = 0;
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->revoked);
+    return sum;
+}

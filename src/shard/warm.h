@@ -1,0 +1,162 @@
+/* warm.h: warm slabs: slabs of a bin that are bound to one thread.
+ *
+ * A thread whose band is promoted (policy/policy.h) takes blocks straight from the bitmaps
+ * of a few slabs that are bound to it ("carves" them), without its shard's lock. The shard
+ * knows every bound slab and takes it back when it likes, so no thread's idleness or death
+ * keeps memory from others.
+ *
+ * A binding is a record of the thread's cache, and is never given back. Its state is
+ *
+ *   0          nothing is bound
+ *   S          slab S is bound
+ *   S | BUSY   the same, and somebody has claimed S: until the claim ends, S's bitmap (its
+ *              words, words_free, free_count, fresh) is theirs alone
+ *
+ * PROTOCOL
+ *
+ *   B   bind: the thread, with the lock of its home bin, state 0. S leaves the list, its
+ *       owner word gets HAK_OWNER_BOUND, S->binding leads here; then state = S
+ *   C1  claim: CAS S -> S | BUSY. The thread does so without a lock; anyone else holds the
+ *       lock of S's bin, and finds the binding by the flag in S's owner word
+ *   C2  end of a claim: state = S
+ *   U   unbind: lock and claim. The owner word loses its flag, state = 0, and S is listed,
+ *       kept or released as any slab
+ *
+ * So between C1 and C2 without the lock there is only the thread itself, in a carve that
+ * waits for nobody. Who holds the lock and finds S claimed does not wait for it either:
+ *   a give     goes the way of a block of another shard: F1..F3 of shard.h
+ *   a drain    puts S back on the stack, remote_words as they were (so nobody else has
+ *              pushed S meanwhile)
+ *   a take that looks for used blocks, and a sweep, pass S over
+ * Only fork and the statistics, which hold all bin locks, wait.
+ *
+ * The list, touched and spare of a bin are about slabs that are not bound: what S has is
+ * subtracted at B and added at U, and a carve writes to nothing but S and its own binding.
+ *
+ * Who takes a binding away (U by others): a take that would touch fresh memory otherwise,
+ * also for a thread of another shard; a sweep, when nothing was carved since the last one;
+ * a give or a drain that sets S wholly free; the child of a fork, all.
+ *
+ * Rejected races:
+ *  - The thread claims S after somebody unbound it. It looked at state when that was S; U
+ *    made it 0, and nobody but the thread itself binds again: its CAS fails.
+ *  - S is released while the thread carves. Only a give or a drain can set S's last block
+ *    free, by lock and claim, and both unbind S before they let go of it.
+ *  - A freer that found S claimed pushes S on its bin's stack after U: as any remote free;
+ *    S has that block in use until a drain has merged it. */
+#ifndef HAK_WARM_H
+#define HAK_WARM_H
+
+#include "base/base.h"
+#include "shard/shard.h"
+
+typedef struct hak_binding {
+    _Atomic uintptr_t state;         /* see above */
+    struct hak_binding *next, *prev; /* bin lock; ring of those that have a slab */
+    _Atomic uint16_t ready;  /* claim; used and free blocks when the last claim ended, or 0 */
+    _Atomic uint16_t carves; /* the thread writes; batches carved, and bindings */
+    uint16_t carves_seen;    /* bin lock; carves at the last sweep */
+} hak_binding_t;
+
+/* What a thread has done with its warm slabs of a class. */
+enum {
+    HAK_WARM_HITS,      /* refills that bound slabs served */
+    HAK_WARM_MISSES,    /* those that they did not */
+    HAK_WARM_PREFILLED, /* slabs bound */
+    HAK_WARM_ATTEMPTS,  /* refills that tried to carve */
+    HAK_WARM_CARVED,    /* those that did, without the lock */
+    HAK_WARM_TAKEN,     /* blocks that these brought */
+    HAK_WARM_COUNTERS
+};
+
+/* The warm slabs of a class, of one cache. */
+typedef struct hak_warm {
+    _Atomic uint64_t counts[HAK_WARM_COUNTERS]; /* the thread writes; TAKEN: in a claim */
+    uint32_t count;                             /* constant; bindings */
+    hak_binding_t bindings[] HAK_ALIGNED(HAK_LINE);
+} hak_warm_t;
+
+/* The bindings of a bin that have a slab, and what became of others. */
+typedef struct {
+    hak_binding_t *oldest;    /* bin lock */
+    _Atomic uint32_t count;   /* written under the bin lock */
+    _Atomic uint32_t revoked; /* written under the bin lock; bindings that were taken away */
+    _Atomic uint64_t carved;  /* atomic; refills without the lock, as threads report them */
+} hak_warm_ring_t;
+
+hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index);
+
+/* Slabs that are bound now, of all bins; a hint without a lock. */
+extern _Atomic uint32_t hak_warm_total;
+
+/* True when a bin has bound slabs; exact with its lock, else a hint. */
+HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_warm_total) != 0) &&
+           hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
+}
+
+/* A record for up to `count` slabs, none bound. NULL without memory. */
+hak_warm_t *hak_warm_make(unsigned count);
+
+/* By the thread itself, no lock held. Takes up to `want` free blocks that were in use before
+ * from its bound slabs, as hak_shard_take does, if they have about half as many. With
+ * `locked`, the bitmaps are touched under the bin's lock. Returns how many; 0 is a miss. */
+unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
+                       void **top, bool locked);
+
+/* The thread gives all its bound slabs of the class back. No lock held. */
+void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index);
+
+/* ---- With the bin lock held ------------------------------------------------------------------ */
+
+/* At a miss, by the thread itself. Before the take: bound slabs without used free blocks
+ * go back to the bin. After it: up to half of the listed slabs are bound, of those that have
+ * some. */
+void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin);
+void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin);
+
+/* Takes a binding away whose slab has free blocks that were in use before, with `fresh` any
+ * free blocks, and lists the slab; false when there is none. */
+bool hak_warm_reclaim(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, bool fresh);
+
+/* Takes the bindings away that were not used since the last sweep. Slabs to be released
+ * are linked in front of `released`; returns that list. */
+hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                           hak_slab_t *released);
+
+/* What came of gives: slabs to be released, and a block that was free already. */
+typedef struct {
+    hak_slab_t *released;
+    void *bad;
+} hak_warm_gift_t;
+
+/* Gives the blocks from *next on, up to the first of another slab, to a bound slab of the
+ * bin, or to its remote words while it is claimed. Returns where that one stands. */
+HAK_SLOW_PATH void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
+                                         void *const *end, hak_warm_gift_t *gift);
+
+/* Claims a bound slab; false when it is claimed. Ends the claim after blocks were set free
+ * in it; true when the slab, unbound, is to be released. */
+bool hak_warm_claim(hak_slab_t *slab);
+bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
+
+/* ---- With all bin locks held ----------------------------------------------------------------- */
+
+/* Claims all bound slabs, waiting for their threads; ends that, also for what the caller has
+ * bound meanwhile; in the child of a fork, ends it and unbinds all. */
+void hak_warm_claim_all(void);
+void hak_warm_unclaim_all(void);
+void hak_warm_unbind_all(void);
+
+/* Claims all as well, but sleeps `tries` milliseconds at most and takes from them what it
+ * slept: the caller may have interrupted a carve, whose claim does not end. False: none. */
+bool hak_warm_claim_all_within(unsigned *tries);
+
+/* Slabs of a class that are bound; bindings of it that were taken away so far. */
+uint64_t hak_warm_bound(unsigned class_index);
+uint64_t hak_warm_revoked(unsigned class_index);
+
+/* Refills of a class that were carved, but for the last few of each thread; no lock. */
+uint64_t hak_warm_carved(unsigned class_index);
+
+#endif

@@ -1,0 +1,157 @@
+/* look.c: a look at the bands' costs now and then.
+ *
+ * Threads drive it by their slow calls. A look is due 250 ms after the last one, and,
+ * so that a short program learns too, after 4, 8, 16, ... rounds of slow calls: their
+ * number doubles, so that all of these together cost a long program nothing.
+ *
+ * One thread looks at a time, another one that finds the lock taken goes on. The lock is
+ * innermost: nothing else is taken while it is held. A fork does not wait for it, since
+ * each of the numbers below is right by itself, and the child takes it as free. */
+#include "thread/look.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "error/log.h"
+#include "options/options.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "shard/shard.h"
+
+enum {
+    INTERVAL_MS = 250,
+    FIRST_ROUNDS = 4,
+};
+
+hak_look_stats_t hak_look_stats;
+
+static hak_lock_t look_lock;
+static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due; the first
+                                        round's only starts to count */
+static _Atomic uint64_t next_rounds; /* look lock to write; 0 is FIRST_ROUNDS */
+static _Atomic uint64_t rounds;      /* atomic; of slow calls so far, of all threads */
+static hak_policy_t policy;          /* look lock */
+static uint64_t last_ms;             /* look lock; of the last look */
+static bool is_counting;             /* look lock; the last look has seen all costs until then */
+
+static hak_policy_profile_t profile_now(void) {
+    return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
+}
+
+static hak_policy_learn_t learn_now(void) {
+    return (hak_policy_learn_t)hak_option(HAK_OPTION_LEARN);
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+/* NAME=value of the option that alone decides on a band now. */
+static int format_setting(char *text, size_t size) {
+    bool by_learn = profile_now() == HAK_POLICY_AUTO && learn_now() != HAK_LEARN_ON;
+    hak_option_t option = by_learn ? HAK_OPTION_LEARN : HAK_OPTION_TINY_POLICY_PROFILE;
+    char value[32];
+    hak_option_format_now(option, value, sizeof value);
+    return snprintf(text, size, "by %s=%s", hak_option_row(option).name, value);
+}
+
+/* Why a band has come or gone. */
+static void format_reason(unsigned band, uint32_t bands, char *text, size_t size) {
+    bool is_promoted = bands >> band & 1;
+    if (!hak_policy_is_learned(band, profile_now(), learn_now())) {
+        format_setting(text, size);
+    } else if (is_promoted) {
+        snprintf(text, size, "one of the %d best", HAK_POLICY_LEARNED);
+    } else if (policy.scores[band] < HAK_POLICY_SCORE_LEAST) {
+        snprintf(text, size, "below %d", HAK_POLICY_SCORE_LEAST);
+    } else {
+        uint32_t ahead = bands & ~(1u << HAK_BAND_C7);
+        snprintf(text, size, "C%u and C%u are ahead", hak_lowest_bit(ahead),
+                 hak_highest_bit(ahead));
+    }
+}
+
+static void write_log(unsigned band, uint32_t before, uint32_t bands) {
+    char reason[64];
+    const hak_policy_costs_t *rates = &policy.rates[band];
+    bool has_bonus =
+        (before >> band & 1) && hak_policy_is_learned(band, profile_now(), learn_now());
+    format_reason(band, bands, reason, sizeof reason);
+    hak_log("policy: look %u: C%u %s, %s; score %llu = %s4 x %llu locks/s + %llu misses/s + "
+            "5 x %llu warm hits/s%s",
+            (unsigned)policy.looks, band, bands >> band & 1 ? "promoted" : "demoted", reason,
+            (unsigned long long)policy.scores[band], has_bonus ? "1.5 x (" : "",
+            (unsigned long long)rates->locks, (unsigned long long)rates->misses,
+            (unsigned long long)rates->warm, has_bonus ? ")" : "");
+}
+
+/* ---- Looking ----------------------------------------------------------------------------------- */
+
+/* Look lock held, here and below. */
+static void publish(uint32_t bands) {
+    uint32_t before = hak_load_relaxed(&hak_policy_bands);
+    hak_store_relaxed(&hak_policy_bands, bands);
+    HAK_COUNT(&hak_look_stats.promotions, hak_bit_count(bands & ~before));
+    HAK_COUNT(&hak_look_stats.demotions, hak_bit_count(before & ~bands));
+    for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
+        hak_store_relaxed(&hak_look_stats.scores[band], policy.scores[band]);
+        if (((before ^ bands) >> band & 1) && hak_option(HAK_OPTION_TINY_POLICY_LOG))
+            write_log(band, before, bands);
+    }
+}
+
+static void choose(void) {
+    uint32_t promoted = hak_load_relaxed(&hak_policy_bands);
+    publish(hak_policy_choose(&policy, promoted, profile_now(), learn_now()));
+}
+
+static void look(uint64_t now_ms) {
+    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+    bool learns = learn_now() != HAK_LEARN_OFF;
+    uint64_t elapsed_ms = now_ms - last_ms;
+    last_ms = now_ms;
+    if (learns) hak_shard_add_costs(costs);
+    if (learns && is_counting && hak_policy_learn(&policy, costs, elapsed_ms)) {
+        HAK_COUNT(&hak_look_stats.looks, 1);
+        choose();
+    }
+    if (!is_counting) memcpy(policy.seen, costs, sizeof costs);
+    is_counting = learns;
+}
+
+static bool is_due_by_rounds(uint64_t rounds_now) {
+    return rounds_now >= hak_max(hak_load_relaxed(&next_rounds), FIRST_ROUNDS);
+}
+
+static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
+    return now_ms >= hak_load_relaxed(&next_ms) || is_due_by_rounds(rounds_now);
+}
+
+static void look_when_due(uint64_t now_ms, uint64_t rounds_now) {
+    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&look_lock)) return;
+    if (is_due(now_ms, rounds_now)) {
+        if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
+        hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
+        look(now_ms);
+    }
+    hak_lock_release(&look_lock);
+}
+
+void hak_look_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
+
+void hak_look_at(uint64_t now_ms) { look_when_due(now_ms, 0); }
+
+/* Most programs have the default, which is there from the beginning: they touch nothing. */
+void hak_look_start(void) {
+    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_look_apply();
+}
+
+void hak_look_apply(void) {
+    hak_lock_acquire(&look_lock);
+    if (learn_now() == HAK_LEARN_OFF) {
+        memset(&policy, 0, sizeof policy);
+        is_counting = false;
+    }
+    choose();
+    hak_lock_release(&look_lock);
+}
+
+void hak_look_forget(void) { hak_lock_reset(&look_lock); }

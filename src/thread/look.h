@@ -1,0 +1,32 @@
+/* look.h: when the policy looks at what the bands cost, and what comes of it. */
+#ifndef HAK_THREAD_LOOK_H
+#define HAK_THREAD_LOOK_H
+
+#include "base/base.h"
+#include "policy/policy.h"
+
+typedef struct {
+    _Atomic uint64_t looks;                    /* look lock to write, as all here */
+    _Atomic uint64_t promotions, demotions;    /* of bands; a warm slab's owner may remember
+                                                  the number of demotions it has seen */
+    _Atomic uint64_t scores[HAK_POLICY_BANDS]; /* as they were compared last */
+} hak_look_stats_t;
+
+extern hak_look_stats_t hak_look_stats;
+
+/* A thread has made another round of slow calls. */
+void hak_look_tick(uint64_t now_ms);
+
+/* Time has passed, whether or not anybody calls; for the helper thread. */
+void hak_look_at(uint64_t now_ms);
+
+/* Once the options are there. */
+void hak_look_start(void);
+
+/* The options of the policy have changed. */
+void hak_look_apply(void);
+
+/* In the child of a fork: nobody is at a look. */
+void hak_look_forget(void);
+
+#endif

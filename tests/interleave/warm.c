@@ -1,0 +1,232 @@
+/* warm.c: explores the protocol of src/shard/warm.h on the real sources of src/shard/.
+ *
+ *   warm             every scenario must hold; with --heavy, the heavy ones too
+ *   warm --broken    the sources were broken on purpose: some scenario must fail
+ *
+ * The thread that the slabs are bound to is the first one of each row; nobody else carves. */
+#include "explore.h"
+#include "region/region.h"
+#include "scenarios.h"
+#include "world.h"
+
+static hak_warm_t *warm, *other_warm;
+
+/* Blocks of the bound slab, those in use first. */
+static void *block[4];
+
+/* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. The
+ * blocks of `more` other slabs are in use, too. */
+static void prepare_slabs(unsigned more, void **others, unsigned spare) {
+    world_reset(1 + more + spare);
+    warm = world_warm();
+    EXPLORE_CHECK(world_take(0, WORLD_QUAD, 4, block) == 4, "no slab to begin with");
+    for (unsigned i = 0; i < more; i++)
+        EXPLORE_CHECK(world_take(0, WORLD_QUAD, 4, others + 4 * i) == 4, "no slab to begin with");
+    for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, block[i]);
+    EXPLORE_CHECK(world_refill(warm, 1, block + 1) == 1, "no block to begin with");
+    EXPLORE_CHECK(hak_warm_total == 1, "no slab is bound");
+    hak_shard_sweep(); /* the next one takes the slab back, unless it is carved before */
+}
+
+static void prepare_bound(unsigned spare) { prepare_slabs(0, NULL, spare); }
+static void prepare(void) { prepare_bound(0); }
+static void prepare_and_spare(void) { prepare_bound(1); }
+
+/* The same, and an empty slab that the bin keeps, so that the bound one is released when it is
+ * wholly free. */
+static void prepare_and_empty(void) {
+    void *more[4];
+    prepare_slabs(1, more, 0);
+    for (unsigned i = 0; i < 4; i++) world_free(0, WORLD_QUAD, more[i]);
+}
+
+/* A slab that is all in use and bound. */
+static void prepare_used_up(void) {
+    prepare_bound(1);
+    EXPLORE_CHECK(world_refill(warm, 2, block + 2) == 2, "no blocks to begin with");
+}
+
+/* Block 1 is free, and what a carve takes before any other. */
+static void prepare_one_free(void) {
+    prepare_used_up();
+    world_free(0, WORLD_QUAD, block[1]);
+}
+
+static void prepare_freed_afar(void) {
+    prepare();
+    world_free(1, WORLD_QUAD, block[1]);
+}
+
+static void prepare_two_threads(void) {
+    void *more[4];
+    prepare_bound(2);
+    other_warm = world_warm();
+    EXPLORE_CHECK(world_refill(warm, 2, block + 2) == 2, "no blocks to begin with");
+    EXPLORE_CHECK(world_refill(other_warm, 4, more) == 4, "no blocks to begin with");
+    EXPLORE_CHECK(hak_warm_total <= 2, "more is bound than there is room for");
+    for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, more[i]);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+static void carve_one(void) {
+    void *taken[1];
+    world_carve(warm, 1, taken);
+}
+
+static void carve_twice(void) {
+    carve_one();
+    carve_one();
+}
+
+static void carve_and_return(void) {
+    void *taken[1];
+    if (world_carve(warm, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
+}
+
+static void refill(void) {
+    void *taken[2];
+    world_refill(warm, 2, taken);
+}
+
+static void carve_and_exit(void) {
+    carve_one();
+    hak_warm_release(warm, 0, WORLD_QUAD);
+}
+
+static void refill_other(void) {
+    void *taken[2];
+    world_refill(other_warm, 2, taken);
+}
+
+/* ---- Others ---------------------------------------------------------------------------------- */
+
+static void free_0_locally(void) { world_free(0, WORLD_QUAD, block[0]); }
+static void free_0(void) { world_free(1, WORLD_QUAD, block[0]); }
+static void free_1_locally(void) { world_free(0, WORLD_QUAD, block[1]); }
+static void free_1(void) { world_free(1, WORLD_QUAD, block[1]); }
+static void free_both_locally(void) {
+    free_0_locally();
+    free_1_locally();
+}
+static void sweep(void) { hak_shard_sweep(); }
+
+static void take_there(void) {
+    void *taken[1];
+    world_take(1, WORLD_QUAD, 1, taken);
+}
+
+static void take_here(void) {
+    void *taken[1];
+    world_take(0, WORLD_QUAD, 1, taken);
+}
+
+static void purge(void) { hak_shard_purge_all(); }
+
+/* What the statistics do: with all locks and claims, nothing moves. */
+static void collect(void) {
+    hak_shard_lock_all();
+    const hak_slab_t *slab = hak_region_slab_of(block[0]);
+    unsigned before = slab->free_count;
+    explore_step();
+    EXPLORE_CHECK(slab->free_count == before, "a slab changes while it is looked at");
+    hak_shard_unlock_all();
+}
+
+static void adopt_as_pair(void) {
+    void *taken[1];
+    if (world_take(1, WORLD_PAIR, 1, taken)) world_free(0, WORLD_PAIR, taken[0]);
+}
+
+static void fork_and_go_on(void) {
+    world_fork();
+    free_1();
+    take_here();
+}
+
+static void free_3_twice(void) {
+    world_free(0, WORLD_QUAD, block[3]);
+    world_free_again(0, WORLD_QUAD, block[3]);
+}
+
+static void free_3_from_two_shards(void) {
+    world_free(1, WORLD_QUAD, block[3]);
+    world_free_again(0, WORLD_QUAD, block[3]);
+}
+
+#define RULES \
+    .always = world_check_always, .finally = world_check_finally, .describe = world_describe
+
+/* The cheap ones first: most mutants are found there. */
+static const explore_scenario_t scenarios[] = {
+    {"pages go back beside a carve", prepare, {carve_and_return, purge}, RULES},
+    {"a double free in a bound slab", prepare_one_free, {carve_one, free_3_twice}, RULES},
+    {"a double free in a bound slab, from two shards",
+     prepare_used_up,
+     {carve_one, free_3_from_two_shards},
+     RULES},
+    {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
+    {"a thread ends while its slab is given to", prepare, {carve_and_exit, free_0_locally}, RULES},
+    {"a thread ends while its slab is taken back", prepare, {carve_and_exit, sweep}, RULES},
+    {"a carve and a sweep that takes the slab back", prepare, {carve_twice, sweep}, RULES},
+    {"a carve and a free from home", prepare, {carve_twice, free_0_locally}, RULES},
+    {"the statistics beside a carve", prepare, {carve_one, collect}, RULES},
+    {"a fork among a carve and a free", prepare, {carve_one, free_0, fork_and_go_on}, RULES},
+    {"a refill and a take", prepare_and_spare, {refill, take_here}, RULES},
+    {"a refill and a take of another shard", prepare_and_spare, {refill, take_there}, RULES},
+    {"a carve, a free from home, one from afar",
+     prepare,
+     {carve_one, free_0_locally, free_1},
+     RULES},
+    {"a carve and two frees of its slab's word",
+     prepare,
+     {carve_one, free_0_locally, free_1_locally},
+     RULES},
+    {"a carve and a drain", prepare_freed_afar, {carve_one, free_0, sweep}, RULES},
+    {"the last frees of a bound slab",
+     prepare_and_empty,
+     {carve_one, free_both_locally, adopt_as_pair},
+     RULES},
+    {"two carves, a free from home, one from afar",
+     prepare,
+     {carve_twice, free_0_locally, free_1},
+     RULES,
+     .heavy = true},
+    {"a carve, a sweep and a free", prepare, {carve_one, sweep, free_0}, RULES, .heavy = true},
+    {"a carve that is given back, a sweep and a free",
+     prepare,
+     {carve_and_return, sweep, free_0},
+     RULES,
+     .heavy = true},
+    {"a carve, a take of another shard and a free",
+     prepare,
+     {carve_one, take_there, free_0_locally},
+     RULES,
+     .heavy = true},
+    {"two threads with warm slabs of one bin, and a free",
+     prepare_two_threads,
+     {refill, refill_other, free_0_locally},
+     RULES,
+     .heavy = true},
+    {"a thread ends among frees",
+     prepare,
+     {carve_and_exit, free_0_locally, free_1},
+     RULES,
+     .heavy = true},
+    {"the statistics beside a carve and a free",
+     prepare,
+     {carve_one, collect, free_0_locally},
+     RULES,
+     .heavy = true},
+    {"a fork among a carve and a free from home",
+     prepare,
+     {carve_twice, free_0_locally, fork_and_go_on},
+     RULES,
+     .heavy = true},
+};
+
+int main(int argc, char **argv) {
+    world_make();
+    world_track_warm();
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
