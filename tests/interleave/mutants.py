@@ -117,7 +117,7 @@ MUTANTS = [
      r"\|\| !hak_lock_try\(&other->lock\)\)( continue;\n *slab = hak_bin_drop_empty\(other\);\n) *hak_lock_release\(&other->lock\);\n",
      r")\1"),
     ("remote", "an empty slab is adopted without the lock of its new bin",
-     r"(HAK_TIME_MID\(pool_lock, class_index, hak_lock_acquire\(&bin->lock\)\);\n)( *hak_bin_adopt\(bin, home, class_index, slab\);\n)( *return)",
+     r"(HAK_TIME_MID\(pool_lock, class_index, hak_lock_acquire\(&bin->lock\)\);\n)( *for [^\n]*hak_bin_adopt\(bin, home, class_index, slabs\[i\]\);\n)( *return)",
      r"\2\1\3"),
     ("remote", "a page goes back below a block in use",
      r"if \(wanted & ~slab->bits\[w\]\) return false;",
