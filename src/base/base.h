@@ -23,6 +23,9 @@
 #define HAK_EXPORT __attribute__((visibility("default")))
 #define HAK_LINE 64 /* bytes of a cache line */
 #define HAK_ALIGNED(n) __attribute__((aligned(n)))
+/* A zeroed table of which most processes use little: it lies behind all variables, which so
+ * share few pages (the linker sorts by these names). */
+#define HAK_APART __attribute__((section(".bss.zz_apart")))
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 

@@ -15,7 +15,7 @@ enum {
     FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
 };
 
-hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+hak_heap_t hak_heaps[HAK_HEAPS_MAX] HAK_APART;
 
 /* ---- bits ---- */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static hak_stretch_t kept[HAK_REUSE_MAX];
+static hak_stretch_t kept[HAK_REUSE_MAX] HAK_APART;
 static unsigned count;
 static size_t bytes;
 

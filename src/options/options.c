@@ -38,7 +38,7 @@ typedef struct {
 #include "options/each.def"
 } texts_t;
 
-static texts_t texts;
+static texts_t texts HAK_APART;
 
 typedef struct {
     int64_t least, most, fallback;

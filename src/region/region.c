@@ -16,7 +16,7 @@ hak_map_t hak_map;
 hak_lock_t hak_region_lock;
 
 /* Filled from low to high under the region lock; `region_count` publishes. */
-static hak_region_t regions[HAK_REGIONS_MAX];
+static hak_region_t regions[HAK_REGIONS_MAX] HAK_APART;
 static _Atomic unsigned region_count;
 
 /* Sizes to try for a range, largest first. */

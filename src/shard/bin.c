@@ -17,9 +17,9 @@ enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
 static struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
-} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX];
+} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 
-_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
 _Atomic uint32_t hak_bin_used_shards;
 
