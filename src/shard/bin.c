@@ -19,7 +19,7 @@ static struct {
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 
-_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
+_Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
 _Atomic uint32_t hak_bin_used_shards;
 

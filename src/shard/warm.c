@@ -20,7 +20,7 @@ enum {
 _Atomic uint32_t hak_warm_total;
 
 /* Beside the bins, which have no room: pages that are not touched before a slab is bound. */
-static hak_warm_ring_t rings[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1] HAK_ALIGNED(HAK_LINE);
+static hak_warm_ring_t rings[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1] HAK_APART HAK_ALIGNED(HAK_LINE);
 
 hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
     return &rings[shard][class_index];

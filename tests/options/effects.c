@@ -22,6 +22,7 @@
 #include "check.h"
 #include "child.h"
 #include "large_figures.h"
+#include "mid_figures.h"
 #include "pool_figures.h"
 #include "policy_figures.h"
 #include "proc.h"
@@ -92,106 +93,6 @@ static long helper_threads(void) {
     long before = thread_count();
     for (int i = 0; i < 1000; i++) *(char *)API(malloc)(64 * 1024) = 1;
     return thread_count() - before;
-}
-
-/* KiB in the thread's cache after it has freed 16 MiB of several sizes, over and over. */
-static long cached_kib(void) {
-    for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < SPIKE_COUNT; i++) spike[i] = API(malloc)((size_t)(64 << i % 5));
-        for (int i = 0; i < SPIKE_COUNT; i++) API(free)(spike[i]);
-    }
-    return (long)(API(mallinfo2)().fsmblks / 1024);
-}
-
-enum { RING_SIZE = 3000, RING_BLOCKS = 600 };
-
-static long blocks_in_cache(void) { return (long)API(mallinfo2)().smblks; }
-
-/* Takes and gives blocks of one mid class until its ring is as deep as it gets. */
-static void swing_ring(void) {
-    for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
-        for (int i = 0; i < RING_BLOCKS; i++) API(free)(spike[i]);
-    }
-}
-
-/* Most free blocks that the ring of a mid class ever holds. */
-static long ring_depth(void) {
-    long before = blocks_in_cache(), most = 0;
-    swing_ring();
-    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
-    for (int i = 0; i < RING_BLOCKS; i++) {
-        API(free)(spike[i]);
-        long held = blocks_in_cache() - before;
-        if (held > most) most = held;
-    }
-    return most;
-}
-
-/* Most blocks that leave a full ring in one go. */
-static long blocks_returned(void) {
-    long most = 0;
-    swing_ring();
-    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
-    long held = blocks_in_cache();
-    for (int i = 0; i < RING_BLOCKS; i++) {
-        API(free)(spike[i]);
-        long now = blocks_in_cache(), returned = held + 1 - now;
-        if (returned > most) most = returned;
-        held = now;
-    }
-    return most;
-}
-
-static long blocks_of_next_refill(size_t size) {
-    for (;;) {
-        long held = blocks_in_cache();
-        block_of_no_use = API(malloc)(size);
-        long now = blocks_in_cache();
-        if (now >= held) return now + 1 - held;
-    }
-}
-
-/* Blocks that the first refill takes after the ring was full. */
-static long blocks_of_first_refill(void) {
-    swing_ring();
-    return blocks_of_next_refill(RING_SIZE);
-}
-
-static void *free_every_other(void *unused) {
-    for (int i = 0; i < RING_BLOCKS; i += 2) API(free)(spike[i]);
-    return unused;
-}
-
-/* Refills that it takes to allocate what a thread of another shard has freed, half of each slab. */
-static long refills_after_remote_frees(void) {
-    pthread_t thread;
-    long refills = 0;
-    swing_ring();
-    for (int i = 0; i < RING_BLOCKS; i++) spike[i] = API(malloc)(RING_SIZE);
-    CHECK(pthread_create(&thread, NULL, free_every_other, NULL) == 0, "no thread");
-    pthread_join(thread, NULL);
-    for (int i = 0; i < RING_BLOCKS / 2; i++) {
-        long held = blocks_in_cache();
-        block_of_no_use = API(malloc)(RING_SIZE);
-        refills += blocks_in_cache() >= held;
-    }
-    return refills;
-}
-
-enum { OFF_CLASS = 4112, OFF_CLASS_BLOCKS = 6000 };
-
-/* Bytes of the last of many blocks that are a little larger than a power of two. */
-static long size_of_many(void) {
-    for (int i = 0; i < OFF_CLASS_BLOCKS; i++)
-        CHECK((block_of_no_use = API(malloc)(OFF_CLASS)) != NULL, "no memory");
-    return (long)API(malloc_usable_size)(block_of_no_use);
-}
-
-/* Bytes of the first block of 13,000. */
-static long size_of_one(void) {
-    block_of_no_use = API(malloc)(13000);
-    return (long)API(malloc_usable_size)(block_of_no_use);
 }
 
 static uintptr_t unit_of(const void *block) { return (uintptr_t)block >> UNIT_SHIFT; }
