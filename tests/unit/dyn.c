@@ -5,6 +5,7 @@
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "options/options.h"
+#include "region/record.h"
 #include "shard/shard.h"
 
 /* The fixed class of a size, whatever the routes say. */
@@ -99,6 +100,8 @@ static void check_cache(const void *unused) {
     (void)unused;
     enum { COUNT = 50, SIZE = 14464 };
     void *blocks[COUNT];
+    hak_options_load();
+    hak_records_settle(); /* until then mid blocks have debug records, and no stacks */
     hak_cache_t *cache = hak_cache_make();
     hak_bin_t *bin = &cache->bins[HAK_CLASS_DYN];
     CHECK(bin->reciprocal == 0 && bin->slots == 0, "a stack of a class that is not there");
