@@ -8,7 +8,8 @@ void hak_table_begin(hak_table_t *table, unsigned label_width, const hak_stat_ro
     table->columns = columns;
     table->column_count = count;
     table->label_width = label_width;
-    for (unsigned i = 0; i < count; i++) table->widths[i] = (unsigned)strlen(columns[i].name) + HAK_TABLE_GAP;
+    for (unsigned i = 0; i < count; i++)
+        table->widths[i] = (unsigned)strlen(columns[i].name) + HAK_TABLE_GAP;
 }
 
 void hak_table_fit(hak_table_t *table, const uint64_t *line) {

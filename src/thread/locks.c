@@ -83,8 +83,7 @@ void hak_locks_keep(void) {
 bool hak_locks_keep_within(unsigned tries) {
     bounded_t bounded = {.tries = tries};
     if (!hak_lock_acquire_within(&hak_thread_list_lock, &bounded.tries)) return false;
-    bool all =
-        each(acquire_within, &bounded, true) && hak_warm_claim_all_within(&bounded.tries);
+    bool all = each(acquire_within, &bounded, true) && hak_warm_claim_all_within(&bounded.tries);
     if (all) {
         become_keeper(true);
     } else {
