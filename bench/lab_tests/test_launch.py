@@ -72,8 +72,8 @@ def test_what_a_command_leaves_behind_is_killed(launcher, tmp_path):
 
 def test_the_grace_between_term_and_kill(build):
     patient = Launcher(build / "launch", grace=20)
-    stubborn = ["sh", "-c", "trap 'sleep 0.5; exit 9' TERM; while :; do sleep 0.1; done"]
-    outcome = patient.run(stubborn, limit=0.2)
+    deaf = ["sh", "-c", "trap 'sleep 0.5; exit 9' TERM; while :; do sleep 0.1; done"]
+    outcome = patient.run(deaf, limit=0.2)
     assert outcome.cost["timed_out"] and outcome.cost["exit"] == 9
     hasty = Launcher(build / "launch", grace=0)
     begun = time.monotonic()

@@ -217,12 +217,12 @@ def test_interrupt_leaves_nothing_running(build, old, tmp_path):
 def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
     mark = f"test-kill-{os.getpid()}"
     process = _long_run(build, old, tmp_path / "x", mark)
-    stubborn = subprocess.Popen(
+    deaf = subprocess.Popen(
         [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN);"
          "print('ready', flush=True); time.sleep(60)"],
         env={**os.environ, MARK: mark}, stdout=subprocess.PIPE,
     )  # fmt: skip
-    stubborn.stdout.readline()
+    deaf.stdout.readline()
     others = [
         subprocess.Popen([build / "bench_larson", "60"], env={**os.environ, MARK: f"{mark}-other"}),
         subprocess.Popen([build / "bench_larson", "60"]),
@@ -233,12 +233,12 @@ def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
         assert re.search(r"ended [4-9] processes, [1-9] of them by KILL", done.stdout)
         assert not marked(mark)
         assert process.wait(10) in (130, -signal.SIGKILL)
-        assert stubborn.wait(5) == -signal.SIGKILL
+        assert deaf.wait(5) == -signal.SIGKILL
         assert all(other.poll() is None for other in others)
         again = script(build, "kill_bench", **{MARK: mark})
         assert "no benchmark" in again.stdout
     finally:
-        for other in (*others, stubborn):
+        for other in (*others, deaf):
             other.kill()
             other.communicate()
 

@@ -29,7 +29,8 @@ typedef struct {
     _Atomic size_t held_units;        /* those of them that wait for a round */
     _Atomic size_t used_units;
     _Atomic size_t ragged_units; /* of slabs whose blocks leave much of them untouched;
-                                    atomic addition, by shards */
+                                    atomic addition, by shards. A fork may lose a slab that
+                                    was being made: the child then counts one too many */
 } hak_pool_stats_t;              /* written under the pool lock, read by anyone */
 
 extern hak_pool_stats_t hak_pool_stats;

@@ -73,8 +73,10 @@ HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_slab_t *sl
 
 hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
-/* Bit per shard: a bin of it has, or had, a slab. A single thread touches no other's bins. */
-extern _Atomic uint32_t hak_bin_used_shards; /* atomic addition */
+/* Bit per shard: a bin of it has, or had, a slab. A single thread touches no other's bins.
+ * Set once, before the slab is listed; a look that comes too early passes the shard over,
+ * as one does that comes before the slab. */
+extern _Atomic uint32_t hak_bin_used_shards; /* atomic or */
 
 /* Slabs that all bins of a shard have. */
 uint32_t hak_bin_slab_count(unsigned shard);

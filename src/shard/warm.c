@@ -380,23 +380,13 @@ bool hak_warm_claim_all_within(unsigned *tries) {
     return all;
 }
 
-uint64_t hak_warm_carved(unsigned class_index) {
-    uint64_t sum = 0;
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->carved);
-    return sum;
-}
+/* Adds up a field of the rings of a class. */
+#define SUM_OF(field, class_index)                                             \
+    uint64_t sum = 0;                                                          \
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)               \
+        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
+    return sum
 
-uint64_t hak_warm_bound(unsigned class_index) {
-    uint64_t sum = 0;
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count);
-    return sum;
-}
-
-uint64_t hak_warm_revoked(unsigned class_index) {
-    uint64_t sum = 0;
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->revoked);
-    return sum;
-}
+uint64_t hak_warm_carved(unsigned class_index) { SUM_OF(carved, class_index); }
+uint64_t hak_warm_bound(unsigned class_index) { SUM_OF(count, class_index); }
+uint64_t hak_warm_revoked(unsigned class_index) { SUM_OF(revoked, class_index); }
