@@ -1,24 +1,26 @@
-/* log.c: lines about what the allocator does, not about what the program did wrong. */
+/* log.c: lines on stderr; those about what the allocator does. */
 #include "error/log.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "os/os.h"
 
-void hak_log(const char *format, ...) {
-    static const char head[] = "hakmem: ";
+void hak_log_line(const char *head, const char *format, va_list arguments) {
     char line[256];
     int saved = errno;
-    size_t size = sizeof head - 1;
-    __builtin_memcpy(line, head, size);
-    va_list arguments;
-    va_start(arguments, format);
+    int begin = snprintf(line, sizeof line, "%s", head);
+    size_t size = begin > 0 ? hak_min((size_t)begin, sizeof line / 2) : 0;
     int body = vsnprintf(line + size, sizeof line - size - 1, format, arguments);
-    va_end(arguments);
     size = hak_min(size + (body > 0 ? (size_t)body : 0), sizeof line - 2);
     line[size] = '\n';
     hak_os_write_stderr(line, size + 1);
     errno = saved;
+}
+
+void hak_log(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    hak_log_line("hakmem: ", format, arguments);
+    va_end(arguments);
 }

@@ -11,13 +11,12 @@
 
 #include "alloc_names.h"
 #include "check.h"
+#include "pool_figures.h"
 
 #if defined(TEST_PREFIXED)
-#define GET_STAT hakmem_stats_get
 #define SET_OPTION hakmem_option_set
 #else
 #include <dlfcn.h>
-#define GET_STAT ((int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "hakmem_stats_get"))
 #define SET_OPTION ((int (*)(const char *, const char *))dlsym(RTLD_DEFAULT, "hakmem_option_set"))
 #endif
 
@@ -25,18 +24,12 @@ enum { BANDS = 8, COUNT = 20000, ROUNDS = 10 };
 
 static void *blocks[COUNT];
 
-static long figure(const char *name) {
-    uint64_t value = 0;
-    CHECK(GET_STAT(name, &value) == 0, "there is no figure %s", name);
-    return (long)value;
-}
-
 long promoted_bands(void) {
     long count = 0;
     for (int band = 0; band < BANDS; band++) {
         char name[32];
         snprintf(name, sizeof name, "bands.C%d.promoted", band);
-        count += figure(name);
+        count += statistic(name);
     }
     return count;
 }
@@ -57,7 +50,7 @@ long promoted_bands_after_work(void) {
 
 long looks_after_work(void) {
     work();
-    return figure("policy.looks");
+    return statistic("policy.looks");
 }
 
 /* Lines on stderr while all bands are promoted that were not. */

@@ -10,23 +10,11 @@
 
 #include "alloc_names.h"
 #include "check.h"
-
-#if defined(TEST_PREFIXED)
-#define GET_STAT hakmem_stats_get
-#else
-#include <dlfcn.h>
-#define GET_STAT ((int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "hakmem_stats_get"))
-#endif
+#include "pool_figures.h"
 
 enum { SIZE = 1024, COUNT = 64 * 40, MORE = COUNT / 4 }; /* forty slabs */
 
 static void *blocks[COUNT], *more[MORE];
-
-static long figure(const char *name) {
-    uint64_t value = 0;
-    CHECK(GET_STAT(name, &value) == 0, "there is no figure %s", name);
-    return (long)value;
-}
 
 /* Every other block of each slab goes back, then half of those are taken again. */
 static void refill_from_half_used_slabs(void) {
@@ -44,12 +32,12 @@ static void fill_and_empty_slabs(void) {
 
 long slabs_bound(void) {
     refill_from_half_used_slabs();
-    return figure("warm.bound");
+    return statistic("warm.bound");
 }
 
 long refills_carved(void) {
     refill_from_half_used_slabs();
-    return figure("bands.C7.tls_carve_success");
+    return statistic("bands.C7.tls_carve_success");
 }
 
 /* Lines that begin in that way and come to stderr meanwhile. */
