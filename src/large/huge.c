@@ -152,11 +152,12 @@ static size_t keep_most(void) {
     return hak_max(KEEP_LEAST, recent_peak + recent_peak / 2 - used);
 }
 
-/* Takes out what is too much, oldest first. Under the lock. */
+/* Takes out what is too much, oldest first, and no more. Under the lock. */
 static void trim(batch_t *batch, uint32_t now) {
-    while (batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most() &&
-           hak_reuse_take_oldest(&batch->stretches[batch->count], now, 0))
-        batch->count++;
+    for (; batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most(); batch->count++) {
+        size_t excess = hak_align_up(hak_reuse_bytes() - keep_most(), HAK_LARGE_MAX);
+        if (!hak_reuse_take_oldest(&batch->stretches[batch->count], excess, now, 0)) break;
+    }
     note_kept();
 }
 
@@ -166,7 +167,7 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     hak_lock_acquire(&hak_huge_lock);
     hak_reuse_make_room();
     bool kept = hak_reuse_put(stretch->start, stretch->size, now);
-    if (!kept && hak_reuse_take_oldest(other, now, 0))
+    if (!kept && hak_reuse_take_oldest(other, SIZE_MAX, now, 0))
         hak_reuse_put(stretch->start, stretch->size, now);
     note_kept();
     hak_lock_release(&hak_huge_lock);
@@ -208,7 +209,8 @@ static size_t unmap_batch(const batch_t *batch) {
 /* Keeps a stretch that is nobody's any more, or adds it to the batch. Under the lock. */
 static void keep(char *start, size_t size, batch_t *batch) {
     uint32_t now = (uint32_t)hak_os_now_ms();
-    if (!hak_reuse_put(start, size, now) && hak_reuse_take_oldest(&batch->stretches[0], now, 0)) {
+    if (!hak_reuse_put(start, size, now) &&
+        hak_reuse_take_oldest(&batch->stretches[0], SIZE_MAX, now, 0)) {
         batch->count = 1;
         hak_reuse_put(start, size, now); /* there is a place now */
     }
@@ -230,7 +232,7 @@ static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
         return;
     }
     while (batch->count < BATCH_MAX &&
-           hak_reuse_take_oldest(&batch->stretches[batch->count], now, delay_ms))
+           hak_reuse_take_oldest(&batch->stretches[batch->count], SIZE_MAX, now, delay_ms))
         batch->count++;
     note_kept();
 }

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "classes/classes.h"
 #include "region/meta.h"
+
+enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
 
 static hak_stretch_t first_kept[HAK_REUSE_MAX] HAK_APART;
 static hak_stretch_t *kept = first_kept;
@@ -110,13 +113,20 @@ bool hak_reuse_take_largest(hak_stretch_t *stretch) {
     return true;
 }
 
-bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_ms) {
+bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint32_t now, uint32_t delay_ms) {
     unsigned best = 0;
     for (unsigned i = 1; i < count; i++)
         if ((int32_t)(kept[i].freed_ms - kept[best].freed_ms) < 0) best = i;
     if (count == 0 || (int32_t)(now - kept[best].freed_ms) < (int32_t)delay_ms) return false;
     *stretch = kept[best];
-    remove_at(best);
+    if (want >= stretch->size || stretch->size - want < PIECE) {
+        remove_at(best);
+        return true;
+    }
+    stretch->start += stretch->size - want;
+    stretch->size = want;
+    kept[best].size -= want;
+    bytes -= want;
     return true;
 }
 

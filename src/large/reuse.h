@@ -34,10 +34,12 @@ char *hak_reuse_take(size_t size, size_t align);
 /* Takes exactly these bytes; false when they are not kept. */
 bool hak_reuse_take_at(char *start, size_t size);
 
-/* Takes out the largest stretch, or the one that was freed longest ago if it was
- * before `now - delay_ms`. False when there is none. */
+/* Takes out the largest stretch. False when there is none. */
 bool hak_reuse_take_largest(hak_stretch_t *stretch);
-bool hak_reuse_take_oldest(hak_stretch_t *stretch, uint32_t now, uint32_t delay_ms);
+
+/* Takes out the stretch that was freed longest ago, if it was before `now - delay_ms`; of
+ * a longer one the last `want` bytes, a multiple of the page size. False when there is none. */
+bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint32_t now, uint32_t delay_ms);
 
 /* Calls `visit` for every stretch. */
 void hak_reuse_each_range(hak_range_visitor_t visit, void *context);
