@@ -33,10 +33,10 @@ static void in_run(hak_block_t *block, const void *pointer) {
 
 static void in_slab(hak_block_t *block, const void *pointer) {
     const hak_class_t *info = &hak_classes[block->class_index];
-    uint32_t offset = (uint32_t)((uintptr_t)pointer - (uintptr_t)block->slab->base);
+    uint32_t offset = hak_block_offset((uintptr_t)pointer, info);
     uint32_t index = hak_block_index(offset, info->reciprocal);
-    if (index >= info->count) return; /* behind the last block */
-    block->start = block->slab->base + (size_t)index * info->size;
+    if (index >= info->count) return; /* before the first block or behind the last */
+    block->start = hak_slab_first(block->slab, info) + (size_t)index * info->size;
     block->size = info->size;
     block->kind = HAK_KIND_CACHED;
 }

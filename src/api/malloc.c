@@ -189,7 +189,7 @@ static bool release_huge(void *pointer) {
 }
 
 /* Everything but the push: decides what the pointer is. */
-HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
+static HAK_SLOW_PATH void release_other(void *pointer, const char *function) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (!pointer) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
@@ -224,6 +224,10 @@ HAK_SLOW_PATH void hak_release(void *pointer, const char *function) {
         hak_block_report_double(function, pointer);
     else
         count_call(&block, HAK_CALL_FREED);
+}
+
+void hak_release(void *pointer, const char *function) {
+    if (HAK_UNLIKELY(!hak_push_coloured(pointer))) release_other(pointer, function);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {

@@ -64,4 +64,25 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return true;
 }
 
+/* The same for a block of a class with colours, which hak_push refuses. */
+HAK_FAST_PATH bool hak_push_coloured(void *block) {
+    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
+    size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
+    const hak_class_t *info = &hak_classes[offset >> HAK_BIN_SHIFT];
+    hak_bin_t *bin = hak_cache_bin(hak_cache, offset);
+    void **top = hak_load_relaxed(&bin->top);
+    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || top + 1 >= bin->base + bin->slots))
+        return false;
+    if (HAK_UNLIKELY(*top == block)) return false;
+    if (HAK_UNLIKELY(
+            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), info->reciprocal)))
+        return false;
+    top[1] = block;
+    hak_store_relaxed(&bin->top, top + 1);
+    HAK_COUNT_CALL(offset >> HAK_BIN_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(offset >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
+    return true;
+}
+
 #endif

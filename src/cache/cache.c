@@ -124,7 +124,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_store_relaxed(&bin->top, base + count);
     bin->reciprocal = hak_classes[class_index].reciprocal;
     bin->base = base;
-    bin->limit = base + slots - 1;
+    bin->limit = hak_class_is_coloured(&hak_classes[class_index]) ? NULL : base + slots - 1;
     bin->slots = (uint16_t)slots;
     hak_lock_release(&cache->stack_lock);
     if (old_slots) hak_meta_free(old, old_slots * sizeof(void *));
@@ -276,7 +276,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
         return;
     }
     hak_bin_t *bin = &cache->bins[class_index];
-    if (hak_load_relaxed(&bin->top) >= bin->limit && !grow(cache, class_index, FLUSHED)) {
+    if (count_of(bin) + 1 >= bin->slots && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
             give(cache, class_index, &block, 1);

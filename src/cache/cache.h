@@ -7,7 +7,9 @@
  *
  *   base <= top <= limit; blocks in the bin = top - base
  *   pop: *top is NULL exactly when the bin is empty
- *   push: top == limit is a full bin, and every bin without a stack (all zero)
+ *   push: top == limit is a full bin; NULL is below every top, and the limit of every bin
+ *         without a stack (all zero), and of classes whose slabs have colours: whether a
+ *         block of these begins where it should takes a closer look (hak_push_coloured)
  *
  * So three rare cases need no branch of their own: a thread without a cache has
  * the shared `none` cache, whose bins are all full and whose routing table leads
@@ -26,7 +28,7 @@
 
 typedef struct {
     _Atomic(void **) top; /* owner writes; first: the hot paths address it by the offset alone */
-    void **limit;         /* owner */
+    void **limit;         /* owner; the last slot, or NULL */
     uint32_t reciprocal;  /* constant from the first stack on; of the block size: is it the
                              start of a block? */
     uint16_t slots;       /* owner, stack lock to write; sentinel included; a power of two or 0 */

@@ -10,7 +10,8 @@ hak_class_t hak_classes[HAK_BIN_COUNT] = {
     [index] = {.size = (bytes),                                                       \
                .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
                .count = COUNT_OF(bytes),                                              \
-               .words = (COUNT_OF(bytes) + 63) / 64},
+               .words = (COUNT_OF(bytes) + 63) / 64,                                  \
+               .colours = HAK_COLOURS_OF(bytes)},
 #define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes)
 #define CLASS_MID(index, bytes, below, band) CLASS_ROW(index, bytes)
 #include "classes/classes.def"

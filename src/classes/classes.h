@@ -1,8 +1,14 @@
 /* classes.h: size -> size class, and offset in a slab -> block index.
  *
  * A slab is one unit of 64 KiB that starts at a multiple of 64 KiB and holds
- * blocks of one class from its first byte on, so the low 16 bits of a pointer are
- * its offset in its slab. */
+ * blocks of one class, so the low 16 bits of a pointer are its offset in its slab.
+ * Tiny blocks, and those of a power of two, lie from the first byte on.
+ *
+ * COLOURS. Blocks of some KiB that all began at the same few offsets would meet in the
+ * same few sets of a CPU's cache: a thousand of them push each other out of a cache that
+ * has room for all. So the first block of a mid slab lies further in, by a multiple of
+ * 128 bytes that the room behind the last block allows: the colour of the slab, found
+ * from its address alone. */
 #ifndef HAK_CLASSES_H
 #define HAK_CLASSES_H
 
@@ -25,7 +31,17 @@ enum {
     HAK_LARGE_MAX = 1 << 20,
     HAK_BLOCKS_MAX = 4096, /* most blocks in a slab, which bounds its bitmap */
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
+    HAK_COLOUR_SHIFT = 7,
+    HAK_COLOUR_STEP = 1 << HAK_COLOUR_SHIFT, /* what every block of a mid class is aligned to */
 };
+
+/* Colours of a class of `size` bytes. The last one leaves a step of the room unused, so no
+ * place before the first block looks like one behind the last. */
+#define HAK_COLOURS_OF(size)                                \
+    ((size) > HAK_TINY_MAX && ((size) & ((size)-1)) != 0 && \
+             HAK_UNIT_SIZE % (size) >= HAK_COLOUR_STEP      \
+         ? HAK_UNIT_SIZE % (size) >> HAK_COLOUR_SHIFT       \
+         : 1)
 
 /* The tiers that have size classes. */
 typedef enum { HAK_TINY, HAK_MID, HAK_CACHED_TIERS } hak_tier_t;
@@ -51,6 +67,7 @@ typedef struct {
     uint32_t reciprocal; /* ceil(2^32 / size): the index of an offset by one multiply */
     uint16_t count;      /* blocks in a slab */
     uint16_t words;      /* 64-bit words of its bitmap */
+    uint16_t colours;    /* places where the first block may lie */
 } hak_class_t;
 
 /* Constant but for the row of the dynamic class, which is written once, before the first
@@ -79,6 +96,22 @@ HAK_FAST_PATH hak_tier_t hak_tier_of_class(unsigned class_index) {
 HAK_FAST_PATH bool hak_class_is_ragged(unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     return HAK_UNIT_SIZE - info->count * info->size > HAK_UNIT_SIZE / 16;
+}
+
+/* The class's slabs have colours. */
+HAK_FAST_PATH bool hak_class_is_coloured(const hak_class_t *info) { return info->colours > 1; }
+
+/* Offset of the first block in the unit that an address lies in. Units in a row get
+ * colours that are far apart (the golden section of 65536). */
+HAK_FAST_PATH uint32_t hak_first_offset(uintptr_t address, const hak_class_t *info) {
+    uint32_t mixed = (uint16_t)((uint32_t)(address >> HAK_UNIT_SHIFT) * 40503u);
+    return (mixed * info->colours) >> 16 << HAK_COLOUR_SHIFT;
+}
+
+/* Offset of an address from the first block of its slab; behind the last block for one
+ * that lies before the first. */
+HAK_FAST_PATH uint32_t hak_block_offset(uintptr_t address, const hak_class_t *info) {
+    return (uint16_t)(address - hak_first_offset(address, info));
 }
 
 /* Index of the block that contains `offset`; exact for every offset < 65536,

@@ -29,6 +29,7 @@ size_t hak_dyn_choose(size_t size) {
         .reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size),
         .count = (uint16_t)count,
         .words = (uint16_t)((count + 63) / 64),
+        .colours = (uint16_t)HAK_COLOURS_OF(size),
     };
     for (size_t at = first; at <= size; at += HAK_ROUTE_STEP)
         hak_store_release(&hak_class_by_128[(at + 127) >> 7], HAK_CLASS_DYN); /* C3 */
@@ -36,15 +37,21 @@ size_t hak_dyn_choose(size_t size) {
     return size;
 }
 
-/* A class whose size is a multiple of the alignment has every block aligned, since slabs
- * start at multiples of 64 KiB; the powers of two always qualify. The dynamic class stands
- * behind the fixed ones, so the way up from it begins at its next larger one. */
+/* A class whose size is a multiple of the alignment has every block aligned, if the first
+ * ones are, which colours shift. */
+static bool is_aligned(const hak_class_t *info, size_t align) {
+    return !(info->size & (align - 1)) &&
+           (align <= HAK_COLOUR_STEP || !hak_class_is_coloured(info));
+}
+
+/* The powers of two always qualify. The dynamic class stands behind the fixed ones, so the
+ * way up from it begins at its next larger one. */
 unsigned hak_dyn_class_aligned(size_t size, size_t align) {
     unsigned class_index = hak_class_of(size);
-    if (class_index == HAK_CLASS_DYN && hak_classes[HAK_CLASS_DYN].size & (align - 1)) {
+    if (class_index == HAK_CLASS_DYN && !is_aligned(&hak_classes[HAK_CLASS_DYN], align)) {
         size_t above = hak_classes[HAK_CLASS_DYN].size + 1;
         class_index = above > HAK_CLASS_MAX ? HAK_CLASS_FIXED : hak_class_of(above);
     }
-    while (hak_classes[class_index].size & (align - 1)) class_index++;
+    while (!is_aligned(&hak_classes[class_index], align)) class_index++;
     return class_index;
 }

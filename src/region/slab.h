@@ -19,7 +19,7 @@
 #include "classes/classes.h"
 
 typedef struct hak_slab {
-    char *base;     /* constant once the unit is committed */
+    char *base;     /* of the unit; constant once that is committed */
     uint64_t *bits; /* bin lock, its words: bitmap; 1 = free block; remote words follow */
     union {
         uint64_t words_free;       /* bitmap */
@@ -71,6 +71,11 @@ HAK_FAST_PATH bool hak_owner_is_bound(uint16_t owner, uint16_t bin) {
 /* True for a slab, false for a unit of a large heap or of the pool. */
 HAK_FAST_PATH bool hak_owner_is_bin(uint16_t owner) {
     return owner != 0 && hak_owner_class(owner) <= HAK_CLASS_COUNT;
+}
+
+/* The first block of a slab. */
+HAK_FAST_PATH char *hak_slab_first(const hak_slab_t *slab, const hak_class_t *info) {
+    return slab->base + hak_first_offset((uintptr_t)slab->base, info);
 }
 
 /* The remote words of a slab: as many as its bitmap has, right behind it. */

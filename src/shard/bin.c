@@ -185,6 +185,7 @@ hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
 HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want,
                                    unsigned limit, void **end) {
     uint64_t words_free = slab->words_free;
+    char *first = hak_slab_first(slab, info);
     size_t size = info->size;
     void **out = end;
     unsigned left = want, last = 0;
@@ -196,7 +197,7 @@ HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, un
             beyond = x & ~(uint64_t)0 << (limit & 63);
             x ^= beyond;
         }
-        char *base = slab->base + (size_t)w * 64 * size;
+        char *base = first + (size_t)w * 64 * size;
         if (x == ~(uint64_t)0 && left >= 64) {
             for (unsigned i = 0; i < 64; i++) out[-(ptrdiff_t)i] = base + i * size;
             out -= 64;
@@ -247,7 +248,7 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
         HAK_COUNT(&bin->touched, slab->fresh - used);
         HAK_COUNT(&bin->spare, slab->fresh - used - count);
         if (zeroed) {
-            size_t offset = (size_t)((char *)top[1] - slab->base);
+            size_t offset = (size_t)((char *)top[1] - hak_slab_first(slab, info));
             *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
         }
         if (slab->free_count == 0) list_remove(bin, slab);
@@ -307,7 +308,8 @@ static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
         uint64_t twice = mask & slab->bits[w];
         if (HAK_UNLIKELY(twice))
-            *double_freed = slab->base + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
+            *double_freed =
+                hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
         mask &= ~twice;
         if (!mask) continue;
         slab->bits[w] |= mask;

@@ -14,6 +14,7 @@
 /* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
     void *const *next, *const *end;
+    const hak_class_t *info;
     uint32_t reciprocal, size;
     uint32_t total; /* blocks in a slab */
     unsigned words; /* of its bitmap */
@@ -23,6 +24,7 @@ typedef struct {
 
 /* What a batch has for one word of one slab. */
 typedef struct {
+    uint32_t first;       /* offset of the slab's first block */
     unsigned word, count; /* count = bits in mask */
     uint64_t mask;
 } share_t;
@@ -55,7 +57,8 @@ HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
         }
     }
     do {
-        index = hak_block_index((uint16_t)(uintptr_t)*batch->next, batch->reciprocal);
+        index =
+            hak_block_index((uint16_t)((uintptr_t)*batch->next - share->first), batch->reciprocal);
         if (index >> 6 != share->word) return;
         uint64_t bit = (uint64_t)1 << (index & 63);
         if (HAK_UNLIKELY((share->mask & bit) || index >= batch->total)) {
@@ -71,7 +74,9 @@ HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
  * when it lies behind the last block. */
 HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
     const uintptr_t first = (uintptr_t)*batch->next++;
-    uint32_t index = hak_block_index((uint16_t)first, batch->reciprocal);
+    share->first =
+        HAK_UNLIKELY(batch->info->colours > 1) ? hak_first_offset(first, batch->info) : 0;
+    uint32_t index = hak_block_index((uint16_t)(first - share->first), batch->reciprocal);
     if (HAK_UNLIKELY(index >= batch->total)) {
         note_bad(batch, (void *)first);
         return false;
@@ -86,7 +91,8 @@ HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
 
 HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
                               uint64_t twice) {
-    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
+    note_bad(batch, hak_slab_first(slab, batch->info) +
+                        (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
 }
 
 /* Blocks of a share that are free already, here or on their way; rare. */
@@ -140,8 +146,9 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
-    batch_t batch = {
-        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
+    batch_t batch = {blocks,     blocks + count, info,        info->reciprocal,
+                     info->size, info->count,    info->words, 0,
+                     NULL};
     hak_slab_t *slab;
     hak_warm_gift_t gift = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */

@@ -34,7 +34,7 @@ static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
     return sum;
 }
 
-/* Of the bytes from .. end-1: whole blocks, and what reaches in at both ends. */
+/* Of the bytes from .. end-1, behind the first block's start: whole blocks, and what reaches in at both ends. */
 static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsigned from,
                          unsigned end) {
     unsigned size = info->size, first = (from + size - 1) / size, last = end / size;
@@ -50,8 +50,12 @@ static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsign
 unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
     bitmap_t in_use;
     unsigned class_index = copy_bitmap(slab, &in_use);
-    for (unsigned i = 0; class_index && i < HAK_UNIT_GRAINS; i++)
-        used[i] = (uint16_t)bytes_in(&in_use, &hak_classes[class_index], i * HAK_GRAIN_SIZE,
-                                     (i + 1) * HAK_GRAIN_SIZE);
+    const hak_class_t *info = &hak_classes[class_index];
+    unsigned from = 0, first = hak_first_offset((uintptr_t)slab->base, info);
+    for (unsigned i = 0; class_index && i < HAK_UNIT_GRAINS; i++) {
+        unsigned end = (unsigned)hak_max((i + 1) * HAK_GRAIN_SIZE, first) - first;
+        used[i] = (uint16_t)bytes_in(&in_use, info, from, end);
+        from = end;
+    }
     return class_index;
 }

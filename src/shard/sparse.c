@@ -43,9 +43,11 @@ static bool all_free(const hak_slab_t *slab, unsigned first, unsigned last) {
  * never handed out. Bin lock held. */
 static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size_t page_size) {
     uint64_t pages = 0;
+    size_t start = hak_first_offset((uintptr_t)slab->base, info);
     for (unsigned page = 0; page < HAK_UNIT_SIZE / page_size; page++) {
-        unsigned first = (unsigned)(page * page_size / info->size);
-        unsigned last = (unsigned)(((page + 1) * page_size - 1) / info->size);
+        if ((page + 1) * page_size <= start) continue; /* no block touches it */
+        unsigned first = (unsigned)((hak_max(page * page_size, start) - start) / info->size);
+        unsigned last = (unsigned)(((page + 1) * page_size - 1 - start) / info->size);
         if (first >= slab->fresh) break;
         if (all_free(slab, first, (unsigned)hak_min(last, info->count - 1u)))
             pages |= (uint64_t)1 << page;

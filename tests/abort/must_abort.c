@@ -184,6 +184,16 @@ static void free_tagged(size_t size) {
     API(free)(foreign(size, (void *)((uintptr_t)API(malloc)(size) | tag)));
 }
 
+/* Most slabs of 3072-byte blocks have room before the first one; none of it is a block. */
+static void free_before_the_first_block(size_t size) {
+    enum { UNIT = 65536, BLOCK = 3072 };
+    char *block;
+    do {
+        block = API(malloc)(BLOCK);
+    } while ((uintptr_t)block % UNIT % BLOCK == 0);
+    API(free)(foreign(size, block - (uintptr_t)block % UNIT));
+}
+
 static void realloc_foreign(size_t size) {
     sink = API(realloc)(foreign(size, static_data + 64), size);
 }
@@ -235,6 +245,8 @@ static const struct misuse {
     {"foreign: non-canonical", free_non_canonical, "free", "foreign pointer", NULL},
     {"foreign: all ones", free_all_ones, "free", "foreign pointer", NULL},
     {"foreign: tagged", free_tagged, "free", "foreign pointer", NULL},
+    {"foreign: before a slab's first block", free_before_the_first_block, "free", "foreign pointer",
+     NULL},
     {"foreign: realloc", realloc_foreign, "realloc", "foreign pointer", NULL},
     {"foreign: malloc_usable_size", usable_size_foreign, "malloc_usable_size", "foreign pointer",
      NULL},

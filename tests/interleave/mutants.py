@@ -93,7 +93,7 @@ MUTANTS = [
      r"hak_slab_t \*next = slab->pending_next;(\s*pending_push\(slab, bin\);\s*)slab = next;",
      r"\1slab = NULL;"),
     ("remote", "D3 tells nobody of a double free",
-     r"\*double_freed = [^;]*;",
+     r"\*double_freed =[^;]*;",
      r"(void)double_freed;"),
     ("remote", "a drained slab is not listed",
      r"return slab->free_count > 0 && hak_bin_after_free\(bin, slab\);",

@@ -290,7 +290,7 @@ static bool was_given(char *block) {
     hak_slab_t *slab = hak_region_slab_of(block);
     if (!slab->owner) return true;
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
-    unsigned index = hak_block_index((uint32_t)(block - slab->base), info->reciprocal);
+    unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
     uint64_t bits = slab->bits[index / 64] | hak_slab_remote(slab, info->words)[index / 64];
     return bits >> index % 64 & 1;
 }
@@ -307,7 +307,7 @@ static void enter_lost(unsigned most) {
         uint16_t owner = slabs[i].owner;
         const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
         for (unsigned k = 0; owner && k < info->count; k++) {
-            char *block = slabs[i].base + k * (size_t)info->size;
+            char *block = hak_slab_first(&slabs[i], info) + k * (size_t)info->size;
             if (was_given(block) || is_live(block, info->size)) continue;
             EXPLORE_CHECK(most > 0, "a block is lost in the child of a fork");
             most--;

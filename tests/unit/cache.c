@@ -46,11 +46,13 @@ static void *take(hak_cache_t *cache, unsigned class_index) {
     return block;
 }
 
+static void **last_slot(const hak_bin_t *bin) { return bin->base + bin->slots - 1; }
+
 static void give(hak_cache_t *cache, void *block) {
     unsigned class_index = class_of(block);
     hak_bin_t *bin = &cache->bins[class_index];
     void **top = hak_load_relaxed(&bin->top);
-    if (top >= bin->limit) {
+    if (!bin->slots || top >= last_slot(bin)) {
         hak_cache_overflow(cache, class_index, block);
         return;
     }
@@ -71,8 +73,9 @@ static void check_cache(hak_cache_t *cache) {
         }
         REQUIRE(hak_is_pow2(bin->slots), "bin %u has %u slots", i, bin->slots);
         REQUIRE(bin->base[0] == NULL, "bin %u has no sentinel", i);
-        REQUIRE(bin->limit == bin->base + bin->slots - 1, "bin %u ends elsewhere", i);
-        REQUIRE(top >= bin->base && top <= bin->limit, "bin %u: top is outside", i);
+        void **limit = hak_class_is_coloured(&hak_classes[i]) ? NULL : last_slot(bin);
+        REQUIRE(bin->limit == limit, "bin %u ends elsewhere", i);
+        REQUIRE(top >= bin->base && top <= last_slot(bin), "bin %u: top is outside", i);
         REQUIRE(hak_cache_count(cache, i) == (size_t)(top - bin->base), "bin %u is miscounted", i);
         for (void **at = bin->base + 1; at <= top; at++)
             REQUIRE(*at != NULL, "bin %u holds NULL", i);

@@ -115,6 +115,60 @@ static void offsets_find_their_block(void **state) {
     }
 }
 
+/* For every class and colour: which offsets are in which block, by division. */
+static void colours_move_all_blocks(void **state) {
+    (void)state;
+    unsigned coloured = 0;
+    for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
+        const hak_class_t *row = &hak_classes[index];
+        if (!hak_class_is_coloured(row)) {
+            REQUIRE(index <= HAK_CLASS_TINY || HAK_UNIT_SIZE % row->size < 2 * HAK_COLOUR_STEP,
+                    "class %u has room, but no colours", index);
+            continue;
+        }
+        coloured++;
+        REQUIRE(index > HAK_CLASS_TINY, "the tiny class %u has colours", index);
+        for (uintptr_t unit = 0; unit < 300; unit++) {
+            uintptr_t start = (unit + 77) << HAK_UNIT_SHIFT;
+            uint32_t first = hak_first_offset(start, row), end = first + row->count * row->size;
+            REQUIRE(first % HAK_COLOUR_STEP == 0 && end <= HAK_UNIT_SIZE,
+                    "class %u: blocks lie from %u to %u", index, first, end);
+            for (uint32_t at = 0; at < HAK_UNIT_SIZE; at += 8) {
+                uint32_t offset = hak_block_offset(start + at, row);
+                uint32_t found = hak_block_index(offset, row->reciprocal);
+                uint32_t wanted =
+                    at < first ? row->count : hak_min((at - first) / row->size, row->count);
+                REQUIRE(hak_min(found, row->count) == wanted,
+                        "class %u, colour %u: %u is in block %u", index, first, at, found);
+                REQUIRE(wanted == row->count || hak_is_block_start(offset, row->reciprocal) ==
+                                                    ((at - first) % row->size == 0),
+                        "class %u, colour %u: %u is no block's start", index, first, at);
+                REQUIRE(at >= first || !hak_is_block_start(offset, row->reciprocal),
+                        "class %u, colour %u: %u, before all blocks, is a start", index, first, at);
+            }
+        }
+    }
+    REQUIRE(coloured == 35, "%u classes have colours", coloured);
+}
+
+/* The slabs of one superslab have many colours, and each about as often as the others. */
+static void colours_are_spread(void **state) {
+    (void)state;
+    for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
+        const hak_class_t *row = &hak_classes[index];
+        unsigned used[HAK_UNIT_SIZE / HAK_COLOUR_STEP] = {0}, different = 0, most = 0;
+        for (uintptr_t unit = 1000; unit < 1064; unit++) {
+            unsigned *of = &used[hak_first_offset(unit << HAK_UNIT_SHIFT, row) / HAK_COLOUR_STEP];
+            different += ++*of == 1;
+            most = *of > most ? *of : most;
+        }
+        REQUIRE(different >= hak_min(row->colours, 64) * 5 / 8, "class %u: %u of %u colours", index,
+                different, row->colours);
+        REQUIRE(most <= 2 * (64u / row->colours) + 2, "class %u: a colour has %u of 64 slabs",
+                index, most);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_find_the_smallest_class_that_fits),
@@ -125,6 +179,8 @@ int main(void) {
         cmocka_unit_test(table_rows_are_consistent),
         cmocka_unit_test(definition_rows_are_consistent),
         cmocka_unit_test(offsets_find_their_block),
+        cmocka_unit_test(colours_move_all_blocks),
+        cmocka_unit_test(colours_are_spread),
     };
     return cmocka_run_group_tests_name("classes", tests, NULL, NULL);
 }

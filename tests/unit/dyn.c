@@ -22,6 +22,9 @@ static void check_row(size_t size) {
     CHECK(row->size == size && row->count == HAK_UNIT_SIZE / size, "%zu: %u blocks of %u bytes",
           size, row->count, row->size);
     CHECK(row->words == (row->count + 63) / 64, "%zu: %u words", size, row->words);
+    CHECK(row->colours >= 1 &&
+              row->count * size + (row->colours - 1u) * HAK_COLOUR_STEP <= HAK_UNIT_SIZE,
+          "%zu: no room for %u colours", size, row->colours);
     for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
         CHECK(hak_block_index(offset, row->reciprocal) == offset / size,
               "%zu: offset %u is in block %u", size, offset,
@@ -49,12 +52,18 @@ static void check_routes(size_t size, size_t first) {
     }
 }
 
+static bool is_aligned(const hak_class_t *row, size_t align) {
+    for (uintptr_t unit = 0; unit < 300; unit++)
+        if (hak_first_offset(unit << HAK_UNIT_SHIFT, row) % align != 0) return false;
+    return row->size % align == 0;
+}
+
 static void check_alignment(size_t size, size_t first) {
     for (size_t align = 8; align <= HAK_UNIT_SIZE; align *= 2) {
         for (size_t at = first - 1; at <= size + 1 && at <= HAK_CLASS_MAX; at += 61) {
             unsigned index = hak_dyn_class_aligned(at, align);
             CHECK(index >= 1 && index <= HAK_CLASS_COUNT && hak_classes[index].size >= at &&
-                      hak_classes[index].size % align == 0,
+                      is_aligned(&hak_classes[index], align),
                   "%zu: class %u of %u bytes for %zu at multiples of %zu", size, index,
                   hak_classes[index].size, at, align);
         }
@@ -110,7 +119,8 @@ static void check_cache(const void *unused) {
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = hak_cache_pop(cache, HAK_CLASS_DYN);
         if (!blocks[i]) blocks[i] = hak_cache_refill(cache, HAK_CLASS_DYN, NULL);
-        CHECK((uintptr_t)blocks[i] % HAK_UNIT_SIZE % SIZE == 0, "%p is no block", blocks[i]);
+        CHECK(hak_block_offset((uintptr_t)blocks[i], &hak_classes[HAK_CLASS_DYN]) % SIZE == 0,
+              "%p is no block", blocks[i]);
     }
     CHECK(bin->reciprocal == hak_classes[HAK_CLASS_DYN].reciprocal, "a wrong reciprocal");
     size_t cached = hak_cache_count(cache, HAK_CLASS_DYN);

@@ -352,7 +352,8 @@ static int show_counters(void) {
         for (unsigned i = 0; i < 8; i++) held[i] = hak_huge_alloc(2 << 20, 1, false);
         for (unsigned i = 0; i < 8; i++) CHECK(hak_huge_free(held[i]), "not freed");
     }
-    CHECK(hak_huge_free(hak_huge_alloc(20 << 20, 1, false)), "not freed"); /* longer than some budgets */
+    CHECK(hak_huge_free(hak_huge_alloc(20 << 20, 1, false)),
+          "not freed"); /* longer than some budgets */
     fprintf(stderr, "%llu %llu %zu\n", (unsigned long long)hak_huge_stats.mapped,
             (unsigned long long)hak_huge_stats.unmapped, (size_t)hak_huge_stats.kept_bytes);
     return 0;

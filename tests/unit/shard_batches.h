@@ -58,14 +58,13 @@ static inline void check_bin(unsigned shard, unsigned class_index, unsigned full
 static inline bool is_free(const void *block) {
     const hak_slab_t *slab = slab_of(block);
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
-    unsigned offset = (unsigned)((const char *)block - slab->base);
-    unsigned index = hak_block_index(offset, info->reciprocal);
+    unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
     return slab->bits[index / 64] >> index % 64 & 1;
 }
 
 /* The whole batch, as one or more calls; the last call's blocks come first in `blocks`. */
 static inline void take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
-    size_t size = hak_classes[class_index].size;
+    const hak_class_t *info = &hak_classes[class_index];
     while (want) {
         unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
         REQUIRE(taken >= 1 && taken <= want, "%u blocks for %u", taken, want);
@@ -75,7 +74,7 @@ static inline void take(unsigned home, unsigned class_index, unsigned want, void
             const hak_slab_t *slab = slab_of(top[i]);
             assert_non_null(slab);
             assert_int_equal(hak_owner_class(slab->owner), class_index);
-            assert_int_equal((size_t)((char *)top[i] - slab->base) % size, 0);
+            assert_int_equal((size_t)((char *)top[i] - hak_slab_first(slab, info)) % info->size, 0);
             REQUIRE(!is_free(top[i]), "%p is handed out and free", top[i]);
             if (i > 1 && slab == slab_of(top[i - 1]))
                 REQUIRE(top[i] < top[i - 1], "the lowest address of a slab is not the last");
