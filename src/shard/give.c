@@ -3,7 +3,8 @@
  * This is where most of the time beside malloc and free themselves goes, so the
  * common cases are short: a block alone in its slab (freed at random), the blocks of
  * one word gathered in a register, and a whole word in order or in reverse, which is
- * what a program leaves that frees as it allocated. */
+ * what a program leaves that frees as it allocated. None of them knows of colours: the
+ * addresses of blocks whose slabs have one are shifted to where they would lie without. */
 #include "debug/timing.h"
 #include "debug/ways.h"
 #include "region/region.h"
@@ -11,10 +12,11 @@
 #include "shard/shard.h"
 #include "shard/warm.h"
 
+enum { SHIFTED_MAX = 32 };
+
 /* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
     void *const *next, *const *end;
-    const hak_class_t *info;
     uint32_t reciprocal, size;
     uint32_t total; /* blocks in a slab */
     unsigned words; /* of its bitmap */
@@ -24,7 +26,6 @@ typedef struct {
 
 /* What a batch has for one word of one slab. */
 typedef struct {
-    uint32_t first;       /* offset of the slab's first block */
     unsigned word, count; /* count = bits in mask */
     uint64_t mask;
 } share_t;
@@ -57,8 +58,7 @@ HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
         }
     }
     do {
-        index =
-            hak_block_index((uint16_t)((uintptr_t)*batch->next - share->first), batch->reciprocal);
+        index = hak_block_index((uint16_t)(uintptr_t)*batch->next, batch->reciprocal);
         if (index >> 6 != share->word) return;
         uint64_t bit = (uint64_t)1 << (index & 63);
         if (HAK_UNLIKELY((share->mask & bit) || index >= batch->total)) {
@@ -74,9 +74,7 @@ HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
  * when it lies behind the last block. */
 HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
     const uintptr_t first = (uintptr_t)*batch->next++;
-    share->first =
-        HAK_UNLIKELY(batch->info->colours > 1) ? hak_first_offset(first, batch->info) : 0;
-    uint32_t index = hak_block_index((uint16_t)(first - share->first), batch->reciprocal);
+    uint32_t index = hak_block_index((uint16_t)first, batch->reciprocal);
     if (HAK_UNLIKELY(index >= batch->total)) {
         note_bad(batch, (void *)first);
         return false;
@@ -91,8 +89,7 @@ HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
 
 HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
                               uint64_t twice) {
-    note_bad(batch, hak_slab_first(slab, batch->info) +
-                        (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
+    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
 }
 
 /* Blocks of a share that are free already, here or on their way; rare. */
@@ -142,13 +139,13 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
-void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+/* Returns the bad block, or NULL. */
+static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
-    batch_t batch = {blocks,     blocks + count, info,        info->reciprocal,
-                     info->size, info->count,    info->words, 0,
-                     NULL};
+    batch_t batch = {
+        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
     hak_slab_t *slab;
     hak_warm_gift_t gift = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */
@@ -180,5 +177,29 @@ void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, un
     }
     if (HAK_UNLIKELY(gift.released != NULL)) hak_slab_release_list(gift.released, class_index);
     if (HAK_UNLIKELY(gift.bad != NULL)) note_bad(&batch, gift.bad);
-    if (HAK_UNLIKELY(batch.bad != NULL)) hak_bin_report_twice(batch.bad, class_index);
+    return batch.bad;
+}
+
+static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, void *const *blocks,
+                                           unsigned count) {
+    const hak_class_t *info = &hak_classes[class_index];
+    void *shifted[SHIFTED_MAX];
+    char *bad = NULL;
+    while (count) {
+        unsigned some = (unsigned)hak_min(count, SHIFTED_MAX);
+        for (unsigned i = 0; i < some; i++)
+            shifted[i] = (char *)blocks[i] - hak_first_offset((uintptr_t)blocks[i], info);
+        char *found = give(home, class_index, shifted, some);
+        if (HAK_UNLIKELY(found != NULL)) bad = found + hak_first_offset((uintptr_t)found, info);
+        blocks += some;
+        count -= some;
+    }
+    return bad;
+}
+
+void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+    void *bad = HAK_UNLIKELY(hak_class_is_coloured(&hak_classes[class_index]))
+                    ? give_coloured(home, class_index, blocks, count)
+                    : give(home, class_index, blocks, count);
+    if (HAK_UNLIKELY(bad != NULL)) hak_bin_report_twice(bad, class_index);
 }

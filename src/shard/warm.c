@@ -292,8 +292,7 @@ void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *
     const uintptr_t first = (uintptr_t)*next;
     bool is_ours = hak_warm_claim(slab);
     do {
-        uint32_t index =
-            hak_block_index(hak_block_offset((uintptr_t)*next, info), info->reciprocal);
+        uint32_t index = hak_block_index((uint16_t)(uintptr_t)*next, info->reciprocal);
         bool is_given =
             is_ours ? set_free(slab, info, index) : set_free_remotely(slab, info, index);
         if (HAK_UNLIKELY(!is_given))
