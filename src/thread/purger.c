@@ -141,15 +141,17 @@ bool hak_purger_runs(void) {
     return now == AWAKE || now == ASLEEP;
 }
 
+/* A fence (partner: the store of ASLEEP) stands between the caller's change and this. */
 static void wake(void) {
     uint32_t asleep = ASLEEP;
-    atomic_thread_fence(memory_order_seq_cst); /* partner: the store of ASLEEP */
     if (hak_load_relaxed(&state) != ASLEEP) return;
     if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
 }
 
 /* What was changed was changed under a lock, let go since; without the fence two threads that
- * each free a part of what is worth a wake-up could miss each other's. */
+ * each free a part of what is worth a wake-up could miss each other's. That of the lock's
+ * release is used: each free of a large block comes by, and one more fence would wait for
+ * all that the program has written. */
 void hak_purger_wake(void) {
     hak_fence_after_update();
     if (worth_waking() || hak_thread_count() == 0) wake();
@@ -158,6 +160,7 @@ void hak_purger_wake(void) {
 void hak_purger_note(void) {
     if (hak_load_relaxed(&noted)) return;
     hak_store_relaxed(&noted, true);
+    atomic_thread_fence(memory_order_seq_cst);
     wake();
 }
 
