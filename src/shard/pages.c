@@ -53,7 +53,7 @@ unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRA
     const hak_class_t *info = &hak_classes[class_index];
     unsigned from = 0, first = hak_first_offset((uintptr_t)slab->base, info);
     for (unsigned i = 0; class_index && i < HAK_UNIT_GRAINS; i++) {
-        unsigned end = (unsigned)hak_max((i + 1) * HAK_GRAIN_SIZE, first) - first;
+        unsigned end = (unsigned)hak_max((size_t)(i + 1) * HAK_GRAIN_SIZE, first) - first;
         used[i] = (uint16_t)bytes_in(&in_use, info, from, end);
         from = end;
     }
