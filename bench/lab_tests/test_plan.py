@@ -35,6 +35,12 @@ def test_no_bound_changes_nothing():
     assert plan.total() == pytest.approx(10 * 8 * 5.4 * 1.45)
 
 
+def test_a_row_that_says_its_length_is_planned_with_it():
+    fixed = Row("g:fixed", "g", "fixed", "prog", ("10",), seconds=10.0)
+    plan, _ = plan_of([fixed], allocators=3, rounds=3)
+    assert plan.total() == pytest.approx(3 * 3.4 * 10.2)
+
+
 def test_samples_are_shortened_before_rounds_are_dropped():
     plan, _ = plan_of(FAST, seconds=1.0, rounds=3, budget_s=300)
     assert 0.35 < plan.settings.seconds < 1.0

@@ -58,7 +58,7 @@ class Plan:
 
     def _run(self, row) -> float:
         if is_fixed(row):
-            sample = self.lengths.get(row.key, UNKNOWN_SECONDS)
+            sample = self.lengths.get(row.key, row.seconds or UNKNOWN_SECONDS)
         elif is_timed(row):
             sample = self.settings.seconds * self.settings.timed_factor
         else:

@@ -21,6 +21,7 @@ class Row:
     program: str
     args: tuple
     count: int = 0  # {n} before scaling; 0 = the program runs for {s} or for a fixed count
+    seconds: float = 0.0  # length of a run, where the row itself says it; 0 = it does not
     headroom: float = 1.0  # how much longer than a sample the system allocator is given
     null: bool = False  # the null allocator can run it
     threads: bool = False  # depends on how far apart the CPUs are

@@ -68,7 +68,8 @@ def larson_row(band, threads, seconds) -> Row:
     return Row(
         key=f"{band.label}_T{threads}", group="suite",
         title=f"{band.label}, {threads} thread{'s' * (threads > 1)}",
-        program="bench_larson", args=tuple(f"{arg}" for arg in args), threads=threads > 1,
+        program="bench_larson", args=tuple(f"{arg}" for arg in args), seconds=float(seconds),
+        threads=threads > 1,
     )  # fmt: skip
 
 
