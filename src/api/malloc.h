@@ -45,7 +45,8 @@ HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
 }
 
 /* Puts a block on the thread's stack of its class. False when that needs a closer
- * look: NULL, foreign, large, a full bin, a double free, not the start of a block. */
+ * look: NULL, foreign, large, a full bin, a double free, not the start of a block, a class
+ * whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
@@ -64,7 +65,8 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return true;
 }
 
-/* The same for a block of a class with colours, which hak_push refuses. */
+/* The same for a block of a class with colours. It always looks where the block begins: an
+ * address before the first block must not come to hak_shard_give. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
@@ -72,8 +74,8 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     const hak_class_t *info = &hak_classes[offset >> HAK_BIN_SHIFT];
     hak_bin_t *bin = hak_cache_bin(hak_cache, offset);
     void **top = hak_load_relaxed(&bin->top);
-    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || top + 1 >= bin->base + bin->slots))
-        return false;
+    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !bin->slots)) return false;
+    if (HAK_UNLIKELY(top >= bin->base + bin->slots - 1)) return false;
     if (HAK_UNLIKELY(*top == block)) return false;
     if (HAK_UNLIKELY(
             !hak_is_block_start(hak_block_offset((uintptr_t)block, info), info->reciprocal)))

@@ -13,7 +13,7 @@
 void hak_ace_note(unsigned class_index, size_t size);
 
 /* Bytes of pages that a full slab takes for each block when `size` bytes of it are used,
- * from a class of `pitch` bytes. */
+ * from a class of `pitch` bytes; without the page that its colour may add. */
 size_t hak_ace_cost(size_t pitch, size_t size);
 
 /* Samples so far; the bytes that the best candidate would have saved at the last look. */

@@ -5,11 +5,11 @@
  *   base -> [NULL] [block] [block] ... [block]            ...
  *             ^sentinel                  ^top      ^limit
  *
- *   base <= top <= limit; blocks in the bin = top - base
+ *   base <= top < base + slots; blocks in the bin = top - base
  *   pop: *top is NULL exactly when the bin is empty
- *   push: top == limit is a full bin; NULL is below every top, and the limit of every bin
- *         without a stack (all zero), and of classes whose slabs have colours: whether a
- *         block of these begins where it should takes a closer look (hak_push_coloured)
+ *   push: top >= limit is a full bin. limit = base + slots - 1, or NULL, which no top is
+ *         below: in every bin without a stack (all zero), and in those of classes whose slabs
+ *         have colours, where it takes a closer look whether a block begins as it should
  *
  * So three rare cases need no branch of their own: a thread without a cache has
  * the shared `none` cache, whose bins are all full and whose routing table leads

@@ -11,7 +11,8 @@ hak_class_t hak_classes[HAK_BIN_COUNT] = {
                .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
                .count = COUNT_OF(bytes),                                              \
                .words = (COUNT_OF(bytes) + 63) / 64,                                  \
-               .colours = HAK_COLOURS_OF(bytes)},
+               .colours = HAK_COLOURS_OF(bytes),                                      \
+               .step_shift = HAK_STEP_SHIFT_OF(bytes)},
 #define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes)
 #define CLASS_MID(index, bytes, below, band) CLASS_ROW(index, bytes)
 #include "classes/classes.def"

@@ -6,9 +6,10 @@
  *
  * COLOURS. Blocks of some KiB that all began at the same few offsets would meet in the
  * same few sets of a CPU's cache: a thousand of them push each other out of a cache that
- * has room for all. So the first block of a mid slab lies further in, by a multiple of
- * 128 bytes that the room behind the last block allows: the colour of the slab, found
- * from its address alone. */
+ * has room for all. So the first block of a mid slab lies further in, as far as the room
+ * behind the last block allows: the colour of the slab, found from its address alone. The
+ * steps are of 128 bytes, which may cost a full slab one page more; above 32 KiB, where
+ * that is a tenth of the block, they are of 4 KiB. */
 #ifndef HAK_CLASSES_H
 #define HAK_CLASSES_H
 
@@ -31,16 +32,16 @@ enum {
     HAK_LARGE_MAX = 1 << 20,
     HAK_BLOCKS_MAX = 4096, /* most blocks in a slab, which bounds its bitmap */
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
-    HAK_COLOUR_SHIFT = 7,
-    HAK_COLOUR_STEP = 1 << HAK_COLOUR_SHIFT, /* what every block of a mid class is aligned to */
+    HAK_COLOUR_STEP = 128, /* what every block of a mid class is aligned to, at least */
 };
 
-/* Colours of a class of `size` bytes. The last one leaves a step of the room unused, so no
- * place before the first block looks like one behind the last. */
-#define HAK_COLOURS_OF(size)                                \
-    ((size) > HAK_TINY_MAX && ((size) & ((size)-1)) != 0 && \
-             HAK_UNIT_SIZE % (size) >= HAK_COLOUR_STEP      \
-         ? HAK_UNIT_SIZE % (size) >> HAK_COLOUR_SHIFT       \
+/* The step of a class of `size` bytes, and its colours. The last one leaves a step of the
+ * room unused: so no place before the first block passes as the start of one behind the last. */
+#define HAK_STEP_SHIFT_OF(size) ((size) <= HAK_UNIT_SIZE / 2 ? 7 : 12)
+#define HAK_COLOURS_OF(size)                                        \
+    ((size) > HAK_TINY_MAX && ((size) & ((size)-1)) != 0 &&         \
+             HAK_UNIT_SIZE % (size) >> HAK_STEP_SHIFT_OF(size) != 0 \
+         ? HAK_UNIT_SIZE % (size) >> HAK_STEP_SHIFT_OF(size)        \
          : 1)
 
 /* The tiers that have size classes. */
@@ -68,6 +69,7 @@ typedef struct {
     uint16_t count;      /* blocks in a slab */
     uint16_t words;      /* 64-bit words of its bitmap */
     uint16_t colours;    /* places where the first block may lie */
+    uint16_t step_shift; /* log2 of the bytes between two of them */
 } hak_class_t;
 
 /* Constant but for the row of the dynamic class, which is written once, before the first
@@ -105,11 +107,11 @@ HAK_FAST_PATH bool hak_class_is_coloured(const hak_class_t *info) { return info-
  * colours that are far apart (the golden section of 65536). */
 HAK_FAST_PATH uint32_t hak_first_offset(uintptr_t address, const hak_class_t *info) {
     uint32_t mixed = (uint16_t)((uint32_t)(address >> HAK_UNIT_SHIFT) * 40503u);
-    return (mixed * info->colours) >> 16 << HAK_COLOUR_SHIFT;
+    return (mixed * info->colours) >> 16 << info->step_shift;
 }
 
-/* Offset of an address from the first block of its slab; behind the last block for one
- * that lies before the first. */
+/* Offset of an address from the first block of its slab; for one that lies before the first
+ * block an offset in the room behind the last. */
 HAK_FAST_PATH uint32_t hak_block_offset(uintptr_t address, const hak_class_t *info) {
     return (uint16_t)(address - hak_first_offset(address, info));
 }

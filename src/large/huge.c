@@ -152,7 +152,7 @@ static size_t keep_most(void) {
     return hak_max(KEEP_LEAST, recent_peak + recent_peak / 2 - used);
 }
 
-/* Takes out what is too much, oldest first, and no more. Under the lock. */
+/* Takes out what is too much, oldest first, and hardly more. Under the lock. */
 static void trim(batch_t *batch, uint32_t now) {
     for (; batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most(); batch->count++) {
         size_t excess = hak_align_up(hak_reuse_bytes() - keep_most(), HAK_LARGE_MAX);

@@ -38,7 +38,8 @@ bool hak_reuse_take_at(char *start, size_t size);
 bool hak_reuse_take_largest(hak_stretch_t *stretch);
 
 /* Takes out the stretch that was freed longest ago, if it was before `now - delay_ms`; of
- * a longer one the last `want` bytes, a multiple of the page size. False when there is none. */
+ * a longer one the last `want` bytes, a multiple of the page size, unless less than 1 MiB
+ * would be left. False when there is none. */
 bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint32_t now, uint32_t delay_ms);
 
 /* Calls `visit` for every stretch. */

@@ -139,7 +139,7 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
-/* Returns the bad block, or NULL. */
+/* Returns the first bad block, as it was given, or NULL. */
 static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
@@ -190,7 +190,7 @@ static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, 
         for (unsigned i = 0; i < some; i++)
             shifted[i] = (char *)blocks[i] - hak_first_offset((uintptr_t)blocks[i], info);
         char *found = give(home, class_index, shifted, some);
-        if (HAK_UNLIKELY(found != NULL)) bad = found + hak_first_offset((uintptr_t)found, info);
+        if (HAK_UNLIKELY(found && !bad)) bad = found + hak_first_offset((uintptr_t)found, info);
         blocks += some;
         count -= some;
     }

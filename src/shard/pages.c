@@ -34,7 +34,8 @@ static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
     return sum;
 }
 
-/* Of the bytes from .. end-1, behind the first block's start: whole blocks, and what reaches in at both ends. */
+/* Of the bytes from .. end-1, counted from the first block: whole blocks, and what reaches
+ * in at both ends. */
 static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsigned from,
                          unsigned end) {
     unsigned size = info->size, first = (from + size - 1) / size, last = end / size;

@@ -149,9 +149,9 @@ static void wake(void) {
 }
 
 /* What was changed was changed under a lock, let go since; without the fence two threads that
- * each free a part of what is worth a wake-up could miss each other's. That of the lock's
- * release is used: each free of a large block comes by, and one more fence would wait for
- * all that the program has written. */
+ * each free a part of what is worth a wake-up could miss each other's. On x86-64 it is that of
+ * the lock's release: each free of a large block comes by, and one more would wait for all
+ * that the program has written. */
 void hak_purger_wake(void) {
     hak_fence_after_update();
     if (worth_waking() || hak_thread_count() == 0) wake();

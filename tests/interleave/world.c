@@ -391,7 +391,7 @@ void world_check_always(void) {
 static void check_blocks(const hak_slab_t *slab, const hak_class_t *info, int number) {
     for (unsigned index = 0; index < info->count; index++) {
         bool is_free_bit = slab->bits[index / 64] >> index % 64 & 1;
-        bool in_use = is_live(slab->base + index * (size_t)info->size, info->size);
+        bool in_use = is_live(hak_slab_first(slab, info) + index * (size_t)info->size, info->size);
         EXPLORE_CHECK(is_free_bit != in_use, "block %u of slab %d is %s", index, number,
                       in_use ? "free although it is in use" : "lost: nobody's, and not free");
     }

@@ -14,7 +14,7 @@ enum {
     /* The size classes in use: slabs of 1, 2, 4 and 68 blocks; the last have two words of bitmap. */
     WORLD_ONE = 81,
     WORLD_PAIR = 73,
-    WORLD_QUAD = 65,
+    WORLD_QUAD = 63, /* with colours */
     WORLD_TWO_WORDS = 32,
     WORLD_COUNTED = 41, /* 32 blocks; its counters are followed, too */
 };

@@ -23,7 +23,7 @@ static void check_row(size_t size) {
           size, row->count, row->size);
     CHECK(row->words == (row->count + 63) / 64, "%zu: %u words", size, row->words);
     CHECK(row->colours >= 1 &&
-              row->count * size + (row->colours - 1u) * HAK_COLOUR_STEP <= HAK_UNIT_SIZE,
+              row->count * size + ((row->colours - 1u) << row->step_shift) <= HAK_UNIT_SIZE,
           "%zu: no room for %u colours", size, row->colours);
     for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
         CHECK(hak_block_index(offset, row->reciprocal) == offset / size,
