@@ -180,6 +180,8 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     return batch.bad;
 }
 
+/* The same for blocks whose slabs have colours. Returns the block as the program knows it.
+ * None lies before its slab's first one (hak_push_coloured), so each stays in its unit. */
 static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, void *const *blocks,
                                            unsigned count) {
     const hak_class_t *info = &hak_classes[class_index];

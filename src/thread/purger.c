@@ -12,7 +12,8 @@
  * A wake-up is not lost: the thread stores ASLEEP before it looks a last time at
  * what would wake it (dirty units, a note of a thread, the number of threads), those
  * who change one do so before they look at the state, and sequentially consistent
- * accesses or a fence stand between the two steps of each. */
+ * accesses or a fence stand between the two steps of each. The explorer goes through the
+ * orders of steps, but has no store buffers: that the fences suffice is argued here only. */
 #include <pthread.h>
 #include <signal.h>
 
