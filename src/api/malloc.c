@@ -189,7 +189,7 @@ static bool release_huge(void *pointer) {
 }
 
 /* Everything but the push: decides what the pointer is. */
-static HAK_SLOW_PATH void release_other(void *pointer, const char *function) {
+static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (!pointer) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
@@ -227,7 +227,7 @@ static HAK_SLOW_PATH void release_other(void *pointer, const char *function) {
 }
 
 void hak_release(void *pointer, const char *function) {
-    if (HAK_UNLIKELY(!hak_push_coloured(pointer))) release_other(pointer, function);
+    if (!hak_push_coloured(pointer)) release_other(pointer, function);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {

@@ -67,6 +67,9 @@ HAK_FAST_PATH unsigned hak_lowest_bit(uint64_t x) { return (unsigned)__builtin_c
 HAK_FAST_PATH unsigned hak_highest_bit(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
 HAK_FAST_PATH unsigned hak_bit_count(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
 
+/* Two addresses for one vector instruction, where the machine has them. */
+typedef uintptr_t hak_pair_t __attribute__((vector_size(2 * sizeof(uintptr_t))));
+
 /* Smallest power of two that is >= n; 1 <= n <= 2^63. */
 HAK_FAST_PATH size_t hak_ceil_pow2(size_t n) {
     return n <= 1 ? 1 : (size_t)1 << (hak_highest_bit(n - 1) + 1);

@@ -258,7 +258,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     unsigned want = next_batch(bin, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
     if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
-        if (HAK_UNLIKELY(hak_policy_promoted(class_index)))
+        if (hak_policy_promoted(class_index))
             taken = hak_carve_refill(cache, class_index, want, bin->base);
         else
             taken = hak_shard_take(cache->shard, class_index, want, bin->base, NULL);

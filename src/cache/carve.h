@@ -11,8 +11,8 @@
 
 /* hak_shard_take for a class whose band is promoted: from the bound slabs, else from the
  * shard, which binds some. */
-HAK_SLOW_PATH unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
-                                        void **top);
+HAK_OUT_OF_LINE unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
+                                          void **top);
 
 /* Gives all bound slabs back; by the cache's thread, or when it has none. */
 void hak_carve_release(hak_cache_t *cache);

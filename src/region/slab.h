@@ -48,6 +48,7 @@ typedef struct hak_slab {
     uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
                                next take from the slab makes it 0 */
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
+    bool lifted : 1;        /* bin lock; bound, and claimed while a batch is given */
     bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
 } hak_slab_t;
 

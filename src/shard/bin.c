@@ -1,6 +1,8 @@
 /* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
 #include "shard/bin.h"
 
+#include <string.h>
+
 #include "debug/timing.h"
 #include "error/error.h"
 #include "error/log.h"
@@ -114,7 +116,7 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     slab->free_count = info->count;
     slab->fresh = zeroed ? 0 : info->count;
     slab->zeroed = zeroed;
-    slab->listed = false;
+    slab->listed = slab->lifted = false;
     slab->purged = 0;
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
@@ -179,6 +181,14 @@ hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
     return slab;
 }
 
+/* 64 addresses, `size` apart: the lowest to *end, the next to end[-1]. */
+HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
+    uintptr_t first = (uintptr_t)lowest;
+    hak_pair_t next = {first + size, first};
+    const hak_pair_t steps = {2 * size, 2 * size};
+    for (unsigned i = 0; i < 64; i += 2, next += steps) memcpy(end - i - 1, &next, sizeof next);
+}
+
 /* Writes up to `want` of a slab's free blocks below index `limit` to *end, end[-1],
  * ..., lowest address first; whole words go out as 64 addresses in a row. Returns
  * how many. */
@@ -199,7 +209,7 @@ HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, un
         }
         char *base = first + (size_t)w * 64 * size;
         if (x == ~(uint64_t)0 && left >= 64) {
-            for (unsigned i = 0; i < 64; i++) out[-(ptrdiff_t)i] = base + i * size;
+            write_whole_word(out, base, size);
             out -= 64;
             left -= 64;
             x = 0;

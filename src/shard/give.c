@@ -1,10 +1,12 @@
 /* give.c: a batch of blocks on its way back to the bitmaps.
  *
  * This is where most of the time beside malloc and free themselves goes, so the
- * common cases are short: a block alone in its slab (freed at random), the blocks of
- * one word gathered in a register, and a whole word in order or in reverse, which is
- * what a program leaves that frees as it allocated. None of them knows of colours: the
+ * common cases are short: a block that is no neighbour of the next (freed at random), the
+ * blocks of one word gathered in a register, and a whole word in order or in reverse, which
+ * is what a program leaves that frees as it allocated. None of them knows of colours: the
  * addresses of blocks whose slabs have one are shifted to where they would lie without. */
+#include <string.h>
+
 #include "debug/timing.h"
 #include "debug/ways.h"
 #include "region/region.h"
@@ -34,14 +36,18 @@ HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
     if (!batch->bad) batch->bad = block;
 }
 
-/* True when the next 64 blocks lie `step` bytes apart. The compiler makes vector code
- * of the comparison, a fraction of the cost of 64 indices. */
+/* True when the next 64 blocks lie `step` bytes apart: a fraction of the cost of 64
+ * indices. */
 static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
-    uintptr_t expected = (uintptr_t)*next, wrong = 0;
-    if ((uintptr_t)next[63] != expected + (uintptr_t)(63 * step)) return false;
-    for (unsigned i = 0; i < 64; i++)
-        wrong |= (uintptr_t)next[i] ^ (expected + i * (uintptr_t)step);
-    return wrong == 0;
+    const uintptr_t first = (uintptr_t)*next;
+    if ((uintptr_t)next[63] != first + (uintptr_t)(63 * step)) return false;
+    hak_pair_t expected = {first, first + (uintptr_t)step}, wrong = {0, 0}, found;
+    const hak_pair_t steps = {2 * (uintptr_t)step, 2 * (uintptr_t)step};
+    for (unsigned i = 0; i < 64; i += 2, expected += steps) {
+        memcpy(&found, next + i, sizeof found);
+        wrong |= found ^ expected;
+    }
+    return (wrong[0] | wrong[1]) == 0;
 }
 
 /* The first block of a share is taken, the next one lies in the same slab: takes all
@@ -97,6 +103,39 @@ static HAK_SLOW_PATH uint64_t free_already(const hak_slab_t *slab, unsigned word
     return slab->bits[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
 }
 
+/* Gives one block to a slab of the bin. False, and nothing done, when there is more to it: a
+ * slab that was full or becomes free, a block that is free already or may be. Lock held. */
+HAK_FAST_PATH bool give_one(hak_slab_t *slab, uintptr_t block, uint32_t reciprocal,
+                            uint32_t total) {
+    const uint32_t index = hak_block_index((uint16_t)block, reciprocal);
+    const unsigned word = index >> 6, before = slab->free_count;
+    const uint64_t bit = (uint64_t)1 << (index & 63);
+    if (HAK_UNLIKELY(index >= total || before - 1 >= total - 2)) return false;
+    const uint64_t bits = slab->bits[word];
+    if (HAK_UNLIKELY((bits & bit) || hak_load_relaxed(&slab->remote_words))) return false;
+    slab->bits[word] = bits | bit;
+    slab->words_free |= (uint64_t)1 << word;
+    slab->free_count = (uint16_t)(before + 1);
+    HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)), HAK_CALL_SS_LOCAL, 1);
+    return true;
+}
+
+/* Gives the blocks at the head of a batch that lie apart from the next one: in no order that
+ * gathering could use. Returns the first that is left; never the one behind `last`. Out of
+ * line, for the sake of its registers. Lock held. */
+static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *last, uint16_t mine,
+                                               const hak_class_t *info) {
+    const uint32_t reciprocal = info->reciprocal, total = info->count;
+    const uintptr_t size = info->size;
+    for (; next < last; next++) {
+        const uintptr_t block = (uintptr_t)next[0], apart = (uintptr_t)next[1] - block;
+        hak_slab_t *slab = hak_slab_of(next[0]);
+        if (apart + size <= 2 * size || hak_load_relaxed(&slab->owner) != mine) break;
+        if (HAK_UNLIKELY(!give_one(slab, block, reciprocal, total))) break;
+    }
+    return next;
+}
+
 /* Gives a share to the slab's own bin; true when the slab must be released. Lock held. */
 HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
     share_t share;
@@ -120,6 +159,7 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
                      share.count);
     /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
     if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
+    if (slab->lifted) return false;       /* it is in no list, and has its place at the end */
     HAK_COUNT(&bin->spare, batch->given); /* before the slab may leave with its blocks */
     batch->given = 0;
     return hak_bin_after_free(bin, slab);
@@ -139,6 +179,34 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
 
+/* What is done for a batch under the lock: slabs linked by `next`. */
+typedef struct {
+    hak_slab_t *released;
+    hak_slab_t *lifted; /* bound ones, claimed until the batch is through */
+} hold_t;
+
+HAK_FAST_PATH void link_to(hak_slab_t **list, hak_slab_t *slab) {
+    slab->next = *list;
+    *list = slab;
+}
+
+/* A block whose slab is bound, or of another shard. */
+static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, hak_shard_bin_t *bin, uint16_t mine,
+                                           hak_slab_t *slab, hold_t *hold) {
+    if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(bin, slab))
+        link_to(&hold->lifted, slab); /* from here on as any other of the bin */
+    else
+        give_remote(batch, hak_owner_class(mine), slab);
+}
+
+static void put_down(hak_shard_bin_t *bin, hold_t *hold) {
+    hak_slab_t *slab;
+    while ((slab = hold->lifted) != NULL) {
+        hold->lifted = slab->next;
+        if (hak_warm_put_down(bin, slab)) link_to(&hold->released, slab);
+    }
+}
+
 /* Returns the first bad block, as it was given, or NULL. */
 static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
@@ -147,7 +215,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     batch_t batch = {
         blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
     hak_slab_t *slab;
-    hak_warm_gift_t gift = {NULL, NULL};
+    hold_t hold = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
         slab = hak_slab_of(*batch.next);
@@ -158,25 +226,21 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     if (batch.next < batch.end) {
         HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
-        for (;;) {
+        do {
+            void *const *from = batch.next;
+            batch.next = give_apart(from, batch.end - 1, mine, info);
+            batch.given += (unsigned)(batch.next - from);
             slab = hak_slab_of(*batch.next);
-            if (HAK_LIKELY(hak_load_relaxed(&slab->owner) == mine)) {
-                if (HAK_UNLIKELY(give_local(&batch, bin, slab))) {
-                    slab->next = gift.released;
-                    gift.released = slab;
-                }
-            } else if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine)) {
-                batch.next = hak_warm_give(bin, slab, batch.next, batch.end, &gift);
-            } else {
-                give_remote(&batch, class_index, slab);
-            }
-            if (batch.next >= batch.end) break;
-        }
+            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine))
+                give_elsewhere(&batch, bin, mine, slab, &hold);
+            else if (HAK_UNLIKELY(give_local(&batch, bin, slab)))
+                link_to(&hold.released, slab);
+        } while (batch.next < batch.end);
         HAK_COUNT(&bin->spare, batch.given);
+        put_down(bin, &hold);
         hak_lock_release(&bin->lock);
     }
-    if (HAK_UNLIKELY(gift.released != NULL)) hak_slab_release_list(gift.released, class_index);
-    if (HAK_UNLIKELY(gift.bad != NULL)) note_bad(&batch, gift.bad);
+    if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);
     return batch.bad;
 }
 

@@ -267,43 +267,19 @@ bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     return put_back(bin, revoke(slab->binding, bin));
 }
 
-/* One block of a claimed slab; false when it is free already or behind the last one. */
-static bool set_free(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
-    if (index >= info->count) return false;
-    uint64_t bit = (uint64_t)1 << (index & 63), taken = slab->bits[index >> 6];
-    if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0))
-        taken |= hak_load_relaxed(&hak_slab_remote(slab, info->words)[index >> 6]);
-    if (taken & bit) return false;
-    slab->bits[index >> 6] |= bit;
-    slab->words_free |= (uint64_t)1 << (index >> 6);
-    slab->free_count++;
+bool hak_warm_lift(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    if (!hak_warm_claim(slab)) return false;
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
+    slab->lifted = true;
+    HAK_COUNT(&bin->spare, hak_bin_ready(slab, class_of(slab)));
     return true;
 }
 
-/* The same while another thread has claimed the slab. */
-static bool set_free_remotely(hak_slab_t *slab, const hak_class_t *info, uint32_t index) {
-    uint64_t bit = (uint64_t)1 << (index & 63);
-    return index < info->count && !hak_bin_remote_free(slab, index >> 6, bit);
-}
-
-void *const *hak_warm_give(hak_shard_bin_t *bin, hak_slab_t *slab, void *const *next,
-                           void *const *end, hak_warm_gift_t *gift) {
-    const hak_class_t *info = class_of(slab);
-    const uintptr_t first = (uintptr_t)*next;
-    bool is_ours = hak_warm_claim(slab);
-    do {
-        uint32_t index = hak_block_index((uint16_t)(uintptr_t)*next, info->reciprocal);
-        bool is_given =
-            is_ours ? set_free(slab, info, index) : set_free_remotely(slab, info, index);
-        if (HAK_UNLIKELY(!is_given))
-            gift->bad = *next;
-        else
-            HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)),
-                             is_ours ? HAK_CALL_SS_LOCAL : HAK_CALL_SS_REMOTE, 1);
-    } while (++next != end && ((uintptr_t)*next ^ first) < HAK_UNIT_SIZE);
-    if (is_ours && hak_warm_after_free(bin, slab))
-        gift->released = link_released(slab, gift->released);
-    return next;
+bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    HAK_COUNT(&bin->spare, -hak_bin_ready(slab, class_of(slab)));
+    slab->lifted = false;
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_BOUND);
+    return hak_warm_after_free(bin, slab);
 }
 
 /* ---- With all bin locks ---------------------------------------------------------------------- */

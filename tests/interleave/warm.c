@@ -109,6 +109,7 @@ static void free_both_locally(void) {
     free_0_locally();
     free_1_locally();
 }
+static void free_apart_locally(void) { world_free_two(0, WORLD_QUAD, block[0], block[2], false); }
 static void sweep(void) { hak_shard_sweep(); }
 
 static void take_there(void) {
@@ -154,6 +155,11 @@ static void free_3_from_two_shards(void) {
     world_free_again(0, WORLD_QUAD, block[3]);
 }
 
+static void free_0_from_two_shards_apart(void) {
+    free_0();
+    world_free_two(0, WORLD_QUAD, block[0], block[2], true);
+}
+
 #define RULES \
     .always = world_check_always, .finally = world_check_finally, .describe = world_describe
 
@@ -165,7 +171,15 @@ static const explore_scenario_t scenarios[] = {
      prepare_used_up,
      {carve_one, free_3_from_two_shards},
      RULES},
+    {"a double free in a bound slab, at the head of a batch",
+     prepare_one_free,
+     {carve_twice, free_0_from_two_shards_apart},
+     RULES},
     {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
+    {"a carve and a batch of blocks that lie apart",
+     prepare_one_free,
+     {carve_one, free_apart_locally},
+     RULES},
     {"a thread ends while its slab is given to", prepare, {carve_and_exit, free_0_locally}, RULES},
     {"a thread ends while its slab is taken back", prepare, {carve_and_exit, sweep}, RULES},
     {"a carve and a sweep that takes the slab back", prepare, {carve_twice, sweep}, RULES},

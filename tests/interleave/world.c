@@ -285,6 +285,16 @@ void world_free_again(unsigned home, unsigned class_index, void *block) {
     hak_shard_give(home, class_index, &block, 1);
 }
 
+void world_free_two(unsigned home, unsigned class_index, void *first, void *second, bool again) {
+    void *batch[] = {first, second};
+    reports_expected += again;
+    for (unsigned i = again; i < 2; i++) {
+        use_block(batch[i], hak_classes[class_index].size);
+        remove_live(batch[i]);
+    }
+    hak_shard_give(home, class_index, batch, 2);
+}
+
 /* True when the bits say that a block was given back, merged or not. */
 static bool was_given(char *block) {
     hak_slab_t *slab = hak_region_slab_of(block);

@@ -45,6 +45,9 @@ unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks);
 /* Frees a block for the second time; the ledger expects one report of that. */
 void world_free_again(unsigned home, unsigned class_index, void *block);
 
+/* Frees two blocks in one batch; with `again`, the first one for the second time. */
+void world_free_two(unsigned home, unsigned class_index, void *first, void *second, bool again);
+
 /* What thread/fork.c does around a fork, up to the child: every other thread ends here. */
 void world_fork(void);
 
