@@ -45,14 +45,23 @@ static bool is_aligned(const hak_class_t *info, size_t align) {
            (align <= HAK_COLOUR_STEP || !hak_class_is_coloured(info));
 }
 
-/* The powers of two always qualify. The dynamic class stands behind the fixed ones, so the
- * way up from it begins at its next larger one. */
-unsigned hak_dyn_class_aligned(size_t size, size_t align) {
-    unsigned class_index = hak_class_of(size);
-    if (class_index == HAK_CLASS_DYN && !is_aligned(&hak_classes[HAK_CLASS_DYN], align)) {
-        size_t above = hak_classes[HAK_CLASS_DYN].size + 1;
-        class_index = above > HAK_CLASS_MAX ? HAK_CLASS_FIXED : hak_class_of(above);
-    }
+/* The dynamic class stands behind the fixed ones, so the way up from it begins at its next
+ * larger one. The powers of two always qualify. */
+static HAK_SLOW_PATH unsigned above_dynamic(size_t align) {
+    size_t above = hak_classes[HAK_CLASS_DYN].size + 1;
+    unsigned class_index = above > HAK_CLASS_MAX ? HAK_CLASS_FIXED : hak_class_of(above);
     while (!is_aligned(&hak_classes[class_index], align)) class_index++;
+    return class_index;
+}
+
+/* No search, since how far it went would be hard to foresee for the CPU. The fixed class of
+ * a multiple of the alignment is itself one: an eighth of its power of two, or more, is. Of
+ * those above 2 KiB that have no colours nearly all are powers of two. */
+unsigned hak_dyn_class_aligned(size_t size, size_t align) {
+    size = hak_align_up(size, align);
+    if (align > HAK_COLOUR_STEP && size > HAK_TINY_MAX) size = hak_ceil_pow2(size);
+    unsigned class_index = hak_class_of(size);
+    if (HAK_UNLIKELY(class_index == HAK_CLASS_DYN) && !is_aligned(&hak_classes[class_index], align))
+        return above_dynamic(align);
     return class_index;
 }

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "classes/classes.h"
+#include "classes/dyn.h"
 
 static void sizes_find_the_smallest_class_that_fits(void **state) {
     (void)state;
@@ -38,14 +39,24 @@ static void blocks_are_aligned(void **state) {
     }
 }
 
-/* What hak_allocate_aligned relies on: it goes up from a size's class to an aligned one. */
-static void every_alignment_has_a_class_above_every_size(void **state) {
+static bool keeps(const hak_class_t *row, size_t align) {
+    return row->size % align == 0 && (align <= HAK_COLOUR_STEP || row->colours == 1);
+}
+
+/* What hak_allocate_aligned relies on: the smallest class that does, or above 2 KiB and 128
+ * bytes of alignment the power of two. */
+static void every_alignment_has_a_class_for_every_size(void **state) {
     (void)state;
-    for (size_t align = 8; align <= HAK_UNIT_SIZE; align *= 2) {
-        for (size_t size = align; size <= HAK_CLASS_MAX; size += 8) {
-            unsigned index = hak_class_of(size);
-            while (index <= HAK_CLASS_FIXED && hak_classes[index].size % align != 0) index++;
-            REQUIRE(index <= HAK_CLASS_FIXED, "no class for size %zu, alignment %zu", size, align);
+    for (size_t align = 1; align <= HAK_UNIT_SIZE; align *= 2) {
+        for (size_t size = align < 16 ? 16 : 1; size <= HAK_CLASS_MAX; size += 1 + size / 500) {
+            unsigned index = hak_dyn_class_aligned(size, align), least = hak_class_of(size);
+            while (!keeps(&hak_classes[least], align)) least++;
+            REQUIRE(index == least || hak_classes[index].size == hak_ceil_pow2(size),
+                    "class %u, not %u, for size %zu at multiples of %zu", index, least, size,
+                    align);
+            REQUIRE(index <= HAK_CLASS_FIXED && keeps(&hak_classes[index], align) &&
+                        hak_classes[index].size >= size,
+                    "class %u for size %zu at multiples of %zu", index, size, align);
         }
     }
 }
@@ -174,7 +185,7 @@ int main(void) {
         cmocka_unit_test(sizes_find_the_smallest_class_that_fits),
         cmocka_unit_test(waste_is_at_most_an_eighth),
         cmocka_unit_test(blocks_are_aligned),
-        cmocka_unit_test(every_alignment_has_a_class_above_every_size),
+        cmocka_unit_test(every_alignment_has_a_class_for_every_size),
         cmocka_unit_test(a_rounded_size_has_an_aligned_class),
         cmocka_unit_test(table_rows_are_consistent),
         cmocka_unit_test(definition_rows_are_consistent),
