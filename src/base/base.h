@@ -26,6 +26,11 @@
 /* A zeroed table of which most processes use little: it lies behind all variables, which so
  * share few pages (the linker sorts by these names). */
 #define HAK_APART __attribute__((section(".bss.zz_apart")))
+/* Code that every process runs as it starts lies together, and constants that it reads then,
+ * or that the hot and the common slow paths read, are among the variables, whose page each
+ * process has: a small process has few pages of the library in its memory. */
+#define HAK_AT_START __attribute__((section(".text.startup")))
+#define HAK_NEAR __attribute__((section(".data.near")))
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 

@@ -1,16 +1,18 @@
 /* cache.c: how stacks are filled, emptied, and sized.
  *
  * A bin starts with a small stack and doubles it whenever it runs full after it ran
- * empty, or empty after full: then a deeper one would have saved both calls. A
- * thread that only frees, or only allocates, would hoard: its stacks grow slowly, and
- * not beyond a few KiB. When the thread's budget is used up, a bin that is slow more
- * often takes room from one that is slow less often. So a program with few busy
- * classes gets deep stacks, one with many shallow ones, and memory stays bounded.
+ * empty, or empty after full: then a deeper one would have saved both calls. When the
+ * thread's budget is used up, a bin that is slow more often takes room from one that is
+ * slow less often. So a program with few busy classes gets deep stacks, one with many
+ * shallow ones, and memory stays bounded.
  *
  * A batch is an eighth of the stack when the direction has just turned, and doubles
  * up to half of it as long as it stays: a program that swings by less than the
- * stack holds comes to rest without slow calls, and one that only frees, or only
- * allocates, moves large batches. */
+ * stack holds comes to rest without slow calls.
+ *
+ * A thread that only frees, or only allocates, would hoard with a deep stack, and gains by
+ * large batches: in such a stream a tiny bin's stack grows slowly, to no more than some KiB,
+ * and moves as a whole. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -28,10 +30,10 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    STREAM_CALLS = 16,       /* that go one way before a stack grows */
-    STREAM_BYTES = 8 * 1024, /* of blocks in a stack that grew so */
-    VICTIMS_ASKED = 4,       /* bins that are asked for room in one go */
-    STEAL_INTERVAL = 16,     /* slow calls between two such rounds */
+    STREAM_CALLS = 16,        /* that go one way make a stream; that many more let its stack grow */
+    STREAM_BYTES = 16 * 1024, /* of blocks in a stack that grew so */
+    VICTIMS_ASKED = 4,        /* bins that are asked for room in one go */
+    STEAL_INTERVAL = 16,      /* slow calls between two such rounds */
     BATCH_LEAST = 4,
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
@@ -39,7 +41,7 @@ enum {
     FLUSHED = 0x8000,
 };
 
-static void *const empty_slot = NULL;
+static void *const empty_slot HAK_NEAR = NULL;
 #define EMPTY_TOP ((void **)(uintptr_t)&empty_slot)
 
 const hak_cache_t hak_cache_none = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
@@ -180,11 +182,18 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
     return cache->capacity[tier] + bytes <= limit;
 }
 
-/* Whether a call that goes the same way as the last one is a reason to double the stack. */
-static bool is_stream(hak_cache_t *cache, unsigned class_index) {
-    if (++cache->streak[class_index] < STREAM_CALLS) return false;
-    cache->streak[class_index] = 0;
-    return cache->bins[class_index].slots * 2 * hak_classes[class_index].size <= STREAM_BYTES;
+/* A thread that only frees blocks of a class, or only allocates them, as far as is seen. */
+static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
+    return cache->streak[class_index] >= STREAM_CALLS;
+}
+
+/* One more slow call that goes the same way as the last one. True when that is a reason to
+ * double the stack. */
+static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
+    uint8_t *streak = &cache->streak[class_index];
+    *streak = *streak < UINT8_MAX ? *streak + 1u : UINT8_MAX + 1u - STREAM_CALLS;
+    return *streak % STREAM_CALLS == 0 &&
+           cache->bins[class_index].slots * 2 * hak_classes[class_index].size <= STREAM_BYTES;
 }
 
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
@@ -201,7 +210,8 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     }
     unsigned most = slots_max(class_index);
     if (!bin->slots) return most && resize(cache, class_index, slots_start(class_index));
-    if (bin->slots >= most || (!turned && !is_stream(cache, class_index))) return false;
+    if (!turned && !note_same_way(cache, class_index)) return false;
+    if (bin->slots >= most) return false;
     size_t more = (size_t)bin->slots * hak_classes[class_index].size;
     if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
         (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
@@ -210,13 +220,16 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
 }
 
 /* Blocks to move now. */
-static unsigned next_batch(hak_bin_t *bin, unsigned class_index) {
+static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
+    hak_bin_t *bin = &cache->bins[class_index];
     size_t last = bin->batch & (FLUSHED - 1u), least = BATCH_LEAST, most = bin->slots / 2u;
     if (is_mid(class_index)) {
         if (way_of(bin) == FLUSHED)
             most = (bin->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
         else
             least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
+    } else if (is_stream(cache, class_index)) {
+        most = bin->slots - 1u;
     }
     size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, least);
     batch = hak_max(hak_min(batch, most), 1);
@@ -255,7 +268,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         if (cache) count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
-    unsigned want = next_batch(bin, class_index);
+    unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, bin->base, want);
     if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
         if (hak_policy_promoted(class_index))
@@ -283,7 +296,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
             return;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        flush(cache, class_index, next_batch(bin, class_index));
+        flush(cache, class_index, next_batch(cache, class_index));
     } else {
         HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }

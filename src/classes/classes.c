@@ -20,7 +20,7 @@ hak_class_t hak_classes[HAK_BIN_COUNT] = {
 #undef CLASS_MID
 };
 
-const uint8_t hak_bands[HAK_BIN_COUNT] = {
+const uint8_t hak_bands[HAK_BIN_COUNT] HAK_NEAR = {
 #define CLASS_SMALL(index, bytes, below, band) [index] = HAK_BAND_##band,
 #define CLASS_MID(index, bytes, below, band) [index] = HAK_BAND_##band,
 #include "classes/classes.def"
@@ -29,7 +29,7 @@ const uint8_t hak_bands[HAK_BIN_COUNT] = {
     [HAK_CLASS_DYN] = HAK_BAND_MID,
 };
 
-const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] = {
+const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] HAK_NEAR = {
 #define CLASS_SMALL(index, bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = (index),
 #define CLASS_MID(index, bytes, below, band)
 #include "classes/classes.def"

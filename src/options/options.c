@@ -78,7 +78,7 @@ const char *const hak_option_kinds[] = {"number", "word", "either", "text", "obs
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
 const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
 
-int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
+HAK_AT_START int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
 
 static const char *string(size_t offset) { return (const char *)&strings + offset; }
 static char *text_of(hak_option_t option) { return (char *)&texts + rows[option].text; }

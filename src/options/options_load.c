@@ -90,8 +90,9 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     hak_option_assign((hak_option_t)option, value, source);
 }
 
-static void read_variable(const char *variable) {
-    static const char prefix[] = "HAKMEM_", others[] = "HAKMEM_BENCH_"; /* the benchmarks' own */
+static HAK_AT_START void read_variable(const char *variable) {
+    static const char prefix[] HAK_NEAR = "HAKMEM_";
+    static const char others[] = "HAKMEM_BENCH_"; /* the benchmarks' own */
     const char *equals = strchr(variable, '=');
     if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
     if (strncmp(variable, others, sizeof others - 1) == 0) return;
@@ -140,16 +141,16 @@ static _Atomic bool is_loaded;
 
 bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); } /* partner: below */
 
-static void load(char *const *environment) {
+static HAK_AT_START void load(char *const *environment) {
     int saved = errno;
     for (; *environment; environment++) read_variable(*environment);
     read_conf(hak_option_text(HAK_OPTION_CONF));
-    apply_profile(hak_option(HAK_OPTION_PROFILE));
+    if (hak_option(HAK_OPTION_PROFILE)) apply_profile(hak_option(HAK_OPTION_PROFILE));
     apply_tiny_profile();
     errno = saved;
 }
 
-void hak_options_load(void) {
+HAK_AT_START void hak_options_load(void) {
     static _Atomic bool begun;
     bool secure;
     char **environment = hak_os_environment(&secure);

@@ -82,7 +82,15 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     return best;
 }
 
-uint32_t hak_policy_fixed(hak_policy_profile_t profile) { return FIXED((int)profile); }
+uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
+    static const uint8_t fixed[] HAK_NEAR = {
+        FIXED(HAK_POLICY_LEGACY),
+        FIXED(HAK_POLICY_C5_7_ONLY),
+        FIXED(HAK_POLICY_TINYPLUS_ALL),
+        FIXED(HAK_POLICY_AUTO),
+    };
+    return fixed[profile];
+}
 
 uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,
                            hak_policy_learn_t learn) {

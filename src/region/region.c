@@ -20,10 +20,12 @@ static hak_region_t regions[HAK_REGIONS_MAX] HAK_APART;
 static _Atomic unsigned region_count;
 
 /* Sizes to try for a range, largest first. */
-static const size_t range_sizes[] = {1024 * GIB, 64 * GIB, 4 * GIB,  1 * GIB, 256 * MIB,
-                                     64 * MIB,   32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB};
+static const size_t range_sizes[] HAK_NEAR = {1024 * GIB, 64 * GIB, 4 * GIB,  1 * GIB, 256 * MIB,
+                                              64 * MIB,   32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB};
 
-static void lay_out(hak_region_t *region, char *base, size_t size) {
+static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
+
+static HAK_AT_START void lay_out(hak_region_t *region, char *base, size_t size) {
     size_t units = size >> HAK_UNIT_SHIFT;
     size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
     size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
@@ -41,7 +43,7 @@ static void lay_out(hak_region_t *region, char *base, size_t size) {
 
 /* Extends an accessible prefix of `area` to at least `want` bytes, in steps that
  * keep the number of calls small. */
-static bool commit_area(void *area, size_t *committed, size_t want) {
+static HAK_AT_START bool commit_area(void *area, size_t *committed, size_t want) {
     if (want <= *committed) return true;
     size_t end = hak_align_up(want, HAK_UNIT_SIZE);
     if (!hak_commit_charge(end - *committed)) return false;
@@ -55,7 +57,7 @@ static bool commit_area(void *area, size_t *committed, size_t want) {
 
 /* Makes `count` more superslabs of a region accessible, records first. Pages are still
  * made by the first touch: with `huge`, 2 MiB at a time. */
-static bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
+static HAK_AT_START bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
     size_t limit = region->unit_limit + (count << hak_map.super_shift);
     size_t used = limit - region->first_unit;
     if (limit > region->units_end) return false;
@@ -82,7 +84,7 @@ static size_t up_to_a_huge_page(const hak_region_t *region, size_t step) {
 /* A quarter of what is accessible, so that the calls grow with the logarithm; where each
  * slab has a superslab of its own, it has its own call too. A step with huge pages ends at
  * a multiple of one, so that none is lost between two steps. */
-static bool grow(hak_region_t *region, bool dense) {
+static HAK_AT_START bool grow(hak_region_t *region, bool dense) {
     size_t have = (region->unit_limit - region->first_unit) >> hak_map.super_shift;
     size_t room = (region->units_end - region->unit_limit) >> hak_map.super_shift;
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) have = 1;
@@ -96,7 +98,7 @@ static bool grow(hak_region_t *region, bool dense) {
 }
 
 /* Reserves the next range, no more than half of the address space that is left. */
-static hak_region_t *new_region(void) {
+static HAK_AT_START hak_region_t *new_region(void) {
     unsigned count = hak_load_relaxed(&region_count);
     if (count == HAK_REGIONS_MAX) return NULL;
     if (count == 0)
@@ -110,8 +112,8 @@ static hak_region_t *new_region(void) {
         if (!base) continue;
         lay_out(&regions[count], base, size);
         size_t head = regions[count].first_unit << HAK_UNIT_SHIFT;
-        hak_os_name(base, head, "hakmem: map");
-        hak_os_name(base + head, size - head, "hakmem: heap");
+        hak_os_name(base, head, map_name);
+        hak_os_name(base + head, size - head, heap_name);
         size_t map_size = regions[count].units_end * sizeof(uint16_t);
         if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
             !grow(&regions[count], false)) {
@@ -149,7 +151,7 @@ static hak_superslab_t *carve_superslab(hak_region_t *region) {
     return super;
 }
 
-void hak_region_prepare(void) {
+HAK_AT_START void hak_region_prepare(void) {
     hak_lock_acquire(&hak_region_lock);
     if (!hak_load_relaxed(&region_count)) new_region();
     hak_lock_release(&hak_region_lock);

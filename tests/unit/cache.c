@@ -236,6 +236,27 @@ static void the_oldest_blocks_are_flushed(void **state) {
     drop_cache(cache);
 }
 
+/* Its stack stays small, and is emptied as a whole when it is full. */
+static void a_thread_that_only_frees_moves_whole_stacks(void **state) {
+    (void)state;
+    enum { CLASS = 33, COUNT = HELD_MAX };
+    hak_cache_t *taker = make_cache(1 * MIB), *giver = make_cache(1 * MIB);
+    static void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = take(taker, CLASS);
+    size_t most = 0, after_last_flush = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        size_t before = hak_cache_count(giver, CLASS);
+        give(giver, blocks[i]);
+        size_t now = hak_cache_count(giver, CLASS);
+        if (now <= before) after_last_flush = now;
+        most = hak_max(most, now);
+    }
+    assert_int_equal(after_last_flush, 1);
+    REQUIRE(most >= 8 && most * hak_classes[CLASS].size <= 16 * KIB, "it kept %zu blocks", most);
+    drop_cache(taker);
+    drop_cache(giver);
+}
+
 static void a_flush_empties_all(void **state) {
     (void)state;
     hak_cache_t *cache = make_cache(1 * MIB);
@@ -306,6 +327,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(room_comes_from_colder_bins),
         cmocka_unit_test(a_budget_that_is_used_up_hangs_nobody),
         cmocka_unit_test(the_oldest_blocks_are_flushed),
+        cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_flush_empties_all),
         cmocka_unit_test(a_reset_forgets_all),
         cmocka_unit_test(blocks_are_never_mixed),
