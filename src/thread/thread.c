@@ -20,8 +20,8 @@
 #include "thread/look.h"
 
 enum {
-    BUDGET_PER_CPU = 20 * 1024 * 1024, /* bytes of blocks in caches */
-    TINY_SHARE = 10,                   /* one part of so many is for the tiny tier */
+    BUDGET_PER_CPU = 30 * 1024 * 1024, /* bytes of blocks in caches */
+    TINY_SHARE = 15,                   /* one part of so many is for the tiny tier */
     BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
     TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
     TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
