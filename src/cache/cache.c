@@ -12,7 +12,7 @@
  *
  * A thread that only frees, or only allocates, would hoard with a deep stack, and gains by
  * large batches: in such a stream a tiny bin's stack grows slowly, to no more than some KiB,
- * and moves as a whole. */
+ * and one of such a size moves as a whole. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ enum {
     FLUSHED = 0x8000,
 };
 
-static void *const empty_slot HAK_NEAR = NULL;
+static void *const empty_slot = NULL; /* read-only: a stray write would be handed out */
 #define EMPTY_TOP ((void **)(uintptr_t)&empty_slot)
 
 const hak_cache_t hak_cache_none = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};
@@ -182,6 +182,10 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
     return cache->capacity[tier] + bytes <= limit;
 }
 
+static size_t stack_bytes(const hak_bin_t *bin, unsigned class_index) {
+    return (size_t)bin->slots * hak_classes[class_index].size;
+}
+
 /* A thread that only frees blocks of a class, or only allocates them, as far as is seen. */
 static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
     return cache->streak[class_index] >= STREAM_CALLS;
@@ -192,8 +196,8 @@ static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
 static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     uint8_t *streak = &cache->streak[class_index];
     *streak = *streak < UINT8_MAX ? *streak + 1u : UINT8_MAX + 1u - STREAM_CALLS;
-    return *streak % STREAM_CALLS == 0 &&
-           cache->bins[class_index].slots * 2 * hak_classes[class_index].size <= STREAM_BYTES;
+    return *streak % STREAM_CALLS == 0 && !is_mid(class_index) &&
+           stack_bytes(&cache->bins[class_index], class_index) * 2 <= STREAM_BYTES;
 }
 
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
@@ -228,7 +232,7 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
             most = (bin->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
         else
             least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
-    } else if (is_stream(cache, class_index)) {
+    } else if (is_stream(cache, class_index) && stack_bytes(bin, class_index) <= STREAM_BYTES) {
         most = bin->slots - 1u;
     }
     size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, least);

@@ -46,7 +46,7 @@ typedef struct hak_cache {
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     bool flushing;                         /* thread list lock; waited, and is being emptied */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
-    uint8_t streak[HAK_BIN_COUNT];         /* slow calls of a bin that went the same way */
+    uint8_t streak[HAK_BIN_COUNT];         /* slow calls that went the same way; 255 goes round */
     uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
@@ -102,8 +102,8 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
  * A NULL cache (a thread on its way out) asks the shard for one block. */
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 
-/* Takes a block of a class whose bin is full: a larger stack, or the oldest half
- * goes to the shard. A NULL cache gives the block straight to the shard. */
+/* Takes a block of a class whose bin is full: a larger stack, or the oldest blocks
+ * go to the shard. A NULL cache gives the block straight to the shard. */
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Empties all bins to the shards, and gives bound slabs back. */

@@ -38,30 +38,24 @@ size_t hak_dyn_choose(size_t size) {
     return size;
 }
 
+#if HAKMEM_DEBUG
 /* A class whose size is a multiple of the alignment has every block aligned, if the first
  * ones are, which colours shift. */
 static bool is_aligned(const hak_class_t *info, size_t align) {
     return !(info->size & (align - 1)) &&
            (align <= HAK_COLOUR_STEP || !hak_class_is_coloured(info));
 }
-
-/* The dynamic class stands behind the fixed ones, so the way up from it begins at its next
- * larger one. The powers of two always qualify. */
-static HAK_SLOW_PATH unsigned above_dynamic(size_t align) {
-    size_t above = hak_classes[HAK_CLASS_DYN].size + 1;
-    unsigned class_index = above > HAK_CLASS_MAX ? HAK_CLASS_FIXED : hak_class_of(above);
-    while (!is_aligned(&hak_classes[class_index], align)) class_index++;
-    return class_index;
-}
+#endif
 
 /* No search, since how far it went would be hard to foresee for the CPU. The fixed class of
  * a multiple of the alignment is itself one: an eighth of its power of two, or more, is. Of
- * those above 2 KiB that have no colours nearly all are powers of two. */
+ * those above 2 KiB that have no colours nearly all are powers of two. The dynamic class is a
+ * multiple of HAK_COLOUR_STEP, and serves no power of two but its own size: the class of one
+ * below it has more blocks in a slab (hak_dyn_first). */
 unsigned hak_dyn_class_aligned(size_t size, size_t align) {
     size = hak_align_up(size, align);
     if (align > HAK_COLOUR_STEP && size > HAK_TINY_MAX) size = hak_ceil_pow2(size);
     unsigned class_index = hak_class_of(size);
-    if (HAK_UNLIKELY(class_index == HAK_CLASS_DYN) && !is_aligned(&hak_classes[class_index], align))
-        return above_dynamic(align);
+    HAK_ASSERT(is_aligned(&hak_classes[class_index], align));
     return class_index;
 }

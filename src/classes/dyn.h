@@ -30,8 +30,8 @@ HAK_FAST_PATH size_t hak_dyn_size_of(unsigned class_index) {
     return class_index == HAK_CLASS_DYN ? hak_dyn_size() : hak_classes[class_index].size;
 }
 
-/* Smallest class that holds `size` bytes, at a multiple of `align` (a power of two up to
- * 64 KiB). */
+/* Smallest class that holds `size` bytes, 1 or more, at a multiple of `align`, a power of two
+ * up to 64 KiB; above 2 KiB and 128 bytes of alignment that of a power of two. */
 unsigned hak_dyn_class_aligned(size_t size, size_t align);
 
 /* The sizes that a dynamic class of `size` serves are first .. size: those of its fixed

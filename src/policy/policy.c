@@ -84,10 +84,10 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
 
 uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
     static const uint8_t fixed[] HAK_NEAR = {
-        FIXED(HAK_POLICY_LEGACY),
-        FIXED(HAK_POLICY_C5_7_ONLY),
-        FIXED(HAK_POLICY_TINYPLUS_ALL),
-        FIXED(HAK_POLICY_AUTO),
+        [HAK_POLICY_LEGACY] = FIXED(HAK_POLICY_LEGACY),
+        [HAK_POLICY_C5_7_ONLY] = FIXED(HAK_POLICY_C5_7_ONLY),
+        [HAK_POLICY_TINYPLUS_ALL] = FIXED(HAK_POLICY_TINYPLUS_ALL),
+        [HAK_POLICY_AUTO] = FIXED(HAK_POLICY_AUTO),
     };
     return fixed[profile];
 }

@@ -44,7 +44,7 @@ typedef struct hak_slab {
     };
     _Atomic uint16_t owner; /* hak_owner(shard, class), perhaps with HAK_OWNER_BOUND; 0 = in
                                the pool. Written under the lock of the bin, or of the large
-                               heap, it enters or leaves */
+                               heap, it enters or leaves; the flag under that of its bin */
     uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
                                next take from the slab makes it 0 */
     bool listed : 1;        /* bin lock; in the list of partly free slabs */

@@ -1,7 +1,7 @@
 /* give.c: a batch of blocks on its way back to the bitmaps.
  *
  * This is where most of the time beside malloc and free themselves goes, so the
- * common cases are short: a block that is no neighbour of the next (freed at random), the
+ * common cases are short: a block that lies apart from the next (freed at random), the
  * blocks of one word gathered in a register, and a whole word in order or in reverse, which
  * is what a program leaves that frees as it allocated. None of them knows of colours: the
  * addresses of blocks whose slabs have one are shifted to where they would lie without. */
@@ -14,7 +14,10 @@
 #include "shard/shard.h"
 #include "shard/warm.h"
 
-enum { SHIFTED_MAX = 32 };
+enum {
+    SHIFTED_MAX = 32,
+    NEAR = 8, /* blocks so far apart, or less, are probably of one word, if that is full */
+};
 
 /* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
@@ -120,17 +123,17 @@ HAK_FAST_PATH bool give_one(hak_slab_t *slab, uintptr_t block, uint32_t reciproc
     return true;
 }
 
-/* Gives the blocks at the head of a batch that lie apart from the next one: in no order that
- * gathering could use. Returns the first that is left; never the one behind `last`. Out of
+/* Gives the blocks at the head of a batch that lie apart from the next one, so that there is
+ * little to gather. Returns the first that is left; never the one behind `last`. Out of
  * line, for the sake of its registers. Lock held. */
 static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *last, uint16_t mine,
                                                const hak_class_t *info) {
     const uint32_t reciprocal = info->reciprocal, total = info->count;
-    const uintptr_t size = info->size;
+    const uintptr_t near = total < 64 ? 0 : NEAR * (uintptr_t)info->size;
     for (; next < last; next++) {
         const uintptr_t block = (uintptr_t)next[0], apart = (uintptr_t)next[1] - block;
         hak_slab_t *slab = hak_slab_of(next[0]);
-        if (apart + size <= 2 * size || hak_load_relaxed(&slab->owner) != mine) break;
+        if (apart + near <= 2 * near || hak_load_relaxed(&slab->owner) != mine) break;
         if (HAK_UNLIKELY(!give_one(slab, block, reciprocal, total))) break;
     }
     return next;
@@ -191,9 +194,9 @@ HAK_FAST_PATH void link_to(hak_slab_t **list, hak_slab_t *slab) {
 }
 
 /* A block whose slab is bound, or of another shard. */
-static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, hak_shard_bin_t *bin, uint16_t mine,
-                                           hak_slab_t *slab, hold_t *hold) {
-    if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(bin, slab))
+static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, uint16_t mine, hak_slab_t *slab,
+                                           hold_t *hold) {
+    if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(slab))
         link_to(&hold->lifted, slab); /* from here on as any other of the bin */
     else
         give_remote(batch, hak_owner_class(mine), slab);
@@ -232,7 +235,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
             batch.given += (unsigned)(batch.next - from);
             slab = hak_slab_of(*batch.next);
             if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine))
-                give_elsewhere(&batch, bin, mine, slab, &hold);
+                give_elsewhere(&batch, mine, slab, &hold);
             else if (HAK_UNLIKELY(give_local(&batch, bin, slab)))
                 link_to(&hold.released, slab);
         } while (batch.next < batch.end);

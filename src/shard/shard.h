@@ -27,7 +27,7 @@
  * go: their remote_words were not taken, so nobody else pushes them meanwhile.
  *
  * S belongs to the bin that its owner word names; the word changes only under the
- * lock of the bin that S leaves or enters. Between the two, on its way to the pool or
+ * lock of the bin that S leaves or enters, or is in (HAK_OWNER_BOUND, see warm.h). Between the two, on its way to the pool or
  * to another shard, S is all free and belongs to nobody: no F has a block of it.
  *
  * Rejected races:

@@ -267,16 +267,16 @@ bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     return put_back(bin, revoke(slab->binding, bin));
 }
 
-bool hak_warm_lift(hak_shard_bin_t *bin, hak_slab_t *slab) {
+bool hak_warm_lift(hak_slab_t *slab) {
     if (!hak_warm_claim(slab)) return false;
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
     slab->lifted = true;
-    HAK_COUNT(&bin->spare, hak_bin_ready(slab, class_of(slab)));
     return true;
 }
 
 bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    HAK_COUNT(&bin->spare, -hak_bin_ready(slab, class_of(slab)));
+    unsigned before = hak_load_relaxed(&slab->binding->ready);
+    HAK_COUNT(&bin->spare, before - hak_bin_ready(slab, class_of(slab))); /* less what was given */
     slab->lifted = false;
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_BOUND);
     return hak_warm_after_free(bin, slab);

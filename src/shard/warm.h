@@ -31,9 +31,9 @@
  * Only fork and the statistics, which hold all bin locks, wait.
  *
  * A give claims a bound slab for all of its batch ("lifts" it): the owner word loses its
- * flag and spare takes the slab in, so it is given to as any other of the bin, only that it
- * enters no list. At the end the flag and spare are as they were, before C2. Nobody sees the
- * difference: who compares owner words with the flag in mind holds the lock.
+ * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
+ * before C2, the flag comes back, and spare loses what it has got for the slab. Nobody else
+ * sees that: who compares owner words with the flag in mind holds the lock.
  *
  * The list, touched and spare of a bin are about slabs that are not bound: what S has is
  * subtracted at B and added at U, and a carve writes to nothing but S and its own binding.
@@ -132,7 +132,7 @@ hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_
 /* For a batch of blocks that is being given. Lifts a bound slab: it is claimed, and passes for
  * a slab of the bin that is in no list; false when it is claimed already. What is put down is
  * bound again, but for a slab that is wholly free: true when that is to be released. */
-bool hak_warm_lift(hak_shard_bin_t *bin, hak_slab_t *slab);
+bool hak_warm_lift(hak_slab_t *slab);
 bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab);
 
 /* Claims a bound slab; false when it is claimed. Ends the claim after blocks were set free

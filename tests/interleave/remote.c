@@ -89,6 +89,10 @@ static void free_word_0(void) { world_free(1, WORLD_TWO_WORDS, block[0]); }
 static void free_word_1(void) { world_free(1, WORLD_TWO_WORDS, block[67]); }
 static void free_word_0_more(void) { world_free(1, WORLD_TWO_WORDS, block[1]); }
 
+static void free_two_words_apart(void) {
+    world_free_two(0, WORLD_TWO_WORDS, block[0], block[40], false);
+}
+
 static void take_pair(void) {
     void *taken[1];
     world_take(0, WORLD_PAIR, 1, taken);
@@ -253,6 +257,10 @@ static const explore_scenario_t scenarios[] = {
     {"a double free, then a take",
      prepare_quad_freed_afar,
      {free_quad_0_twice_and_take, free_quad_1},
+     RULES},
+    {"a batch for a slab that is all in use",
+     prepare_two_words,
+     {free_two_words_apart, sweep},
      RULES},
     {"a double free, then the last free of a slab",
      prepare_pair_freed_afar,

@@ -160,6 +160,11 @@ static void free_0_from_two_shards_apart(void) {
     world_free_two(0, WORLD_QUAD, block[0], block[2], true);
 }
 
+static void free_0_twice_apart(void) {
+    free_0_locally();
+    world_free_two(0, WORLD_QUAD, block[0], block[2], true);
+}
+
 #define RULES \
     .always = world_check_always, .finally = world_check_finally, .describe = world_describe
 
@@ -174,6 +179,10 @@ static const explore_scenario_t scenarios[] = {
     {"a double free in a bound slab, at the head of a batch",
      prepare_one_free,
      {carve_twice, free_0_from_two_shards_apart},
+     RULES},
+    {"a double free from home at the head of a batch",
+     prepare_one_free,
+     {sweep, free_0_twice_apart},
      RULES},
     {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
     {"a carve and a batch of blocks that lie apart",

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     CHECK(argc > 1, "usage: start_up LIBRARY [runs [faults [KiB]]]");
     unsigned long runs = argument(argc, argv, 2, 101);
     unsigned long fault_limit = argument(argc, argv, 3, 40);
-    unsigned long rss_limit = argument(argc, argv, 4, 200);
+    unsigned long rss_limit = argument(argc, argv, 4, 140);
     CHECK(runs >= 1 && runs <= RUN_LIMIT, "1 to %d runs", RUN_LIMIT);
     watchdog(120, "start-up cost");
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", argv[1]);

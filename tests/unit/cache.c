@@ -257,6 +257,27 @@ static void a_thread_that_only_frees_moves_whole_stacks(void **state) {
     drop_cache(giver);
 }
 
+/* The same the other way: each refill brings what the stack can hold. */
+static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
+    (void)state;
+    enum { CLASS = 33, COUNT = HELD_MAX };
+    hak_cache_t *taker = make_cache(1 * MIB), *giver = make_cache(1 * MIB);
+    static void *blocks[COUNT];
+    size_t last_refill = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        bool is_empty = hak_cache_count(taker, CLASS) == 0;
+        blocks[i] = take(taker, CLASS);
+        if (is_empty) last_refill = hak_cache_count(taker, CLASS) + 1;
+    }
+    assert_int_equal(taker->bins[CLASS].slots * hak_classes[CLASS].size, 16 * KIB);
+    assert_int_equal(last_refill, taker->bins[CLASS].slots - 1);
+    give(taker, take(taker, CLASS)); /* a turn is none yet: the stack has room */
+    assert_true(taker->streak[CLASS] >= 16);
+    for (unsigned i = 0; i < COUNT; i++) give(i % 2 ? taker : giver, blocks[i]);
+    drop_cache(taker);
+    drop_cache(giver);
+}
+
 static void a_flush_empties_all(void **state) {
     (void)state;
     hak_cache_t *cache = make_cache(1 * MIB);
@@ -328,6 +349,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_budget_that_is_used_up_hangs_nobody),
         cmocka_unit_test(the_oldest_blocks_are_flushed),
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
+        cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
         cmocka_unit_test(a_flush_empties_all),
         cmocka_unit_test(a_reset_forgets_all),
         cmocka_unit_test(blocks_are_never_mixed),

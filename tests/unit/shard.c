@@ -327,6 +327,27 @@ static const twice_t twice_rows[] = {
     {"three local frees", {HOME, HOME, HOME}, 3, false, false},
 };
 
+/* The second time before the last block of a batch, and no two neighbours. */
+static void free_twice_apart(const void *unused) {
+    (void)unused;
+    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    void *batch[] = {top[1], top[3], top[1], top[4]};
+    hak_slab_t *slab = slab_of(top[1]);
+    hak_shard_give(HOME, FOUR, batch, 4);
+    CHECK(slab->free_count == 3, "%u blocks are free, not 3", slab->free_count);
+    CHECK(__builtin_popcountll(slab->bits[0]) == 3, "the bits say %#llx",
+          (unsigned long long)slab->bits[0]);
+    check_bin(HOME, FOUR, 0);
+}
+
+static void a_double_free_inside_a_batch_is_reported(void **state) {
+    (void)state;
+    struct child_end end;
+    child_run(free_twice_apart, NULL, SECONDS, &end);
+    REQUIRE(end.in_time && end.status == 0, "status %#x, %s", (unsigned)end.status, end.err);
+    REQUIRE(unit_line_count(end.err) == 1 && strstr(end.err, "double free"), "said: %s", end.err);
+}
+
 static void free_twice(const void *context) {
     const twice_t *row = context;
     void *blocks[4];
@@ -516,6 +537,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(at_its_budget_a_shard_reclaims),
         cmocka_unit_test(a_mixed_batch_finds_its_way),
         cmocka_unit_test(a_double_free_is_reported),
+        cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
         cmocka_unit_test(a_rebuild_finds_half_finished_frees),
         cmocka_unit_test(a_rebuild_clears_units_of_the_pool),
