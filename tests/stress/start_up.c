@@ -1,6 +1,6 @@
 /* start_up.c - what HAKMEM adds to the smallest program: page faults and resident memory of `true`.
  *
- *     start_up LIBRARY [runs [faults [KiB]]]
+ *     start_up LIBRARY KiB [runs [faults]]
  *
  * Runs with and without LD_PRELOAD take turns; the medians may differ by so much. This program is
  * linked statically: the peak of a child includes that of its parent up to exec, so the parent must
@@ -48,10 +48,10 @@ int main(int argc, char **argv) {
     static long rss[2][RUN_LIMIT];
     static char preload[4096];
     static char nothing[] = "TEST_NOTHING=1";
-    CHECK(argc > 1, "usage: start_up LIBRARY [runs [faults [KiB]]]");
-    unsigned long runs = argument(argc, argv, 2, 101);
-    unsigned long fault_limit = argument(argc, argv, 3, 40);
-    unsigned long rss_limit = argument(argc, argv, 4, 140);
+    CHECK(argc > 2, "usage: start_up LIBRARY KiB [runs [faults]]");
+    unsigned long runs = argument(argc, argv, 3, 101);
+    unsigned long fault_limit = argument(argc, argv, 4, 40);
+    unsigned long rss_limit = argument(argc, argv, 2, 200);
     CHECK(runs >= 1 && runs <= RUN_LIMIT, "1 to %d runs", RUN_LIMIT);
     watchdog(120, "start-up cost");
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", argv[1]);
