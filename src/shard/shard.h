@@ -27,8 +27,9 @@
  * go: their remote_words were not taken, so nobody else pushes them meanwhile.
  *
  * S belongs to the bin that its owner word names; the word changes only under the
- * lock of the bin that S leaves or enters, or is in (HAK_OWNER_BOUND, see warm.h). Between the two, on its way to the pool or
- * to another shard, S is all free and belongs to nobody: no F has a block of it.
+ * lock of the bin that S leaves or enters, and its flag HAK_OWNER_BOUND under that of
+ * its bin (warm.h). On its way from one to another, to the pool or to another shard,
+ * S is all free and belongs to nobody: no F has a block of it.
  *
  * Rejected races:
  *  - S leaves its bin while F stands between F1 and F3. It cannot: bit w goes up

@@ -32,8 +32,8 @@
  *
  * A give claims a bound slab for all of its batch ("lifts" it): the owner word loses its
  * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
- * before C2, the flag comes back, and spare loses what it has got for the slab. Nobody else
- * sees that: who compares owner words with the flag in mind holds the lock.
+ * before C2, the flag comes back, and spare loses what it has got for the slab, which is
+ * what it has more than `ready`, that of the last C2. Nobody else sees the flag go: who compares owner words with the flag in mind holds the lock.
  *
  * The list, touched and spare of a bin are about slabs that are not bound: what S has is
  * subtracted at B and added at U, and a carve writes to nothing but S and its own binding.
