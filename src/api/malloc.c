@@ -86,11 +86,10 @@ static bool above_classes(size_t size) {
 /* Large blocks and mappings; a large one becomes a mapping where the regions are full,
  * and when WRAP_L25 is 0. */
 static void *try_large(size_t size, size_t align, bool zero) {
-    hak_cache_t *cache = hak_thread_cache(); /* also for the handlers that come with it */
+    hak_thread_cache(); /* also for the handlers that come with it */
     void *block = NULL;
     if (size <= HAK_LARGE_MAX && align <= HAK_UNIT_SIZE && hak_option(HAK_OPTION_WRAP_L25))
-        block = hak_large_alloc(cache ? cache->shard : 0, hak_max(size, HAK_CLASS_MAX + 1), align,
-                                zero);
+        block = hak_large_alloc(hak_large_home(), hak_max(size, HAK_CLASS_MAX + 1), align, zero);
     return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
 }
 
@@ -210,9 +209,8 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
             hak_cache_overflow(cache, block.class_index, pointer);
         hak_thread_tick_free(1);
     } else if (block.kind == HAK_KIND_RUN) {
-        hak_cache_t *cache = hak_thread_cache_of_free();
         if (hak_records_on() && !hak_block_close(function, &block)) return;
-        twice = !hak_large_free(cache ? cache->shard : 0, pointer);
+        twice = !hak_large_free(hak_large_home(), pointer);
         HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);
         hak_thread_tick_free(block.size);
     } else {

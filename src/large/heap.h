@@ -1,20 +1,23 @@
-/* heap.h: large heaps: superslabs, grain by grain, one heap for each shard.
+/* heap.h: large heaps: superslabs, grain by grain, one heap for each CPU.
+ *
+ * There are as many heaps as shards, and a thread's heap is that of the CPU it runs on at
+ * the moment. Rejected: the heap of its shard, since threads that follow each other have
+ * different ones, and then each CPU writes to the lines of several heaps.
  *
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
  * the heap whose superslab it lies in; any thread may free it.
  *
  * A block's record is the word `run` of the unit it begins in (at most one does,
  * since a block is longer than a unit):
- *   shard of the thread it was made for << 24 | length in grains << 5 | freed << 4
- *   | first grain, counted in its unit;  0 = none
+ *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
  * Written by who holds the block, or the heap's lock where the block is made or
  * merged. `freed` is set by compare-and-swap before anything else is done: of two
  * racing frees one wins, and the other touches nothing. Rejected: to decide that
- * under a lock, since a free by another shard's thread takes another lock.
+ * under a lock, since a free on another CPU takes another lock.
  *
- * A freed block merges with the free extents under the heap's lock, or, freed by a
- * thread of another shard than it was made for, goes into the heap's transfer array under a lock of its
- * own, so that it waits for no allocation; a full array is emptied into the extents.
+ * A freed block merges with the free extents under the heap's lock, or, freed on another
+ * CPU than the heap's, goes into the heap's transfer array under a lock of its own, so that
+ * it waits for no allocation; a full array is emptied into the extents.
  *
  * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block is in
  * the hands of one thread, with counted as used; a fork's child frees what has `freed`
@@ -45,6 +48,7 @@ typedef struct {
     _Atomic size_t idle;              /* written under the lock; grains */
     _Atomic size_t live;              /* written under the lock; grains of blocks, freed ones
                                          in the transfer array included */
+    _Atomic unsigned last_home;       /* written under the lock; of who worked with it last */
     size_t idle_published;            /* lock; of idle, what the sum over heaps knows of */
     _Atomic size_t live_count;        /* the same in blocks */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
@@ -61,7 +65,6 @@ HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
 
 /* Of the word `run`. */
 HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5 & 0x7ffff; }
-HAK_FAST_PATH unsigned hak_run_shard(uint32_t run) { return run >> 24; }
 
 /* A stretch of grains within one superslab. */
 typedef struct {

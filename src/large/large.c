@@ -30,9 +30,9 @@ typedef struct {
 
 static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
 
-static uint32_t run_word(unsigned home, const char *block, size_t grains) {
+static uint32_t run_word(const char *block, size_t grains) {
     unsigned first = (unsigned)((uintptr_t)block >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
-    return home << 24 | (uint32_t)(grains << 5) | first;
+    return (uint32_t)(grains << 5) | first;
 }
 
 static char *run_start(const hak_slab_t *unit, uint32_t run) {
@@ -170,9 +170,15 @@ static outcome_t take(hak_heap_t *heap, request_t *request) {
     return outcome;
 }
 
+/* Heap lock held. */
+static void note_home(hak_heap_t *heap, unsigned home) {
+    if (hak_load_relaxed(&heap->last_home) != home) hak_store_relaxed(&heap->last_home, home);
+}
+
 /* One heap's answer, under its lock; `grow` lets it take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
+    note_home(heap, request->home);
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
@@ -181,21 +187,32 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     }
     if (outcome == FOUND) {
         hak_slab_t *unit = hak_slab_of(request->block);
-        hak_store_release(&unit->run, run_word(request->home, request->block, request->grains));
+        hak_store_release(&unit->run, run_word(request->block, request->grains));
         publish_idle(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);
     return outcome;
 }
 
-/* The other heaps' idle memory, before fresh memory is touched. */
-static outcome_t steal(request_t *request) {
+static size_t free_grains(const hak_heap_t *heap) {
+    return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
+}
+
+/* What a CPU's own heap keeps while it is worked with: a block that another CPU takes there
+ * costs both of them cache lines when it is taken, when it is freed, and for the one that is
+ * then missing here. With half as much free memory as is in use nearly all requests fit. */
+static bool can_spare(const hak_heap_t *heap, const request_t *request) {
+    return hak_load_relaxed(&heap->last_home) == request->home ||
+           free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
+}
+
+/* The other heaps' idle memory, before fresh memory is touched: what they can spare, or
+ * `all` of it. */
+static outcome_t steal(request_t *request, bool all) {
     unsigned count = hak_heap_count(), own = request->home;
     for (unsigned i = 1; i < count; i++) {
         hak_heap_t *heap = &hak_heaps[(own + i) % count];
-        size_t free_grains =
-            hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
-        if (free_grains < request->grains) continue;
+        if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
         outcome_t outcome;
         HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
         if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
@@ -221,6 +238,8 @@ static HAK_SLOW_PATH void prepare(void) {
     hak_pool_set_lender(lend);
 }
 
+unsigned hak_large_home(void) { return hak_os_this_cpu() % hak_heap_count(); }
+
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     static _Atomic bool prepared;
     if (HAK_UNLIKELY(!hak_load_acquire(&prepared))) {
@@ -231,8 +250,9 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     request.align_grains = hak_max(grains_of(align), 1);
     outcome_t outcome = ask(&hak_heaps[home], &request, false);
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
-        outcome = steal(&request);
+        outcome = steal(&request, false);
         if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
+        if (outcome != FOUND) outcome = steal(&request, true);
     }
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
     if (zero) zero_touched(&request);
@@ -264,9 +284,10 @@ bool hak_large_free(unsigned home, void *block) {
     if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return false;
     hak_heap_t *heap = heap_of(unit);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
-    bool remote = batch && hak_run_shard(run) != home;
+    bool remote = batch && heap != &hak_heaps[home];
     if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
+    if (!remote) note_home(heap, home);
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
@@ -308,7 +329,7 @@ bool hak_large_resize(void *block, size_t size) {
         done = hak_extents_take_at(&heap->extents, end, want - have) &&
                hak_heap_use(heap, end, want - have);
     if (done) {
-        hak_store_release(&unit->run, run_word(hak_run_shard(run), block, want));
+        hak_store_release(&unit->run, run_word(block, want));
         HAK_COUNT(&heap->live, want - have);
         HAK_COUNT(&heap->resized, 1);
         publish_idle(heap, PUBLISH_GRAINS);

@@ -2,9 +2,9 @@
  *
  * A block is a whole number of grains (4 KiB). A free one merges with its free
  * neighbours at once; the best fit is reused, wherever it lies, before fresh memory
- * is touched: in the heap of the thread's shard, among blocks that other shards'
- * threads gave back, in the other heaps. A fresh run has room for L25_RUN_FACTOR
- * blocks. The protocol is in heap.h. Thread-safe. */
+ * is touched: in the heap of the thread's CPU, among blocks that threads on other CPUs
+ * gave back there, in the other heaps, as far as they can spare some. A fresh run has
+ * room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 
@@ -24,8 +24,11 @@ typedef struct {
     uint64_t purge_calls;
 } hak_large_stats_t;
 
+/* The heap of the CPU the caller runs on. */
+unsigned hak_large_home(void);
+
 /* A block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align`
- * (a power of two up to 64 KiB), zeroed if told so. `home` is the caller's shard.
+ * (a power of two up to 64 KiB), zeroed if told so. `home` is the caller's heap.
  * NULL without memory. */
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero);
 

@@ -49,11 +49,9 @@ HAK_AT_START size_t hak_os_page_size(void) {
 }
 
 unsigned hak_os_this_cpu(void) {
-    unsigned cpu = 0;
-    int saved = errno;
-    if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0) cpu = 0;
+    int saved = errno, cpu = sched_getcpu();
     errno = saved;
-    return cpu;
+    return cpu < 0 ? 0 : (unsigned)cpu;
 }
 
 unsigned hak_os_cpu_count(void) {

@@ -21,7 +21,7 @@ enum {
     UNITS = 2 * BLOCKS, /* a block is longer than a unit */
     GRAINS = 17,
     SIZE = GRAINS * HAK_GRAIN_SIZE,
-    HEAP = 0, /* of all blocks; the other shard has none */
+    HEAP = 0, /* of all blocks; the other CPU's has none */
     OTHER = 1,
 };
 
@@ -57,6 +57,7 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_shard_count(void) { return 2; }
+unsigned hak_os_this_cpu(void) { return HEAP; }
 
 hak_slab_t *hak_region_slab_of(const void *block) {
     size_t unit = (size_t)((const char *)block - units[0]) / HAK_UNIT_SIZE;
@@ -131,7 +132,7 @@ static void release(unsigned home, unsigned i) {
     if (hak_large_free(home, model.blocks[i])) model.freed[i]++;
 }
 
-/* All blocks in use, made for the heap's own shard. */
+/* All blocks in use, made for the heap's own CPU. */
 static void prepare(int64_t array_size, int64_t array_first) {
     memset(hak_heaps, 0, sizeof hak_heaps);
     memset(&model, 0, sizeof model);
@@ -203,9 +204,9 @@ static const char *describe(const volatile void *variable) {
 
 static const explore_scenario_t scenarios[] = {
     {"a block is freed twice at once", prepare_array, {free_0, free_0}, RULES},
-    {"the same from another shard", prepare_array, {free_0, free_0_afar}, RULES},
-    {"twice from another shard", prepare_array, {free_0_afar, free_0_afar}, RULES},
-    {"two frees from another shard", prepare_array, {free_0_afar, free_1_afar}, RULES},
+    {"the same from another CPU", prepare_array, {free_0, free_0_afar}, RULES},
+    {"twice from another CPU", prepare_array, {free_0_afar, free_0_afar}, RULES},
+    {"two frees from another CPU", prepare_array, {free_0_afar, free_1_afar}, RULES},
     {"the array has room for one", prepare_small_array, {free_0_afar, free_1_afar}, RULES},
     {"the array has room for one, and a request",
      prepare_small_array,

@@ -1,5 +1,4 @@
 /* large_figures.c - what the options of large and huge blocks and of committed memory change. */
-#define _GNU_SOURCE
 #include "large_figures.h"
 
 #include <pthread.h>
@@ -9,6 +8,7 @@
 
 #include "alloc_names.h"
 #include "check.h"
+#include "cpu.h"
 #include "pool_figures.h"
 
 enum { MIB = 1024 * 1024, LARGE = 100000, COUNT = 42 };
@@ -23,15 +23,17 @@ static void allocate_all(void) {
     }
 }
 
-/* Its home is another shard than main's. */
+enum { HEAPS = 16 }; /* SHARDS of these trials */
+
 static void *free_all(void *unused) {
-    *(void *volatile *)&unused = API(malloc)(100);
+    stay_on_cpu(HEAPS, true);
     for (int i = 0; i < COUNT; i++) API(free)(blocks[i]);
-    return NULL;
+    return unused;
 }
 
-/* Main allocates, a thread of another shard frees; twice. */
+/* Main allocates, a thread on a CPU with another heap frees; twice. */
 static void trade(void) {
+    stay_on_cpu(HEAPS, false);
     for (int turn = 0; turn < 2; turn++) {
         pthread_t thread;
         allocate_all();

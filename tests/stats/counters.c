@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "trials.h"
 
 enum { MIB = 1024 * 1024 };
@@ -145,26 +146,28 @@ static void grow_huge(void) {
     CHECK(blocks[0] = API(realloc)(blocks[0], 80 * MIB), "no memory");
 }
 
-enum { LARGE = 100000, LARGE_COUNT = 42 };
+/* A heap for each of SHARDS. */
+enum { LARGE = 100000, LARGE_COUNT = 42, HEAPS = 2 };
 
 static void *free_large_there(void *unused) {
-    kept = API(malloc)(SIZE); /* its home is the other shard */
+    stay_on_cpu(HEAPS, true);
     free_some(LARGE_COUNT);
     return unused;
 }
 
 static void *allocate_large_there(void *unused) {
-    kept = API(malloc)(SIZE);
+    stay_on_cpu(HEAPS, true);
     allocate_some(LARGE_COUNT, LARGE);
     return unused;
 }
 
 static void hold_and_free_large_there(void) {
+    stay_on_cpu(HEAPS, false);
     allocate_some(LARGE_COUNT, LARGE);
     in_a_thread(free_large_there, NULL);
 }
 
-/* First they are remote, then free memory of this shard's heap. */
+/* First they are remote, then free memory of this CPU's heap. */
 static void reuse_large(void) {
     hold_and_free_large_there();
     allocate_some(LARGE_COUNT, LARGE);
@@ -178,6 +181,7 @@ static void reuse_large_of_others(void) {
 }
 
 static void steal_large(void) {
+    stay_on_cpu(HEAPS, false);
     allocate_some(LARGE_COUNT, LARGE);
     for (int i = 0; i < LARGE_COUNT; i++) memset(blocks[i], 1, LARGE);
     free_some(LARGE_COUNT);

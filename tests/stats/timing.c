@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "cpu.h"
 #include "stats.h"
 
 enum { MID = 10000, LARGE = 100000, COUNT = 402, SECONDS = 60, THREADS = 4, JSON_SIZE = 1 << 18 };
@@ -73,19 +74,29 @@ static void free_mid_elsewhere(void) {
     API(malloc_trim)(0);
 }
 
+enum { HEAPS = 2 }; /* of large blocks; SHARDS */
+
+static void *free_on_another_cpu(void *unused) {
+    stay_on_cpu(HEAPS, true);
+    free_all();
+    return unused;
+}
+
 static void free_large_elsewhere(void) {
+    stay_on_cpu(HEAPS, false);
     hold(LARGE);
-    in_a_thread(free_there);
+    in_a_thread(free_on_another_cpu);
     hold(LARGE);
 }
 
 static void *hold_large_there(void *unused) {
-    kept = API(malloc)(8);
+    stay_on_cpu(HEAPS, true);
     hold(LARGE);
     return unused;
 }
 
 static void steal_large(void) {
+    stay_on_cpu(HEAPS, false);
     hold(LARGE);
     for (int i = 0; i < COUNT; i++) memset(blocks[i], 1, LARGE);
     free_all();

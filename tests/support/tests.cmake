@@ -26,6 +26,7 @@ foreach(form preload linked prefixed)
         ${CMAKE_CURRENT_LIST_DIR}/check.c
         ${CMAKE_CURRENT_LIST_DIR}/proc.c
         ${CMAKE_CURRENT_LIST_DIR}/child.c
+        ${CMAKE_CURRENT_LIST_DIR}/cpu.c
         ${CMAKE_CURRENT_LIST_DIR}/alloc_names.c)
     hak_test_target(test_support_${form})
     target_compile_definitions(test_support_${form} PUBLIC TEST_${macro})

@@ -183,6 +183,29 @@ static void free_superslabs_are_lent(void **state) {
     while (count > 0) hak_pool_give(units[--count], 1);
 }
 
+/* A heap that its own CPU works with keeps free memory, half as much as it has in use; one that
+ * another CPU worked with last keeps none. */
+static void a_busy_heap_keeps_some(const void *unused) {
+    enum { COUNT = 300, SIZE = 2 * HAK_UNIT_SIZE, WANTED = 100, RUN = 16 };
+    (void)unused;
+    void *blocks[COUNT];
+    hak_large_purge(0);
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
+    for (unsigned i = 1; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
+    uint64_t stolen = hak_large_stats().stolen;
+    CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
+    CHECK(hak_large_stats().stolen == stolen, "a block of a heap that has a third to spare");
+    for (unsigned i = 2; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
+    for (unsigned i = 0; i < WANTED; i++) CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
+    stolen = hak_large_stats().stolen - stolen;
+    CHECK(stolen >= WANTED - RUN, "%u of %u blocks", (unsigned)stolen, (unsigned)WANTED);
+}
+
+static void heaps_share_what_they_can_spare(void **state) {
+    (void)state;
+    unit_child(a_busy_heap_keeps_some, NULL, 60, "share");
+}
+
 /* ---- threads ---- */
 
 static _Atomic(void *) boxes[64];
@@ -257,7 +280,7 @@ static void a_rebuild_finds_the_same(void **state) {
 
 /* ---- knobs: this program again, in another environment ---- */
 
-/* Blocks of 100 KiB for shard 0, each freed by shard 1's thread: prints the counters. */
+/* Blocks of 100 KiB from heap 0, each freed by who has heap 1: prints the counters. */
 static int show_counters(void) {
     void *blocks[42];
     for (unsigned turn = 0; turn < 3; turn++) {
@@ -327,6 +350,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
+        cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),
         cmocka_unit_test(a_rebuild_finds_the_same),
         cmocka_unit_test(every_knob_shows),
