@@ -143,13 +143,20 @@ typedef struct {
 
 static void note_kept(void) { hak_store_relaxed(&hak_huge_stats.kept_bytes, hak_reuse_bytes()); }
 
-/* Bytes that may be kept now. Under the lock. */
-static size_t keep_most(void) {
+/* Bytes that may be kept where `used` are in use. Under the lock. */
+static size_t keep_most_beside(size_t used) {
     int64_t fixed = hak_option(HAK_OPTION_HUGE_CACHE);
-    size_t used = hak_load_relaxed(&hak_huge_stats.bytes);
     if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
     if (fixed >= 0) return (size_t)fixed;
     return hak_max(KEEP_LEAST, recent_peak + recent_peak / 2 - used);
+}
+
+static size_t keep_most(void) { return keep_most_beside(hak_load_relaxed(&hak_huge_stats.bytes)); }
+
+/* True when `size` bytes in use can be kept and nothing has to go for them. Under the lock. */
+static bool fits(size_t size) {
+    size_t used = hak_load_relaxed(&hak_huge_stats.bytes);
+    return hak_reuse_has_place() && hak_reuse_bytes() + size <= keep_most_beside(used - size);
 }
 
 /* Takes out what is too much, oldest first, and hardly more. Under the lock. */
@@ -355,10 +362,12 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     size = hak_align_up(size, page);
     align = hak_max(align, page);
     size_t dirty = size;
-    bool counted = enter();
     char *block = reuse(size, align);
-    if (!block) block = map_block(size, align, &dirty);
-    leave(counted);
+    if (!block) {
+        bool counted = enter();
+        block = map_block(size, align, &dirty);
+        leave(counted);
+    }
     if (block && zero) memset(block, 0, dirty);
     return block;
 }
@@ -393,22 +402,37 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
     hak_lock_release(&hak_huge_lock);
 }
 
-size_t hak_huge_free(void *block) {
+/* Off the table first: once unmapped, the address may be another thread's. Under the lock. */
+static void put_away(entry_t *entry, batch_t *batch) {
+    entry_t block = *entry;
+    remove_entry(entry);
+    count(-(size_t)1, -block.size);
+    keep((char *)block.start, block.size, batch);
+}
+
+static size_t free_and_unmap(uintptr_t block) {
     batch_t batch = {.count = 0};
     bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
-    entry_t *entry = find((uintptr_t)block);
+    entry_t *entry = find(block);
     size_t size = entry ? entry->size : 0;
-    if (entry) {
-        /* Off the table first: once unmapped, the address may be another thread's. */
-        remove_entry(entry);
-        count(-(size_t)1, -size);
-        keep(block, size, &batch);
-    }
+    if (entry) put_away(entry, &batch);
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
     leave(counted);
     return size;
+}
+
+size_t hak_huge_free(void *block) {
+    batch_t batch = {.count = 0};
+    hak_lock_acquire(&hak_huge_lock);
+    entry_t *entry = find((uintptr_t)block);
+    size_t size = entry ? entry->size : 0;
+    bool over = entry && !fits(size);
+    if (entry && !over) put_away(entry, &batch);
+    hak_lock_release(&hak_huge_lock);
+    unmap_batch(&batch); /* none, unless HUGE_CACHE was changed meanwhile */
+    return over ? free_and_unmap((uintptr_t)block) : size;
 }
 
 /* ---- resize ---- */

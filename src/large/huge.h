@@ -13,7 +13,9 @@
  * in the call.
  *
  * What a thread has in its hands is in no table, so a fork's child would lose it. `inside`
- * counts the threads in a call that may come to that, and has a bit that a fork sets:
+ * counts the threads in a call that may come to that, and has a bit that a fork sets. A request
+ * that is served from what is kept, and a free that is kept and drives nothing out, are done
+ * under the lock, which a fork takes too: they do not enter.
  *   enter   add 1; if the bit was set: take it back, sleep while it is, begin again
  *   leave   subtract 1
  *   close   set the bit; look again every millisecond while anything else is left, for a

@@ -15,6 +15,8 @@ static size_t bytes;
 
 size_t hak_reuse_bytes(void) { return bytes; }
 
+bool hak_reuse_has_place(void) { return count < most; }
+
 static void remove_at(unsigned i) {
     bytes -= kept[i].size;
     count--;
@@ -22,7 +24,7 @@ static void remove_at(unsigned i) {
 }
 
 static bool insert_at(unsigned i, char *start, size_t size, uint32_t freed_ms) {
-    if (count == most) return false;
+    if (!hak_reuse_has_place()) return false;
     memmove(&kept[i + 1], &kept[i], (count - i) * sizeof *kept);
     kept[i] = (hak_stretch_t){start, size, freed_ms};
     count++;
@@ -88,10 +90,12 @@ static bool cut(unsigned i, char *part, size_t size) {
 
 char *hak_reuse_take(size_t size, size_t align) {
     unsigned best = count;
+    size_t least = SIZE_MAX; /* sizes are random: nothing here is a jump that has to be guessed */
     for (unsigned i = 0; i < count; i++) {
-        size_t shift = -(uintptr_t)kept[i].start & (align - 1);
-        if (kept[i].size < size || kept[i].size - size < shift) continue;
-        if (best == count || kept[i].size < kept[best].size) best = i;
+        size_t shift = -(uintptr_t)kept[i].start & (align - 1), have = kept[i].size;
+        bool better = (have >= size) & (have - size >= shift) & (have < least);
+        least = better ? have : least;
+        best = better ? i : best;
     }
     if (best == count) return NULL;
     char *start = kept[best].start + (-(uintptr_t)kept[best].start & (align - 1));

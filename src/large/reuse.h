@@ -25,6 +25,9 @@ size_t hak_reuse_bytes(void);
 /* Keeps a stretch. False when there is no place for one more. */
 bool hak_reuse_put(char *start, size_t size, uint32_t now);
 
+/* There is a place for one more. */
+bool hak_reuse_has_place(void);
+
 /* A mapping could not be unmapped: makes more room for such ones before there is none left. */
 void hak_reuse_make_room(void);
 
