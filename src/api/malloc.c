@@ -209,6 +209,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
             hak_cache_overflow(cache, block.class_index, pointer);
         hak_thread_tick_free(1);
     } else if (block.kind == HAK_KIND_RUN) {
+        hak_thread_cache_of_free(); /* by which a fork knows of this thread */
         if (hak_records_on() && !hak_block_close(function, &block)) return;
         twice = !hak_large_free(hak_large_home(), pointer);
         HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);

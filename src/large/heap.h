@@ -48,9 +48,9 @@ typedef struct {
     _Atomic size_t idle;              /* written under the lock; grains */
     _Atomic size_t live;              /* written under the lock; grains of blocks, freed ones
                                          in the transfer array included */
+    _Atomic size_t live_count;        /* the same in blocks */
     _Atomic unsigned last_home;       /* written under the lock; of who worked with it last */
     size_t idle_published;            /* lock; of idle, what the sum over heaps knows of */
-    _Atomic size_t live_count;        /* the same in blocks */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
@@ -64,7 +64,7 @@ extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
 
 /* Of the word `run`. */
-HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5 & 0x7ffff; }
+HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5; }
 
 /* A stretch of grains within one superslab. */
 typedef struct {

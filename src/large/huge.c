@@ -403,20 +403,21 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
 }
 
 /* Off the table first: once unmapped, the address may be another thread's. Under the lock. */
-static void put_away(entry_t *entry, batch_t *batch) {
-    entry_t block = *entry;
+static void take_off(entry_t *entry) {
+    count(-(size_t)1, -entry->size);
     remove_entry(entry);
-    count(-(size_t)1, -block.size);
-    keep((char *)block.start, block.size, batch);
 }
 
-static size_t free_and_unmap(uintptr_t block) {
+static size_t free_and_unmap(char *block) {
     batch_t batch = {.count = 0};
     bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
-    entry_t *entry = find(block);
+    entry_t *entry = find((uintptr_t)block);
     size_t size = entry ? entry->size : 0;
-    if (entry) put_away(entry, &batch);
+    if (entry) {
+        take_off(entry);
+        keep(block, size, &batch);
+    }
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
     leave(counted);
@@ -424,15 +425,17 @@ static size_t free_and_unmap(uintptr_t block) {
 }
 
 size_t hak_huge_free(void *block) {
-    batch_t batch = {.count = 0};
     hak_lock_acquire(&hak_huge_lock);
     entry_t *entry = find((uintptr_t)block);
     size_t size = entry ? entry->size : 0;
-    bool over = entry && !fits(size);
-    if (entry && !over) put_away(entry, &batch);
+    bool is_kept = entry && fits(size);
+    if (is_kept) {
+        take_off(entry);
+        hak_reuse_put(block, size, (uint32_t)hak_os_now_ms());
+        note_kept();
+    }
     hak_lock_release(&hak_huge_lock);
-    unmap_batch(&batch); /* none, unless HUGE_CACHE was changed meanwhile */
-    return over ? free_and_unmap((uintptr_t)block) : size;
+    return entry && !is_kept ? free_and_unmap(block) : size;
 }
 
 /* ---- resize ---- */

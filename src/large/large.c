@@ -20,7 +20,7 @@ enum {
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 
 typedef struct {
-    unsigned home; /* shard */
+    unsigned home; /* the caller's heap */
     size_t grains, align_grains;
     char *block;                     /* answer */
     uint64_t touched[TOUCHED_WORDS]; /* answer; grains of it that need zeroing */
@@ -178,14 +178,14 @@ static void note_home(hak_heap_t *heap, unsigned home) {
 /* One heap's answer, under its lock; `grow` lets it take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
-    note_home(heap, request->home);
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
         if (hak_heap_grow(heap, request->grains, run)) outcome = take_extent(heap, request);
-        request->fresh = true;
+        request->fresh = outcome == FOUND;
     }
     if (outcome == FOUND) {
+        note_home(heap, request->home);
         hak_slab_t *unit = hak_slab_of(request->block);
         hak_store_release(&unit->run, run_word(request->block, request->grains));
         publish_idle(heap, PUBLISH_GRAINS);
@@ -210,15 +210,19 @@ static bool can_spare(const hak_heap_t *heap, const request_t *request) {
  * `all` of it. */
 static outcome_t steal(request_t *request, bool all) {
     unsigned count = hak_heap_count(), own = request->home;
+    outcome_t said = NO_ROOM;
     for (unsigned i = 1; i < count; i++) {
         hak_heap_t *heap = &hak_heaps[(own + i) % count];
         if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
         outcome_t outcome;
         HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
-        if (outcome == FOUND) hak_add_relaxed(&hak_heaps[own].stolen, 1);
-        if (outcome != NO_ROOM) return outcome;
+        if (outcome == FOUND) {
+            hak_add_relaxed(&hak_heaps[own].stolen, 1);
+            return FOUND;
+        }
+        if (outcome == REFUSED) said = REFUSED; /* another heap may need no more commitment */
     }
-    return NO_ROOM;
+    return said;
 }
 
 static bool lend(void) {
@@ -252,8 +256,8 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
         outcome = steal(&request, false);
         if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
-        if (outcome != FOUND) outcome = steal(&request, true);
     }
+    if (HAK_UNLIKELY(outcome != FOUND)) outcome = steal(&request, true);
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
     if (zero) zero_touched(&request);
     if (request.fresh) hak_pool_prefault(request.block, HAK_UNIT_SIZE, 1);

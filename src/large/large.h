@@ -3,8 +3,8 @@
  * A block is a whole number of grains (4 KiB). A free one merges with its free
  * neighbours at once; the best fit is reused, wherever it lies, before fresh memory
  * is touched: in the heap of the thread's CPU, among blocks that threads on other CPUs
- * gave back there, in the other heaps, as far as they can spare some. A fresh run has
- * room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
+ * gave back there, in the other heaps, as far as they can spare some, and in all of
+ * those where there is no fresh memory. A fresh run has room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 
@@ -46,7 +46,7 @@ bool hak_large_resize(void *block, size_t size);
 size_t hak_large_purge(uint32_t delay_ms);
 
 /* Bytes of free memory that still have pages. The first is exact, the second cheap
- * and up to 4 MiB behind for each shard. */
+ * and up to 4 MiB behind for each heap. */
 size_t hak_large_idle(void);
 size_t hak_large_idle_about(void);
 

@@ -20,7 +20,8 @@ size_t hak_os_page_size(void);
 /* CPUs this process may run on, at least 1; read once. */
 unsigned hak_os_cpu_count(void);
 
-/* Number of the CPU that the caller runs on; 0 when the system does not say. */
+/* Which of these CPUs the caller runs on, counted from 0; another number where it may run on
+ * others by now. A syscall where libc has neither rseq nor a vDSO for it: musl on AArch64. */
 unsigned hak_os_this_cpu(void);
 
 /* Milliseconds of a monotonic clock; coarse, and no syscall where the vDSO has it. */

@@ -23,17 +23,15 @@ static void allocate_all(void) {
     }
 }
 
-enum { HEAPS = 16 }; /* SHARDS of these trials */
-
 static void *free_all(void *unused) {
-    stay_on_cpu(HEAPS, true);
+    stay_on_cpu(1);
     for (int i = 0; i < COUNT; i++) API(free)(blocks[i]);
     return unused;
 }
 
 /* Main allocates, a thread on a CPU with another heap frees; twice. */
 static void trade(void) {
-    stay_on_cpu(HEAPS, false);
+    stay_on_cpu(0);
     for (int turn = 0; turn < 2; turn++) {
         pthread_t thread;
         allocate_all();

@@ -104,7 +104,11 @@ static void hold_one_of_each_tier(void) {
     for (size_t i = 0; i < COUNT_OF(sizes); i++) blocks[i] = API(malloc)(sizes[i]);
 }
 
-static void hold_large(void) { allocate_some(50, 900 * 1024); }
+/* On one CPU: from one heap. */
+static void hold_large(void) {
+    stay_on_cpu(0);
+    allocate_some(50, 900 * 1024);
+}
 
 void free_large(void) {
     hold_large();
@@ -146,23 +150,22 @@ static void grow_huge(void) {
     CHECK(blocks[0] = API(realloc)(blocks[0], 80 * MIB), "no memory");
 }
 
-/* A heap for each of SHARDS. */
-enum { LARGE = 100000, LARGE_COUNT = 42, HEAPS = 2 };
+enum { LARGE = 100000, LARGE_COUNT = 42 };
 
 static void *free_large_there(void *unused) {
-    stay_on_cpu(HEAPS, true);
+    stay_on_cpu(1);
     free_some(LARGE_COUNT);
     return unused;
 }
 
 static void *allocate_large_there(void *unused) {
-    stay_on_cpu(HEAPS, true);
+    stay_on_cpu(1);
     allocate_some(LARGE_COUNT, LARGE);
     return unused;
 }
 
 static void hold_and_free_large_there(void) {
-    stay_on_cpu(HEAPS, false);
+    stay_on_cpu(0);
     allocate_some(LARGE_COUNT, LARGE);
     in_a_thread(free_large_there, NULL);
 }
@@ -181,7 +184,7 @@ static void reuse_large_of_others(void) {
 }
 
 static void steal_large(void) {
-    stay_on_cpu(HEAPS, false);
+    stay_on_cpu(0);
     allocate_some(LARGE_COUNT, LARGE);
     for (int i = 0; i < LARGE_COUNT; i++) memset(blocks[i], 1, LARGE);
     free_some(LARGE_COUNT);

@@ -74,29 +74,27 @@ static void free_mid_elsewhere(void) {
     API(malloc_trim)(0);
 }
 
-enum { HEAPS = 2 }; /* of large blocks; SHARDS */
-
 static void *free_on_another_cpu(void *unused) {
-    stay_on_cpu(HEAPS, true);
+    stay_on_cpu(1);
     free_all();
     return unused;
 }
 
 static void free_large_elsewhere(void) {
-    stay_on_cpu(HEAPS, false);
+    stay_on_cpu(0);
     hold(LARGE);
     in_a_thread(free_on_another_cpu);
     hold(LARGE);
 }
 
 static void *hold_large_there(void *unused) {
-    stay_on_cpu(HEAPS, true);
+    stay_on_cpu(1);
     hold(LARGE);
     return unused;
 }
 
 static void steal_large(void) {
-    stay_on_cpu(HEAPS, false);
+    stay_on_cpu(0);
     hold(LARGE);
     for (int i = 0; i < COUNT; i++) memset(blocks[i], 1, LARGE);
     free_all();

@@ -2,11 +2,8 @@
 #ifndef TESTS_SUPPORT_CPU_H
 #define TESTS_SUPPORT_CPU_H
 
-#include <stdbool.h>
-
-/* Keeps the calling thread on an allowed CPU: the first, or (`other`) one whose number leaves
- * another remainder when divided by `heaps`. Fails where there is none. The first call, by the
- * main thread, takes note of which are allowed. */
-void stay_on_cpu(int heaps, bool other);
+/* Keeps the calling thread on one of the allowed CPUs, 0 being the first. Fails where there are
+ * not so many. The first call, by the main thread, takes note of which are allowed. */
+void stay_on_cpu(int number);
 
 #endif

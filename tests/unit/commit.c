@@ -11,7 +11,7 @@
 #include "region/commit.h"
 
 static const char *const variables[] = {"HAKMEM_LIMIT=64M", "HAKMEM_LIMIT_SOFT=32M",
-                                        "HAKMEM_PURGE_THREAD=0", NULL};
+                                        "HAKMEM_PURGE_THREAD=0", "HAKMEM_SHARDS=2", NULL};
 
 static const size_t limit = (size_t)64 << 20, soft = (size_t)32 << 20;
 
@@ -72,12 +72,30 @@ static void every_tier_charges(void **state) {
     assert_true(hak_commit_bytes() <= before + records);
 }
 
+/* A heap keeps what it needs, but not where that would mean no memory for another CPU. */
+static void what_others_have_serves_at_the_limit(void **state) {
+    (void)state;
+    enum { COUNT = 100, SIZE = 128 * 1024 };
+    void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_non_null(blocks[i] = hak_large_alloc(0, SIZE, 1, false));
+    for (unsigned i = 0; i < COUNT; i += 4) assert_true(hak_large_free(0, blocks[i]));
+    size_t room = limit - hak_commit_bytes();
+    assert_true(hak_commit_charge(room));
+    for (unsigned i = 0; i < COUNT; i += 4)
+        REQUIRE(blocks[i] = hak_large_alloc(1, SIZE, 1, false), "no memory after %u blocks", i / 4);
+    assert_null(hak_large_alloc(1, SIZE, 1, false));
+    for (unsigned i = 0; i < COUNT; i++) assert_true(hak_large_free(i % 4 ? 0 : 1, blocks[i]));
+    hak_commit_release(room);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_is_exact),
         cmocka_unit_test(the_soft_limit_calls_for_a_purge),
+        cmocka_unit_test(what_others_have_serves_at_the_limit),
         cmocka_unit_test(every_tier_charges),
     };
     return cmocka_run_group_tests_name("commit", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu.h"
 #include "large/heap.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -192,13 +193,36 @@ static void a_busy_heap_keeps_some(const void *unused) {
     hak_large_purge(0);
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
     for (unsigned i = 1; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
-    uint64_t stolen = hak_large_stats().stolen;
-    CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
-    CHECK(hak_large_stats().stolen == stolen, "a block of a heap that has a third to spare");
+    uint64_t stolen = hak_large_stats().stolen, runs = hak_large_stats().runs;
+    while (hak_large_stats().runs == runs) {
+        CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
+        CHECK(hak_large_stats().stolen == stolen, "a block of a heap that has a third to spare");
+    }
     for (unsigned i = 2; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
     for (unsigned i = 0; i < WANTED; i++) CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
     stolen = hak_large_stats().stolen - stolen;
     CHECK(stolen >= WANTED - RUN, "%u of %u blocks", (unsigned)stolen, (unsigned)WANTED);
+    hak_large_free(0, blocks[3]); /* its own CPU works with it again */
+    runs = hak_large_stats().runs;
+    for (unsigned i = 0; i < 2 * RUN && hak_large_stats().runs == runs; i++)
+        CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
+    CHECK(hak_large_stats().runs > runs, "a heap takes from one that is worked with again");
+}
+
+static void the_home_is_the_cpus(const void *unused) {
+    (void)unused;
+    unsigned count = hak_os_cpu_count();
+    for (int cpu = 0; cpu < 2; cpu++) {
+        stay_on_cpu(cpu);
+        CHECK(hak_os_this_cpu() == (unsigned)cpu, "CPU %d of %u is number %u", cpu, count,
+              hak_os_this_cpu());
+        CHECK(hak_large_home() == (unsigned)cpu, "heap %u", hak_large_home());
+    }
+}
+
+static void each_cpu_has_a_heap(void **state) {
+    (void)state;
+    unit_child(the_home_is_the_cpus, NULL, 60, "home");
 }
 
 static void heaps_share_what_they_can_spare(void **state) {
@@ -350,6 +374,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
+        cmocka_unit_test(each_cpu_has_a_heap),
         cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),
         cmocka_unit_test(a_rebuild_finds_the_same),
