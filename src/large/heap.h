@@ -49,8 +49,9 @@ typedef struct {
     _Atomic size_t live;              /* written under the lock; grains of blocks, freed ones
                                          in the transfer array included */
     _Atomic size_t live_count;        /* the same in blocks */
-    _Atomic unsigned last_home;       /* written under the lock; of who worked with it last */
-    size_t idle_published;            /* lock; of idle, what the sum over heaps knows of */
+    _Atomic unsigned
+        last_home; /* written under the lock; of who worked with it last; to others a hint */
+    size_t idle_published; /* lock; of idle, what the sum over heaps knows of */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
