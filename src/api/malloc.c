@@ -177,13 +177,45 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     return allocate_class(class_index, size, NULL, site);
 }
 
-/* True when the pointer was a huge block. Asked first: one look at the table does all. */
-static bool release_huge(void *pointer) {
-    size_t size = hak_region_slab_of(pointer) ? 0 : hak_huge_free(pointer);
+/* True when the pointer was a huge block, or a large one without a debug record. Asked
+ * first: what frees it knows whether it is one. */
+static bool release_whole(void *pointer) {
+    const hak_slab_t *slab = hak_region_slab_of(pointer);
+    size_t size = 0;
+    if (!slab) {
+        size = hak_huge_free(pointer);
+    } else if (hak_owner_class(hak_load_acquire(&slab->owner)) == HAK_CLASS_RUN &&
+               !hak_records_on()) {
+        hak_thread_cache_of_free(); /* by which a fork knows of this thread */
+        size = hak_large_free(hak_large_home(), pointer);
+    }
     if (!size) return false;
-    HAK_COUNT_WAY(HAK_WAY_FREE_HUGE);
+    HAK_COUNT_WAY(slab ? HAK_WAY_FREE_LARGE : HAK_WAY_FREE_HUGE);
     HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
     hak_thread_tick_free(size);
+    return true;
+}
+
+/* A block of a class; false when it is the one that was freed last. */
+static bool release_cached(void *pointer, const char *function, const hak_block_t *block) {
+    hak_cache_t *cache = hak_thread_cache_of_free();
+    hak_bin_t *bin = cache ? &cache->bins[block->class_index] : NULL;
+    bool has_stack = bin && bin->slots;
+    if (!has_stack && hak_records_on() && !hak_block_close(function, block)) return true;
+    if (has_stack && *hak_load_relaxed(&bin->top) == pointer) return false;
+    hak_cache_overflow(cache, block->class_index, pointer);
+    hak_thread_tick_free(1);
+    count_call(block, HAK_CALL_FREED);
+    return true;
+}
+
+/* A large block, with its record if it has one; false when it is free already. */
+static bool release_recorded(void *pointer, const char *function, const hak_block_t *block) {
+    if (!hak_block_close(function, block)) return true;
+    if (!hak_large_free(hak_large_home(), pointer)) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_LARGE);
+    count_call(block, HAK_CALL_FREED);
+    hak_thread_tick_free(block->size);
     return true;
 }
 
@@ -194,35 +226,18 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
         return;
     }
-    if (release_huge(pointer)) return;
+    if (release_whole(pointer)) return;
     hak_block_t block = hak_block_of(pointer);
-    bool twice = false;
-    if (block.kind == HAK_KIND_CACHED) {
-        hak_cache_t *cache = hak_thread_cache_of_free();
-        hak_bin_t *bin = cache ? &cache->bins[block.class_index] : NULL;
-        bool has_stack = bin && bin->slots;
-        if (!has_stack && hak_records_on() && !hak_block_close(function, &block)) return;
-        twice = has_stack && *hak_load_relaxed(&bin->top) == pointer;
-        if (twice)
-            HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
-        else
-            hak_cache_overflow(cache, block.class_index, pointer);
-        hak_thread_tick_free(1);
-    } else if (block.kind == HAK_KIND_RUN) {
-        hak_thread_cache_of_free(); /* by which a fork knows of this thread */
-        if (hak_records_on() && !hak_block_close(function, &block)) return;
-        twice = !hak_large_free(hak_large_home(), pointer);
-        HAK_COUNT_WAY(twice ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_LARGE);
-        hak_thread_tick_free(block.size);
-    } else {
+    if (block.kind != HAK_KIND_CACHED && block.kind != HAK_KIND_RUN) {
         HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
         hak_block_report(function, pointer, &block);
         return;
     }
-    if (HAK_UNLIKELY(twice))
-        hak_block_report_double(function, pointer);
-    else
-        count_call(&block, HAK_CALL_FREED);
+    if (block.kind == HAK_KIND_CACHED ? release_cached(pointer, function, &block)
+                                      : release_recorded(pointer, function, &block))
+        return;
+    HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
+    hak_block_report_double(function, pointer);
 }
 
 void hak_release(void *pointer, const char *function) {

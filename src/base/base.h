@@ -26,11 +26,13 @@
 /* A zeroed table of which most processes use little: it lies behind all variables, which so
  * share few pages (the linker sorts by these names). */
 #define HAK_APART __attribute__((section(".bss.zz_apart")))
-/* Code that every process runs as it starts lies together, and constants that it reads then,
- * or that the hot and the common slow paths read, are among the variables, whose page each
- * process has: a small process has few pages of the library in its memory. */
-#define HAK_AT_START __attribute__((section(".text.startup")))
+/* What every process runs, at its start or now and then, lies together at the beginning of the
+ * library (src/CMakeLists.txt has the rest of the order), and constants that all processes read
+ * are among the variables, whose pages each of them has: a small process has few pages of the
+ * library in its memory. */
+#define HAK_COMMON __attribute__((section(".text.startup")))
 #define HAK_NEAR __attribute__((section(".data.near")))
+#define HAK_NEAR_CONSTANT __attribute__((section(".data.rel.ro.near"))) /* cannot be written */
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 

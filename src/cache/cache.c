@@ -41,7 +41,8 @@ enum {
     FLUSHED = 0x8000,
 };
 
-static void *const empty_slot = NULL; /* read-only: a stray write would be handed out */
+/* Read-only: a stray write would be handed out. */
+static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 #define EMPTY_TOP ((void **)(uintptr_t)&empty_slot)
 
 const hak_cache_t hak_cache_none = {.bins = {[0] = {.top = (void **)(uintptr_t)&empty_slot}}};

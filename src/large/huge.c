@@ -244,7 +244,7 @@ static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
     note_kept();
 }
 
-size_t hak_huge_purge(uint32_t delay_ms) {
+static size_t purge(uint32_t delay_ms) {
     size_t bytes = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
     bool counted = enter();
@@ -259,6 +259,11 @@ size_t hak_huge_purge(uint32_t delay_ms) {
     }
     leave(counted);
     return bytes;
+}
+
+/* Most programs have never had any. */
+HAK_COMMON size_t hak_huge_purge(uint32_t delay_ms) {
+    return hak_load_relaxed(&hak_huge_stats.mapped) ? purge(delay_ms) : 0;
 }
 
 /* Lengthens a mapping, in place or at another address. What is several mappings to the

@@ -56,7 +56,7 @@ static void publish_idle(hak_heap_t *heap, size_t least) {
     hak_add_relaxed(&idle_published, idle - last);
 }
 
-size_t hak_large_idle_about(void) {
+HAK_COMMON size_t hak_large_idle_about(void) {
     size_t sum = hak_load_relaxed(&idle_published);
     return (ptrdiff_t)sum < 0 ? 0 : sum << HAK_GRAIN_SHIFT;
 }
@@ -281,15 +281,16 @@ static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
     return room;
 }
 
-bool hak_large_free(unsigned home, void *block) {
+size_t hak_large_free(unsigned home, void *block) {
     hak_slab_t *unit = hak_slab_of(block);
     uint32_t run = hak_load_acquire(&unit->run);
-    if (!run || run & HAK_RUN_FREED || run_start(unit, run) != block) return false;
-    if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return false;
+    if (!run || run & HAK_RUN_FREED || run_start(unit, run) != block) return 0;
+    if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return 0;
+    size_t size = hak_run_length(run) << HAK_GRAIN_SHIFT;
     hak_heap_t *heap = heap_of(unit);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
     bool remote = batch && heap != &hak_heaps[home];
-    if (remote && put_transferred(heap, unit, hak_run_length(run))) return true;
+    if (remote && put_transferred(heap, unit, hak_run_length(run))) return size;
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (!remote) note_home(heap, home);
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
@@ -297,7 +298,7 @@ bool hak_large_free(unsigned home, void *block) {
     publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
     if (!batch) hak_heap_purge(heap, 0);
-    return true;
+    return size;
 }
 
 /* ---- the rest ---- */
@@ -342,20 +343,23 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-size_t hak_large_purge(uint32_t delay_ms) {
-    size_t purged = 0;
-    for (unsigned i = 0; i < hak_heap_count(); i++) {
-        hak_heap_t *heap = &hak_heaps[i];
-        if (hak_load_relaxed(&heap->transfer_grains)) {
-            hak_lock_acquire(&heap->lock);
-            drain(heap);
-            hak_lock_release(&heap->lock);
-        }
-        purged += hak_heap_purge(heap, delay_ms);
+static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms) {
+    if (hak_load_relaxed(&heap->transfer_grains)) {
         hak_lock_acquire(&heap->lock);
-        publish_idle(heap, 0);
+        drain(heap);
         hak_lock_release(&heap->lock);
     }
+    size_t purged = hak_heap_purge(heap, delay_ms);
+    hak_lock_acquire(&heap->lock);
+    publish_idle(heap, 0);
+    hak_lock_release(&heap->lock);
+    return purged;
+}
+
+HAK_COMMON size_t hak_large_purge(uint32_t delay_ms) {
+    size_t purged = 0;
+    for (unsigned i = 0; i < hak_heap_count(); i++) /* most programs have none that was used */
+        if (hak_load_relaxed(&hak_heaps[i].runs)) purged += purge_heap(&hak_heaps[i], delay_ms);
     return purged;
 }
 

@@ -32,8 +32,9 @@ unsigned hak_large_home(void);
  * NULL without memory. */
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero);
 
-/* Frees a block. False when no block in use begins there. */
-bool hak_large_free(unsigned home, void *block);
+/* Frees a block; returns its bytes, or 0 when no block in use begins there. `block` is in a
+ * unit of runs. */
+size_t hak_large_free(unsigned home, void *block);
 
 /* The block in use around `pointer`; false when there is none. */
 bool hak_large_find(const void *pointer, void **start, size_t *size);

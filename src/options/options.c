@@ -78,7 +78,7 @@ const char *const hak_option_kinds[] = {"number", "word", "either", "text", "obs
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
 const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
 
-HAK_AT_START int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
+HAK_COMMON int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
 
 static const char *string(size_t offset) { return (const char *)&strings + offset; }
 static char *text_of(hak_option_t option) { return (char *)&texts + rows[option].text; }
@@ -102,7 +102,7 @@ hak_option_row_t hak_option_row(hak_option_t option) {
 
 const char *hak_option_text(hak_option_t option) { return text_of(option); }
 
-hak_option_source_t hak_option_source(hak_option_t option) {
+HAK_COMMON hak_option_source_t hak_option_source(hak_option_t option) {
     return (hak_option_source_t)hak_load_relaxed(&sources[option]);
 }
 

@@ -90,7 +90,7 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
     hak_option_assign((hak_option_t)option, value, source);
 }
 
-static HAK_AT_START void read_variable(const char *variable) {
+static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
     static const char others[] = "HAKMEM_BENCH_"; /* the benchmarks' own */
     const char *equals = strchr(variable, '=');
@@ -139,18 +139,21 @@ static void apply_tiny_profile(void) {
 
 static _Atomic bool is_loaded;
 
-bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); } /* partner: below */
+HAK_COMMON bool hak_options_loaded(void) {
+    return hak_load_acquire(&is_loaded);
+} /* partner: below */
 
-static HAK_AT_START void load(char *const *environment) {
+static HAK_COMMON void load(char *const *environment) {
     int saved = errno;
     for (; *environment; environment++) read_variable(*environment);
-    read_conf(hak_option_text(HAK_OPTION_CONF));
+    if (hak_option_source(HAK_OPTION_CONF) != HAK_SOURCE_DEFAULT)
+        read_conf(hak_option_text(HAK_OPTION_CONF));
     if (hak_option(HAK_OPTION_PROFILE)) apply_profile(hak_option(HAK_OPTION_PROFILE));
     apply_tiny_profile();
     errno = saved;
 }
 
-HAK_AT_START void hak_options_load(void) {
+HAK_COMMON void hak_options_load(void) {
     static _Atomic bool begun;
     bool secure;
     char **environment = hak_os_environment(&secure);

@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -37,7 +36,7 @@ hak_os_stats_t hak_os_stats;
 
 static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
 
-HAK_AT_START size_t hak_os_page_size(void) {
+HAK_COMMON size_t hak_os_page_size(void) {
     static _Atomic size_t cached;
     size_t size = hak_load_relaxed(&cached);
     if (HAK_UNLIKELY(size == 0)) {
@@ -130,7 +129,7 @@ static size_t address_space_used(void) {
     return pages * hak_os_page_size();
 }
 
-HAK_AT_START size_t hak_os_address_space_left(void) {
+HAK_COMMON size_t hak_os_address_space_left(void) {
     int saved = errno;
     struct rlimit limit;
     size_t left = SIZE_MAX;
@@ -147,14 +146,14 @@ static void *map(size_t size, int prot, int flags) {
     return mmap(NULL, size, prot, flags, -1, 0);
 }
 
-static HAK_AT_START bool unmap(void *addr, size_t size) {
+static HAK_COMMON bool unmap(void *addr, size_t size) {
     count_call(&hak_os_stats.munmap);
     return munmap(addr, size) == 0;
 }
 
 /* mmap of `size` bytes aligned to `align`: ask for more only when the first
  * answer happens to be misaligned, then cut off both ends. */
-static HAK_AT_START void *map_aligned(size_t size, size_t align, int prot, int flags) {
+static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int flags) {
     int saved = errno;
     flags |= MAP_PRIVATE | MAP_ANONYMOUS;
     char *addr = map(size, prot, flags);
@@ -174,11 +173,11 @@ static HAK_AT_START void *map_aligned(size_t size, size_t align, int prot, int f
     return addr == MAP_FAILED ? NULL : addr;
 }
 
-HAK_AT_START void *hak_os_reserve(size_t size, size_t align) {
+HAK_COMMON void *hak_os_reserve(size_t size, size_t align) {
     return map_aligned(size, align, PROT_NONE, MAP_NORESERVE);
 }
 
-static HAK_AT_START bool protect(void *addr, size_t size, int prot) {
+static HAK_COMMON bool protect(void *addr, size_t size, int prot) {
     int saved = errno;
     count_call(&hak_os_stats.mprotect);
     int result = mprotect(addr, size, prot);
@@ -186,11 +185,11 @@ static HAK_AT_START bool protect(void *addr, size_t size, int prot) {
     return result == 0;
 }
 
-HAK_AT_START bool hak_os_make_readable(void *addr, size_t size) {
+HAK_COMMON bool hak_os_make_readable(void *addr, size_t size) {
     return protect(addr, size, PROT_READ);
 }
 
-HAK_AT_START bool hak_os_commit(void *addr, size_t size) {
+HAK_COMMON bool hak_os_commit(void *addr, size_t size) {
     return protect(addr, size, PROT_READ | PROT_WRITE);
 }
 
@@ -210,22 +209,25 @@ void hak_os_wish_huge(void *addr, size_t size, bool wish) {
     advise(addr, size, wish ? HUGE_PAGES : NO_HUGE_PAGES);
 }
 
-HAK_AT_START void *hak_os_map(size_t size, size_t align) {
+HAK_COMMON void *hak_os_map(size_t size, size_t align) {
     return map_aligned(size, align, PROT_READ | PROT_WRITE, 0);
 }
 
-HAK_AT_START bool hak_os_unmap(void *addr, size_t size) {
+HAK_COMMON bool hak_os_unmap(void *addr, size_t size) {
     int saved = errno;
     bool done = unmap(addr, size);
     errno = saved;
     return done;
 }
 
-HAK_AT_START void hak_os_name(void *addr, size_t size, const char *name) {
+HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
     static _Atomic bool refused; /* an older kernel: not asked again */
     if (hak_load_relaxed(&refused)) return;
     int saved = errno;
-    if (prctl(SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0) hak_store_relaxed(&refused, true);
+    /* Not by prctl(), which lies apart from the other calls in libc: its page would bring 15 more
+     * into the memory of every process. */
+    if (syscall(SYS_prctl, SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0)
+        hak_store_relaxed(&refused, true);
     errno = saved;
 }
 
@@ -377,7 +379,7 @@ void hak_os_unshare(hak_os_shared_t *shared) {
 
 /* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. A program
  * without a loader has none. */
-HAK_AT_START bool hak_os_has_libraries(void) {
+HAK_COMMON bool hak_os_has_libraries(void) {
 #ifdef __GLIBC__
 #pragma weak _r_debug
     enum { OWN = 5 };
@@ -407,7 +409,7 @@ __attribute__((constructor(101))) static void take_environment(int count, char *
 static char **const given_environment = NULL;
 #endif
 
-HAK_AT_START char **hak_os_environment(bool *secure) {
+HAK_COMMON char **hak_os_environment(bool *secure) {
     *secure = getauxval(AT_SECURE) != 0;
     return environ ? environ : given_environment;
 }

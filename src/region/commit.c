@@ -15,7 +15,7 @@ static void watch_soft(size_t sum, size_t soft) {
     hak_store_relaxed(&pressure, true);
 }
 
-HAK_AT_START bool hak_commit_charge(size_t bytes) {
+HAK_COMMON bool hak_commit_charge(size_t bytes) {
     size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
     size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
     size_t sum = hak_load_relaxed(&committed);

@@ -25,7 +25,7 @@ static const size_t range_sizes[] HAK_NEAR = {1024 * GIB, 64 * GIB, 4 * GIB,  1 
 
 static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
 
-static HAK_AT_START void lay_out(hak_region_t *region, char *base, size_t size) {
+static HAK_COMMON void lay_out(hak_region_t *region, char *base, size_t size) {
     size_t units = size >> HAK_UNIT_SHIFT;
     size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
     size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
@@ -43,7 +43,7 @@ static HAK_AT_START void lay_out(hak_region_t *region, char *base, size_t size) 
 
 /* Extends an accessible prefix of `area` to at least `want` bytes, in steps that
  * keep the number of calls small. */
-static HAK_AT_START bool commit_area(void *area, size_t *committed, size_t want) {
+static HAK_COMMON bool commit_area(void *area, size_t *committed, size_t want) {
     if (want <= *committed) return true;
     size_t end = hak_align_up(want, HAK_UNIT_SIZE);
     if (!hak_commit_charge(end - *committed)) return false;
@@ -57,7 +57,7 @@ static HAK_AT_START bool commit_area(void *area, size_t *committed, size_t want)
 
 /* Makes `count` more superslabs of a region accessible, records first. Pages are still
  * made by the first touch: with `huge`, 2 MiB at a time. */
-static HAK_AT_START bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
+static HAK_COMMON bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
     size_t limit = region->unit_limit + (count << hak_map.super_shift);
     size_t used = limit - region->first_unit;
     if (limit > region->units_end) return false;
@@ -84,7 +84,7 @@ static size_t up_to_a_huge_page(const hak_region_t *region, size_t step) {
 /* A quarter of what is accessible, so that the calls grow with the logarithm; where each
  * slab has a superslab of its own, it has its own call too. A step with huge pages ends at
  * a multiple of one, so that none is lost between two steps. */
-static HAK_AT_START bool grow(hak_region_t *region, bool dense) {
+static HAK_COMMON bool grow(hak_region_t *region, bool dense) {
     size_t have = (region->unit_limit - region->first_unit) >> hak_map.super_shift;
     size_t room = (region->units_end - region->unit_limit) >> hak_map.super_shift;
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) have = 1;
@@ -98,7 +98,7 @@ static HAK_AT_START bool grow(hak_region_t *region, bool dense) {
 }
 
 /* Reserves the next range, no more than half of the address space that is left. */
-static HAK_AT_START hak_region_t *new_region(void) {
+static HAK_COMMON hak_region_t *new_region(void) {
     unsigned count = hak_load_relaxed(&region_count);
     if (count == HAK_REGIONS_MAX) return NULL;
     if (count == 0)
@@ -151,7 +151,7 @@ static hak_superslab_t *carve_superslab(hak_region_t *region) {
     return super;
 }
 
-HAK_AT_START void hak_region_prepare(void) {
+HAK_COMMON void hak_region_prepare(void) {
     hak_lock_acquire(&hak_region_lock);
     if (!hak_load_relaxed(&region_count)) new_region();
     hak_lock_release(&hak_region_lock);

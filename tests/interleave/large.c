@@ -135,6 +135,7 @@ static void release(unsigned home, unsigned i) {
 /* All blocks in use, made for the heap's own CPU. */
 static void prepare(int64_t array_size, int64_t array_first) {
     memset(hak_heaps, 0, sizeof hak_heaps);
+    hak_store_relaxed(&hak_heaps[HEAP].runs, 1); /* what it has was a run once */
     memset(&model, 0, sizeof model);
     memset(slabs, 0, sizeof slabs);
     for (unsigned i = 0; i < UNITS; i++) {

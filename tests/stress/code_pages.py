@@ -1,0 +1,62 @@
+"""How much of the library's code is in the memory of a small process.
+
+    code_pages.py LIBRARY KiB
+
+What all processes run lies together at the beginning of the library (src/CMakeLists.txt), and the
+library at a multiple of what the kernel maps around a fault, so one such stretch has to be enough.
+A process with large blocks needs more, which shows that this test sees it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+SMALL = ["/bin/sh", "-c", "read line; echo $line; read line"]
+LARGE = [sys.executable, "-c", "import sys\n"
+         "block = bytearray(100_000)\n"
+         "sys.stdout.write(sys.stdin.readline())\n"
+         "sys.stdout.flush()\n"
+         "sys.stdin.read()\n"]  # fmt: skip
+MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
+
+
+def resident_code(pid, library):
+    kib, inside = 0, False
+    with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            begins = MAPPING.fullmatch(line.rstrip())
+            if begins:
+                inside = begins[2] == library and "x" in begins[1]
+            elif inside and line.startswith("Rss:"):
+                kib += int(line.split()[1])
+    if kib == 0:
+        harness.fail("the library was not loaded")
+    return kib
+
+
+def code_kib(library, command):
+    """Of a process that has answered a first line and waits for more."""
+    environment = {"LD_PRELOAD": library, "PYTHONMALLOC": "malloc"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                          env=environment) as process:
+        process.stdin.write(b"x\n")
+        if process.stdout.read(1) != b"x":
+            harness.fail(f"{command[0]} does not answer")
+        return resident_code(process.pid, library)
+
+
+def main():
+    library, limit = os.path.realpath(sys.argv[1]), int(sys.argv[2])
+    small, large = code_kib(library, SMALL), code_kib(library, LARGE)
+    print(f"code in memory: {small} KiB in a small process, {large} KiB with large blocks")
+    if small > limit:
+        harness.fail(f"{small} KiB in a small process, {limit} allowed")
+    if large <= small:
+        harness.fail("no more with large blocks: this test sees nothing")
+
+
+main()
