@@ -177,9 +177,10 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     return allocate_class(class_index, size, NULL, site);
 }
 
-/* True when the pointer was a huge block, or a large one without a debug record. Asked
- * first: what frees it knows whether it is one. */
-static bool release_whole(void *pointer) {
+/* A huge block, or a large one without a debug record: what frees it knows whether it is
+ * one, so that is asked first. False when nothing was freed; *refused: and nothing may be,
+ * for by now another thread may have been given the block. */
+static bool release_whole(void *pointer, bool *refused) {
     const hak_slab_t *slab = hak_region_slab_of(pointer);
     size_t size = 0;
     if (!slab) {
@@ -188,6 +189,7 @@ static bool release_whole(void *pointer) {
                !hak_records_on()) {
         hak_thread_cache_of_free(); /* by which a fork knows of this thread */
         size = hak_large_free(hak_large_home(), pointer);
+        *refused = size == 0;
     }
     if (!size) return false;
     HAK_COUNT_WAY(slab ? HAK_WAY_FREE_LARGE : HAK_WAY_FREE_HUGE);
@@ -209,9 +211,10 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     return true;
 }
 
-/* A large block, with its record if it has one; false when it is free already. */
+/* A large block with a record; false when it is free already. */
 static bool release_recorded(void *pointer, const char *function, const hak_block_t *block) {
-    if (!hak_block_close(function, block)) return true;
+    hak_thread_cache_of_free(); /* by which a fork knows of this thread */
+    if (hak_records_on() && !hak_block_close(function, block)) return true;
     if (!hak_large_free(hak_large_home(), pointer)) return false;
     HAK_COUNT_WAY(HAK_WAY_FREE_LARGE);
     count_call(block, HAK_CALL_FREED);
@@ -219,25 +222,28 @@ static bool release_recorded(void *pointer, const char *function, const hak_bloc
     return true;
 }
 
+static bool release_block(void *pointer, const char *function, const hak_block_t *block) {
+    return block->kind == HAK_KIND_CACHED ? release_cached(pointer, function, block)
+                                          : release_recorded(pointer, function, block);
+}
+
 /* Everything but the push: decides what the pointer is. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
+    bool refused = false;
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (!pointer) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
         return;
     }
-    if (release_whole(pointer)) return;
+    if (release_whole(pointer, &refused)) return;
     hak_block_t block = hak_block_of(pointer);
     if (block.kind != HAK_KIND_CACHED && block.kind != HAK_KIND_RUN) {
         HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
         hak_block_report(function, pointer, &block);
-        return;
+    } else if (refused || !release_block(pointer, function, &block)) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
+        hak_block_report_double(function, pointer);
     }
-    if (block.kind == HAK_KIND_CACHED ? release_cached(pointer, function, &block)
-                                      : release_recorded(pointer, function, &block))
-        return;
-    HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
-    hak_block_report_double(function, pointer);
 }
 
 void hak_release(void *pointer, const char *function) {

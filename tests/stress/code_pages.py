@@ -5,12 +5,17 @@
 What all processes run lies together at the beginning of the library (src/CMakeLists.txt), and the
 library at a multiple of what the kernel maps around a fault, so one such stretch has to be enough.
 A process with large blocks needs more, which shows that this test sees it.
+
+A file that came by large writes lies in the page cache in large pieces, which are mapped whole: so
+it is a copy that is loaded. A loader that maps at any page (musl's, glibc's before 2.35) needs two
+stretches where one was enough.
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
@@ -21,21 +26,31 @@ LARGE = [sys.executable, "-c", "import sys\n"
          "sys.stdout.write(sys.stdin.readline())\n"
          "sys.stdout.flush()\n"
          "sys.stdin.read()\n"]  # fmt: skip
-MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
+MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ (\S+) \S+ \S+ \S+ *(.*)")
+STRETCH = 64 * 1024
+PAGE = 4096
+
+
+def copy_by_pages(source, target):
+    with open(source, "rb") as old, open(target, "wb", buffering=0) as new:
+        while page := old.read(PAGE):
+            new.write(page)
 
 
 def resident_code(pid, library):
-    kib, inside = 0, False
+    """KiB, and whether the library begins a stretch."""
+    kib, inside, start = 0, False, 0
     with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             begins = MAPPING.fullmatch(line.rstrip())
             if begins:
-                inside = begins[2] == library and "x" in begins[1]
+                inside = begins[3] == library and "x" in begins[2]
+                start = int(begins[1], 16) if inside else start
             elif inside and line.startswith("Rss:"):
                 kib += int(line.split()[1])
     if kib == 0:
         harness.fail("the library was not loaded")
-    return kib
+    return kib, start % STRETCH == 0
 
 
 def code_kib(library, command):
@@ -50,12 +65,18 @@ def code_kib(library, command):
 
 
 def main():
-    library, limit = os.path.realpath(sys.argv[1]), int(sys.argv[2])
-    small, large = code_kib(library, SMALL), code_kib(library, LARGE)
+    limit = int(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(os.path.realpath(folder), "libhakmem.so")
+        copy_by_pages(sys.argv[1], library)
+        small, aligned = code_kib(library, SMALL)
+        large, _ = code_kib(library, LARGE)
     print(f"code in memory: {small} KiB in a small process, {large} KiB with large blocks")
+    if not aligned:
+        limit += STRETCH // 1024
     if small > limit:
         harness.fail(f"{small} KiB in a small process, {limit} allowed")
-    if large <= small:
+    if aligned and large <= small:
         harness.fail("no more with large blocks: this test sees nothing")
 
 
