@@ -50,6 +50,7 @@ typedef struct hak_cache {
     uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     uint32_t ticks;                        /* calls that may look at the clock */
     uint32_t slow_count;                   /* slow calls so far; a clock */
+    uint32_t born;                         /* slow_count when its thread got it */
     uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
     uint32_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */

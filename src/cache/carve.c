@@ -9,14 +9,16 @@
 
 enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
 
-enum { YOUNG_CALLS = 64 }; /* slow calls of a cache before it binds: a short program has few */
+/* Slow calls of a thread before it binds slabs: a short one would give them back at once. */
+enum { YOUNG_CALLS = 256 };
 
 /* Other threads read these for the statistics: an entry is published once, and stays. */
 struct hak_carve {
     _Atomic(hak_warm_t *) warm[HAK_CLASS_COUNT + 1]; /* owner writes */
 };
 
-static int64_t way_of(unsigned class_index) {
+static int64_t way_of(const hak_cache_t *cache, unsigned class_index) {
+    if (cache->slow_count - cache->born < YOUNG_CALLS) return BIND_NONE;
     if (hak_bands[class_index] != HAK_BAND_C7) return BIND_AND_CARVE;
     return hak_option(HAK_OPTION_WARM_TLS_BIND_C7);
 }
@@ -43,10 +45,9 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
 }
 
 unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want, void **top) {
-    int64_t way = way_of(class_index);
+    int64_t way = way_of(cache, class_index);
     hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);
-    if (!warm && way != BIND_NONE && cache->slow_count >= YOUNG_CALLS)
-        warm = make(cache, class_index);
+    if (!warm && way != BIND_NONE) warm = make(cache, class_index);
     if (!warm) return hak_shard_take(cache->shard, class_index, want, top, NULL);
     unsigned taken =
         HAK_WAY_FOUND(HAK_WAY_REFILL_WARM,

@@ -101,6 +101,7 @@ static hak_cache_t *acquire_cache(void) {
     }
     if (cache) {
         cache->tid = hak_os_thread_id();
+        cache->born = cache->slow_count;
         cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
         HAK_COUNT(&thread_count, 1u);

@@ -476,16 +476,23 @@ static void take_some(hak_cache_t *cache, void **blocks, unsigned some) {
     }
 }
 
-/* A cache of a class whose band is not promoted binds nothing. */
+/* A cache of a class whose band is not promoted binds nothing, and no cache does for a thread
+ * that has just got it. */
 static void only_promoted_bands_bind(void **state) {
     (void)state;
     hak_cache_t *cache = hak_cache_make();
     assert_non_null(cache);
     cache->shard = HOME;
     static void *blocks[HELD];
+    cache->slow_count = 1000;
     hak_policy_bands = 1 << HAK_BAND_C6;
-    take_some(cache, blocks, 600);
+    take_some(cache, blocks, 300);
     assert_null(hak_load_relaxed(&cache->carve));
+    cache->born = cache->slow_count;
+    hak_policy_bands = 1 << HAK_BAND_C5;
+    take_some(cache, blocks + 300, 300);
+    assert_null(hak_load_relaxed(&cache->carve));
+    cache->born = 0;
     hak_policy_bands = 1 << HAK_BAND_C5;
     take_some(cache, blocks + 600, HELD - 600);
     hak_policy_bands = 0;
