@@ -8,7 +8,7 @@
  *
  * A batch is an eighth of the stack when the direction has just turned, and doubles
  * up to half of it as long as it stays: a program that swings by less than the
- * stack holds comes to rest without slow calls.
+ * stack holds comes to rest without slow calls. A stack of few blocks is refilled whole.
  *
  * A thread that only frees, or only allocates, would hoard with a deep stack, and gains by
  * large batches: in such a stream a tiny bin's stack grows slowly, to no more than some KiB,
@@ -35,6 +35,7 @@ enum {
     VICTIMS_ASKED = 4,        /* bins that are asked for room in one go */
     STEAL_INTERVAL = 16,      /* slow calls between two such rounds */
     BATCH_LEAST = 4,
+    FEW_SLOTS = 8, /* a stack of so many is refilled as a whole */
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
     REFILLED = 0, /* the way of a slow call, a flag in a bin's batch */
@@ -224,6 +225,15 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     return resize(cache, class_index, bin->slots * 2u);
 }
 
+/* True where a batch may be a whole stack: in a stream, and where a half of it would be a
+ * block or two, for which short threads would come again and again. */
+static bool moves_whole(const hak_cache_t *cache, unsigned class_index) {
+    const hak_bin_t *bin = &cache->bins[class_index];
+    bool is_few = bin->slots <= FEW_SLOTS && way_of(bin) == REFILLED;
+    return stack_bytes(bin, class_index) <= STREAM_BYTES &&
+           (is_few || is_stream(cache, class_index));
+}
+
 /* Blocks to move now. */
 static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     hak_bin_t *bin = &cache->bins[class_index];
@@ -233,7 +243,7 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
             most = (bin->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
         else
             least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
-    } else if (is_stream(cache, class_index) && stack_bytes(bin, class_index) <= STREAM_BYTES) {
+    } else if (moves_whole(cache, class_index)) {
         most = bin->slots - 1u;
     }
     size_t batch = last ? last * 2 : hak_max(bin->slots / 8u, least);
