@@ -261,7 +261,8 @@ static size_t purge(uint32_t delay_ms) {
     return bytes;
 }
 
-/* Most programs have never had any. */
+/* Most programs have never had any; the first of another thread may be missed until the next
+ * round. */
 HAK_COMMON size_t hak_huge_purge(uint32_t delay_ms) {
     return hak_load_relaxed(&hak_huge_stats.mapped) ? purge(delay_ms) : 0;
 }

@@ -356,9 +356,11 @@ static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms) {
     return purged;
 }
 
+/* Most programs have no heap that was ever used. A look without the lock may miss the first
+ * run of another thread: the next round sees it. */
 HAK_COMMON size_t hak_large_purge(uint32_t delay_ms) {
     size_t purged = 0;
-    for (unsigned i = 0; i < hak_heap_count(); i++) /* most programs have none that was used */
+    for (unsigned i = 0; i < hak_heap_count(); i++)
         if (hak_load_relaxed(&hak_heaps[i].runs)) purged += purge_heap(&hak_heaps[i], delay_ms);
     return purged;
 }

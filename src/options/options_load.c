@@ -139,9 +139,8 @@ static void apply_tiny_profile(void) {
 
 static _Atomic bool is_loaded;
 
-HAK_COMMON bool hak_options_loaded(void) {
-    return hak_load_acquire(&is_loaded);
-} /* partner: below */
+/* partner: hak_options_load */
+HAK_COMMON bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); }
 
 static HAK_COMMON void load(char *const *environment) {
     int saved = errno;

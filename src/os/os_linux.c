@@ -224,8 +224,8 @@ HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
     static _Atomic bool refused; /* an older kernel: not asked again */
     if (hak_load_relaxed(&refused)) return;
     int saved = errno;
-    /* Not by prctl(), which lies apart from the other calls in libc: its page would bring 15 more
-     * into the memory of every process. */
+    /* Not by prctl(), which lies apart from the other calls in libc: where libc is mapped so that
+     * they do not share a stretch of 64 KiB, its page would bring 15 more into memory. */
     if (syscall(SYS_prctl, SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0)
         hak_store_relaxed(&refused, true);
     errno = saved;
