@@ -10,6 +10,12 @@
  * up to half of it as long as it stays: a program that swings by less than the
  * stack holds comes to rest without slow calls. A stack of few blocks is refilled whole.
  *
+ * Blocks of a class that the program has no use for any more would stay, each perhaps the
+ * only one on its page. So each slow call looks at another bin of its tier, and empties it
+ * when it rests: it was not slow for long, the longer the fewer pages its blocks may keep,
+ * and has no fewer blocks than a round of looks ago. The clock is the tier's slow calls:
+ * where mid blocks are always slow, tiny ones that never are do not rest for that.
+ *
  * A thread that only frees, or only allocates, would hoard with a deep stack, and gains by
  * large batches: in such a stream a tiny bin's stack grows slowly, to no more than some KiB,
  * and one of such a size moves as a whole. */
@@ -34,6 +40,8 @@ enum {
     STREAM_BYTES = 16 * 1024, /* of blocks in a stack that grew so */
     VICTIMS_ASKED = 4,        /* bins that are asked for room in one go */
     STEAL_INTERVAL = 16,      /* slow calls between two such rounds */
+    REST_CALLS = 128,         /* slow calls of its tier after which a bin may rest, */
+    REST_PAGES = 512,         /* if its blocks may keep so many pages */
     BATCH_LEAST = 4,
     FEW_SLOTS = 8, /* a stack of so many is refilled as a whole */
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
@@ -176,7 +184,7 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
     int asked = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
         if (cache->capacity[tier] + bytes <= limit) break;
-        unsigned index = cache->victim = cache->victim % HAK_CLASS_COUNT + 1;
+        unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (cache->bins[index].slots <= 2 || hak_tier_of_class(index) != tier) continue;
         asked++;
         if (cache->used_at[index] < before) shrink(cache, index);
@@ -202,13 +210,38 @@ static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
            stack_bytes(&cache->bins[class_index], class_index) * 2 <= STREAM_BYTES;
 }
 
+/* A look at a bin: true when it has blocks, and they are to go. */
+static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
+    const uint16_t top =
+        (uint16_t)((uintptr_t)hak_load_relaxed(&cache->bins[class_index].top) >> 3);
+    const bool fewer = (int16_t)(top - cache->seen[class_index]) < 0;
+    const size_t calls = clock - cache->used_at[class_index];
+    cache->seen[class_index] = top;
+    if (fewer || calls < REST_CALLS) return false;
+    const size_t of_one = hak_classes[class_index].size / 4096u + 1;
+    return count_of(&cache->bins[class_index]) * of_one * calls >= REST_PAGES * REST_CALLS;
+}
+
+/* Counts a slow call of a bin, and looks at the next bin of its tier. Returns the tier's
+ * count at the bin's last one. */
+static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
+    const hak_tier_t tier = hak_tier_of_class(class_index);
+    const uint32_t before = cache->used_at[class_index], now = ++cache->clock[tier];
+    cache->slow_count++;
+    cache->used_at[class_index] = now;
+    const unsigned other = tier == HAK_TINY
+                               ? 1 + now % HAK_CLASS_TINY
+                               : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY);
+    if (HAK_UNLIKELY(rests(cache, other, now))) flush(cache, other, count_of(&cache->bins[other]));
+    return before;
+}
+
 /* Makes a bin's first stack, or doubles it when the call goes the other way than
  * the last one, or many went the same, and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_bin_t *bin = &cache->bins[class_index];
     hak_tier_t tier = hak_tier_of_class(class_index);
-    uint32_t before = cache->used_at[class_index];
-    cache->used_at[class_index] = ++cache->slow_count;
+    uint32_t before = note_slow(cache, class_index);
     bool turned = !bin->slots || way_of(bin) != way;
     if (turned) {
         bin->batch = (uint16_t)way; /* 0 blocks moved yet */

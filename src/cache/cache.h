@@ -49,10 +49,12 @@ typedef struct hak_cache {
     uint8_t streak[HAK_BIN_COUNT];         /* slow calls that went the same way; 255 goes round */
     uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
     uint32_t ticks;                        /* calls that may look at the clock */
-    uint32_t slow_count;                   /* slow calls so far; a clock */
+    uint32_t slow_count;                   /* slow calls so far */
     uint32_t born;                         /* slow_count when its thread got it */
-    uint32_t used_at[HAK_BIN_COUNT];       /* slow_count when the bin was slow last */
-    uint32_t victim;                       /* bin that is asked next for its budget */
+    uint32_t clock[HAK_CACHED_TIERS];      /* slow calls of the tier's bins */
+    uint32_t used_at[HAK_BIN_COUNT];       /* that when the bin was slow last */
+    uint16_t seen[HAK_BIN_COUNT];          /* low bits of `top` at the last look for idle bins */
+    uint16_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
     struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_carve *) carve;     /* owner writes; see carve.h */

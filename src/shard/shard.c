@@ -13,6 +13,7 @@
 enum {
     SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
     SLABS_MOST = 4,  /* slabs that one take brings from the pool */
+    POOL_PART = 8,   /* of the units in use: more free ones with pages are many */
 };
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
@@ -115,6 +116,7 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
                                  (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
+        hak_store_relaxed(&bin->rests, 0);
         hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
         hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
         if (shard != request->home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
@@ -156,11 +158,17 @@ static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs
     return take_locked(request, bin, home, ANY);
 }
 
-/* The heap may have grown since there were `superslabs`: then sparse pages go back. */
-static void look_at_growth(uint64_t superslabs) {
-    bool grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
-    if (HAK_UNLIKELY(grown) && superslabs << hak_map.super_shift >= SMALL_HEAP)
+/* After a slab came from the pool, which had taken `superslabs` before, sparse pages go
+ * back: always when the heap has grown; now and then while the pool has few units with pages,
+ * for where it has many the heap was larger a moment ago, and may be so again. */
+static void pay_for_slab(uint64_t superslabs) {
+    if (superslabs << hak_map.super_shift < SMALL_HEAP) return;
+    if (hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
         hak_shard_purge_grown(hak_superslab_size());
+    else if (hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART)
+        hak_shard_purge_taken();
 }
 
 /* Where a slab is one block: several slabs, for half of the batch, under one lock of the
@@ -174,7 +182,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     unsigned taken;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
-    look_at_growth(superslabs);
+    pay_for_slab(superslabs);
     for (unsigned i = 0; i < taken; i++) {
         if (hak_slab_make(slabs[i], class_index, fresh[i]))
             slabs[made++] = slabs[i];
@@ -192,7 +200,7 @@ static unsigned take_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
-    look_at_growth(superslabs);
+    pay_for_slab(superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;

@@ -86,7 +86,8 @@ typedef struct {
     _Atomic uint32_t spare;        /* written under the lock; the free ones of them */
     _Atomic uint32_t spare_seen;   /* written by sweeps; spare at the last one */
     _Atomic uint16_t spare_age;    /* written by sweeps; those that found it unchanged */
-    uint16_t empty_age;            /* lock; sweeps that `empty` has seen */
+    uint8_t empty_age;             /* lock; sweeps that `empty` has seen */
+    _Atomic uint8_t rests;         /* lock to make it 0, at a take; else by visits (sparse.c) */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
 
 _Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line");
@@ -136,10 +137,13 @@ void hak_shard_sweep(void);
 /* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
  *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
  *          blocks are free
+ *   taken: a class has just taken a slab from the pool: now and then as many again, from
+ *          classes that took nothing meanwhile and have less than one block in use per page
  *   idle:  at a sweep: from such classes when nothing moved in them for `delay_ms`
  *   all:   whatever there is
  * Return the bytes that went back. */
 size_t hak_shard_purge_grown(size_t bytes);
+size_t hak_shard_purge_taken(void);
 size_t hak_shard_purge_idle(uint32_t delay_ms);
 size_t hak_shard_purge_all(void);
 

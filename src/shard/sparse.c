@@ -6,13 +6,18 @@
  * blocks stay free blocks of their slab, and are taken last.
  *
  * Each page costs a fault later, so this is done only for a bin most of whose touched
- * blocks are free (`spare` of `touched`), and only when the heap would grow otherwise
- * or nothing moved in the bin for the purge delay.
+ * blocks are free (`spare` of `touched`), and only
+ *   when the heap would grow otherwise;
+ *   when nothing moved in the bin for the purge delay;
+ *   when the program has moved on: it takes slabs for other classes, as many as a part of
+ *   the heap, and none of this bin's blocks. The clock is the slabs taken: every few of them
+ *   a shard is visited, one after the other.
  *
  * The bin's lock is held while the pages of one slab go back, so that no block of
  * them can be taken: some microseconds, in a bin that has little to do. */
 #include "classes/dyn.h"
 #include "os/os.h"
+#include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
@@ -22,6 +27,8 @@ enum {
     SPARE_LEAST = 256 * 1024, /* bytes in a bin that are worth a look */
     PART_LEAST = 32,          /* 256ths of a slab that are worth a call */
     SWEEP_MS = 250,           /* between two looks for idle bins */
+    VISIT_TAKES = 4,          /* slabs taken from the pool for each visit of a shard */
+    REST_PART = 64,           /* of the heap's slabs taken: a bin that gave none of them rests */
 };
 
 static _Atomic uint64_t purged_bytes;
@@ -126,6 +133,62 @@ size_t hak_shard_purge_grown(size_t bytes) {
         }
     }
     return most ? purge_bin(best_shard, best_class, bytes, bytes / HAK_UNIT_SIZE * 4) : 0;
+}
+
+/* Less than one block in use per page that was touched: a good part of the pages has none,
+ * however blocks are strewn. */
+static bool is_strewn(const hak_shard_bin_t *bin, unsigned class_index) {
+    size_t touched = hak_load_relaxed(&bin->touched);
+    size_t used = touched - hak_min(hak_load_relaxed(&bin->spare), touched);
+    return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
+}
+
+/* Visits of a shard in which a bin takes nothing before it rests. */
+static unsigned visits_of_rest(unsigned shards) {
+    size_t units = hak_load_relaxed(&hak_pool_stats.used_units);
+    return (unsigned)hak_min(2 + units / (REST_PART * VISIT_TAKES * shards), UINT8_MAX);
+}
+
+/* The strewn bin of a shard with most to give among those that rest; 0 for none. A take
+ * in between may be missed: then a bin rests too early, once. */
+static unsigned resting_bin(unsigned shard, unsigned rest) {
+    unsigned best = 0;
+    size_t most = 0;
+    for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+        hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        size_t bytes = spare_bytes(bin, class_index);
+        if (!bytes || !is_strewn(bin, class_index)) continue;
+        unsigned rests = hak_load_relaxed(&bin->rests);
+        if (rests < rest) {
+            hak_store_relaxed(&bin->rests, (uint8_t)(rests + 1));
+        } else if (bytes > most) {
+            most = bytes;
+            best = class_index;
+        }
+    }
+    return best;
+}
+
+static unsigned nth_bit(uint32_t bits, unsigned n) {
+    for (; n; n--) bits &= bits - 1;
+    return hak_lowest_bit(bits);
+}
+
+/* A bin that gave little is left alone for a while. */
+size_t hak_shard_purge_taken(void) {
+    static _Atomic uint32_t takes;
+    const uint32_t now = hak_add_relaxed(&takes, 1) + 1;
+    if (now % VISIT_TAKES != 0) return 0;
+    const uint32_t used = hak_load_relaxed(&hak_bin_used_shards);
+    const unsigned count = hak_bit_count(used);
+    if (count == 0) return 0;
+    const unsigned shard = nth_bit(used, now / VISIT_TAKES % count);
+    const unsigned class_index = resting_bin(shard, visits_of_rest(count));
+    if (!class_index) return 0;
+    const size_t wanted = hak_superslab_size();
+    size_t bytes = purge_bin(shard, class_index, wanted, wanted / HAK_UNIT_SIZE * 4);
+    if (bytes < wanted / 4) hak_store_relaxed(&hak_bin_of(shard, class_index)->rests, 0);
+    return bytes;
 }
 
 /* Notes whether anything moved in a bin since the last sweep. True once, when nothing

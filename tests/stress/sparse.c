@@ -7,6 +7,8 @@
  *   growth   as much again in blocks of 4 KiB: the peak stays near one of the two, not their sum
  *   trim     malloc_trim gives the pages back at once
  *   idle     without any further call, they go back by themselves
+ *   moved_on instead: values of a cache get longer, while old ones are evicted at random; the heap
+ *            does not grow, and what lies between the last short ones goes back all the same
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include "child.h"
 #include "load.h"
 #include "proc.h"
+#include "rng.h"
 
 enum { SMALL = 64, KEEP_EVERY = 1024, PAGE = 4096, IDLE_SECONDS = 10 };
 
@@ -90,8 +93,40 @@ static void check_idle(const void *unused) {
     check_kept(kept);
 }
 
+static size_t evict_one(unsigned char **values, size_t *count, struct rng *rng) {
+    size_t victim = rng_below(rng, *count), size = API(malloc_usable_size)(values[victim]);
+    CHECK(values[victim][0] == values[victim][size - 1], "a value has changed");
+    API(free)(values[victim]);
+    values[victim] = values[--*count];
+    return size;
+}
+
+static void check_moved_on(const void *unused) {
+    enum { FIRST = 64, GENERATIONS = 12, SETTLED = 6 };
+    (void)unused;
+    const size_t budget = bytes / 4;
+    unsigned char **values = table_of(budget / FIRST);
+    size_t live = 0, count = 0, most = 0, length = FIRST;
+    struct rng rng = rng_make(4141);
+    for (unsigned generation = 0; generation < GENERATIONS; generation++, length += length / 3) {
+        for (size_t written = 0; written < budget;) {
+            while (live + length + length / 4 > budget) live -= evict_one(values, &count, &rng);
+            unsigned char *value = API(malloc)(length);
+            CHECK(value != NULL, "no memory");
+            size_t size = API(malloc_usable_size)(value);
+            memset(value, (int)count & 0xff, size);
+            values[count++] = value;
+            live += size;
+            written += size;
+        }
+        if (generation >= SETTLED && proc_rss_kib() > most) most = proc_rss_kib();
+    }
+    CHECK(most < live / 1024 * 9 / 2, "%zu KiB resident with %zu KiB in use", most, live / 1024);
+}
+
 int main(int argc, char **argv) {
-    static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle};
+    static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle,
+                                                   check_moved_on};
     bytes = argument(argc, argv, 1, 96) << 20;
     watchdog(100, "sparse slabs");
     require_hakmem();

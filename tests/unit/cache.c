@@ -278,6 +278,41 @@ static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
     drop_cache(giver);
 }
 
+/* So many slow calls of a class, and a few more. */
+static void be_slow(hak_cache_t *cache, unsigned class_index, unsigned calls) {
+    const uint32_t before = cache->slow_count;
+    while (cache->slow_count - before < calls) swing(cache, class_index, HELD_MAX);
+}
+
+/* What is popped from stays, and so does a block or two for a good while. */
+static void bins_at_rest_are_emptied(void **state) {
+    (void)state;
+    enum { RESTS = 13, BUSY = 17, USED = 21, FEW = 25, TURNS = 60 };
+    void *popped[TURNS];
+    hak_cache_t *cache = make_cache(16 * MIB);
+    for (unsigned turn = 0; turn < 20; turn++) swing(cache, BUSY, HELD_MAX); /* until it is deep */
+    for (unsigned turn = 0; turn < 20; turn++) swing(cache, RESTS, 400), swing(cache, USED, 400);
+    for (unsigned turn = 0; turn < 3; turn++) swing(cache, FEW, 1);
+    const size_t few = hak_cache_count(cache, FEW);
+    assert_true(few > 0 && few <= 16);
+    assert_true(hak_cache_count(cache, RESTS) >= 64);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        const size_t before = hak_cache_count(cache, USED);
+        popped[turn] = hak_cache_pop(cache, USED);
+        assert_non_null(popped[turn]);
+        be_slow(cache, BUSY, 20);
+        assert_int_equal(hak_cache_count(cache, USED), before - 1);
+    }
+    assert_int_equal(hak_cache_count(cache, RESTS), 0);
+    assert_int_equal(hak_cache_count(cache, FEW), few);
+    be_slow(cache, BUSY, 70000 / (unsigned)few);
+    assert_int_equal(hak_cache_count(cache, FEW), 0);
+    assert_int_equal(hak_cache_count(cache, USED), 0);
+    for (unsigned turn = 0; turn < TURNS; turn++) give(cache, popped[turn]);
+    check_cache(cache);
+    drop_cache(cache);
+}
+
 static void a_flush_empties_all(void **state) {
     (void)state;
     hak_cache_t *cache = make_cache(1 * MIB);
@@ -350,6 +385,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_oldest_blocks_are_flushed),
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
+        cmocka_unit_test(bins_at_rest_are_emptied),
         cmocka_unit_test(a_flush_empties_all),
         cmocka_unit_test(a_reset_forgets_all),
         cmocka_unit_test(blocks_are_never_mixed),

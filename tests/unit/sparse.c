@@ -5,7 +5,7 @@
 #include "os/os.h"
 #include "shard_batches.h"
 
-enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096 };
+enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096, TAKES = 1000 };
 
 /* More than one call can take. */
 static void take_many(void **blocks, unsigned count) {
@@ -89,9 +89,55 @@ static void a_busy_bin_keeps_its_pages(void **state) {
     assert_int_equal(count, SMALL_BLOCKS / 2);
     give(HOME, SMALL, blocks, count);
     assert_int_equal(hak_shard_purge_grown(SIZE_MAX), 0); /* half: not most of them */
-    assert_int_not_equal(hak_shard_purge_all(), 0);       /* but that one does not ask */
+    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(), 0);
+    assert_int_not_equal(hak_shard_purge_all(), 0); /* but that one does not ask */
     check_bin(HOME, SMALL, 0);
     give(HOME, SMALL, blocks + count, SMALL_BLOCKS - count);
+    release_all();
+}
+
+static unsigned rests(void) { return hak_load_relaxed(&hak_bin_of(HOME, SMALL)->rests); }
+
+/* The clock is slabs that are taken for other classes. */
+static void resting_bins_pay_for_slabs(void **state) {
+    (void)state;
+    void *kept[SLABS], *one[1];
+    make_sparse(kept);
+    assert_int_equal(rests(), 0);
+    for (unsigned i = 0; i < TAKES && rests() == 0; i++)
+        assert_int_equal(hak_shard_purge_taken(), 0);
+    assert_int_equal(rests(), 1);
+    take(HOME, SMALL, 1, one); /* it does not rest */
+    give(HOME, SMALL, one, 1);
+    assert_int_equal(rests(), 0);
+    for (unsigned i = 0; i < TAKES && rests() < 2; i++)
+        assert_int_equal(hak_shard_purge_taken(), 0);
+    assert_int_equal(rests(), 2);
+    size_t bytes = 0;
+    for (unsigned i = 0; i < TAKES; i++) bytes += hak_shard_purge_taken();
+    assert_int_equal(bytes, SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
+    for (unsigned i = 0; i < SLABS; i++) assert_int_equal(resident_pages(slab_of(kept[i])), 1);
+    check_bin(HOME, SMALL, 0);
+    give_kept(kept);
+}
+
+/* Most blocks are free, but no page is: it would be searched in vain. */
+static void blocks_on_every_page_are_left_alone(void **state) {
+    (void)state;
+    static void *blocks[SMALL_BLOCKS], *kept[SMALL_BLOCKS];
+    unsigned count = 0, left = 0;
+    take_many(blocks, SMALL_BLOCKS);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
+        size_t in_page = (uintptr_t)blocks[i] % hak_os_page_size();
+        if (in_page < 128)
+            kept[left++] = blocks[i];
+        else
+            blocks[count++] = blocks[i];
+    }
+    give(HOME, SMALL, blocks, count);
+    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(), 0);
+    assert_int_equal(rests(), 0);
+    give(HOME, SMALL, kept, left);
     release_all();
 }
 
@@ -133,6 +179,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growth_takes_pages_of_sparse_slabs),
         cmocka_unit_test(a_busy_bin_keeps_its_pages),
+        cmocka_unit_test(resting_bins_pay_for_slabs),
+        cmocka_unit_test(blocks_on_every_page_are_left_alone),
         cmocka_unit_test(idle_bins_are_purged_once),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
     };
