@@ -42,6 +42,7 @@ enum {
     STEAL_INTERVAL = 16,      /* slow calls between two such rounds */
     REST_CALLS = 128,         /* slow calls of its tier after which a bin may rest, */
     REST_PAGES = 512,         /* if its blocks may keep so many pages */
+    PAGE_LEAST = 4096,
     BATCH_LEAST = 4,
     FEW_SLOTS = 8, /* a stack of so many is refilled as a whole */
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
@@ -218,8 +219,19 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     const size_t calls = clock - cache->used_at[class_index];
     cache->seen[class_index] = top;
     if (fewer || calls < REST_CALLS) return false;
-    const size_t of_one = hak_classes[class_index].size / 4096u + 1;
-    return count_of(&cache->bins[class_index]) * of_one * calls >= REST_PAGES * REST_CALLS;
+    const size_t count = count_of(&cache->bins[class_index]) + hak_lifo_count(cache, class_index);
+    if (count == 0) return false; /* the class's row may not be known yet: see dyn.h */
+    const size_t of_one = hak_classes[class_index].size / PAGE_LEAST + 1;
+    return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
+}
+
+/* Gives all blocks of a bin to the shard; what a ring gives up may first fill the lifo. */
+static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
+    void *blocks[1 + 64];
+    size_t count = count_of(&cache->bins[class_index]);
+    if (count) flush(cache, class_index, count);
+    while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
+        give(cache, class_index, blocks + 1, count);
 }
 
 /* Counts a slow call of a bin, and looks at the next bin of its tier. Returns the tier's
@@ -232,7 +244,7 @@ static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
     const unsigned other = tier == HAK_TINY
                                ? 1 + now % HAK_CLASS_TINY
                                : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY);
-    if (HAK_UNLIKELY(rests(cache, other, now))) flush(cache, other, count_of(&cache->bins[other]));
+    if (HAK_UNLIKELY(rests(cache, other, now))) empty(cache, other);
     return before;
 }
 
@@ -307,6 +319,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_LENT, one[0] != NULL)) return one[0];
     }
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
+    if (bin && zeroed) cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     if (zeroed || !bin || !bin->slots) {
         HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED
                       : !bin ? HAK_WAY_REFILL_ONE_NO_CACHE
@@ -354,13 +367,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_store_relaxed(&bin->top, top);
 }
 
-/* What a ring gives up may first fill the lifo. */
 void hak_cache_flush_all(hak_cache_t *cache) {
     hak_carve_release(cache);
-    void *blocks[1 + 64];
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        size_t count = count_of(&cache->bins[i]);
-        if (count) flush(cache, i, count);
-        while ((count = hak_lifo_take(cache, i, blocks, 64)) > 0) give(cache, i, blocks + 1, count);
-    }
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty(cache, i);
 }

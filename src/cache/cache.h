@@ -53,7 +53,7 @@ typedef struct hak_cache {
     uint32_t born;                         /* slow_count when its thread got it */
     uint32_t clock[HAK_CACHED_TIERS];      /* slow calls of the tier's bins */
     uint32_t used_at[HAK_BIN_COUNT];       /* that when the bin was slow last */
-    uint16_t seen[HAK_BIN_COUNT];          /* low bits of `top` at the last look for idle bins */
+    uint16_t seen[HAK_BIN_COUNT];          /* bits of `top` at the last look for bins that rest */
     uint16_t victim;                       /* bin that is asked next for its budget */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
     struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */

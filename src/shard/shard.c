@@ -158,17 +158,17 @@ static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs
     return take_locked(request, bin, home, ANY);
 }
 
-/* After a slab came from the pool, which had taken `superslabs` before, sparse pages go
+/* After `units` came from the pool, which had taken `superslabs` before, sparse pages go
  * back: always when the heap has grown; now and then while the pool has few units with pages,
  * for where it has many the heap was larger a moment ago, and may be so again. */
-static void pay_for_slab(uint64_t superslabs) {
-    if (superslabs << hak_map.super_shift < SMALL_HEAP) return;
+static void pay_for(unsigned units, uint64_t superslabs) {
+    if (units == 0 || superslabs << hak_map.super_shift < SMALL_HEAP) return;
     if (hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
         hak_shard_purge_grown(hak_superslab_size());
     else if (hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART)
-        hak_shard_purge_taken();
+        hak_shard_purge_taken(units);
 }
 
 /* Where a slab is one block: several slabs, for half of the batch, under one lock of the
@@ -182,7 +182,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     unsigned taken;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
-    pay_for_slab(superslabs);
+    pay_for(taken, superslabs);
     for (unsigned i = 0; i < taken; i++) {
         if (hak_slab_make(slabs[i], class_index, fresh[i]))
             slabs[made++] = slabs[i];
@@ -200,7 +200,7 @@ static unsigned take_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
-    pay_for_slab(superslabs);
+    pay_for(slab != NULL, superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;

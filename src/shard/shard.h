@@ -137,13 +137,13 @@ void hak_shard_sweep(void);
 /* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
  *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
  *          blocks are free
- *   taken: a class has just taken a slab from the pool: now and then as many again, from
- *          classes that took nothing meanwhile and have less than one block in use per page
+ *   taken: `units` have just become slabs: now and then as many again, from bins that gave
+ *          nothing meanwhile and have at most one block in use per page
  *   idle:  at a sweep: from such classes when nothing moved in them for `delay_ms`
  *   all:   whatever there is
  * Return the bytes that went back. */
 size_t hak_shard_purge_grown(size_t bytes);
-size_t hak_shard_purge_taken(void);
+size_t hak_shard_purge_taken(unsigned units);
 size_t hak_shard_purge_idle(uint32_t delay_ms);
 size_t hak_shard_purge_all(void);
 

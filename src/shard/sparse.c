@@ -10,8 +10,8 @@
  *   when the heap would grow otherwise;
  *   when nothing moved in the bin for the purge delay;
  *   when the program has moved on: it takes slabs for other classes, as many as a part of
- *   the heap, and none of this bin's blocks. The clock is the slabs taken: every few of them
- *   a shard is visited, one after the other.
+ *   the heap, and none of this bin's blocks. The clock is the slabs taken while the heap
+ *   does not grow: every few of them a shard is visited, one after the other.
  *
  * The bin's lock is held while the pages of one slab go back, so that no block of
  * them can be taken: some microseconds, in a bin that has little to do. */
@@ -27,8 +27,8 @@ enum {
     SPARE_LEAST = 256 * 1024, /* bytes in a bin that are worth a look */
     PART_LEAST = 32,          /* 256ths of a slab that are worth a call */
     SWEEP_MS = 250,           /* between two looks for idle bins */
-    VISIT_TAKES = 4,          /* slabs taken from the pool for each visit of a shard */
-    REST_PART = 64,           /* of the heap's slabs taken: a bin that gave none of them rests */
+    VISIT_UNITS = 4,          /* slabs taken from the pool for each visit of a shard */
+    REST_PART = 64,           /* of the units in use taken so: a bin that gave nothing rests */
 };
 
 static _Atomic uint64_t purged_bytes;
@@ -135,7 +135,7 @@ size_t hak_shard_purge_grown(size_t bytes) {
     return most ? purge_bin(best_shard, best_class, bytes, bytes / HAK_UNIT_SIZE * 4) : 0;
 }
 
-/* Less than one block in use per page that was touched: a good part of the pages has none,
+/* At most one block in use per page that was touched: a good part of the pages has none,
  * however blocks are strewn. */
 static bool is_strewn(const hak_shard_bin_t *bin, unsigned class_index) {
     size_t touched = hak_load_relaxed(&bin->touched);
@@ -143,10 +143,11 @@ static bool is_strewn(const hak_shard_bin_t *bin, unsigned class_index) {
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
-/* Visits of a shard in which a bin takes nothing before it rests. */
+/* Visits of a shard in which a bin gives nothing before it rests; of a heap of many GB
+ * they are no longer a part. */
 static unsigned visits_of_rest(unsigned shards) {
     size_t units = hak_load_relaxed(&hak_pool_stats.used_units);
-    return (unsigned)hak_min(2 + units / (REST_PART * VISIT_TAKES * shards), UINT8_MAX);
+    return (unsigned)hak_min(2 + units / ((size_t)REST_PART * VISIT_UNITS * shards), UINT8_MAX);
 }
 
 /* The strewn bin of a shard with most to give among those that rest; 0 for none. A take
@@ -175,14 +176,14 @@ static unsigned nth_bit(uint32_t bits, unsigned n) {
 }
 
 /* A bin that gave little is left alone for a while. */
-size_t hak_shard_purge_taken(void) {
-    static _Atomic uint32_t takes;
-    const uint32_t now = hak_add_relaxed(&takes, 1) + 1;
-    if (now % VISIT_TAKES != 0) return 0;
+size_t hak_shard_purge_taken(unsigned units) {
+    static _Atomic uint32_t taken;
+    const uint32_t before = hak_add_relaxed(&taken, units), visit = (before + units) / VISIT_UNITS;
+    if (visit == before / VISIT_UNITS) return 0;
     const uint32_t used = hak_load_relaxed(&hak_bin_used_shards);
     const unsigned count = hak_bit_count(used);
     if (count == 0) return 0;
-    const unsigned shard = nth_bit(used, now / VISIT_TAKES % count);
+    const unsigned shard = nth_bit(used, visit % count);
     const unsigned class_index = resting_bin(shard, visits_of_rest(count));
     if (!class_index) return 0;
     const size_t wanted = hak_superslab_size();

@@ -73,6 +73,16 @@ static long dirty_after_a_spike(void) {
     return (long)(API(mallinfo2)().keepcost / MIB);
 }
 
+/* MiB of pages between blocks in use that were given back while the program went on to blocks of
+ * another size. */
+static long sparse_purged(void) {
+    for (int i = 0; i < SPIKE_COUNT; i++) spike[i] = memset(API(malloc)(SPIKE_SIZE), 1, SPIKE_SIZE);
+    for (int i = 0; i < SPIKE_COUNT; i++)
+        if (i % 64 != 0) API(free)(spike[i]);
+    for (int i = 0; i < SPIKE_COUNT; i++) spike[i] = memset(API(malloc)(SPIKE_SIZE / 2), 1, 1);
+    return statistic("memory.sparse_purged") / MIB;
+}
+
 static long thread_count(void) {
     long count = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -262,6 +272,7 @@ static const struct effect {
      dirty_after_a_spike,
      {"1", 0, 4},
      {"3600000", 30, 60}},
+    {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", sparse_purged, {"3600000", 10, 40}, {"-1", 0, 0}},
     {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"1", 1, 1}},
     {"CACHE_BUDGET", NULL, cached_kib, {"1", 1, 64}, {"1G", 1000, 20000}},
     {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"16", 4, 4}},

@@ -93,9 +93,15 @@ static void check_idle(const void *unused) {
     check_kept(kept);
 }
 
+/* Of what its place says, and never 0, which a page that was given back would have. */
+static unsigned char mark_of(const unsigned char *value) {
+    return (unsigned char)((uintptr_t)value >> 4 | 1);
+}
+
 static size_t evict_one(unsigned char **values, size_t *count, struct rng *rng) {
     size_t victim = rng_below(rng, *count), size = API(malloc_usable_size)(values[victim]);
-    CHECK(values[victim][0] == values[victim][size - 1], "a value has changed");
+    const unsigned char *value = values[victim];
+    CHECK(value[0] == mark_of(value) && value[size - 1] == value[0], "a value has changed");
     API(free)(values[victim]);
     values[victim] = values[--*count];
     return size;
@@ -114,7 +120,7 @@ static void check_moved_on(const void *unused) {
             unsigned char *value = API(malloc)(length);
             CHECK(value != NULL, "no memory");
             size_t size = API(malloc_usable_size)(value);
-            memset(value, (int)count & 0xff, size);
+            memset(value, mark_of(value), size);
             values[count++] = value;
             live += size;
             written += size;
@@ -128,7 +134,7 @@ int main(int argc, char **argv) {
     static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle,
                                                    check_moved_on};
     bytes = argument(argc, argv, 1, 96) << 20;
-    watchdog(100, "sparse slabs");
+    watchdog(130, "sparse slabs");
     require_hakmem();
     bool all = true;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {

@@ -89,7 +89,7 @@ static void a_busy_bin_keeps_its_pages(void **state) {
     assert_int_equal(count, SMALL_BLOCKS / 2);
     give(HOME, SMALL, blocks, count);
     assert_int_equal(hak_shard_purge_grown(SIZE_MAX), 0); /* half: not most of them */
-    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(), 0);
+    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(1), 0);
     assert_int_not_equal(hak_shard_purge_all(), 0); /* but that one does not ask */
     check_bin(HOME, SMALL, 0);
     give(HOME, SMALL, blocks + count, SMALL_BLOCKS - count);
@@ -105,16 +105,16 @@ static void resting_bins_pay_for_slabs(void **state) {
     make_sparse(kept);
     assert_int_equal(rests(), 0);
     for (unsigned i = 0; i < TAKES && rests() == 0; i++)
-        assert_int_equal(hak_shard_purge_taken(), 0);
+        assert_int_equal(hak_shard_purge_taken(1), 0);
     assert_int_equal(rests(), 1);
     take(HOME, SMALL, 1, one); /* it does not rest */
     give(HOME, SMALL, one, 1);
     assert_int_equal(rests(), 0);
     for (unsigned i = 0; i < TAKES && rests() < 2; i++)
-        assert_int_equal(hak_shard_purge_taken(), 0);
+        assert_int_equal(hak_shard_purge_taken(1), 0);
     assert_int_equal(rests(), 2);
     size_t bytes = 0;
-    for (unsigned i = 0; i < TAKES; i++) bytes += hak_shard_purge_taken();
+    for (unsigned i = 0; i < TAKES; i++) bytes += hak_shard_purge_taken(1);
     assert_int_equal(bytes, SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
     for (unsigned i = 0; i < SLABS; i++) assert_int_equal(resident_pages(slab_of(kept[i])), 1);
     check_bin(HOME, SMALL, 0);
@@ -135,7 +135,7 @@ static void blocks_on_every_page_are_left_alone(void **state) {
             blocks[count++] = blocks[i];
     }
     give(HOME, SMALL, blocks, count);
-    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(), 0);
+    for (unsigned i = 0; i < TAKES; i++) assert_int_equal(hak_shard_purge_taken(1), 0);
     assert_int_equal(rests(), 0);
     give(HOME, SMALL, kept, left);
     release_all();
