@@ -16,25 +16,9 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "figures.h"
 #include "load.h"
 #include "proc.h"
-
-#if defined(TEST_PREFIXED)
-static int stats_get(const char *name, uint64_t *value) { return hakmem_stats_get(name, value); }
-#else
-#include <dlfcn.h>
-static int stats_get(const char *name, uint64_t *value) {
-    int (*get)(const char *, uint64_t *) = dlsym(RTLD_DEFAULT, "hakmem_stats_get");
-    CHECK(get != NULL, "there is no hakmem_stats_get");
-    return get(name, value);
-}
-#endif
-
-static uint64_t figure(const char *name) {
-    uint64_t value;
-    CHECK(stats_get(name, &value) == 0, "there is no %s", name);
-    return value;
-}
 
 /* ---- What it saves ----------------------------------------------------------------------------- */
 

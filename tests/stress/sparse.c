@@ -9,6 +9,8 @@
  *   idle     without any further call, they go back by themselves
  *   moved_on instead: values of a cache get longer, while old ones are evicted at random; the heap
  *            does not grow, and what lies between the last short ones goes back all the same
+ *   swing    as many blocks of 4 KiB before, freed: while there is their memory for what comes
+ *            next, nothing goes back, for the heap may rise again
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include <sys/mman.h>
 
 #include "child.h"
+#include "figures.h"
 #include "load.h"
 #include "proc.h"
 #include "rng.h"
@@ -55,15 +58,21 @@ static void check_kept(unsigned char *const *kept) {
             CHECK(kept[i][k] == (i * KEEP_EVERY & 0xff), "a block has changed");
 }
 
+static void allocate_all(unsigned char **blocks, size_t count, size_t size) {
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = API(malloc)(size);
+        CHECK(blocks[i] != NULL, "no memory");
+        memset(blocks[i], 7, size);
+    }
+}
+
 static void check_growth(const void *unused) {
     (void)unused;
     unsigned char **kept = make_sparse();
     size_t count = bytes / PAGE, peak = 0;
     unsigned char **pages = table_of(count);
     for (size_t i = 0; i < count; i++) {
-        pages[i] = API(malloc)(PAGE);
-        CHECK(pages[i] != NULL, "no memory");
-        memset(pages[i], 7, PAGE);
+        allocate_all(pages + i, 1, PAGE);
         if (i % 1000 == 0 && proc_rss_kib() > peak) peak = proc_rss_kib();
     }
     check_kept(kept);
@@ -96,6 +105,21 @@ static void check_idle(const void *unused) {
 /* Of what its place says, and never 0, which a page that was given back would have. */
 static unsigned char mark_of(const unsigned char *value) {
     return (unsigned char)((uintptr_t)value >> 4 | 1);
+}
+
+static void check_swing(const void *unused) {
+    (void)unused;
+    set_option("PURGE_DELAY_MS", "3600000"); /* nor does time pass */
+    size_t count = bytes / PAGE;
+    unsigned char **pages = table_of(count);
+    allocate_all(pages, count, PAGE);
+    unsigned char **kept = make_sparse();
+    uint64_t before = figure("memory.sparse_purged");
+    for (size_t i = 0; i < count; i++) API(free)(pages[i]);
+    allocate_all(pages, count / 2, PAGE / 2);
+    check_kept(kept);
+    uint64_t purged = figure("memory.sparse_purged") - before;
+    CHECK(purged == 0, "%llu bytes went back", (unsigned long long)purged);
 }
 
 static size_t evict_one(unsigned char **values, size_t *count, struct rng *rng) {
@@ -132,9 +156,9 @@ static void check_moved_on(const void *unused) {
 
 int main(int argc, char **argv) {
     static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle,
-                                                   check_moved_on};
+                                                   check_moved_on, check_swing};
     bytes = argument(argc, argv, 1, 96) << 20;
-    watchdog(130, "sparse slabs");
+    watchdog(160, "sparse slabs");
     require_hakmem();
     bool all = true;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {

@@ -6,12 +6,12 @@
  * some again, so that slabs are bound to them, free all and then wait for ever. Without any further
  * call 95 % of what they had goes back to the system. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "figures.h"
 #include "load.h"
 #include "proc.h"
 
@@ -19,13 +19,6 @@ enum { THREADS = 2, SECONDS = 10, ROUNDS = 3 };
 
 static size_t bytes_each;
 static pthread_barrier_t is_full, is_free;
-
-static size_t figure(const char *name) {
-    int (*get)(const char *, uint64_t *) = dlsym(RTLD_DEFAULT, "hakmem_stats_get");
-    uint64_t value = 0;
-    CHECK(get != NULL && get(name, &value) == 0, "there is no figure %s", name);
-    return (size_t)value;
-}
 
 static void *work_and_wait(void *seed) {
     size_t count = bytes_each / 400, size = count * sizeof(void *);

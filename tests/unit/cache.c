@@ -1,64 +1,9 @@
 /* cache.c: stacks that grow and shrink within a budget, and never lose or mix a block.
  *
  * The caches here are made by the test; the program's own stays out of the way. */
-#include "unit.h"
+#include "cache_calls.h"
 
-#include <stdbool.h>
-#include <string.h>
-
-#include "cache/cache.h"
 #include "classes/dyn.h"
-#include "shard/shard.h"
-
-enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };
-
-static void set_budget(size_t bytes) {
-    hak_cache_set_budget(HAK_TINY, bytes);
-    hak_cache_set_budget(HAK_MID, bytes);
-}
-
-static hak_cache_t *make_cache(size_t budget) {
-    set_budget(budget);
-    hak_cache_t *cache = hak_cache_make();
-    assert_non_null(cache);
-    cache->shard = HOME;
-    return cache;
-}
-
-static void drop_cache(hak_cache_t *cache) {
-    hak_cache_flush_all(cache);
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
-    /* The record itself is left: caches are never given back. */
-    set_budget(1 * MIB);
-}
-
-static unsigned class_of(const void *block) {
-    return hak_owner_class(hak_region_slab_of(block)->owner);
-}
-
-/* As malloc and free use a bin. A block may be of a larger class than was asked for. */
-static void *take(hak_cache_t *cache, unsigned class_index) {
-    void *block = hak_cache_pop(cache, class_index);
-    if (!block) block = hak_cache_refill(cache, class_index, NULL);
-    assert_non_null(block);
-    REQUIRE(class_of(block) >= class_index, "a block of class %u for class %u", class_of(block),
-            class_index);
-    return block;
-}
-
-static void **last_slot(const hak_bin_t *bin) { return bin->base + bin->slots - 1; }
-
-static void give(hak_cache_t *cache, void *block) {
-    unsigned class_index = class_of(block);
-    hak_bin_t *bin = &cache->bins[class_index];
-    void **top = hak_load_relaxed(&bin->top);
-    if (!bin->slots || top >= last_slot(bin)) {
-        hak_cache_overflow(cache, class_index, block);
-        return;
-    }
-    top[1] = block;
-    hak_store_relaxed(&bin->top, top + 1);
-}
 
 /* The equations at the top of cache.h, and the sum of the stacks. */
 static void check_cache(hak_cache_t *cache) {
@@ -83,13 +28,6 @@ static void check_cache(hak_cache_t *cache) {
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)
         REQUIRE(cache->capacity[tier] == capacity[tier], "capacity is %zu, the stacks have %zu",
                 cache->capacity[tier], capacity[tier]);
-}
-
-/* Takes and gives `count` blocks of a class. */
-static void swing(hak_cache_t *cache, unsigned class_index, unsigned count) {
-    static void *blocks[HELD_MAX];
-    for (unsigned i = 0; i < count; i++) blocks[i] = take(cache, class_index);
-    for (unsigned i = 0; i < count; i++) give(cache, blocks[i]);
 }
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
@@ -278,12 +216,6 @@ static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
     drop_cache(giver);
 }
 
-/* So many slow calls of a class, and a few more. */
-static void be_slow(hak_cache_t *cache, unsigned class_index, unsigned calls) {
-    const uint32_t before = cache->slow_count;
-    while (cache->slow_count - before < calls) swing(cache, class_index, HELD_MAX);
-}
-
 /* What is popped from stays, and so does a block or two for a good while. */
 static void bins_at_rest_are_emptied(void **state) {
     (void)state;
@@ -312,6 +244,23 @@ static void bins_at_rest_are_emptied(void **state) {
     assert_int_equal(hak_cache_count(cache, USED), 0);
     for (unsigned turn = 0; turn < TURNS; turn++) give(cache, popped[turn]);
     check_cache(cache);
+    drop_cache(cache);
+}
+
+/* Blocks of calloc come one by one where they are known to be zero: no refill says that the
+ * class is in use. */
+static void a_zeroed_block_is_a_use(void **state) {
+    (void)state;
+    enum { CLASS = 49, BUSY = 57 };
+    hak_cache_t *cache = make_cache(64 * MIB);
+    swing(cache, CLASS, 20);
+    be_slow(cache, BUSY, 100);
+    assert_true(cache->clock[HAK_MID] - cache->used_at[CLASS] >= 100);
+    bool zeroed;
+    void *block = hak_cache_refill(cache, CLASS, &zeroed);
+    assert_non_null(block);
+    assert_int_equal(cache->used_at[CLASS], cache->clock[HAK_MID]);
+    give(cache, block);
     drop_cache(cache);
 }
 
@@ -388,6 +337,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
         cmocka_unit_test(bins_at_rest_are_emptied),
+        cmocka_unit_test(a_zeroed_block_is_a_use),
         cmocka_unit_test(a_flush_empties_all),
         cmocka_unit_test(a_reset_forgets_all),
         cmocka_unit_test(blocks_are_never_mixed),
