@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
+#include "region/record.h"
 #include "shard/shard.h"
 
 enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };
@@ -20,6 +21,7 @@ static inline void set_budget(size_t bytes) {
 
 static inline hak_cache_t *make_cache(size_t budget) {
     set_budget(budget);
+    hak_records_settle(); /* a program's first malloc did it; before, mid classes have no rings */
     hak_cache_t *cache = hak_cache_make();
     assert_non_null(cache);
     cache->shard = HOME;
