@@ -289,46 +289,60 @@ static bool enter_block(char *block, size_t size) {
     return true;
 }
 
-/* A kept stretch that is large enough; NULL when there is none. */
+/* A kept stretch that is large enough, entered; NULL when there is none. Under the lock. */
+static char *take_kept(size_t size, size_t align) {
+    char *block = make_room() ? hak_reuse_take(size, align) : NULL;
+    if (!block) return NULL;
+    enter_block(block, size);
+    HAK_COUNT(&hak_huge_stats.reused, 1);
+    note_kept();
+    return block;
+}
+
 static char *reuse(size_t size, size_t align) {
     hak_lock_acquire(&hak_huge_lock);
-    char *block = make_room() ? hak_reuse_take(size, align) : NULL;
-    if (block) {
-        enter_block(block, size);
-        HAK_COUNT(&hak_huge_stats.reused, 1);
-        note_kept();
-    }
+    char *block = take_kept(size, align);
     hak_lock_release(&hak_huge_lock);
     return block;
 }
 
-/* Lengthens the largest stretch that is kept: its pages need not be made anew.
- * *reused: bytes of it. NULL when there is none, or the kernel does not like it. */
-static char *lengthen(size_t size, size_t align, size_t *reused) {
-    hak_stretch_t stretch = {.size = 0};
-    char *block = NULL;
-    if (align > hak_os_page_size()) return NULL;
+/* Looks again for a kept stretch that is large enough: since `reuse` found none, another thread
+ * may have freed one. Where there is still none, *shorter becomes the largest that is too short, to
+ * be lengthened. Both in one section: a stretch that is longer than wanted must not be lengthened,
+ * for mremap would cut off its end. */
+static char *reuse_or_take_out(size_t size, size_t align, hak_stretch_t *shorter) {
+    shorter->size = 0;
     hak_lock_acquire(&hak_huge_lock);
-    bool found = hak_reuse_take_largest(&stretch);
+    char *block = take_kept(size, align);
+    if (!block && align <= hak_os_page_size() && hak_reuse_take_shorter(shorter, size)) note_kept();
+    hak_lock_release(&hak_huge_lock);
+    return block;
+}
+
+/* Keeps a stretch on, as old as it is; unmaps it where there is no place any more. */
+static void put_back(const hak_stretch_t *stretch) {
+    hak_lock_acquire(&hak_huge_lock);
+    bool kept = hak_reuse_put(stretch->start, stretch->size, stretch->freed_ms);
     note_kept();
     hak_lock_release(&hak_huge_lock);
-    if (!found) return NULL;
-    if (stretch.size >= HAK_LARGE_MAX && hak_commit_charge(size - stretch.size)) {
-        block = extend(stretch.start, stretch.size, size);
-        if (!block) hak_commit_release(size - stretch.size);
-    }
-    *reused = stretch.size;
-    if (block) {
-        hak_add_relaxed(&hak_huge_stats.grown, 1);
-        return block;
-    }
-    hak_lock_acquire(&hak_huge_lock);
-    bool kept = hak_reuse_put(stretch.start, stretch.size, stretch.freed_ms);
-    note_kept();
-    hak_lock_release(&hak_huge_lock);
-    batch_t batch = {.stretches = {stretch}, .count = 1};
+    batch_t batch = {.stretches = {*stretch}, .count = 1};
     if (!kept) unmap_batch(&batch);
-    return NULL;
+}
+
+/* Lengthens a stretch that was taken out: its pages need not be made anew. NULL when there is
+ * none, or the kernel does not like it. */
+static char *lengthen(const hak_stretch_t *stretch, size_t size) {
+    char *block = NULL;
+    if (!stretch->size) return NULL;
+    if (stretch->size >= HAK_LARGE_MAX && hak_commit_charge(size - stretch->size)) {
+        block = extend(stretch->start, stretch->size, size);
+        if (!block) hak_commit_release(size - stretch->size);
+    }
+    if (block)
+        hak_add_relaxed(&hak_huge_stats.grown, 1);
+    else
+        put_back(stretch);
+    return block;
 }
 
 static char *map_fresh(size_t size, size_t align) {
@@ -343,14 +357,16 @@ static char *map_fresh(size_t size, size_t align) {
     return block;
 }
 
-/* A mapping of its own: one that was kept and lengthened, or a new one. */
+/* A mapping that was kept, or kept and lengthened, or a new one. *dirty: bytes that it had. */
 static char *map_block(size_t size, size_t align, size_t *dirty) {
-    char *block = lengthen(size, align, dirty);
+    hak_stretch_t shorter;
     batch_t batch = {.count = 0};
-    if (!block) {
-        *dirty = 0;
-        block = map_fresh(size, align);
-    }
+    char *block = reuse_or_take_out(size, align, &shorter);
+    *dirty = size;
+    if (block) return block;
+    block = lengthen(&shorter, size);
+    *dirty = block ? shorter.size : 0;
+    if (!block) block = map_fresh(size, align);
     if (!block) return NULL;
     hak_lock_acquire(&hak_huge_lock);
     bool entered = enter_block(block, size);
@@ -367,7 +383,7 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     size_t page = hak_os_page_size();
     size = hak_align_up(size, page);
     align = hak_max(align, page);
-    size_t dirty = size;
+    size_t dirty = size; /* bytes that may not be zero */
     char *block = reuse(size, align);
     if (!block) {
         bool counted = enter();

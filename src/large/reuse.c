@@ -107,11 +107,16 @@ bool hak_reuse_take_at(char *start, size_t size) {
     return i < count && kept[i].start == start && kept[i].size >= size && cut(i, start, size);
 }
 
-bool hak_reuse_take_largest(hak_stretch_t *stretch) {
-    unsigned best = 0;
-    for (unsigned i = 1; i < count; i++)
-        if (kept[i].size > kept[best].size) best = i;
-    if (count == 0) return false;
+bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size) {
+    unsigned best = count;
+    size_t most_yet = 0;
+    for (unsigned i = 0; i < count; i++) {
+        size_t have = kept[i].size;
+        bool better = (have < size) & (have > most_yet);
+        most_yet = better ? have : most_yet;
+        best = better ? i : best;
+    }
+    if (best == count) return false;
     *stretch = kept[best];
     remove_at(best);
     return true;

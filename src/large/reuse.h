@@ -37,8 +37,8 @@ char *hak_reuse_take(size_t size, size_t align);
 /* Takes exactly these bytes; false when they are not kept. */
 bool hak_reuse_take_at(char *start, size_t size);
 
-/* Takes out the largest stretch. False when there is none. */
-bool hak_reuse_take_largest(hak_stretch_t *stretch);
+/* Takes out the largest of the stretches that are shorter than `size`. False when there is none. */
+bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size);
 
 /* Takes out the stretch that was freed longest ago, if it was before `now - delay_ms`; of
  * a longer one the last `want` bytes, a multiple of the page size, unless less than 1 MiB

@@ -308,6 +308,47 @@ static void what_cannot_be_unmapped_is_kept(void **state) {
             hak_commit_bytes(), charged);
 }
 
+/* ---- a request that looks twice ---- */
+
+enum { WANTED = 3 << 20, LONGER = 9 << 20 };
+
+static void *want_zeroed(void *unused) {
+    (void)unused;
+    return hak_huge_alloc(WANTED, 1, true);
+}
+
+/* A request finds nothing kept; then a longer block than wanted is freed, then the request goes
+ * on. The gate of a fork is what holds it up: a free that is kept passes. */
+static void free_in_between(const void *context) {
+    pthread_t thread;
+    void *block;
+    (void)context;
+    hak_huge_purge(0);
+    size_t charged = hak_commit_bytes();
+    char *longer = hak_huge_alloc(LONGER, 1, false);
+    memset(longer, 1, LONGER);
+    hak_huge_close();
+    CHECK(pthread_create(&thread, NULL, want_zeroed, NULL) == 0, "no thread");
+    usleep(200000); /* it waits by now */
+    CHECK(hak_huge_free(longer) == LONGER, "not freed");
+    CHECK(hak_huge_stats.kept_bytes == LONGER, "not kept");
+    hak_huge_open();
+    pthread_join(thread, &block);
+    CHECK(block == longer, "the kept pages do not serve");
+    CHECK(hak_huge_stats.kept_bytes == LONGER - WANTED, "%zu bytes are kept",
+          (size_t)hak_huge_stats.kept_bytes);
+    for (size_t k = 0; k < LONGER; k++)
+        CHECK(longer[k] == (k >= WANTED), "byte %zu is %d", k, longer[k]);
+    CHECK(hak_huge_free(block) == WANTED && hak_huge_purge(0) == LONGER, "the end is lost");
+    CHECK(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+          hak_commit_bytes(), charged);
+}
+
+static void a_stretch_is_never_cut_by_lengthening(void **state) {
+    (void)state;
+    unit_child(free_in_between, NULL, 20, "a free in between");
+}
+
 /* ---- fork ---- */
 
 static void *purge(void *unused) {
@@ -393,6 +434,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
+        cmocka_unit_test(a_stretch_is_never_cut_by_lengthening),
         cmocka_unit_test(a_fork_loses_no_mapping),
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
