@@ -82,19 +82,41 @@ bool hak_os_move(void *addr, size_t size, void *to);
 /* True when the kernel moves several mappings in one call (Linux 6.17); tried once. */
 bool hak_os_moves_several(void);
 
-/* Writes all of `text` to stderr, as far as stderr takes it. */
+/* Descriptors of our own begin here where they can: out of the way of the program's. */
+enum { HAK_OS_OWN_FILES = 100 };
+
+/* What tells a file from every other one, also from a later one with the same number. */
+typedef struct {
+    uint64_t device, inode; /* inode 0: no file */
+    uint64_t born_ns;       /* 0 where the file system does not say */
+} hak_os_file_id_t;
+
+/* What a descriptor stands for; no file when it is not open. */
+hak_os_file_id_t hak_os_file_id(int file);
+
+/* True when a descriptor is open and stands for that file. */
+bool hak_os_is_file(int file, const hak_os_file_id_t *id);
+
+/* True when a descriptor is that of a pipe or a terminal, and not close-on-exec. */
+bool hak_os_is_listener(int file);
+
+/* Writes all of `text` to stderr, as far as stderr takes it. Nothing is written when descriptor 2
+ * is close-on-exec: that is a file which got the number because stderr was closed. */
 void hak_os_write_stderr(const char *text, size_t size);
 
-/* The same to a file; false, with the error's number in *error, when it takes no more. */
+/* Writes all of `text` to a file; false, with the error's number in *error, when it takes no
+ * more. A file that cannot take it now is waited for, a second at most for each part, if it is
+ * nonblocking. A pipe that nobody reads is the error EPIPE; no signal comes of it. */
 bool hak_os_write(int file, const char *text, size_t size, int *error);
 
-/* Makes or empties a file that only its owner may read and write. -1 with *error. */
-int hak_os_create(const char *path, int *error);
+/* Makes or empties a file that only its owner may read and write; or opens a terminal, another
+ * character device, or a FIFO that somebody reads. -1 with *error: ELOOP is a link in a folder
+ * that every user may write to, ENXIO a FIFO without a reader. Never waits; `path` is as before. */
+int hak_os_create(char *path, int *error);
 void hak_os_close(int file);
 
 /* A second descriptor of stderr, out of the way of the program's own; -1 without. */
 int hak_os_copy_stderr(void);
-bool hak_os_is_open(int file);
 
 /* The file that an address is mapped from: the last part of its name, cut to `size`
  * bytes with its 0, and in *offset where the address lies in it as addr2line(1) counts.
@@ -110,7 +132,7 @@ typedef struct {
     void *addr; /* NULL: none */
     size_t size;
     int file;
-    uint64_t id; /* what tells the file from another one of that number */
+    hak_os_file_id_t id; /* of that file: the program may have closed it */
 } hak_os_shared_t;
 
 /* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */

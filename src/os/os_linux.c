@@ -29,9 +29,6 @@ enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 enum { NOEXEC_SEAL = 8, CLOSE_ON_EXEC = 1, ALLOW_SEALING = 2 };
 enum { ADD_SEALS = 1033, SEAL_SEAL = 1, SEAL_SHRINK = 2, SEAL_GROW = 4 };
 
-/* Descriptors of our own begin here where they can: out of the way of the program's. */
-enum { OUT_OF_THE_WAY = 100 };
-
 hak_os_stats_t hak_os_stats;
 
 static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
@@ -267,66 +264,8 @@ bool hak_os_moves_several(void) {
     return hak_load_relaxed(&known) == YES;
 }
 
-bool hak_os_write(int file, const char *text, size_t size, int *error) {
-    int saved = errno;
-    *error = 0;
-    while (size > 0) {
-        long done = syscall(SYS_write, file, text, size);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) {
-            *error = done < 0 ? errno : EIO;
-            break;
-        }
-        text += done;
-        size -= (size_t)done;
-    }
-    errno = saved;
-    return size == 0;
-}
-
-void hak_os_write_stderr(const char *text, size_t size) {
-    int error;
-    hak_os_write(STDERR_FILENO, text, size, &error);
-}
-
-int hak_os_create(const char *path, int *error) {
-    int saved = errno;
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
-    *error = file < 0 ? errno : 0;
-    errno = saved;
-    return file;
-}
-
-void hak_os_close(int file) {
-    int saved = errno;
-    syscall(SYS_close, file);
-    errno = saved;
-}
-
-int hak_os_copy_stderr(void) {
-    int saved = errno;
-    int file = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-    errno = saved;
-    return file;
-}
-
-bool hak_os_is_open(int file) {
-    int saved = errno;
-    bool is_open = fcntl(file, F_GETFD) >= 0;
-    errno = saved;
-    return is_open;
-}
-
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
-
-/* 0 for a file that is not open. */
-static uint64_t file_id(int file) {
-    struct stat status;
-    if (fstat(file, &status) != 0) return 0;
-    return (uint64_t)status.st_dev << 40 ^ (uint64_t)status.st_ino;
-}
 
 /* Beyond the limit on files a signal would end the program. */
 static bool may_make_file(size_t size) {
@@ -340,7 +279,7 @@ static int memory_file(const char *name, size_t size) {
     int file = (int)syscall(SYS_memfd_create, name, flags | NOEXEC_SEAL);
     if (file < 0) file = (int)syscall(SYS_memfd_create, name, flags);
     if (file < 0) return -1;
-    int moved = fcntl(file, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    int moved = fcntl(file, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
     if (moved >= 0) {
         syscall(SYS_close, file);
         file = moved;
@@ -361,7 +300,7 @@ bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
         count_call(&hak_os_stats.mmap);
         void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (addr != MAP_FAILED)
-            *shared = (hak_os_shared_t){addr, size, file, file_id(file)};
+            *shared = (hak_os_shared_t){addr, size, file, hak_os_file_id(file)};
         else
             syscall(SYS_close, file);
     }
@@ -372,7 +311,7 @@ bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
 void hak_os_unshare(hak_os_shared_t *shared) {
     int saved = errno;
     if (shared->addr) unmap(shared->addr, shared->size);
-    if (shared->addr && file_id(shared->file) == shared->id) syscall(SYS_close, shared->file);
+    if (shared->addr && hak_os_is_file(shared->file, &shared->id)) syscall(SYS_close, shared->file);
     shared->addr = NULL;
     errno = saved;
 }

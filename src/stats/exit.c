@@ -13,16 +13,25 @@
 enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 enum { PATH_SIZE = 2048, STDERR = 2 };
 
-static int stderr_copy = -1; /* constant after start */
+static _Atomic bool is_prepared;
+static int stderr_copy = -1;           /* constant once prepared */
+static hak_os_file_id_t stderr_at_start; /* the same */
 /* Under the snapshot lock; whoever ends the process may have a small stack. */
 static char path[PATH_SIZE] HAK_APART; /* of the report's file */
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
-void hak_stats_prepare(void) { stderr_copy = hak_os_copy_stderr(); }
+void hak_stats_prepare(void) {
+    if (hak_exchange_acq_rel(&is_prepared, true)) return; /* partner: another thread's */
+    stderr_copy = hak_os_copy_stderr();
+    stderr_at_start = hak_os_file_id(STDERR);
+}
 
-/* The program's stderr as it is now; where it has closed it, as it was at first. */
+/* The program's stderr: a pipe or a terminal that it made it, else the one that the process had at
+ * its start. A program may have closed that, and what has its number now, or that of the copy, may
+ * be a file with data. -1 where there is no stderr. */
 static int stderr_file(void) {
-    return stderr_copy >= 0 && !hak_os_is_open(STDERR) ? stderr_copy : STDERR;
+    if (hak_os_is_file(STDERR, &stderr_at_start) || hak_os_is_listener(STDERR)) return STDERR;
+    return hak_os_is_file(stderr_copy, &stderr_at_start) ? stderr_copy : -1;
 }
 
 /* The file's name with each %p replaced by the process's number. */
@@ -57,13 +66,24 @@ static const char *reason(int error) {
         return "no space is left";
     case EROFS:
         return "the file system is read-only";
+    case ELOOP:
+        return "it is a link in a folder that every user may write to";
+    case ENXIO:
+        return "nobody reads it";
+    case EINVAL:
+        return "it is no file for text";
+    case EPIPE:
+    case EAGAIN:
+        return "its reader takes no more";
     default:
         return "the system reports an error";
     }
 }
 
 static void complain(int error) {
-    hak_out_t out = hak_out_to_file(stderr_file(), chunk);
+    int file = stderr_file();
+    if (file < 0) return;
+    hak_out_t out = hak_out_to_file(file, chunk);
     hak_out_text(&out, "hakmem: statistics cannot be written to ");
     hak_out_text(&out, path);
     hak_out_text(&out, ": ");
@@ -95,7 +115,9 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
 
 /* What has no file of its own. */
 static void write_beside(int64_t form, const hak_stats_t *stats) {
-    hak_out_t out = hak_out_to_file(stderr_file(), chunk);
+    int file = stderr_file();
+    if (file < 0) return;
+    hak_out_t out = hak_out_to_file(file, chunk);
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) hak_stats_write_classes(&out, stats);
     if (hak_option(HAK_OPTION_WARM_POOL_STATS)) hak_stats_write_warm(&out, stats);
     if (form == STATS_OFF && hak_stats_times()) hak_stats_write_timing(&out);
@@ -107,8 +129,8 @@ void hak_stats_report(void) {
     const hak_stats_t *stats = hak_stats_try_begin();
     if (!stats) {
         static const char line[] = "hakmem: no statistics: exit() interrupted the allocator\n";
-        int error;
-        hak_os_write(stderr_file(), line, sizeof line - 1, &error);
+        int error, file = stderr_file();
+        if (file >= 0) hak_os_write(file, line, sizeof line - 1, &error);
         return;
     }
     if (form != STATS_OFF) write_report(form, stats, hak_option_text(HAK_OPTION_STATS_FILE));

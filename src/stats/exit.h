@@ -12,8 +12,9 @@ HAK_FAST_PATH bool hak_stats_wanted(void) {
            hak_option(HAK_OPTION_WARM_POOL_STATS) || hak_stats_times();
 }
 
-/* What must be done at start for a report at the end, if one is wanted: programs close
- * stderr on their way out. Called once, before main. */
+/* What must be done for a report at the end, as soon as one is wanted: before main, or where an
+ * option is changed. Programs close stderr on their way out, and daemons have other files by its
+ * number; so a copy is made, and what stderr was is noted. Only the first call does anything. */
 HAK_SLOW_PATH void hak_stats_prepare(void);
 
 /* Prints what is wanted. */

@@ -95,14 +95,53 @@ static int open_files(void) {
     return count;
 }
 
+/* The descriptors from `first` to `last` become those of a file with data. */
+static void become(const char *path, int first, int last) {
+    for (int i = first; i <= last; i++) close(i);
+    int file = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
+    CHECK(file >= 0 && write(file, "data", 4) == 4, "no file %s", path);
+    for (int i = first; i <= last; i++)
+        if (i != file) dup2(file, i);
+    if (file < first || file > last) close(file);
+}
+
+/* Stderr becomes a pipe; its reader is a child that copies its first bytes to stdout. */
+static void become_pipe(void) {
+    int ends[2];
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "no child");
+    if (pid == 0) {
+        close(ends[1]);
+        char text[256];
+        ssize_t size = read(ends[0], text, sizeof text);
+        _exit(write(STDOUT_FILENO, text, size > 0 ? (size_t)size : 0) != size);
+    }
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+enum { MANY = 300 }; /* descriptors, the library's own among them */
+
 int main(int argc, char **argv) {
     const char *way = argc > 1 ? argv[1] : "exit";
+    const char *path = argc > 2 ? argv[2] : "";
     for (int i = 0; i < COUNT; i++) blocks[i] = API(malloc)(SIZE);
     if (strcmp(way, "fork_exit") == 0) fork_child(exit);
     if (strcmp(way, "fork__exit") == 0) fork_child(_exit);
     if (strcmp(way, "_exit") == 0) _exit(0);
     if (strcmp(way, "thread") == 0) pthread_exit(NULL);
     if (strcmp(way, "close") == 0) close(STDERR_FILENO);
+    if (strcmp(way, "daemon") == 0) become(path, 0, MANY);
+    if (strcmp(way, "daemon_of_three") == 0) become(path, 0, 2);
+    if (strcmp(way, "many_files") == 0) become(path, 3, MANY);
+    if (strcmp(way, "log") == 0) become(path, 2, 2);
+    if (strcmp(way, "pipe") == 0) become_pipe();
+    if (strcmp(way, "late_daemon") == 0) {
+        CHECK(hakmem_option_set("STATS", "text") == 0, "STATS cannot be set");
+        become(path, 0, MANY);
+    }
     if (strcmp(way, "exec") == 0) execl("/proc/self/exe", "ending", "exit", (char *)NULL);
     if (strcmp(way, "json") == 0) print_json();
     if (strcmp(way, "threads") == 0) print_json_of_threads();

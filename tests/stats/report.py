@@ -6,10 +6,13 @@ Each case is one function below. PROGRAM is ending.c, or busy.c for the case pol
 DOCS is docs/STATISTICS.md.
 """
 
+import fcntl
 import json
 import os
 import re
+import socket
 import stat
+import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
@@ -255,6 +258,93 @@ def case_ends(_):
                          ("thread", 1), ("close", 1)):
         text = run(way, STATS="text").err.decode()
         expect(f"reports of {way}", text.count("hakmem: statistics of process"), reports)
+
+
+def case_daemon(folder):
+    """The report goes to what was stderr at the start, never to a file that has its number now."""
+    path = os.path.join(folder, "data")
+    for way, reports in (("daemon", 0), ("daemon_of_three", 1), ("many_files", 1), ("log", 1)):
+        for form, begin in (("text", b"hakmem: statistics"), ("json", b'{\n  "schema"')):
+            error = run(way, path, STATS=form).err
+            expect(f"reports of {way}", error.count(begin), reports)
+            expect(f"what {way} prints without a report", error if not reports else b"", b"")
+            with open(path, "rb") as file:
+                expect(f"data of {way}", file.read(), b"data")
+            os.remove(path)
+    for options in ({"TINY_STATS_DUMP": "1"}, {"WARM_POOL_STATS": "1"}, {"STATS": "json", "STATS_FILE": "/x/y"}):
+        expect(f"{options}", run("daemon", path, **options).err, b"")
+        with open(path, "rb") as file:
+            expect(f"data with {options}", file.read(), b"data")
+        os.remove(path)
+    piped = run("pipe", STATS="text")
+    expect("what the program's pipe has", piped.out[:18], b"hakmem: statistics")
+    expect("stderr beside the pipe", piped.err, b"")
+    expect("a report that is asked for late", run("late_daemon", path).err, b"")
+    with open(path, "rb") as file:
+        expect("data of late_daemon", file.read(), b"data")
+
+
+def one_line(path, reason, *forms):
+    for form in forms or ("text", "json"):
+        line = run(STATS=form, STATS_FILE=path).err.decode()
+        if line.count("\n") != 1 or not line.startswith("hakmem: ") or reason not in line:
+            harness.fail(f"{path}: not one line with {reason!r}: {line!r}")
+
+
+def case_links(folder):
+    """A link in a folder that everybody may write to is not followed, one of the user's own is."""
+    precious = os.path.join(folder, "precious")
+    for mode, is_followed in ((0o1777, False), (0o777, False), (0o755, True)):
+        place = os.path.join(folder, f"{mode:o}")
+        os.mkdir(place)
+        os.chmod(place, mode)
+        for name, target in (("link", precious), ("new", os.path.join(place, "made"))):
+            with open(precious, "w", encoding="ascii") as file:
+                file.write("precious")
+            link = os.path.join(place, name)
+            os.symlink(target, link)
+            if is_followed:
+                expect("stderr", run(STATS="json", STATS_FILE=link).err, b"")
+                with open(target, encoding="ascii") as file:
+                    parse(file.read())
+                continue
+            one_line(link, "a link in a folder that every user may write to")
+            with open(precious, encoding="ascii") as file:
+                expect("the link's target", file.read(), "precious")
+            expect("a file behind a link", os.path.exists(os.path.join(place, "made")), False)
+        own = os.path.join(place, "own")
+        expect("stderr", run(STATS="json", STATS_FILE=own).err, b"")
+        expect("a file of its own", os.path.isfile(own), True)
+    text = run(STATS="text", STATS_FILE="/dev/stderr").err
+    expect("reports to /dev/stderr", text.count(b"hakmem: statistics of process"), 1)
+
+
+def case_fifo(folder):
+    """A FIFO is not waited for: neither for a reader, nor for long where the reader rests."""
+    path = os.path.join(folder, "fifo")
+    os.mkfifo(path)
+    one_line(path, "nobody reads it")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
+    expect("stderr", run(STATS="json", STATS_FILE=path).err, b"")
+    parse(os.read(reader, 1 << 20))
+    fcntl.fcntl(reader, 1031, 4096)
+    one_line(path, "its reader takes no more", "json")  # more than the pipe holds
+    os.close(reader)
+    plain = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(plain)
+        one_line(plain, "nobody reads it")
+
+
+def case_gone(_):
+    """A reader of stderr that is gone changes nothing of how the process ends."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+    process = subprocess.run([PROGRAM, "exit"], stderr=write_end, env=env | {"HAKMEM_STATS": "text"},
+                             timeout=60, check=False)
+    expect("status", process.returncode, 0)
 
 
 def case_file(folder):

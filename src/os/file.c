@@ -1,0 +1,175 @@
+/* file.c: the files that HAKMEM writes to: stderr, and those of reports.
+ *
+ * A descriptor's number says little: a daemon closes what it inherited, and the next files that
+ * it opens get these numbers. So whoever keeps a descriptor keeps the file's identity, too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+enum { STDERR = 2, WAIT_MS = 1000, NS_PER_S = 1000000000 };
+
+/* Of statx(2), as the kernel lays it out: a libc may be older. */
+enum { AT_EMPTY = 0x1000, WITH_BIRTH = 0x800 };
+typedef struct {
+    uint32_t mask, unused[19];
+    int64_t birth_s;
+    uint32_t birth_ns, more[41];
+} kernel_statx_t;
+_Static_assert(offsetof(kernel_statx_t, birth_s) == 80 && sizeof(kernel_statx_t) == 256,
+               "the kernel's struct statx");
+
+/* The number of a removed file's inode is soon given to another file, its birth is not. */
+static uint64_t born_ns(int file) {
+    kernel_statx_t status = {0};
+    if (syscall(SYS_statx, file, "", AT_EMPTY, WITH_BIRTH, &status) != 0) return 0;
+    if (!(status.mask & WITH_BIRTH)) return 0;
+    return (uint64_t)status.birth_s * NS_PER_S + status.birth_ns;
+}
+
+hak_os_file_id_t hak_os_file_id(int file) {
+    struct stat status;
+    int saved = errno;
+    hak_os_file_id_t id = {0, 0, 0};
+    if (fstat(file, &status) == 0)
+        id = (hak_os_file_id_t){(uint64_t)status.st_dev, (uint64_t)status.st_ino, born_ns(file)};
+    errno = saved;
+    return id;
+}
+
+bool hak_os_is_file(int file, const hak_os_file_id_t *id) {
+    const hak_os_file_id_t now = hak_os_file_id(file);
+    return id->inode && now.device == id->device && now.inode == id->inode &&
+           now.born_ns == id->born_ns;
+}
+
+/* Descriptors that become stderr are made by dup2, which leaves that off. */
+static bool is_for_children(int file) {
+    int flags = fcntl(file, F_GETFD);
+    return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
+bool hak_os_is_listener(int file) {
+    struct stat status;
+    int saved = errno;
+    bool is_listener = is_for_children(file) && fstat(file, &status) == 0 &&
+                       (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(file)));
+    errno = saved;
+    return is_listener;
+}
+
+/* ---- Writing ----------------------------------------------------------------------- */
+
+/* True when a nonblocking file takes more within the time. */
+static bool wait_for(int file) {
+    struct pollfd ready = {.fd = file, .events = POLLOUT};
+    return poll(&ready, 1, WAIT_MS) > 0;
+}
+
+static bool write_all(int file, const char *text, size_t size, int *error) {
+    *error = 0;
+    while (size > 0) {
+        long done = syscall(SYS_write, file, text, size);
+        if (done < 0 && (errno == EINTR || (errno == EAGAIN && wait_for(file)))) continue;
+        if (done <= 0) {
+            *error = done < 0 ? errno : EIO;
+            return false;
+        }
+        text += done;
+        size -= (size_t)done;
+    }
+    return true;
+}
+
+/* The signal of a pipe without a reader would end the program: it is held off, and taken away
+ * unless it was there before. It is sent to the thread that writes. */
+bool hak_os_write(int file, const char *text, size_t size, int *error) {
+    sigset_t pipe_signal, others, pending;
+    const struct timespec at_once = {0, 0};
+    int saved = errno;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    const bool was_there = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &others);
+    bool written = write_all(file, text, size, error);
+    if (*error == EPIPE && !was_there) sigtimedwait(&pipe_signal, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &others, NULL);
+    errno = saved;
+    return written;
+}
+
+void hak_os_write_stderr(const char *text, size_t size) {
+    int error, saved = errno;
+    if (is_for_children(STDERR)) hak_os_write(STDERR, text, size, &error);
+    errno = saved;
+}
+
+int hak_os_copy_stderr(void) {
+    int saved = errno;
+    int file = fcntl(STDERR, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
+    errno = saved;
+    return file;
+}
+
+/* ---- Making ------------------------------------------------------------------------ */
+
+enum { FLAGS = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY };
+
+static int open_file(const char *path, int flags) {
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+}
+
+/* True when the folder that a path lies in may be written to by every user. */
+static bool is_in_public_folder(char *path) {
+    struct stat status;
+    char *slash = strrchr(path, '/'), first = slash ? slash[1] : 0;
+    if (slash) slash[1] = 0; /* for now; there may be no stack for a copy */
+    bool is_public = stat(slash ? path : ".", &status) != 0 || (status.st_mode & S_IWOTH) != 0;
+    if (slash) slash[1] = first;
+    return is_public;
+}
+
+/* A link in a folder of the user's own is followed; another user may have made one in /tmp. */
+static int open_unless_public_link(char *path) {
+    int file = open_file(path, FLAGS | O_NOFOLLOW);
+    if (file >= 0 || errno != ELOOP) return file;
+    if (!is_in_public_folder(path)) return open_file(path, FLAGS);
+    errno = ELOOP;
+    return -1;
+}
+
+/* 0, or why the file is not one to write a report to. A regular file is emptied only now. */
+static int prepare(int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0) return errno;
+    if (S_ISREG(status.st_mode)) return ftruncate(file, 0) == 0 ? 0 : errno;
+    return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
+}
+
+int hak_os_create(char *path, int *error) {
+    int saved = errno;
+    int file = open_unless_public_link(path);
+    *error = file < 0 ? errno : prepare(file);
+    if (file >= 0 && *error) {
+        syscall(SYS_close, file);
+        file = -1;
+    }
+    errno = saved;
+    return file;
+}
+
+void hak_os_close(int file) {
+    int saved = errno;
+    syscall(SYS_close, file);
+    errno = saved;
+}
