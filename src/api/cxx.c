@@ -1,68 +1,28 @@
 /* cxx.c: C++ operator new and delete, every form of the Itanium ABI.
  *
- * Written in C so that libhakmem needs no C++ runtime: what only a C++ program has,
- * the new handler and std::bad_alloc, is found in that program through weak
- * symbols. Compiled with unwind tables, since the exception passes through. */
+ * Written in C so that libhakmem needs no C++ runtime; throw.c finds that of the program.
+ * Compiled with unwind tables, since the exception passes through. */
 #include "api/block.h"
 #include "api/export.h"
 #include "api/malloc.h"
+#include "api/throw.h"
 #include "error/error.h"
 
 #if !HAKMEM_PREFIXED_ONLY
 
-typedef void (*new_handler_t)(void);
 typedef struct nothrow nothrow_t; /* std::nothrow_t, passed by reference */
 
-/* libstdc++'s names; libc++ has the handler under the same one. */
-extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
-extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
-
-/* Weak, too: a static program has no next definition, and need not link it. */
-extern void *dlsym(void *handle, const char *symbol) __attribute__((weak));
-extern void *dlopen(const char *file, int flags) __attribute__((weak));
-#define NEXT_OBJECT ((void *)-1) /* RTLD_NEXT */
-enum { LAZY_IF_LOADED = 1 | 4 }; /* RTLD_LAZY | RTLD_NOLOAD */
-
-/* A function of the C++ runtime. The weak symbol is empty in a C program that loads C++
- * later, as a plug-in: then the runtime is looked for among the loaded objects. */
-static void *runtime_function(void *known, const char *name) {
-    static const char *const runtimes[] = {"libstdc++.so.6", "libc++.so.1"};
-    for (unsigned i = 0; !known && dlopen && dlsym && i < 2; i++) {
-        void *runtime = dlopen(runtimes[i], LAZY_IF_LOADED);
-        if (runtime) known = dlsym(runtime, name);
-    }
-    return known;
-}
-
-static new_handler_t current_handler(void) {
-    union {
-        void *symbol;
-        new_handler_t (*get)(void);
-    } found = {.get = _ZSt15get_new_handlerv};
-    found.symbol = runtime_function(found.symbol, "_ZSt15get_new_handlerv");
-    return found.symbol ? found.get() : NULL;
-}
-
-static void throw_bad_alloc(void) {
-    union {
-        void *symbol;
-        void (*call)(void);
-    } found = {.call = _ZSt17__throw_bad_allocv};
-    found.symbol = runtime_function(found.symbol, "_ZSt17__throw_bad_allocv");
-    if (found.symbol) found.call();
+static void *try_new(size_t size, size_t align, const void *site) {
+    return align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
 }
 
 /* What [new.delete.single] asks for: call the handler as long as there is one, then
  * throw. A handler may throw itself. */
 HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site) {
-    for (;;) {
-        void *block = align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
-        if (block) return block;
-        new_handler_t handler = current_handler();
-        if (!handler) break;
-        handler();
-    }
-    throw_bad_alloc();
+    void *block;
+    while (!(block = try_new(size, align, site)) && hak_throw_call_handler(site)) continue;
+    if (block) return block;
+    hak_throw_bad_alloc(site);
     hak_error_report("operator new",
                      "out of memory: %zu bytes, and no C++ runtime to throw "
                      "std::bad_alloc",
@@ -70,20 +30,11 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site)
     __builtin_trap();
 }
 
-/* A nothrow form returns NULL where the plain one throws. C cannot catch, so when a
- * handler might throw the C++ runtime's own form is asked: it calls the plain
- * operator new, which is ours, and catches. */
-HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t align,
-                                        const nothrow_t *tag, const void *site) {
-    void *block = align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
-    if (block || !dlsym || !current_handler()) return block;
-    union {
-        void *symbol;
-        void *(*plain)(size_t, const nothrow_t *);
-        void *(*aligned)(size_t, size_t, const nothrow_t *);
-    } next = {dlsym(NEXT_OBJECT, name)};
-    if (!next.symbol) return NULL;
-    return align ? next.aligned(size, align, tag) : next.plain(size, tag);
+/* A nothrow form returns NULL where the plain one throws. */
+HAK_SLOW_PATH static void *nothrow_slow(size_t size, size_t align, const void *site) {
+    void *block;
+    while (!(block = try_new(size, align, site)) && hak_throw_try_handler(site)) continue;
+    return block;
 }
 
 #define NEW(name)                                                                   \
@@ -96,8 +47,8 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
     HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                               \
     void *name(size_t size, const nothrow_t *tag) {                                         \
         void *block = hak_pop_small(size);                                                  \
-        return HAK_LIKELY(block != NULL) ? block                                            \
-                                         : nothrow_slow(#name, size, 0, tag, HAK_CALLER()); \
+        (void)tag;                                                                          \
+        return HAK_LIKELY(block != NULL) ? block : nothrow_slow(size, 0, HAK_CALLER());     \
     }
 #define NEW_ALIGNED(name)                                                               \
     HAK_EXPORT void *name(size_t size, size_t align);                                   \
@@ -108,7 +59,8 @@ HAK_SLOW_PATH static void *nothrow_slow(const char *name, size_t size, size_t al
 #define NEW_ALIGNED_NOTHROW(name)                                           \
     HAK_EXPORT void *name(size_t size, size_t align, const nothrow_t *tag); \
     void *name(size_t size, size_t align, const nothrow_t *tag) {           \
-        return nothrow_slow(#name, size, align, tag, HAK_CALLER());         \
+        (void)tag;                                                          \
+        return nothrow_slow(size, align, HAK_CALLER());                     \
     }
 
 NEW(_Znwm)

@@ -1,0 +1,195 @@
+/* throw.c: std::bad_alloc and the new handler from C, in whatever way the runtime is linked.
+ *
+ * libhakmem needs no C++ runtime, and must use the one that the caller's exceptions belong to. It
+ * is looked for in three places:
+ *   1. among the weak symbols below. They are of the program, or of a shared runtime in its
+ *      scope. A program that has a static runtime and is linked with libhakmem.so exports those of
+ *      them that it contains, since the library asks for them
+ *   2. in the object that called, and what it depends on: a plug-in may have brought the runtime,
+ *      even its own static one, and none of that need be in the program's scope
+ *   3. under the usual names, among the loaded objects.
+ * A weak symbol takes no member out of an archive: a static program may lack the function that
+ * throws std::bad_alloc, and even its type, for instance when it only catches `...`. What every
+ * program contains that catches anything is how to throw, and std::exception: then the rest is
+ * made here, by the Itanium ABI. */
+#include "api/throw.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <unwind.h>
+
+#if !HAKMEM_PREFIXED_ONLY
+
+/* RUNTIME(name, symbol): libstdc++'s and libc++'s names agree in all of them. */
+#define RUNTIME_SYMBOLS                                       \
+    RUNTIME(GET_HANDLER, _ZSt15get_new_handlerv)              \
+    RUNTIME(THROW_BAD_ALLOC, _ZSt17__throw_bad_allocv)        \
+    RUNTIME(ALLOCATE, __cxa_allocate_exception)               \
+    RUNTIME(THROW, __cxa_throw)                               \
+    RUNTIME(BEGIN_CATCH, __cxa_begin_catch)                   \
+    RUNTIME(END_CATCH, __cxa_end_catch)                       \
+    RUNTIME(TYPE_BAD_ALLOC, _ZTISt9bad_alloc)                 \
+    RUNTIME(TYPE_EXCEPTION, _ZTISt9exception)                 \
+    RUNTIME(CLASS_TYPE, _ZTVN10__cxxabiv120__si_class_type_infoE)
+
+#define RUNTIME(name, symbol) extern char symbol[] __attribute__((weak));
+RUNTIME_SYMBOLS
+#undef RUNTIME
+
+#define RUNTIME(name, symbol) name,
+typedef enum { RUNTIME_SYMBOLS SYMBOL_COUNT } symbol_t;
+#undef RUNTIME
+
+#define RUNTIME(name, symbol) {symbol, #symbol},
+static const struct {
+    char *linked; /* NULL: not in the program's scope */
+    const char *name;
+} symbols[SYMBOL_COUNT] = {RUNTIME_SYMBOLS};
+#undef RUNTIME
+
+/* A static program need not have the loader's functions. */
+#pragma weak dladdr
+#pragma weak dlclose
+#pragma weak dlopen
+#pragma weak dlsym
+
+static void *find_in(const char *object, const char *name) {
+    void *handle = dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? dlsym(handle, name) : NULL;
+    if (handle) dlclose(handle); /* whose code is under way is loaded */
+    return found;
+}
+
+static void *find(symbol_t symbol, const void *site) {
+    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
+    const char *name = symbols[symbol].name;
+    if (symbols[symbol].linked) return symbols[symbol].linked;
+    if (!dladdr || !dlclose || !dlopen || !dlsym) return NULL;
+    Dl_info caller;
+    void *found = NULL;
+    if (dladdr(site, &caller) && caller.dli_fname) found = find_in(caller.dli_fname, name);
+    for (unsigned i = 0; !found && i < sizeof runtimes / sizeof *runtimes; i++)
+        found = find_in(runtimes[i], name);
+    return found;
+}
+
+/* ---- The exception ----------------------------------------------------------------- */
+
+/* Layouts of the Itanium ABI: what typeid(std::bad_alloc) is, and a table of virtual functions. */
+typedef struct {
+    char *functions; /* of the class of all types that have one base, at offset 0 */
+    const char *name;
+    void *base;
+} class_type_t;
+
+typedef struct {
+    intptr_t offset;
+    void *type;
+    void (*destroy)(void *);
+    void (*destroy_and_free)(void *);
+    const char *(*what)(const void *);
+} exception_table_t;
+
+static void destroy(void *exception) { (void)exception; }
+
+static const char *what(const void *exception) {
+    (void)exception;
+    return "std::bad_alloc";
+}
+
+/* The same in every thread that fails: written more than once, but with the same values. */
+static class_type_t own_type = {.name = "St9bad_alloc"};
+static exception_table_t own_table = {0, NULL, destroy, destroy, what};
+
+/* The runtime's type, or one that is equal to it by its name. NULL without std::exception. */
+static void *type_of_bad_alloc(const void *site) {
+    void *known = find(TYPE_BAD_ALLOC, site);
+    char *functions = known ? NULL : find(CLASS_TYPE, site);
+    void *base = functions ? find(TYPE_EXCEPTION, site) : NULL;
+    if (!base) return known;
+    own_type.functions = functions + 2 * sizeof(void *);
+    own_type.base = base;
+    return &own_type;
+}
+
+/* Pointers to functions and to data have the same size and form here, as dlsym asks for. */
+typedef union {
+    void *symbol;
+    void (*call)(void);
+    void (*(*get_handler)(void))(void);
+    void *(*allocate)(size_t size);
+    void (*throw)(void *exception, void *type, void (*destroy)(void *));
+    void *(*begin_catch)(void *exception);
+} function_t;
+
+void hak_throw_bad_alloc(const void *site) {
+    const function_t complete = {find(THROW_BAD_ALLOC, site)};
+    if (complete.symbol) complete.call();
+    const function_t allocate = {find(ALLOCATE, site)}, throw = {find(THROW, site)};
+    void *type = allocate.symbol && throw.symbol ? type_of_bad_alloc(site) : NULL;
+    if (!type) return;
+    own_table.type = type;
+    void **exception = allocate.allocate(sizeof *exception);
+    *exception = &own_table.destroy;
+    throw.throw(exception, type, destroy);
+}
+
+/* ---- The handler ------------------------------------------------------------------- */
+
+bool hak_throw_call_handler(const void *site) {
+    const function_t get = {find(GET_HANDLER, site)};
+    void (*handler)(void) = get.symbol ? get.get_handler() : NULL;
+    if (handler) handler();
+    return handler != NULL;
+}
+
+/* Where an exception that comes out of a handler ends. */
+typedef struct catcher {
+    jmp_buf place;
+    struct _Unwind_Exception *caught;
+} catcher_t;
+
+static __thread catcher_t *catcher; /* of the innermost handler under way */
+
+/* The personality of guarded(): whatever comes by is caught, but for a thread that is cancelled.
+ * When it asks for the second time all frames below are gone, so the jump leaves none out. */
+HAK_SLOW_PATH __attribute__((used)) _Unwind_Reason_Code hak_throw_catch(
+    int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+    struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+_Unwind_Reason_Code hak_throw_catch(int version, _Unwind_Action actions,
+                                    _Unwind_Exception_Class class,
+                                    struct _Unwind_Exception *exception,
+                                    struct _Unwind_Context *context) {
+    (void)version, (void)class, (void)context;
+    if (actions & _UA_SEARCH_PHASE) return _URC_HANDLER_FOUND;
+    if (!(actions & _UA_HANDLER_FRAME)) return _URC_CONTINUE_UNWIND;
+    catcher->caught = exception;
+    longjmp(catcher->place, 1);
+}
+
+/* 0x1b: the personality is named by its distance, in four bytes. */
+HAK_SLOW_PATH static bool guarded(const void *site) {
+    __asm__ volatile(".cfi_personality 0x1b, hak_throw_catch");
+    bool called = hak_throw_call_handler(site);
+    __asm__ volatile("" ::: "memory"); /* no tail call: this frame must be there */
+    return called;
+}
+
+bool hak_throw_try_handler(const void *site) {
+    const function_t begin = {find(BEGIN_CATCH, site)}, end = {find(END_CATCH, site)};
+    catcher_t here, *outer = catcher;
+    if (!begin.symbol || !end.symbol) return false;
+    catcher = &here;
+    bool called = false;
+    if (setjmp(here.place) == 0) {
+        called = guarded(site);
+        catcher = outer;
+        return called;
+    }
+    catcher = outer;
+    begin.begin_catch(here.caught);
+    end.call();
+    return false;
+}
+
+#endif
