@@ -46,18 +46,20 @@ extern char __libc_single_threaded __attribute__((weak));
 
 hak_lock_t hak_snapshot_lock;
 
-static bool alone; /* of the fork under way; forks are serialised by libc */
+/* Of the fork under way. glibc calls these handlers without a lock of its own, so two threads that
+ * fork at once both write here, and both write false. */
+static _Atomic bool alone;
 
 static void before_fork(void) {
-    alone = &__libc_single_threaded && __libc_single_threaded;
-    if (alone) return;
+    hak_store_relaxed(&alone, &__libc_single_threaded && __libc_single_threaded);
+    if (hak_load_relaxed(&alone)) return;
     if (_IO_list_lock) _IO_list_lock();
     hak_huge_close();
     hak_locks_keep();
 }
 
 static void after_fork_parent(void) {
-    if (alone) return;
+    if (hak_load_relaxed(&alone)) return;
     hak_huge_open();
     hak_locks_let_go();
     if (_IO_list_unlock) _IO_list_unlock();
@@ -66,7 +68,7 @@ static void after_fork_parent(void) {
 /* Where there never was another thread, nobody can have left anything unfinished. */
 static void after_fork_child(void) {
     hak_thread_renumber();
-    if (alone) return;
+    if (hak_load_relaxed(&alone)) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);
     hak_locks_reset();

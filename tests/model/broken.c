@@ -1,8 +1,8 @@
-/* broken.c - deliberately broken allocators, to show that the model notices.
+/* broken.c - deliberately broken allocators, to show that the model and the soak notice.
  *
  * A bump allocator that never reuses memory, preloaded like HAKMEM. Compiled with -DBREAK_... it
- * breaks one promise in every 500th call; compiled without, it is right, and the model must accept
- * it. */
+ * breaks one promise in every 500th call (that of malloc_trim in each); compiled without, it is
+ * right, and must be accepted. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -24,16 +24,30 @@
 #define BROKEN short_copy
 #elif defined(BREAK_USABLE)
 #define BROKEN shrinking
+#elif defined(BREAK_STRAY)
+#define BROKEN stray_write
+#elif defined(BREAK_TRIM)
+#define BROKEN lossy_trim
 #else
 #define BROKEN nothing
 #endif
 
-enum fault { nothing, overlap, unzeroed, misaligned, short_copy, shrinking };
+enum fault {
+    nothing,
+    overlap,
+    unzeroed,
+    misaligned,
+    short_copy,
+    shrinking,
+    stray_write,
+    lossy_trim
+};
 
 #define ARENA_SIZE ((size_t)1 << 36)
 #define HEADER ((size_t)16)
 
 int hakmem_version(void);
+int hakmem_stats_get(const char *name, uint64_t *value);
 void free_sized(void *ptr, size_t size);
 void free_aligned_sized(void *ptr, size_t alignment, size_t size);
 void cfree(void *ptr);
@@ -78,8 +92,12 @@ void *memalign(size_t alignment, size_t size) {
 
 void *malloc(size_t size) { return memalign(16, size); }
 
+/* A free may write to the block behind the one that it frees: there is a gap of a header's size
+ * (the reserve for alignment), then that one's header. */
 void free(void *ptr) {
-    if (ptr != NULL) atomic_fetch_sub(&live, 1);
+    if (ptr == NULL) return;
+    atomic_fetch_sub(&live, 1);
+    if (fails(stray_write)) *(void **)((unsigned char *)ptr + *size_of(ptr) + 2 * HEADER) = ptr;
 }
 
 void *calloc(size_t count, size_t size) {
@@ -132,11 +150,20 @@ size_t malloc_usable_size(void *ptr) {
     return fails(shrinking) ? *size_of(ptr) / 2 : *size_of(ptr);
 }
 
+/* A trim may take the pages of the newest blocks. */
 int malloc_trim(size_t pad) {
     (void)pad;
+    size_t end = used, lost = (size_t)1 << 20;
+    if (BROKEN == lossy_trim && end > lost) memset(arena + end - lost, 0, lost);
     return 0;
 }
 
 struct mallinfo2 mallinfo2(void) { return (struct mallinfo2){.uordblks = live}; }
 
 int hakmem_version(void) { return 1; }
+
+int hakmem_stats_get(const char *name, uint64_t *value) {
+    (void)name;
+    *value = live;
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* block.h - one block of the soak, and the reports about it. */
+#ifndef TESTS_SOAK_BLOCK_H
+#define TESTS_SOAK_BLOCK_H
+
+#include "content.h"
+#include "tally.h"
+
+struct block {
+    struct content content; /* content.ptr NULL: no block */
+    size_t size;            /* that was asked for; the content may go on to the usable end */
+    uint64_t maker;         /* the life that made it */
+    enum call made_by;
+};
+
+/* Ends the test unless the block's bytes at ptr, up to `limit`, are as they were filled. */
+void block_check(const struct block *block, const void *ptr, size_t limit, uint64_t life,
+                 const char *when);
+
+/* The same for the whole block where it is. */
+void block_check_here(const struct block *block, uint64_t life, const char *when);
+
+#endif

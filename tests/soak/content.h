@@ -1,0 +1,46 @@
+/* content.h - the bytes of a block: a pattern that no other block and no earlier life of this
+ * block has.
+ *
+ * Word i of a block holds key + i * step, and the key is made from the block's address, size and
+ * number. So a stray write shows, whoever made it, and so does a part of another block. Blocks
+ * above CONTENT_DENSE hold one such word a page, at the same offset of each, and their first and
+ * last word; one in a hundred of them holds the pattern wholly. */
+#ifndef TESTS_SOAK_CONTENT_H
+#define TESTS_SOAK_CONTENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONTENT_DENSE ((size_t)65536)
+
+struct content {
+    void *ptr;
+    size_t size; /* bytes of the pattern */
+    uint64_t key;
+    uint64_t number; /* of the block: no other block of the run has it */
+    bool whole;
+};
+
+/* What differs from the pattern. Words that are not looked at do not count. */
+struct content_fault {
+    size_t offset; /* of the first word that differs */
+    size_t last;   /* of the last one */
+    size_t count;
+    uint64_t expected;
+    uint64_t found;
+};
+
+/* Writes the pattern to size bytes at ptr. */
+struct content content_fill(void *ptr, size_t size, uint64_t number);
+
+/* Do the first `limit` bytes at ptr hold the pattern? ptr is the block, or where it was moved to. */
+bool content_is_right(const struct content *content, const void *ptr, size_t limit);
+
+/* The same, slowly, and says what differs. */
+struct content_fault content_fault(const struct content *content, const void *ptr, size_t limit);
+
+/* Offset of the first byte that is not 0, or size. */
+size_t content_first_nonzero(const void *ptr, size_t size);
+
+#endif
