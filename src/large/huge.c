@@ -1,9 +1,10 @@
-/* huge.c: an open-addressed table of mappings, keyed by page number; what is kept of them. */
+/* huge.c: huge blocks come, go and are resized; what is kept of them. huge.h has the protocol. */
 #include "large/huge.h"
 
 #include <string.h>
 
 #include "classes/classes.h"
+#include "large/mappings.h"
 #include "large/reuse.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -11,13 +12,7 @@
 #include "region/meta.h"
 #include "region/range.h"
 
-typedef struct {
-    uintptr_t start; /* 0 = free entry */
-    size_t size;
-} entry_t;
-
 enum {
-    TABLE_START = 64,
     SINK_INTERVAL_MS = 250,
     BATCH_MAX = 32,                /* stretches unmapped in one go */
     KEEP_LEAST = 32 * 1024 * 1024, /* bytes that may be kept in any case */
@@ -25,57 +20,6 @@ enum {
 
 hak_huge_stats_t hak_huge_stats;
 hak_lock_t hak_huge_lock;
-
-/* Under the lock. At most half full; entries of a chain are never separated by a
- * free one (removal moves followers up), so a search ends at the first free. */
-static entry_t *table;
-static size_t table_size; /* a power of two, or 0 */
-static size_t table_used;
-
-static size_t slot_of(uintptr_t start) {
-    return (size_t)((start >> 12) * 0x9E3779B97F4A7C15u >> 20) & (table_size - 1);
-}
-
-static entry_t *find(uintptr_t start) {
-    if (!table_size) return NULL;
-    for (size_t i = slot_of(start); table[i].start; i = (i + 1) & (table_size - 1))
-        if (table[i].start == start) return &table[i];
-    return NULL;
-}
-
-static void put(uintptr_t start, size_t size) {
-    size_t i = slot_of(start);
-    while (table[i].start) i = (i + 1) & (table_size - 1);
-    table[i] = (entry_t){start, size};
-    table_used++;
-}
-
-static void remove_entry(entry_t *entry) {
-    size_t hole = (size_t)(entry - table), mask = table_size - 1;
-    for (size_t i = (hole + 1) & mask; table[i].start; i = (i + 1) & mask) {
-        /* An entry may fill the hole unless its own slot lies after the hole. */
-        if (((i - slot_of(table[i].start)) & mask) < ((i - hole) & mask)) continue;
-        table[hole] = table[i];
-        hole = i;
-    }
-    table[hole].start = 0;
-    table_used--;
-}
-
-static bool make_room(void) {
-    if (table_used * 2 < table_size) return true;
-    size_t old_size = table_size, size = old_size ? old_size * 2 : TABLE_START;
-    entry_t *old = table, *larger = hak_meta_alloc(size * sizeof *larger);
-    if (!larger) return false;
-    for (size_t i = 0; i < size; i++) larger[i].start = 0;
-    table = larger;
-    table_size = size;
-    table_used = 0;
-    for (size_t i = 0; i < old_size; i++)
-        if (old[i].start) put(old[i].start, old[i].size);
-    hak_meta_free(old, old_size * sizeof *old);
-    return true;
-}
 
 /* ---- calls and forks ---- */
 
@@ -124,8 +68,8 @@ void hak_huge_reset(void) { hak_store_relaxed(&inside, 0); }
 /* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
  * every interval. */
 static size_t recent_peak;
-static uint32_t sunk_ms;      /* when it last did */
-static uint32_t allocated_ms; /* the last request */
+static uint64_t sunk_ms;      /* when it last did */
+static uint64_t allocated_ms; /* the last request */
 
 static void count(size_t blocks, size_t bytes) {
     HAK_COUNT(&hak_huge_stats.block_count, blocks);
@@ -159,23 +103,27 @@ static bool fits(size_t size) {
     return hak_reuse_has_place() && hak_reuse_bytes() + size <= keep_most_beside(used - size);
 }
 
+/* Takes out the oldest, or of a long one its end. Under the lock. */
+static bool take_any(hak_stretch_t *stretch, size_t want) {
+    return hak_reuse_take_oldest(stretch, want, UINT64_MAX);
+}
+
 /* Takes out what is too much, oldest first, and hardly more. Under the lock. */
-static void trim(batch_t *batch, uint32_t now) {
+static void trim(batch_t *batch) {
     for (; batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most(); batch->count++) {
         size_t excess = hak_align_up(hak_reuse_bytes() - keep_most(), HAK_LARGE_MAX);
-        if (!hak_reuse_take_oldest(&batch->stretches[batch->count], excess, now, 0)) break;
+        if (!take_any(&batch->stretches[batch->count], excess)) break;
     }
     note_kept();
 }
 
 /* Keeps a stretch; where there is no place for it, *other has made one. */
 static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_huge_lock);
     hak_reuse_make_room();
     bool kept = hak_reuse_put(stretch->start, stretch->size, now);
-    if (!kept && hak_reuse_take_oldest(other, SIZE_MAX, now, 0))
-        hak_reuse_put(stretch->start, stretch->size, now);
+    if (!kept && take_any(other, SIZE_MAX)) hak_reuse_put(stretch->start, stretch->size, now);
     note_kept();
     hak_lock_release(&hak_huge_lock);
     return kept;
@@ -215,43 +163,43 @@ static size_t unmap_batch(const batch_t *batch) {
 
 /* Keeps a stretch that is nobody's any more, or adds it to the batch. Under the lock. */
 static void keep(char *start, size_t size, batch_t *batch) {
-    uint32_t now = (uint32_t)hak_os_now_ms();
-    if (!hak_reuse_put(start, size, now) &&
-        hak_reuse_take_oldest(&batch->stretches[0], SIZE_MAX, now, 0)) {
+    uint64_t now = hak_os_now_ms();
+    if (!hak_reuse_put(start, size, now) && take_any(&batch->stretches[0], SIZE_MAX)) {
         batch->count = 1;
         hak_reuse_put(start, size, now); /* there is a place now */
     }
-    trim(batch, now);
+    trim(batch);
 }
 
-static void sink_peak(uint32_t now) {
-    if (now - sunk_ms < SINK_INTERVAL_MS) return;
+static void sink_peak(uint64_t now) {
+    if (now < sunk_ms + SINK_INTERVAL_MS) return;
     sunk_ms = now;
     recent_peak -= (recent_peak - hak_load_relaxed(&hak_huge_stats.bytes)) / 8;
 }
 
 /* While requests go on, the age of a stretch says little: what the peak allows is kept,
- * and the peak sinks. */
-static void take_out_old(batch_t *batch, uint32_t now, uint32_t delay_ms) {
+ * and the peak sinks. Under the lock. */
+static void take_out_old(batch_t *batch, uint32_t delay_ms) {
+    uint64_t now = hak_os_now_ms();
+    uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
     sink_peak(now);
-    if (delay_ms && now - allocated_ms < delay_ms) {
-        trim(batch, now);
+    if (allocated_ms > freed_by) {
+        trim(batch);
         return;
     }
     while (batch->count < BATCH_MAX &&
-           hak_reuse_take_oldest(&batch->stretches[batch->count], SIZE_MAX, now, delay_ms))
+           hak_reuse_take_oldest(&batch->stretches[batch->count], SIZE_MAX, freed_by))
         batch->count++;
     note_kept();
 }
 
 static size_t purge(uint32_t delay_ms) {
     size_t bytes = 0;
-    uint32_t now = (uint32_t)hak_os_now_ms();
     bool counted = enter();
     for (bool more = true; more;) {
         batch_t batch = {.count = 0};
         hak_lock_acquire(&hak_huge_lock);
-        take_out_old(&batch, now, delay_ms);
+        take_out_old(&batch, delay_ms);
         hak_lock_release(&hak_huge_lock);
         size_t gone = unmap_batch(&batch);
         bytes += gone;
@@ -268,30 +216,46 @@ HAK_COMMON size_t hak_huge_purge(uint32_t delay_ms) {
 }
 
 /* Lengthens a mapping, in place or at another address. What is several mappings to the
- * kernel it may move, if not lengthen. NULL when it refuses. */
+ * kernel it may move, if not lengthen. NULL when it refuses: then all is as it was. */
 static char *extend(char *start, size_t old_size, size_t size) {
     char *moved = hak_os_remap(start, old_size, size, true);
     if (moved || !hak_os_moves_several()) return moved;
     moved = hak_os_map(size, hak_os_page_size());
     if (!moved) return NULL;
     hak_os_name(moved, size, "hakmem: huge");
-    return hak_os_move(start, old_size, moved) ? moved : NULL;
+    if (hak_os_move(start, old_size, moved)) return moved;
+    hak_os_unmap(moved + old_size, size - old_size);
+    return NULL;
 }
 
 /* ---- allocation ---- */
 
-/* Enters a block that `size` bytes were found for. False when the table cannot grow. */
-static bool enter_block(char *block, size_t size) {
-    if (!make_room()) return false;
-    put((uintptr_t)block, size);
+/* Enters a block that `size` bytes were found for. Under the lock; there is room. */
+static void enter_block(char *block, size_t size) {
+    hak_mappings_put((uintptr_t)block, size);
     count(1, size);
-    allocated_ms = (uint32_t)hak_os_now_ms();
+    allocated_ms = hak_os_now_ms();
+}
+
+/* Makes a larger table where one is needed; false without memory. Another thread may have put
+ * one in its place meanwhile, and others may use up its room: the caller looks again. */
+static bool make_room(void) {
+    hak_lock_acquire(&hak_huge_lock);
+    size_t slots = hak_mappings_wanted();
+    hak_lock_release(&hak_huge_lock);
+    if (!slots) return true;
+    hak_mapping_t *larger = hak_mappings_make(slots);
+    if (!larger) return false;
+    hak_lock_acquire(&hak_huge_lock);
+    bool used = hak_mappings_use(larger, slots);
+    hak_lock_release(&hak_huge_lock);
+    if (!used) hak_mappings_discard(larger, slots);
     return true;
 }
 
 /* A kept stretch that is large enough, entered; NULL when there is none. Under the lock. */
 static char *take_kept(size_t size, size_t align) {
-    char *block = make_room() ? hak_reuse_take(size, align) : NULL;
+    char *block = hak_mappings_wanted() ? NULL : hak_reuse_take(size, align);
     if (!block) return NULL;
     enter_block(block, size);
     HAK_COUNT(&hak_huge_stats.reused, 1);
@@ -357,26 +321,35 @@ static char *map_fresh(size_t size, size_t align) {
     return block;
 }
 
+/* Enters a new mapping; unmaps it where the table cannot grow. */
+static bool enter_mapping(char *block, size_t size) {
+    batch_t batch = {.count = 0};
+    bool entered;
+    do {
+        hak_lock_acquire(&hak_huge_lock);
+        entered = !hak_mappings_wanted();
+        if (entered) {
+            enter_block(block, size);
+            trim(&batch);
+        }
+        hak_lock_release(&hak_huge_lock);
+    } while (!entered && make_room());
+    if (!entered) batch = (batch_t){.stretches = {{block, size, 0}}, .count = 1};
+    unmap_batch(&batch);
+    return entered;
+}
+
 /* A mapping that was kept, or kept and lengthened, or a new one. *dirty: bytes that it had. */
 static char *map_block(size_t size, size_t align, size_t *dirty) {
     hak_stretch_t shorter;
-    batch_t batch = {.count = 0};
+    if (!make_room()) return NULL;
     char *block = reuse_or_take_out(size, align, &shorter);
     *dirty = size;
     if (block) return block;
     block = lengthen(&shorter, size);
     *dirty = block ? shorter.size : 0;
     if (!block) block = map_fresh(size, align);
-    if (!block) return NULL;
-    hak_lock_acquire(&hak_huge_lock);
-    bool entered = enter_block(block, size);
-    if (entered)
-        trim(&batch, (uint32_t)hak_os_now_ms());
-    else
-        batch = (batch_t){.stretches = {{block, size, 0}}, .count = 1};
-    hak_lock_release(&hak_huge_lock);
-    unmap_batch(&batch);
-    return entered ? block : NULL;
+    return block && enter_mapping(block, size) ? block : NULL;
 }
 
 void *hak_huge_alloc(size_t size, size_t align, bool zero) {
@@ -396,48 +369,76 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
 
 size_t hak_huge_size(const void *block) {
     hak_lock_acquire(&hak_huge_lock);
-    const entry_t *entry = find((uintptr_t)block);
-    size_t size = entry ? entry->size : 0;
+    const hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    size_t size = mapping ? mapping->size : 0;
     hak_lock_release(&hak_huge_lock);
     return size;
 }
 
-bool hak_huge_find(const void *pointer, void **start, size_t *size) {
-    bool found = false;
-    hak_lock_acquire(&hak_huge_lock);
-    for (size_t i = 0; i < table_size && !found; i++) {
-        if (!table[i].start || (uintptr_t)pointer - table[i].start >= table[i].size) continue;
-        *start = (void *)table[i].start;
-        *size = table[i].size;
-        found = true;
+/* All blocks, a few at a time: the lock is not held for longer. */
+static void walk(hak_mapping_visitor_t visit, void *context) {
+    size_t at = 0;
+    for (bool more = true; more;) {
+        hak_lock_acquire(&hak_huge_lock);
+        more = hak_mappings_walk(&at, visit, context);
+        hak_lock_release(&hak_huge_lock);
     }
-    hak_lock_release(&hak_huge_lock);
-    return found;
+}
+
+typedef struct {
+    uintptr_t pointer;
+    hak_mapping_t found;
+} search_t;
+
+static bool is_elsewhere(const hak_mapping_t *mapping, void *context) {
+    search_t *search = context;
+    if (search->pointer - mapping->start >= mapping->size) return true;
+    search->found = *mapping;
+    return false;
+}
+
+bool hak_huge_find(const void *pointer, void **start, size_t *size) {
+    search_t search = {.pointer = (uintptr_t)pointer};
+    walk(is_elsewhere, &search);
+    if (!search.found.start) return false;
+    *start = (void *)search.found.start;
+    *size = search.found.size;
+    return true;
+}
+
+typedef struct {
+    hak_range_visitor_t visit;
+    void *context;
+} visitor_t;
+
+static bool show(const hak_mapping_t *mapping, void *context) {
+    const visitor_t *to = context;
+    to->visit(to->context, HAK_RANGE_HUGE, (const void *)mapping->start, mapping->size);
+    return true;
 }
 
 void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
+    visitor_t to = {visit, context};
+    walk(show, &to);
     hak_lock_acquire(&hak_huge_lock);
-    for (size_t i = 0; i < table_size; i++)
-        if (table[i].start)
-            visit(context, HAK_RANGE_HUGE, (const void *)table[i].start, table[i].size);
     hak_reuse_each_range(visit, context);
     hak_lock_release(&hak_huge_lock);
 }
 
 /* Off the table first: once unmapped, the address may be another thread's. Under the lock. */
-static void take_off(entry_t *entry) {
-    count(-(size_t)1, -entry->size);
-    remove_entry(entry);
+static void take_off(hak_mapping_t *mapping) {
+    count(-(size_t)1, -mapping->size);
+    hak_mappings_remove(mapping);
 }
 
 static size_t free_and_unmap(char *block) {
     batch_t batch = {.count = 0};
     bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
-    entry_t *entry = find((uintptr_t)block);
-    size_t size = entry ? entry->size : 0;
-    if (entry) {
-        take_off(entry);
+    hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    size_t size = mapping ? mapping->size : 0;
+    if (mapping) {
+        take_off(mapping);
         keep(block, size, &batch);
     }
     hak_lock_release(&hak_huge_lock);
@@ -446,29 +447,49 @@ static size_t free_and_unmap(char *block) {
     return size;
 }
 
+/* What does not fit is looked for again by free_and_unmap: what this section saw of the block and
+ * of what is kept is not used there. */
 size_t hak_huge_free(void *block) {
     hak_lock_acquire(&hak_huge_lock);
-    entry_t *entry = find((uintptr_t)block);
-    size_t size = entry ? entry->size : 0;
-    bool is_kept = entry && fits(size);
+    hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    size_t size = mapping ? mapping->size : 0;
+    bool is_kept = mapping && fits(size);
     if (is_kept) {
-        take_off(entry);
-        hak_reuse_put(block, size, (uint32_t)hak_os_now_ms());
+        take_off(mapping);
+        hak_reuse_put(block, size, hak_os_now_ms());
         note_kept();
     }
     hak_lock_release(&hak_huge_lock);
-    return entry && !is_kept ? free_and_unmap(block) : size;
+    return size && !is_kept ? free_and_unmap(block) : size;
 }
 
 /* ---- resize ---- */
 
-/* New address of a block that grows by `more` bytes; where it stands, if what is
- * behind it is kept. NULL when the system refuses. Under the lock. */
-static char *grow(char *block, size_t old_size, size_t more) {
-    if (hak_reuse_take_at(block + old_size, more)) return block;
-    if (!hak_commit_charge(more)) return NULL;
-    char *moved = extend(block, old_size, old_size + more);
-    if (!moved) hak_commit_release(more);
+/* Resizes a block that can stay where it is: it becomes shorter, or what is behind it is kept.
+ * Under the lock. */
+static bool resize_in_place(hak_mapping_t *mapping, size_t size, batch_t *batch) {
+    size_t old_size = mapping->size;
+    char *block = (char *)mapping->start;
+    if (size > old_size && !hak_reuse_take_at(block + old_size, size - old_size)) return false;
+    mapping->size = size;
+    count(0, size - old_size);
+    if (size < old_size) keep(block + size, old_size - size, batch);
+    note_kept();
+    return true;
+}
+
+/* Lengthens a block that is in hand, and puts it back, wherever it is by now. NULL when the system
+ * refuses. */
+static char *lengthen_in_hand(char *block, size_t old_size, size_t size) {
+    char *moved = NULL;
+    if (hak_commit_charge(size - old_size)) {
+        moved = extend(block, old_size, size);
+        if (!moved) hak_commit_release(size - old_size);
+    }
+    hak_lock_acquire(&hak_huge_lock);
+    hak_mappings_put_back((uintptr_t)(moved ? moved : block), moved ? size : old_size);
+    if (moved) count(0, size - old_size);
+    hak_lock_release(&hak_huge_lock);
     return moved;
 }
 
@@ -477,19 +498,13 @@ void *hak_huge_resize(void *block, size_t size) {
     size = hak_align_up(size, hak_os_page_size());
     bool counted = enter();
     hak_lock_acquire(&hak_huge_lock);
-    entry_t *entry = find((uintptr_t)block);
-    size_t old_size = entry ? entry->size : 0;
-    char *moved = entry ? block : NULL;
-    if (entry && size > old_size) moved = grow(block, old_size, size - old_size);
-    if (moved) {
-        remove_entry(entry);
-        put((uintptr_t)moved, size);
-        count(0, size - old_size);
-        if (size < old_size) keep(moved + size, old_size - size, &batch);
-        note_kept();
-    }
+    hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    size_t old_size = mapping ? mapping->size : 0;
+    bool stays = mapping && resize_in_place(mapping, size, &batch);
+    if (mapping && !stays) hak_mappings_take_in_hand(mapping);
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
+    char *resized = stays ? block : old_size ? lengthen_in_hand(block, old_size, size) : NULL;
     leave(counted);
-    return moved;
+    return resized;
 }

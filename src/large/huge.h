@@ -8,9 +8,25 @@
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate.
  *
- * Thread-safe; one lock. A system call is made without it, by the one thread that
- * has the stretch in its hands, but for a resize, where both addresses change owner
- * in the call.
+ * Thread-safe; one lock. No system call is made under it: what one is made for is in the hands of
+ * the one thread that makes it, and in no table. So an address is in the table of blocks or among
+ * what is kept only while it is mapped and ours:
+ *   it goes out   before the call that may give it back: unmap, and lengthen, which may move
+ *   it comes in   after the call that has made it
+ * Once a call has given an address back, the kernel may give it to anybody at once, and so to
+ * another thread of ours, which enters it: the old address must be out by then, the new one can
+ * be nobody's but the caller's. Nothing that was seen before a section without the lock is used
+ * after it: a request that finds nothing kept looks again before it lengthens a kept stretch.
+ *
+ * A block that is resized stays where it is when it becomes shorter, or when what is behind it is
+ * kept: both under the lock. Otherwise
+ *   1 under the lock it is taken out of the table, which keeps room for it; it still counts
+ *   2 without the lock, the system lengthens it
+ *   3 under the lock it goes back: under the new address, or, refused, as it was
+ * To other threads, which ask for other blocks, nothing is missing. A program that frees or resizes
+ * the block meanwhile uses it after its end; between 1 and 3 that is a free of an unknown pointer,
+ * and is reported. Rejected: to leave it in the table with a mark, since the old address may be
+ * another block's by 3.
  *
  * What a thread has in its hands is in no table, so a fork's child would lose it. `inside`
  * counts the threads in a call that may come to that, and has a bit that a fork sets. A request
@@ -35,7 +51,7 @@ typedef struct {
     _Atomic size_t kept_bytes;                        /* freed, with their pages */
     _Atomic uint64_t mapped, reused, grown, unmapped; /* mappings made, blocks served from kept
                                                          ones, wholly or in part; given back */
-} hak_huge_stats_t;                                   /* written under the lock, read by anyone */
+} hak_huge_stats_t;                                   /* read by anyone */
 
 extern hak_huge_stats_t hak_huge_stats;
 extern hak_lock_t hak_huge_lock;
@@ -47,8 +63,8 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero);
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 
-/* Start and size of the mapping around `pointer`; false when there is none. Slow:
- * for diagnosis. */
+/* Start and size of the mapping around `pointer`; false when there is none. Slow, but the lock is
+ * held for a part of the table at a time: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
 /* Bytes of the block, 0 when `block` is no huge block. */

@@ -23,7 +23,7 @@ static void remove_at(unsigned i) {
     memmove(&kept[i], &kept[i + 1], (count - i) * sizeof *kept);
 }
 
-static bool insert_at(unsigned i, char *start, size_t size, uint32_t freed_ms) {
+static bool insert_at(unsigned i, char *start, size_t size, uint64_t freed_ms) {
     if (!hak_reuse_has_place()) return false;
     memmove(&kept[i + 1], &kept[i], (count - i) * sizeof *kept);
     kept[i] = (hak_stretch_t){start, size, freed_ms};
@@ -57,7 +57,7 @@ static unsigned place_of(const char *start) {
     return low;
 }
 
-bool hak_reuse_put(char *start, size_t size, uint32_t now) {
+bool hak_reuse_put(char *start, size_t size, uint64_t now) {
     unsigned i = place_of(start);
     bool below = i > 0 && kept[i - 1].start + kept[i - 1].size == start;
     bool above = i < count && start + size == kept[i].start;
@@ -65,13 +65,14 @@ bool hak_reuse_put(char *start, size_t size, uint32_t now) {
     hak_stretch_t *grown = &kept[below ? i - 1 : i];
     if (!below) grown->start = start;
     grown->size += size;
-    grown->freed_ms = now;
+    grown->freed_ms = hak_max(grown->freed_ms, now);
     bytes += size;
     if (below && above) {
-        size_t more = kept[i].size;
+        hak_stretch_t more = kept[i];
         remove_at(i);
-        grown->size += more;
-        bytes += more;
+        grown->size += more.size;
+        grown->freed_ms = hak_max(grown->freed_ms, more.freed_ms);
+        bytes += more.size;
     }
     return true;
 }
@@ -88,16 +89,29 @@ static bool cut(unsigned i, char *part, size_t size) {
     return true;
 }
 
+typedef struct {
+    unsigned first, end;
+} window_t;
+
+/* What a search looks at: all, or where there are many a part, and the next part the next time. */
+static window_t window(void) {
+    static unsigned first;
+    first += HAK_REUSE_MAX;
+    if (first >= count) first = 0;
+    return (window_t){first, hak_min(first + HAK_REUSE_MAX, count)};
+}
+
 char *hak_reuse_take(size_t size, size_t align) {
-    unsigned best = count;
+    window_t in = window();
+    unsigned best = in.end;
     size_t least = SIZE_MAX; /* sizes are random: nothing here is a jump that has to be guessed */
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = in.first; i < in.end; i++) {
         size_t shift = -(uintptr_t)kept[i].start & (align - 1), have = kept[i].size;
         bool better = (have >= size) & (have - size >= shift) & (have < least);
         least = better ? have : least;
         best = better ? i : best;
     }
-    if (best == count) return NULL;
+    if (best == in.end) return NULL;
     char *start = kept[best].start + (-(uintptr_t)kept[best].start & (align - 1));
     return cut(best, start, size) ? start : NULL;
 }
@@ -108,25 +122,27 @@ bool hak_reuse_take_at(char *start, size_t size) {
 }
 
 bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size) {
-    unsigned best = count;
+    window_t in = window();
+    unsigned best = in.end;
     size_t most_yet = 0;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = in.first; i < in.end; i++) {
         size_t have = kept[i].size;
         bool better = (have < size) & (have > most_yet);
         most_yet = better ? have : most_yet;
         best = better ? i : best;
     }
-    if (best == count) return false;
+    if (best == in.end) return false;
     *stretch = kept[best];
     remove_at(best);
     return true;
 }
 
-bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint32_t now, uint32_t delay_ms) {
-    unsigned best = 0;
-    for (unsigned i = 1; i < count; i++)
-        if ((int32_t)(kept[i].freed_ms - kept[best].freed_ms) < 0) best = i;
-    if (count == 0 || (int32_t)(now - kept[best].freed_ms) < (int32_t)delay_ms) return false;
+bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint64_t freed_by) {
+    window_t in = window();
+    unsigned best = in.first;
+    for (unsigned i = in.first; i < in.end; i++)
+        if (kept[i].freed_ms < kept[best].freed_ms) best = i;
+    if (count == 0 || kept[best].freed_ms > freed_by) return false;
     *stretch = kept[best];
     if (want >= stretch->size || stretch->size - want < PIECE) {
         remove_at(best);

@@ -74,12 +74,12 @@ void hak_os_name(void *addr, size_t size, const char *name);
  * `may_move`. NULL when refused; then the old mapping stands as it was. */
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
 
-/* Moves the pages of `size` bytes, of one mapping or several, over those at `to`, which
- * are mapped; the old range is unmapped. False: the old range is as it was, and `to` is
- * lost: there may be a hole, or by now another's mapping. */
+/* Moves the contents of `size` bytes, of one mapping or several, over those at `to`, a mapping
+ * of the caller's that nobody has touched; the old range is unmapped. False: the old range and its
+ * contents are as they were, and `to` is the caller's no longer. */
 bool hak_os_move(void *addr, size_t size, void *to);
 
-/* True when the kernel moves several mappings in one call (Linux 6.17); tried once. */
+/* True when the kernel moves what hak_os_move needs (Linux 5.7); tried once. */
 bool hak_os_moves_several(void);
 
 /* Descriptors of our own begin here where they can: out of the way of the program's. */

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,9 @@ enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
 /* Of madvise(2); a libc may be older than the kernel. */
 enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
+
+/* Of mremap(2), from Linux 5.7 on. */
+enum { DONT_UNMAP = 4 };
 
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
@@ -236,23 +240,73 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
     return moved == MAP_FAILED ? NULL : moved;
 }
 
-bool hak_os_move(void *addr, size_t size, void *to) {
-    int saved = errno;
+/* True when the kernel holds a range as one mapping. It says EFAULT to the wish to lengthen one
+ * that is several, before it looks at anything else; otherwise it refuses, since it may not move
+ * it and there is something behind, or lengthens it by a page, which goes again. */
+static bool is_one_mapping(char *addr, size_t size) {
+    size_t page = hak_os_page_size();
     count_call(&hak_os_stats.mremap);
-    void *moved = mremap(addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-    errno = saved;
-    return moved != MAP_FAILED;
+    if (mremap(addr, size, size + page, 0) == MAP_FAILED) return errno != EFAULT;
+    unmap(addr + size, page);
+    return true;
 }
 
-/* Two pages that differ in their rights are two mappings. A kernel that refuses may have
- * unmapped the target: it is left alone, whoever it belongs to by now. */
+/* Bytes at `addr` that are one mapping to the kernel, `size` at most. */
+static size_t one_mapping(char *addr, size_t size) {
+    size_t page = hak_os_page_size(), one = page, several = size;
+    if (is_one_mapping(addr, size)) return size;
+    while (several - one > page) {
+        size_t middle = one + (several - one) / 2 / page * page;
+        if (is_one_mapping(addr, middle))
+            one = middle;
+        else
+            several = middle;
+    }
+    return one;
+}
+
+/* One mapping's contents; the kernel moves all of them, or none. */
+static bool move_one(char *addr, size_t size, char *to) {
+    int flags = MREMAP_MAYMOVE | MREMAP_FIXED | DONT_UNMAP;
+    count_call(&hak_os_stats.mremap);
+    return mremap(addr, size, size, flags, to) != MAP_FAILED;
+}
+
+/* A kernel that moves several mappings in one call (6.17) may fail half-way, and nobody can tell
+ * where. So they are moved one by one, and the old range stays mapped, and empty: what has been
+ * moved can be copied back to where it was. A kernel that refuses to move one may have unmapped
+ * its target before: that part is left alone, whoever it belongs to by now. */
+bool hak_os_move(void *addr, size_t size, void *to) {
+    int saved = errno;
+    char *from = addr, *target = to;
+    size_t done = 0, part = 0;
+    for (bool moved = true; moved && done < size;) {
+        part = one_mapping(from + done, size - done);
+        moved = move_one(from + done, part, target + done);
+        if (moved) done += part;
+    }
+    if (done == size) {
+        unmap(from, size);
+    } else {
+        if (done) memcpy(from, target, done);
+        if (done) unmap(target, done);
+        if (done + part < size) unmap(target + done + part, size - done - part);
+    }
+    errno = saved;
+    return done == size;
+}
+
+/* Two pages that differ in their rights are two mappings. */
 static bool try_to_move_two(void) {
     size_t page = hak_os_page_size();
     char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
-    bool moved =
-        from && to && hak_os_make_readable(from + page, page) && hak_os_move(from, 2 * page, to);
-    if (from && !moved) hak_os_unmap(from, 2 * page);
-    if (moved) hak_os_unmap(to, 2 * page);
+    if (!from || !to || !hak_os_make_readable(from + page, page)) {
+        if (from) hak_os_unmap(from, 2 * page);
+        if (to) hak_os_unmap(to, 2 * page);
+        return false;
+    }
+    bool moved = hak_os_move(from, 2 * page, to);
+    hak_os_unmap(moved ? to : from, 2 * page);
     return moved;
 }
 

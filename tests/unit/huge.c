@@ -203,7 +203,11 @@ static void what_is_kept_is_bounded(void **state) {
 static unsigned refuse_in; /* calls until one is refused; 0: none is */
 static unsigned refused;
 static bool refuse_unmaps;
+static unsigned refuse_move_in; /* calls of mremap to a given place until one is refused; 0: none */
+static char *foreign;           /* what was mapped at once where that left a hole */
 static atomic_bool unmaps_slowly;
+static atomic_bool holds_remaps, remap_goes_on; /* mremap waits for the second one */
+static atomic_bool remapping;
 static _Atomic(void *) unmapping; /* the last address */
 
 static bool refuse(void) {
@@ -235,6 +239,15 @@ void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
     void *to = va_arg(more, void *);
     va_end(more);
     if (refuse()) return MAP_FAILED;
+    atomic_store(&remapping, true);
+    while (atomic_load(&holds_remaps) && !atomic_load(&remap_goes_on)) usleep(1000);
+    if (flags & MREMAP_FIXED && refuse_move_in && --refuse_move_in == 0) {
+        foreign = __real_mmap(to, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        memset(foreign, 0x77, size);
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     return flags & MREMAP_FIXED ? __real_mremap(at, old_size, size, flags, to)
                                 : __real_mremap(at, old_size, size, flags);
 }
@@ -306,6 +319,115 @@ static void what_cannot_be_unmapped_is_kept(void **state) {
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
             hak_commit_bytes(), charged);
+}
+
+/* A move of several mappings is refused half-way, and what the kernel has unmapped for it is
+ * another library's at once: no contents are lost, and none of the other's are touched. */
+static void a_move_that_stops_half_way_changes_nothing(void **state) {
+    enum { PARTS = 4, PART = 1 << 20, SIZE = PARTS * PART };
+    (void)state;
+    if (!hak_os_moves_several()) return;
+    for (unsigned at = 1; at <= PARTS; at++) {
+        hak_huge_purge(0);
+        size_t charged = hak_commit_bytes();
+        char *longer, *block = hak_huge_alloc(SIZE, 1, false);
+        for (unsigned k = 0; k < SIZE; k += 512) block[k] = (char)(1 + k / PART);
+        for (unsigned i = 1; i < PARTS; i += 2) /* what differs in this is several mappings */
+            assert_int_equal(madvise(block + i * PART, PART, MADV_DONTDUMP), 0);
+        foreign = NULL;
+        refuse_move_in = at;
+        longer = hak_huge_resize(block, 2 * SIZE);
+        refuse_move_in = 0;
+        REQUIRE(foreign && !longer, "move %u is not refused", at);
+        for (size_t k = 0; k < SIZE; k += 512)
+            REQUIRE(block[k] == (char)(1 + k / PART), "part %u is refused: byte %zu is %d", at, k,
+                    block[k]);
+        for (size_t k = 0; k < PART; k++)
+            REQUIRE(foreign[k] == 0x77, "another's memory is changed at %zu", k);
+        __real_munmap(foreign, PART);
+        longer = hak_huge_resize(block, 2 * SIZE);
+        assert_non_null(longer);
+        for (size_t k = 0; k < 2 * SIZE; k += 512)
+            REQUIRE(longer[k] == (k < SIZE ? (char)(1 + k / PART) : 0), "byte %zu is %d", k,
+                    longer[k]);
+        assert_int_equal(hak_huge_free(longer), 2 * SIZE);
+        assert_int_equal(hak_huge_purge(0), 2 * SIZE);
+        REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+                hak_commit_bytes(), charged);
+    }
+}
+
+/* ---- other calls while one waits for the system ---- */
+
+static void *resize_held(void *block) { return hak_huge_resize(block, 16 << 20); }
+
+/* The system takes its time to lengthen a block: nobody waits for that who asks for another one. */
+static void resize_meanwhile(const void *context) {
+    enum { SIZE = 2 << 20 };
+    pthread_t thread;
+    void *moved, *start;
+    size_t size;
+    (void)context;
+    hak_huge_purge(0);
+    char *behind = hak_huge_alloc(SIZE, 1, false), *block = hak_huge_alloc(SIZE, 1, false);
+    memset(block, 5, SIZE);
+    atomic_store(&remapping, false);
+    atomic_store(&holds_remaps, true);
+    CHECK(pthread_create(&thread, NULL, resize_held, block) == 0, "no thread");
+    while (!atomic_load(&remapping)) usleep(1000);
+    CHECK(hak_huge_size(behind) == SIZE, "another block is unknown");
+    CHECK(hak_huge_find(behind + 5000, &start, &size) && start == behind, "it is not found");
+    CHECK(hak_huge_free(block) == 0, "a block in hand is freed");
+    CHECK(!hak_huge_resize(block, SIZE), "a block in hand is resized");
+    CHECK(hak_huge_stats.block_count == 2, "%zu blocks", (size_t)hak_huge_stats.block_count);
+    char *held[40]; /* more than the table has slots for at first */
+    for (unsigned i = 0; i < 40; i++) CHECK(held[i] = hak_huge_alloc(SIZE, 1, true), "no block");
+    for (unsigned i = 0; i < 40; i++) CHECK(hak_huge_free(held[i]) == SIZE, "not freed");
+    atomic_store(&remap_goes_on, true);
+    pthread_join(thread, &moved);
+    CHECK(moved && hak_huge_size(moved) == 16 << 20, "not resized");
+    CHECK(moved == block || hak_huge_size(block) == 0, "the old address is known");
+    for (unsigned k = 0; k < SIZE; k++) CHECK(((char *)moved)[k] == 5, "byte %u is lost", k);
+    CHECK(hak_huge_stats.bytes == SIZE + (16 << 20), "%zu bytes", (size_t)hak_huge_stats.bytes);
+    CHECK(hak_huge_free(moved) && hak_huge_free(behind), "not freed");
+}
+
+static void a_resize_holds_nobody_up(void **state) {
+    (void)state;
+    unit_child(resize_meanwhile, NULL, 20, "calls while a block is resized");
+}
+
+/* ---- a clock that can be set ---- */
+
+static uint64_t set_ms; /* 0: the system's */
+
+uint64_t __real_hak_os_now_ms(void);
+uint64_t __wrap_hak_os_now_ms(void);
+uint64_t __wrap_hak_os_now_ms(void) { return set_ms ? set_ms : __real_hak_os_now_ms(); }
+
+/* A block that is freed at one time goes back when it is old enough, however long that is. */
+static void look_later(const void *context) {
+    static const uint64_t starts[] = {5000, INT32_MAX - 500u, UINT32_MAX - 500u, 1ull << 40};
+    static const uint64_t later[] = {1000,       100000,           1ull << 31, (1ull << 31) + 5000,
+                                     1ull << 32, (1ull << 32) + 1, 5ull << 32, 1ull << 50};
+    enum { SIZE = 2 << 20 };
+    (void)context;
+    hak_huge_purge(0);
+    for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++)
+        for (unsigned k = 0; k < sizeof later / sizeof *later; k++) {
+            set_ms = starts[i];
+            CHECK(hak_huge_free(hak_huge_alloc(SIZE, 1, false)) == SIZE, "not freed");
+            set_ms = starts[i] + 999;
+            CHECK(hak_huge_purge(1000) == 0, "old after 999 ms");
+            set_ms = starts[i] + later[k];
+            CHECK(hak_huge_purge(1000) == SIZE, "freed at %llu, not old at %llu",
+                  (unsigned long long)starts[i], (unsigned long long)set_ms);
+        }
+}
+
+static void what_is_old_stays_so(void **state) {
+    (void)state;
+    unit_child(look_later, NULL, 20, "looks at any time");
 }
 
 /* ---- a request that looks twice ---- */
@@ -434,6 +556,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
+        cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
+        cmocka_unit_test(a_resize_holds_nobody_up),
+        cmocka_unit_test(what_is_old_stays_so),
         cmocka_unit_test(a_stretch_is_never_cut_by_lengthening),
         cmocka_unit_test(a_fork_loses_no_mapping),
         cmocka_unit_test(every_knob_shows),
