@@ -30,8 +30,7 @@
 #include "proc.h"
 #include "worker.h"
 
-#define SILENT_SECONDS 300 /* without a thread that ends its life: the run hangs */
-#define OPERATIONS 1000000ul
+#define SILENT_SECONDS 300           /* without a thread that ends its life: the run hangs */
 #define STACK_SIZE ((size_t)4 << 20) /* room for a sanitizer */
 #define SLACK ((size_t)1 << 20)
 
@@ -119,7 +118,8 @@ static void read_words(int argc, char **argv) {
 }
 
 static void prepare(int argc, char **argv) {
-    operations_left = argument(argc, argv, 1, OPERATIONS);
+    settings.operations = argument(argc, argv, 1, 1000000);
+    operations_left = settings.operations;
     settings.thread_count = (unsigned)argument(argc, argv, 2, 4);
     settings.seed = argument(argc, argv, 3, (unsigned long)time(NULL) ^ (unsigned long)getpid());
     read_words(argc, argv);
@@ -130,7 +130,7 @@ static void prepare(int argc, char **argv) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose reports say more */
     worker_report_crashes();
 #endif
-    printf("soak: %llu operations, %u threads, seed %" PRIu64 "\n", atomic_load(&operations_left),
+    printf("soak: %llu operations, %u threads, seed %" PRIu64 "\n", settings.operations,
            settings.thread_count, settings.seed);
     fflush(stdout);
     places = own_memory(settings.thread_count * sizeof *places);
@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
     CHECK(live_after <= live_before + SLACK, "%zu bytes live at the end, %zu at the start",
           live_after, live_before);
     tally_report(&sum);
-    CHECK(sum.operations >= argument(argc, argv, 1, OPERATIONS), "too few operations");
+    CHECK(sum.operations >= settings.operations, "too few operations");
     CHECK(!settings.has_limit || sum.refused > 0, "no request was refused");
     puts("soak: no violation");
     return 0;

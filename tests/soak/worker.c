@@ -10,13 +10,14 @@
 #include "ops.h"
 
 #define EVENTS_OF_A_LIFE 16 /* steps with something else than one block */
+#define LIVES_OF_A_PLACE 4  /* at least */
 
 struct settings settings;
 struct place *places;
 atomic_ullong operations_left;
 
 static const struct character characters[] = {
-    {"tiny", {1004, 18, 2, 0}, 300000},  {"tiny", {1004, 18, 2, 0}, 300000},
+    {"tiny", {1004, 18, 2, 0}, 1500000}, {"tiny", {1004, 18, 2, 0}, 1500000},
     {"mid", {300, 704, 20, 0}, 40000},   {"large", {200, 200, 620, 4}, 8000},
     {"huge", {200, 100, 100, 624}, 300},
 };
@@ -180,16 +181,22 @@ static struct worker worker_make(struct place *place) {
     return worker;
 }
 
+static unsigned step_count(const struct worker *worker) {
+    unsigned long long part = settings.operations / settings.thread_count / LIVES_OF_A_PLACE + 64;
+    return worker->character->step_count < part ? worker->character->step_count : (unsigned)part;
+}
+
 void *worker_live(void *argument) {
     struct place *place = argument;
     struct worker worker = worker_make(place);
-    unsigned interval = worker.character->step_count / EVENTS_OF_A_LIFE;
+    unsigned steps = step_count(&worker);
+    size_t interval = steps / EVENTS_OF_A_LIFE;
     running = &worker;
     tally_event(&place->tally, STARTS);
     if (!place->has_toured) tour(&worker);
     place->has_toured = true;
     unsigned long long counted = place->tally.operations;
-    for (unsigned i = 0; i < worker.character->step_count; i++) {
+    for (unsigned i = 0; i < steps; i++) {
         if (i % 64 == 0) {
             if (!take_share(place->tally.operations - counted)) break;
             counted = place->tally.operations;

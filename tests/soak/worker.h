@@ -13,7 +13,7 @@
 
 enum { THREADS_MOST = 64, SLOTS_MOST = 1500 };
 
-/* What a life is busy with: the parts of its requests, of 1024, and how many steps it has. */
+/* What a life is busy with: the parts of its requests, of 1024, and how many steps it has at most. */
 struct character {
     const char *name;
     unsigned parts[TIER_COUNT];
@@ -21,6 +21,7 @@ struct character {
 };
 
 struct settings {
+    unsigned long long operations;
     unsigned thread_count;
     uint64_t seed;
     const struct character *character; /* of every life; NULL: chosen by chance */
