@@ -367,6 +367,16 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     hak_store_relaxed(&bin->top, top);
 }
 
+bool hak_cache_flush_bin(hak_cache_t *cache) {
+    for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
+        unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
+        if (count_of(&cache->bins[index]) + hak_lifo_count(cache, index) == 0) continue;
+        empty(cache, index);
+        return true;
+    }
+    return false;
+}
+
 void hak_cache_flush_all(hak_cache_t *cache) {
     hak_carve_release(cache);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty(cache, i);

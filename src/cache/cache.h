@@ -112,6 +112,9 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 /* Empties all bins to the shards, and gives bound slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
 
+/* Empties one bin of a cache that has no thread and no bound slabs; false when all are empty. */
+bool hak_cache_flush_bin(hak_cache_t *cache);
+
 /* A new cache, all bins without a stack. NULL without memory. */
 hak_cache_t *hak_cache_make(void);
 

@@ -199,9 +199,24 @@ typedef struct {
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
     unsigned calls;
+    size_t room; /* grains that may still be claimed */
+    bool is_cut; /* more is free than there was room for */
 } claim_t;
 
 static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
+
+/* As much of a stretch as there is room for, from its first touched grain on; what is claimed
+ * is longer than a unit. */
+static void cut(claim_t *claim, hak_part_t *piece) {
+    unsigned end = piece->first + piece->count;
+    while (!is_set(claim->super->touched, piece->first)) piece->first++;
+    piece->count = (unsigned)hak_min(end - piece->first, claim->room);
+    if (piece->count <= HAK_UNIT_GRAINS) {
+        piece->count = HAK_UNIT_GRAINS + 1;
+        piece->first = end - piece->count;
+    }
+    claim->is_cut = true;
+}
 
 /* Takes the stretch from `first` up to `end` out of the extents. Not a short one: what
  * is not an extent must be longer than a unit (extent.h). */
@@ -209,12 +224,18 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     hak_superslab_t *super = claim->super;
     hak_part_t piece = {super, first, end - first};
     if (touched_in(&piece) == 0) return;
+    if (claim->room <= HAK_UNIT_GRAINS) {
+        claim->is_cut = true;
+        return;
+    }
+    if (piece.count > claim->room) cut(claim, &piece);
+    claim->room -= piece.count;
     if (piece.count <= HAK_UNIT_GRAINS) {
         for (unsigned w = 0; w < hak_superslab_words(); w++)
             claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
         return;
     }
-    char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
+    char *start = start_of(super) + ((size_t)piece.first << HAK_GRAIN_SHIFT);
     if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
     for (unsigned w = 0; w < hak_superslab_words(); w++)
         claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
@@ -228,6 +249,7 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
 static void claim(hak_heap_t *heap, claim_t *claim) {
     hak_superslab_t *super = claim->super;
     claim->count = claim->calls = 0;
+    claim->is_cut = false;
     memset(claim->clean, 0, sizeof claim->clean);
     memset(claim->short_clean, 0, sizeof claim->short_clean);
     if (super->used_grains == 0) {
@@ -309,25 +331,44 @@ static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     return cleaned;
 }
 
-/* As in the pool: claimed under the lock, purged without it. */
-size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
+/* What is left of a superslab when a piece ends is the next one's first. */
+static void put_first(hak_heap_t *heap, hak_superslab_t *super) {
+    if (super->on_dirty) return;
+    super->dirty_prev = NULL;
+    super->dirty_next = heap->oldest;
+    *(heap->oldest ? &heap->oldest->dirty_prev : &heap->newest) = super;
+    heap->oldest = super;
+    super->on_dirty = true;
+}
+
+/* One superslab; returns the grains that are clean now. As in the pool: claimed under the lock,
+ * purged without it. Lock held. */
+static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t room) {
+    claim_t work = {.super = super, .room = room};
+    dirty_remove(heap, super);
+    claim(heap, &work);
+    size_t cleaned = purge_short(heap, &work);
+    if (work.is_cut) put_first(heap, super);
+    if (work.count) { /* what is claimed keeps the superslab in this heap */
+        hak_lock_release(&heap->lock);
+        work.calls += purge_grains(super, work.clean);
+        hak_lock_acquire(&heap->lock);
+    }
+    HAK_COUNT(&heap->purge_calls, work.calls);
+    return cleaned + unclaim(heap, &work);
+}
+
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
     unsigned failures = 0;
     uint32_t now = (uint32_t)hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
     hak_lock_acquire(&heap->lock);
-    for (claim_t work; (work.super = heap->oldest) != NULL;) {
-        if ((int32_t)(now - work.super->freed_ms) < (int32_t)delay_ms) break;
-        dirty_remove(heap, work.super);
-        claim(heap, &work);
-        size_t cleaned = purge_short(heap, &work);
-        if (work.count) { /* what is claimed keeps the superslab in this heap */
-            hak_lock_release(&heap->lock);
-            work.calls += purge_grains(work.super, work.clean);
-            hak_lock_acquire(&heap->lock);
-        }
-        HAK_COUNT(&heap->purge_calls, work.calls);
-        cleaned += unclaim(heap, &work);
+    for (hak_superslab_t *super; (super = heap->oldest) != NULL && !hak_budget_is_spent(budget);) {
+        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+        size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT);
+        hak_budget_look(budget, 1);
+        hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
         purged += cleaned;
         if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
     }

@@ -32,6 +32,7 @@
 #include "base/base.h"
 #include "large/extent.h"
 #include "os/lock.h"
+#include "pool/budget.h"
 #include "region/superslab.h"
 #include "shard/shard.h"
 
@@ -91,8 +92,8 @@ bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains);
 
 /* The following take the lock themselves. */
 
-/* Purges grains that have been free for `delay_ms`; returns bytes. */
-size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms);
+/* Purges grains that have been free for `delay_ms`, as far as the budget goes; returns bytes. */
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);
 
 /* Gives one wholly free superslab to the pool; false when there is none. */
 bool hak_heap_lend(hak_heap_t *heap);

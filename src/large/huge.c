@@ -108,11 +108,27 @@ static bool take_any(hak_stretch_t *stretch, size_t want) {
     return hak_reuse_take_oldest(stretch, want, UINT64_MAX);
 }
 
-/* Takes out what is too much, oldest first, and hardly more. Under the lock. */
-static void trim(batch_t *batch) {
-    for (; batch->count < BATCH_MAX && hak_reuse_bytes() > keep_most(); batch->count++) {
+/* Takes out up to `most` bytes of the oldest stretch. Under the lock. */
+static bool take_out(batch_t *batch, size_t most, uint64_t freed_by) {
+    hak_stretch_t *stretch = &batch->stretches[batch->count];
+    if (!hak_reuse_take_oldest(stretch, most, freed_by)) return false;
+    if (stretch->size > most) { /* the rest keeps its place, short as it is */
+        size_t rest = stretch->size - most;
+        hak_reuse_put(stretch->start, rest, stretch->freed_ms);
+        stretch->start += rest;
+        stretch->size = most;
+    }
+    batch->count++;
+    return true;
+}
+
+/* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Under
+ * the lock. */
+static void trim(batch_t *batch, size_t most) {
+    while (batch->count < BATCH_MAX && most && hak_reuse_bytes() > keep_most()) {
         size_t excess = hak_align_up(hak_reuse_bytes() - keep_most(), HAK_LARGE_MAX);
-        if (!take_any(&batch->stretches[batch->count], excess)) break;
+        if (!take_out(batch, hak_min(excess, most), UINT64_MAX)) break;
+        most -= batch->stretches[batch->count - 1].size;
     }
     note_kept();
 }
@@ -161,14 +177,15 @@ static size_t unmap_batch(const batch_t *batch) {
     return bytes;
 }
 
-/* Keeps a stretch that is nobody's any more, or adds it to the batch. Under the lock. */
+/* Keeps a stretch that is nobody's any more, or adds it to the batch; of others, no more bytes
+ * go than it has, unless it needs the place of one. Under the lock. */
 static void keep(char *start, size_t size, batch_t *batch) {
     uint64_t now = hak_os_now_ms();
     if (!hak_reuse_put(start, size, now) && take_any(&batch->stretches[0], SIZE_MAX)) {
         batch->count = 1;
         hak_reuse_put(start, size, now); /* there is a place now */
     }
-    trim(batch);
+    trim(batch, size);
 }
 
 static void sink_peak(uint64_t now) {
@@ -179,29 +196,30 @@ static void sink_peak(uint64_t now) {
 
 /* While requests go on, the age of a stretch says little: what the peak allows is kept,
  * and the peak sinks. Under the lock. */
-static void take_out_old(batch_t *batch, uint32_t delay_ms) {
+static void take_out_old(batch_t *batch, size_t most, uint32_t delay_ms) {
     uint64_t now = hak_os_now_ms();
     uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
     sink_peak(now);
     if (allocated_ms > freed_by) {
-        trim(batch);
+        trim(batch, most);
         return;
     }
-    while (batch->count < BATCH_MAX &&
-           hak_reuse_take_oldest(&batch->stretches[batch->count], SIZE_MAX, freed_by))
-        batch->count++;
+    while (batch->count < BATCH_MAX && most && take_out(batch, most, freed_by))
+        most -= batch->stretches[batch->count - 1].size;
     note_kept();
 }
 
-static size_t purge(uint32_t delay_ms) {
+static size_t purge(uint32_t delay_ms, hak_budget_t *budget) {
     size_t bytes = 0;
     bool counted = enter();
-    for (bool more = true; more;) {
+    for (bool more = true; more && !hak_budget_is_spent(budget);) {
         batch_t batch = {.count = 0};
         hak_lock_acquire(&hak_huge_lock);
-        take_out_old(&batch, delay_ms);
+        take_out_old(&batch, budget->bytes, delay_ms);
         hak_lock_release(&hak_huge_lock);
         size_t gone = unmap_batch(&batch);
+        hak_budget_look(budget, batch.count);
+        hak_budget_give(budget, gone);
         bytes += gone;
         more = batch.count == BATCH_MAX && gone > 0;
     }
@@ -211,8 +229,13 @@ static size_t purge(uint32_t delay_ms) {
 
 /* Most programs have never had any; the first of another thread may be missed until the next
  * round. */
-HAK_COMMON size_t hak_huge_purge(uint32_t delay_ms) {
-    return hak_load_relaxed(&hak_huge_stats.mapped) ? purge(delay_ms) : 0;
+HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) {
+    return hak_load_relaxed(&hak_huge_stats.mapped) ? purge(delay_ms, budget) : 0;
+}
+
+size_t hak_huge_purge(uint32_t delay_ms) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    return hak_huge_purge_piece(delay_ms, &budget);
 }
 
 /* Lengthens a mapping, in place or at another address. What is several mappings to the
@@ -330,7 +353,7 @@ static bool enter_mapping(char *block, size_t size) {
         entered = !hak_mappings_wanted();
         if (entered) {
             enter_block(block, size);
-            trim(&batch);
+            if (hak_reuse_bytes() > keep_most()) hak_budget_note(HAK_NOTE_HUGE);
         }
         hak_lock_release(&hak_huge_lock);
     } while (!entered && make_room());

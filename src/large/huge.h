@@ -44,6 +44,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "pool/budget.h"
 
 typedef struct {
     _Atomic size_t block_count;
@@ -70,8 +71,10 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size);
 /* Bytes of the block, 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 
-/* Unmaps what has been kept for `delay_ms`; returns bytes. */
+/* Unmaps what has been kept for `delay_ms`; returns bytes. The second does as much of that as
+ * the budget allows; it is done when the budget is not spent. */
 size_t hak_huge_purge(uint32_t delay_ms);
+size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
 
 /* A fork: waits until no other thread has a mapping in its hands, and lets none begin; in the
  * parent, goes on; in the child, where nobody else is. */

@@ -297,7 +297,10 @@ size_t hak_large_free(unsigned home, void *block) {
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
-    if (!batch) hak_heap_purge(heap, 0);
+    if (!batch) {
+        hak_budget_t own = {UINT32_MAX, size + 2 * HAK_UNIT_SIZE};
+        hak_heap_purge(heap, 0, &own);
+    }
     return size;
 }
 
@@ -343,13 +346,13 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms) {
+static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     if (hak_load_relaxed(&heap->transfer_grains)) {
         hak_lock_acquire(&heap->lock);
         drain(heap);
         hak_lock_release(&heap->lock);
     }
-    size_t purged = hak_heap_purge(heap, delay_ms);
+    size_t purged = hak_heap_purge(heap, delay_ms, budget);
     hak_lock_acquire(&heap->lock);
     publish_idle(heap, 0);
     hak_lock_release(&heap->lock);
@@ -358,11 +361,20 @@ static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms) {
 
 /* Most programs have no heap that was ever used. A look without the lock may miss the first
  * run of another thread: the next round sees it. */
-HAK_COMMON size_t hak_large_purge(uint32_t delay_ms) {
+HAK_COMMON size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
-    for (unsigned i = 0; i < hak_heap_count(); i++)
-        if (hak_load_relaxed(&hak_heaps[i].runs)) purged += purge_heap(&hak_heaps[i], delay_ms);
+    for (; *at < hak_heap_count(); ++*at) {
+        if (!hak_load_relaxed(&hak_heaps[*at].runs)) continue;
+        purged += purge_heap(&hak_heaps[*at], delay_ms, budget);
+        if (hak_budget_is_spent(budget)) break;
+    }
     return purged;
+}
+
+size_t hak_large_purge(uint32_t delay_ms) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    unsigned at = 0;
+    return hak_large_purge_piece(&at, delay_ms, &budget);
 }
 
 hak_large_stats_t hak_large_stats(void) {

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "pool/budget.h"
 #include "region/slab.h"
 #include "region/superslab.h"
 
@@ -43,8 +44,10 @@ bool hak_large_find(const void *pointer, void **start, size_t *size);
 bool hak_large_resize(void *block, size_t size);
 
 /* Purges what has been free for `delay_ms`; returns bytes. Must be called now and
- * then, or freed blocks keep their pages. */
+ * then, or freed blocks keep their pages. The second does as much of that as the budget
+ * allows, in heap *at and those behind it; it is done when *at is the count of heaps. */
 size_t hak_large_purge(uint32_t delay_ms);
+size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 
 /* Bytes of free memory that still have pages. The first is exact, the second cheap
  * and up to 4 MiB behind for each heap. */

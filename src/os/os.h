@@ -152,6 +152,9 @@ uintptr_t hak_os_thread(void);
  * `secure`: the process runs with raised rights and must not listen to it. */
 char **hak_os_environment(bool *secure);
 
+/* Sleeps while *word == value, but not much longer than `ms`; false when the system refuses to. */
+bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms);
+
 /* Sleeps while *word == value, and wakes one or all sleepers. */
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value);
 void hak_os_futex_wake(_Atomic uint32_t *word, bool all);

@@ -105,14 +105,19 @@ uint64_t hak_os_now_ms(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
-bool hak_os_sleep_ms(unsigned ms) {
+bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    _Atomic uint32_t nobody = 0;
     int saved = errno;
-    syscall(SYS_futex, &nobody, WAIT_PRIVATE, 0, &time, NULL, 0);
-    bool slept = errno == ETIMEDOUT || errno == EINTR;
+    errno = 0;
+    syscall(SYS_futex, word, WAIT_PRIVATE, value, &time, NULL, 0);
+    bool waited = errno == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
     errno = saved;
-    return slept;
+    return waited;
+}
+
+bool hak_os_sleep_ms(unsigned ms) {
+    _Atomic uint32_t nobody = 0;
+    return hak_os_futex_wait_for(&nobody, 0, ms);
 }
 
 /* Bytes of address space in use, from the first number of /proc/self/statm. */

@@ -26,6 +26,7 @@ static struct {
     uint32_t round;   /* the one of the last round of partial release */
     uint32_t ends_ms; /* of the present one: when it has lasted long enough */
     uint32_t events;  /* slabs taken and given in it */
+    bool is_open;     /* a round is under way: it may take several pieces */
 } epoch;
 
 enum { EPOCH_MS = 250, EPOCH_EVENTS = 1024 };
@@ -246,13 +247,13 @@ static void look_at_clock(uint32_t now) {
     epoch.events = 0;
 }
 
-/* Ends the epoch if it had slab events enough; true when a round is due for that. */
-static bool count_given(uint32_t now) {
-    if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return false;
+/* Ends the epoch if it had slab events enough, and says so when a round is due for that. */
+static void count_given(uint32_t now) {
+    if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return;
     epoch.count++;
     epoch.ends_ms = now + EPOCH_MS;
     epoch.events = 0;
-    return round_is_due();
+    if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
 }
 
 /* TINY_USE_SUPERSLAB=0: the slab's pages go back before the slab does. */
@@ -273,21 +274,15 @@ static void give_whole(hak_superslab_t *super, hak_slab_t *slab, unsigned count)
     hak_lock_release(&hak_pool_lock);
 }
 
-/* True when a round of partial release is due for it. Lock held. */
-static bool give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
+/* Lock held. */
+static void give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
     dirty_remove(super);
     add_free(super, mask_of((unsigned)(slab - super->slabs), count));
     super->freed_ms = now;
     dirty_append(super);
     HAK_COUNT(&hak_pool_stats.dirty_units, count);
     HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
-    return count_given(now);
-}
-
-static void release(bool due) {
-    hak_lock_release(&hak_pool_lock);
-    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    if (HAK_UNLIKELY(due) && delay_ms >= 0) hak_pool_purge((uint32_t)delay_ms, false);
+    count_given(now);
 }
 
 void hak_pool_give(hak_slab_t *slab, unsigned count) {
@@ -298,12 +293,13 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     }
     uint32_t now = (uint32_t)hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
-    release(give_locked(super, slab, count, now));
+    give_locked(super, slab, count, now);
+    hak_lock_release(&hak_pool_lock);
 }
 
 void hak_pool_give_list(hak_slab_t *list) {
     uint32_t now = (uint32_t)hak_os_now_ms();
-    bool each = one_slab_each(), due = false;
+    bool each = one_slab_each();
     if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
     while (list) {
         hak_slab_t *next = list->next;
@@ -311,10 +307,10 @@ void hak_pool_give_list(hak_slab_t *list) {
         if (HAK_UNLIKELY(each))
             give_whole(super, list, 1);
         else
-            due |= give_locked(super, list, 1, now);
+            give_locked(super, list, 1, now);
         list = next;
     }
-    if (HAK_LIKELY(!each)) release(due);
+    if (HAK_LIKELY(!each)) hak_lock_release(&hak_pool_lock);
 }
 
 /* A superslab goes over to a large heap, whole. Under the lock. */
@@ -395,52 +391,97 @@ static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint32_t now) {
     dirty_append(super);
 }
 
+/* What is left of a superslab when a piece ends is the next one's first. */
+static void put_first(hak_superslab_t *super) {
+    if (super->on_dirty || !(super->free & super->dirty)) return;
+    super->dirty_prev = NULL;
+    super->dirty_next = dirty.oldest;
+    *(dirty.oldest ? &dirty.oldest->dirty_prev : &dirty.newest) = super;
+    dirty.oldest = super;
+    super->on_dirty = true;
+}
+
 /* The next superslab to be purged. Without a round, one that holds slabs in use is put
  * aside. Under the lock. */
-static hak_superslab_t *next_of_age(uint32_t now, uint32_t delay_ms, bool round) {
+static hak_superslab_t *next_of_age(uint32_t now, uint32_t delay_ms, bool round,
+                                    hak_budget_t *budget) {
     for (hak_superslab_t *super; (super = dirty.oldest) != NULL; hold(super)) {
         /* Signed: a unit may have come back since the clock was read. */
         if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+        if (hak_budget_is_spent(budget)) return NULL;
+        hak_budget_look(budget, 1);
         if (round || super->free == all_units()) return super;
     }
-    return round ? held.oldest : NULL;
+    if (!round || !held.oldest || hak_budget_is_spent(budget)) return NULL;
+    hak_budget_look(budget, 1);
+    return held.oldest;
 }
 
-/* The free units are claimed under the lock and purged without it, so that no
- * request waits for the kernel; meanwhile they look used. */
-size_t hak_pool_purge(uint32_t delay_ms, bool all) {
+/* The free units with pages that one piece may give back. Under the lock. */
+static uint32_t claim(hak_superslab_t *super, size_t bytes) {
+    uint32_t claimed = super->free & super->dirty;
+    while (hak_bit_count(claimed) > bytes >> HAK_UNIT_SHIFT)
+        claimed &= ~((uint32_t)1 << hak_highest_bit(claimed));
+    size_t units = hak_bit_count(claimed);
+    if (super->free != all_units()) HAK_COUNT(&hak_pool_stats.purged_partial, units);
+    dirty_remove(super);
+    list_remove(super);
+    super->free &= ~claimed;
+    list_insert(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, -units);
+    HAK_COUNT(&hak_pool_stats.purge_calls, 1);
+    HAK_COUNT(&hak_pool_stats.purged_units, units);
+    return claimed;
+}
+
+/* Purges one superslab, as far as the budget goes; returns the units that are zero now. The
+ * free units are claimed under the lock and purged without it, so that no request waits for
+ * the kernel; meanwhile they look used. *refused: the kernel would not take some. Lock held. */
+static unsigned purge_superslab(hak_superslab_t *super, uint32_t now, hak_budget_t *budget,
+                                bool *refused) {
+    uint32_t claimed = claim(super, budget->bytes);
+    hak_lock_release(&hak_pool_lock);
+    uint32_t clean = purge_units(super, claimed);
+    hak_lock_acquire(&hak_pool_lock);
+    unsigned units = clean ? hak_bit_count(clean) : 0;
+    super->dirty &= ~clean;
+    hak_commit_release((size_t)units << HAK_UNIT_SHIFT);
+    hak_budget_give(budget, (size_t)units << HAK_UNIT_SHIFT);
+    add_free(super, claimed);
+    *refused = clean != claimed;
+    if (HAK_UNLIKELY(*refused))
+        keep_dirty(super, claimed & ~clean, now);
+    else
+        put_first(super);
+    return units;
+}
+
+/* Whether superslabs with slabs in use have their turn. Under the lock. */
+static bool in_a_round(bool all) {
+    bool allowed = hak_option(HAK_OPTION_TINY_SS_PARTIAL) != 0;
+    if (round_is_due()) epoch.is_open = true;
+    if (allowed && (all || epoch.is_open)) epoch.round = epoch.count;
+    return allowed && (all || epoch.is_open);
+}
+
+size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     size_t purged = 0;
+    bool refused = false;
     uint32_t now = (uint32_t)hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     look_at_clock(now);
-    bool round = round_is_due() || (all && hak_option(HAK_OPTION_TINY_SS_PARTIAL));
-    if (round) epoch.round = epoch.count;
-    for (hak_superslab_t *super; (super = next_of_age(now, delay_ms, round)) != NULL;) {
-        uint32_t claimed = super->free & super->dirty;
-        bool is_live = super->free != all_units();
-        dirty_remove(super);
-        list_remove(super);
-        super->free &= ~claimed;
-        list_insert(super);
-        size_t units = hak_bit_count(claimed);
-        HAK_COUNT(&hak_pool_stats.dirty_units, -units);
-        HAK_COUNT(&hak_pool_stats.purge_calls, 1);
-        HAK_COUNT(&hak_pool_stats.purged_units, units);
-        if (is_live) HAK_COUNT(&hak_pool_stats.purged_partial, units);
-        hak_lock_release(&hak_pool_lock);
-        uint32_t clean = purge_units(super, claimed);
-        hak_lock_acquire(&hak_pool_lock);
-        super->dirty &= ~clean;
-        hak_commit_release((size_t)hak_bit_count(clean) << HAK_UNIT_SHIFT);
-        add_free(super, claimed);
-        purged += hak_bit_count(clean);
-        if (HAK_UNLIKELY(clean != claimed)) {
-            keep_dirty(super, claimed & ~clean, now);
-            break;
-        }
-    }
+    bool round = in_a_round(all);
+    hak_superslab_t *super;
+    while (!refused && (super = next_of_age(now, delay_ms, round, budget)) != NULL)
+        purged += purge_superslab(super, now, budget, &refused);
+    if (!hak_budget_is_spent(budget)) epoch.is_open = false;
     hak_lock_release(&hak_pool_lock);
     return purged;
+}
+
+size_t hak_pool_purge(uint32_t delay_ms, bool all) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    return hak_pool_purge_piece(delay_ms, all, &budget);
 }
 
 /* Units without an owner are free, whatever the dead threads were about to do with

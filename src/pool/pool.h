@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "pool/budget.h"
 #include "region/region.h"
 
 typedef struct {
@@ -74,6 +75,9 @@ void hak_pool_rebuild(void);
 /* Purges what has been free for longer than `delay_ms`; returns units purged. Superslabs
  * with slabs in use wait for their round, unless `all`. */
 size_t hak_pool_purge(uint32_t delay_ms, bool all);
+
+/* As much of that as the budget allows. It is done when the budget is not spent. */
+size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
 /* Dirty units that a purge will come to, now or later. */
 size_t hak_pool_purgeable(void);

@@ -345,12 +345,16 @@ void hak_bin_repend(hak_slab_t *slab) {
 }
 
 /* What a bounded drain leaves: the slabs are as they were, and nobody else can have
- * pushed one of them, since its remote_words stayed non-zero. */
-static void push_back(hak_slab_t *slab, hak_shard_bin_t *bin) {
-    while (slab) {
-        hak_slab_t *next = slab->pending_next;
-        pending_push(slab, bin);
-        slab = next;
+ * pushed one of them, since its remote_words stayed non-zero. They come behind what was pushed
+ * meanwhile, which is little; they themselves may be many. */
+static void push_back(hak_slab_t *rest, hak_shard_bin_t *bin) {
+    hak_slab_t *none = NULL;
+    while (!hak_cas_release(&bin->pending, &none, rest)) {
+        hak_slab_t *first = hak_exchange_acq_rel(&bin->pending, NULL), *last = first;
+        while (last->pending_next) last = last->pending_next;
+        last->pending_next = rest;
+        rest = first;
+        none = NULL;
     }
 }
 
@@ -360,15 +364,14 @@ static bool drained(hak_shard_bin_t *bin, hak_slab_t *slab, uint32_t some) {
     return slab->free_count > 0 && hak_bin_after_free(bin, slab);
 }
 
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
-                          void **double_freed) {
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                          uint32_t *most, void **double_freed) {
     hak_slab_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
     HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
     const uint16_t mine = hak_owner(shard, class_index);
-    uint32_t merged = 0;
-    while (slab && merged < most) {
+    while (slab && *most) {
         hak_slab_t *next = slab->pending_next;
         const uint16_t owner = hak_load_acquire(&slab->owner);
         const bool is_bound = hak_owner_is_bound(owner, mine);
@@ -382,7 +385,7 @@ hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_i
         if (HAK_LIKELY(owner == mine || is_bound)) {
             uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
             hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
-            merged += some;
+            *most -= (uint32_t)hak_min(some, *most);
             if (is_bound ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
                 slab->next = released;
                 released = slab;

@@ -17,12 +17,13 @@ void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, h
  * when the caller must release it once the lock is free. Bin lock held. */
 bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
 
-/* Merges the pending remote blocks of a bin, slab by slab until it were `most` or more;
- * the other slabs stay pending, and those that a thread is carving. Slabs that became free and are not kept are linked by
+/* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
+ * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
+ * and those that a thread is carving. Slabs that became free and are not kept are linked by
  * `next` into the returned list, for the caller to release. *double_freed: set to a
  * block that came back twice. Bin lock held. */
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, uint32_t most,
-                          void **double_freed);
+hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
+                          uint32_t *most, void **double_freed);
 
 /* Blocks of a slab that `purged` stands for. */
 HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_slab_t *slab, const hak_class_t *info) {

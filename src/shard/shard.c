@@ -14,6 +14,8 @@ enum {
     SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
     SLABS_MOST = 4,  /* slabs that one take brings from the pool */
     POOL_PART = 8,   /* of the units in use: more free ones with pages are many */
+    DRAIN_MOST = 64, /* blocks, so also slabs, that a sweep takes in under one lock */
+    DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
 };
 
 static _Atomic unsigned shard_count; /* 0 until the first look */
@@ -109,11 +111,11 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
     hak_warm_t *warm = shard == request->home ? request->warm : NULL;
     hak_slab_t *released = NULL;
     void *twice = NULL;
+    uint32_t most = (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX);
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
     if (HAK_UNLIKELY(warm != NULL)) hak_warm_tidy(warm, bin);
     if (!bin->head || what != ANY)
-        released = hak_bin_drain(bin, shard, class_index,
-                                 (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX), &twice);
+        released = hak_bin_drain(bin, shard, class_index, &most, &twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_store_relaxed(&bin->rests, 0);
@@ -158,17 +160,23 @@ static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs
     return take_locked(request, bin, home, ANY);
 }
 
-/* After `units` came from the pool, which had taken `superslabs` before, sparse pages go
+_Atomic uint32_t hak_shard_grown, hak_shard_visits_due;
+
+/* After `units` came from the pool, which had taken `superslabs` before, sparse pages shall go
  * back: always when the heap has grown; now and then while the pool has few units with pages,
- * for where it has many the heap was larger a moment ago, and may be so again. */
-static void pay_for(unsigned units, uint64_t superslabs) {
+ * for where it has many the heap was larger a moment ago, and may be so again. It is only
+ * noted here, and done at the end of the call (thread/purge.c). */
+static void note_taken(unsigned units, uint64_t superslabs) {
     if (units == 0 || superslabs << hak_map.super_shift < SMALL_HEAP) return;
-    if (hak_option(HAK_OPTION_PURGE_DELAY_MS) < 0) return;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
-    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs))
-        hak_shard_purge_grown(hak_superslab_size());
-    else if (hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART)
-        hak_shard_purge_taken(units);
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs)) {
+        hak_add_relaxed(&hak_shard_grown, hak_superslab_units());
+        hak_budget_note(HAK_NOTE_GROWN);
+    } else if (hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART &&
+               hak_shard_count_taken(units)) {
+        hak_add_relaxed(&hak_shard_visits_due, 1);
+        hak_budget_note(HAK_NOTE_VISIT);
+    }
 }
 
 /* Where a slab is one block: several slabs, for half of the batch, under one lock of the
@@ -182,7 +190,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     unsigned taken;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
-    pay_for(taken, superslabs);
+    note_taken(taken, superslabs);
     for (unsigned i = 0; i < taken; i++) {
         if (hak_slab_make(slabs[i], class_index, fresh[i]))
             slabs[made++] = slabs[i];
@@ -200,7 +208,7 @@ static unsigned take_from_pool(const request_t *request) {
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab;
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
-    pay_for(slab != NULL, superslabs);
+    note_taken(slab != NULL, superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;
@@ -208,18 +216,22 @@ static unsigned take_from_pool(const request_t *request) {
     return slab ? take_from_new(request, &slab, 1) : 0;
 }
 
-/* Takes in a bin's remote frees, takes slabs back that threads have bound and do not use,
- * and gives up its kept empty slab if that has seen `age` sweeps; not if the bin is busy.
- * `any`: there are bound slabs in some bin. */
-static void tidy(unsigned shard, unsigned class_index, unsigned age, bool any) {
+/* Takes in a bin's remote frees, `most` blocks or a little more, takes slabs back that threads
+ * have bound and do not use, and gives up its kept empty slab if that has seen `age` sweeps;
+ * not if the bin is busy. `any`: there are bound slabs in some bin. True when remote frees are
+ * left. */
+static bool tidy(unsigned shard, unsigned class_index, unsigned age, bool any, uint32_t most) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
-    if (!has_free(bin) && !warm) return;
-    if (!hak_lock_try(&bin->lock)) return;
+    if (!has_free(bin) && !warm) return false;
+    if (!hak_lock_try(&bin->lock)) return false;
     void *twice = NULL;
-    hak_slab_t *released = hak_bin_drain(bin, shard, class_index, UINT32_MAX, &twice);
-    if (HAK_UNLIKELY(warm)) released = hak_warm_sweep(bin, shard, class_index, released);
-    hak_slab_t *slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;
+    hak_slab_t *slab = NULL, *released = hak_bin_drain(bin, shard, class_index, &most, &twice);
+    bool more = most == 0;
+    if (HAK_LIKELY(!more)) {
+        if (HAK_UNLIKELY(warm)) released = hak_warm_sweep(bin, shard, class_index, released);
+        slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;
+    }
     if (slab) {
         slab->next = released;
         released = slab;
@@ -227,6 +239,7 @@ static void tidy(unsigned shard, unsigned class_index, unsigned age, bool any) {
     hak_lock_release(&bin->lock);
     hak_slab_release_list(released, class_index);
     if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
+    return more;
 }
 
 static _Atomic uint64_t budget_hits, adopted_empty;
@@ -246,7 +259,7 @@ static bool at_budget(unsigned shard) {
 static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0, any);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0, any, UINT32_MAX);
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, HAK_SHARDS_MAX);
@@ -300,13 +313,29 @@ unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
     return take_anywhere(&request);
 }
 
-/* Bins are visited one by one; one that is busy is not idle. */
-void hak_shard_sweep(void) {
-    unsigned count = hak_shard_count();
+/* Bins are visited one by one; one that is busy is not idle. A bin whose remote frees come
+ * faster than they are taken in is left in the end. */
+bool hak_shard_sweep_on(hak_walk_t *walk, hak_budget_t *budget) {
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
-    for (unsigned shard = 0; shard < count; shard++)
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            tidy(shard, class_index, 1, any);
+    for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
+        if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
+        while (walk->class_index < HAK_CLASS_COUNT) {
+            if (hak_budget_is_spent(budget)) return false;
+            uint32_t most = hak_min(budget->looks, DRAIN_MOST);
+            bool more = tidy(walk->shard, walk->class_index + 1, 1, any, most);
+            if (more) hak_budget_look(budget, most);
+            if (more && ++walk->left < DRAINS_MOST) continue;
+            walk->class_index++;
+            walk->left = 0;
+        }
+    }
+    return true;
+}
+
+void hak_shard_sweep(void) {
+    hak_walk_t walk = {0};
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    hak_shard_sweep_on(&walk, &budget);
 }
 
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {

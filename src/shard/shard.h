@@ -48,6 +48,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "policy/policy.h"
+#include "pool/budget.h"
 #include "region/slab.h"
 #include "region/superslab.h"
 
@@ -84,8 +85,9 @@ typedef struct {
     _Atomic uint32_t touched;      /* written under the lock; blocks with pages: once handed
                                       out, and not purged since */
     _Atomic uint32_t spare;        /* written under the lock; the free ones of them */
-    _Atomic uint32_t spare_seen;   /* written by sweeps; spare at the last one */
-    _Atomic uint16_t spare_age;    /* written by sweeps; those that found it unchanged */
+    _Atomic uint32_t spare_seen;   /* written under the lock; spare at the last pass, less what
+                                      went back since */
+    _Atomic uint16_t spare_age;    /* the same; passes that found it unchanged */
     uint8_t empty_age;             /* lock; sweeps that `empty` has seen */
     _Atomic uint8_t rests;         /* lock to make it 0, at a take; else by visits (sparse.c) */
 } HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
@@ -130,22 +132,39 @@ uint64_t hak_shard_adopted_empty(void);
  * the sums may be behind for a moment, never ahead. */
 void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]);
 
-/* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
- * that nothing was carved from since. */
-void hak_shard_sweep(void);
+/* How far a walk over all bins has come; 0 at the beginning. Who walks owns it. */
+typedef struct {
+    unsigned shard, class_index;
+    uint32_t left; /* slabs to look at in that bin, or drains of it so far */
+} hak_walk_t;
 
-/* Gives back pages of free blocks in slabs that are not free as a whole; in sparse.c.
+/* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
+ * that nothing was carved from since. The second goes as far as the budget allows, and is
+ * true at the end. */
+void hak_shard_sweep(void);
+bool hak_shard_sweep_on(hak_walk_t *walk, hak_budget_t *budget);
+
+/* Gives back pages of free blocks in slabs that are not free as a whole, as far as the budget
+ * goes; in sparse.c.
  *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
  *          blocks are free
- *   taken: `units` have just become slabs: now and then as many again, from bins that gave
- *          nothing meanwhile and have at most one block in use per page
- *   idle:  at a sweep: from such classes when nothing moved in them for `delay_ms`
+ *   taken: units have become slabs, and count_taken said that a visit is due: as many again,
+ *          from bins that gave nothing meanwhile and have at most one block in use per page
+ *   idle:  a part of a pass: from such classes when nothing moved in them for `delay_ms`;
+ *          true at the end
+ *   spare: the same, whether anything moved or not
  *   all:   whatever there is
- * Return the bytes that went back. */
-size_t hak_shard_purge_grown(size_t bytes);
-size_t hak_shard_purge_taken(unsigned units);
-size_t hak_shard_purge_idle(uint32_t delay_ms);
+ * The bytes that went back are returned, or added to *bytes. */
+bool hak_shard_count_taken(unsigned units);
+size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
+size_t hak_shard_purge_taken(hak_budget_t *budget);
+bool hak_shard_purge_idle(hak_walk_t *walk, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
+bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes);
 size_t hak_shard_purge_all(void);
+
+/* What shards have noted for whoever purges next; taken with an exchange. */
+extern _Atomic uint32_t hak_shard_grown;      /* units by which the heap has grown */
+extern _Atomic uint32_t hak_shard_visits_due; /* since units have become slabs, as above */
 
 /* True while hak_shard_purge_idle may have work once `delay_ms` has passed. */
 bool hak_shard_purge_waits(uint32_t delay_ms);

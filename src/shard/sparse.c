@@ -28,10 +28,13 @@ enum {
     PART_LEAST = 32,          /* 256ths of a slab that are worth a call */
     SWEEP_MS = 250,           /* between two looks for idle bins */
     VISIT_UNITS = 4,          /* slabs taken from the pool for each visit of a shard */
+    LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each whose bytes are wanted */
     REST_PART = 64,           /* of the units in use taken so: a bin that gave nothing rests */
 };
 
 static _Atomic uint64_t purged_bytes;
+static _Atomic uint32_t taken;  /* atomic; units that became slabs, modulo 2^32 */
+static _Atomic uint32_t visits; /* atomic; of shards, modulo 2^32 */
 
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 
@@ -90,26 +93,43 @@ static size_t purge_slab(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class
     uint32_t more = hak_bin_purged_blocks(slab, info) - before;
     HAK_COUNT(&bin->touched, -more);
     HAK_COUNT(&bin->spare, -more);
+    HAK_COUNT(&bin->spare_seen, -more); /* a purge is no move */
     hak_add_relaxed(&purged_bytes, bytes);
     return bytes;
 }
 
-/* Looks at up to `looks` slabs of a bin, the head of its list first and each then to
- * the end, until `wanted` bytes went back. The lock is let go between two slabs. */
-static size_t purge_bin(unsigned shard, unsigned class_index, size_t wanted, size_t looks) {
+/* Looks at up to `*looks` slabs of a bin, the head of its list first and each then to
+ * the end, as far as the budget goes. The lock is let go between two slabs. What is left of
+ * *looks is for the next piece. */
+static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
+                        hak_budget_t *budget) {
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     size_t bytes = 0;
-    for (looks = hak_min(looks, hak_load_relaxed(&bin->listed_count)); looks; looks--) {
+    for (; *looks && !hak_budget_is_spent(budget); --*looks) {
         hak_lock_acquire(&bin->lock);
         hak_slab_t *slab = bin->head;
-        if (slab) {
-            bytes += purge_slab(bin, slab, &hak_classes[class_index]);
-            hak_bin_move_last(bin, slab);
-        }
+        size_t some = slab ? purge_slab(bin, slab, &hak_classes[class_index]) : 0;
+        if (slab) hak_bin_move_last(bin, slab);
         hak_lock_release(&bin->lock);
-        if (!slab || bytes >= wanted) break;
+        hak_budget_look(budget, 1);
+        hak_budget_give(budget, some);
+        bytes += some;
+        if (!slab) *looks = 1;
     }
     return bytes;
+}
+
+/* About `bytes` of a bin, and not more. */
+static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes,
+                         hak_budget_t *budget) {
+    const uint32_t listed = hak_load_relaxed(&hak_bin_of(shard, class_index)->listed_count);
+    uint32_t looks = (uint32_t)hak_min(listed, bytes / HAK_UNIT_SIZE * LOOKS_FOR_ONE);
+    hak_budget_t some = {budget->looks, hak_min(bytes, SIZE_MAX / 2) + 2 * HAK_UNIT_SIZE - 1};
+    some.bytes = hak_min(some.bytes, budget->bytes);
+    size_t given = purge_bin(shard, class_index, &looks, &some);
+    hak_budget_look(budget, budget->looks - some.looks);
+    hak_budget_give(budget, given);
+    return given;
 }
 
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
@@ -120,10 +140,11 @@ static size_t spare_bytes(const hak_shard_bin_t *bin, unsigned class_index) {
 }
 
 /* The bin with most to give is asked, once a call. */
-size_t hak_shard_purge_grown(size_t bytes) {
-    unsigned count = hak_shard_count(), best_shard = 0, best_class = 0;
+size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
+    unsigned best_shard = 0, best_class = 0;
     size_t most = 0;
-    for (unsigned shard = 0; shard < count; shard++) {
+    for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
+        unsigned shard = hak_lowest_bit(used);
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
             if (spare <= most) continue;
@@ -132,7 +153,7 @@ size_t hak_shard_purge_grown(size_t bytes) {
             best_class = class_index;
         }
     }
-    return most ? purge_bin(best_shard, best_class, bytes, bytes / HAK_UNIT_SIZE * 4) : 0;
+    return most ? purge_some(best_shard, best_class, bytes, budget) : 0;
 }
 
 /* At most one block in use per page that was touched: a good part of the pages has none,
@@ -175,25 +196,28 @@ static unsigned nth_bit(uint32_t bits, unsigned n) {
     return hak_lowest_bit(bits);
 }
 
+bool hak_shard_count_taken(unsigned units) {
+    const uint32_t before = hak_add_relaxed(&taken, units);
+    return (before + units) / VISIT_UNITS != before / VISIT_UNITS;
+}
+
 /* A bin that gave little is left alone for a while. */
-size_t hak_shard_purge_taken(unsigned units) {
-    static _Atomic uint32_t taken;
-    const uint32_t before = hak_add_relaxed(&taken, units), visit = (before + units) / VISIT_UNITS;
-    if (visit == before / VISIT_UNITS) return 0;
+size_t hak_shard_purge_taken(hak_budget_t *budget) {
     const uint32_t used = hak_load_relaxed(&hak_bin_used_shards);
-    const unsigned count = hak_bit_count(used);
+    const unsigned count = used ? hak_bit_count(used) : 0;
     if (count == 0) return 0;
-    const unsigned shard = nth_bit(used, visit % count);
+    const unsigned shard = nth_bit(used, hak_add_relaxed(&visits, 1) % count);
     const unsigned class_index = resting_bin(shard, visits_of_rest(count));
     if (!class_index) return 0;
     const size_t wanted = hak_superslab_size();
-    size_t bytes = purge_bin(shard, class_index, wanted, wanted / HAK_UNIT_SIZE * 4);
+    size_t bytes = purge_some(shard, class_index, wanted, budget);
     if (bytes < wanted / 4) hak_store_relaxed(&hak_bin_of(shard, class_index)->rests, 0);
     return bytes;
 }
 
-/* Notes whether anything moved in a bin since the last sweep. True once, when nothing
- * has for `delay_ms`, as far as sweeps can see. */
+/* Notes whether anything moved in a bin since the last pass. True once, when nothing
+ * has for `delay_ms`, as far as passes can see: there is one at a time, and its owner ages
+ * the bins. */
 static bool becomes_idle(hak_shard_bin_t *bin, uint32_t delay_ms) {
     uint32_t limit = delay_ms / SWEEP_MS + 1;
     hak_lock_acquire(&bin->lock);
@@ -205,26 +229,54 @@ static bool becomes_idle(hak_shard_bin_t *bin, uint32_t delay_ms) {
     return same && age == limit - 1;
 }
 
-size_t hak_shard_purge_idle(uint32_t delay_ms) {
-    unsigned count = hak_shard_count();
-    size_t bytes = 0;
-    for (unsigned shard = 0; shard < count; shard++) {
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
-            if (!spare_bytes(bin, class_index) || !becomes_idle(bin, delay_ms)) continue;
-            bytes += purge_bin(shard, class_index, SIZE_MAX, SIZE_MAX);
-            hak_store_relaxed(&bin->spare_seen, hak_load_relaxed(&bin->spare));
+/* Slabs that a pass looks at in a bin that it has come to. */
+typedef uint32_t (*worth_t)(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms);
+
+static uint32_t worth_of_all(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+    (void)class_index, (void)delay_ms;
+    return hak_load_relaxed(&bin->listed_count);
+}
+
+static uint32_t worth_if_spare(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+    (void)delay_ms;
+    return spare_bytes(bin, class_index) ? hak_load_relaxed(&bin->listed_count) : 0;
+}
+
+static uint32_t worth_if_idle(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+    if (!spare_bytes(bin, class_index) || !becomes_idle(bin, delay_ms)) return 0;
+    return hak_load_relaxed(&bin->listed_count);
+}
+
+/* Goes on where the piece before ended; true at the end of the last bin. */
+static bool purge_on(hak_walk_t *walk, worth_t worth, uint32_t delay_ms, hak_budget_t *budget,
+                     size_t *bytes) {
+    for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
+        if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
+        for (;;) {
+            *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
+            if (walk->left) return false;
+            if (++walk->class_index > HAK_CLASS_COUNT) break;
+            walk->left = worth(hak_bin_of(walk->shard, walk->class_index), walk->class_index,
+                               delay_ms);
         }
     }
-    return bytes;
+    return true;
+}
+
+bool hak_shard_purge_idle(hak_walk_t *walk, uint32_t delay_ms, hak_budget_t *budget,
+                          size_t *bytes) {
+    return purge_on(walk, worth_if_idle, delay_ms, budget, bytes);
+}
+
+bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes) {
+    return purge_on(walk, worth_if_spare, 0, budget, bytes);
 }
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
-    unsigned count = hak_shard_count();
     if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep finds out who rests */
-    for (unsigned shard = 0; shard < count; shard++) {
+    for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+            const hak_shard_bin_t *bin = hak_bin_of(hak_lowest_bit(used), class_index);
             if (!spare_bytes(bin, class_index)) continue;
             if (hak_load_relaxed(&bin->spare) != hak_load_relaxed(&bin->spare_seen)) return true;
             if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;
@@ -234,10 +286,9 @@ bool hak_shard_purge_waits(uint32_t delay_ms) {
 }
 
 size_t hak_shard_purge_all(void) {
-    unsigned count = hak_shard_count();
+    hak_walk_t walk = {0};
+    hak_budget_t budget = HAK_BUDGET_ALL;
     size_t bytes = 0;
-    for (unsigned shard = 0; shard < count; shard++)
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            bytes += purge_bin(shard, class_index, SIZE_MAX, SIZE_MAX);
+    purge_on(&walk, worth_of_all, 0, &budget, &bytes);
     return bytes;
 }

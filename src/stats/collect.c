@@ -20,6 +20,7 @@
 #include "stats/stats.h"
 #include "thread/locks.h"
 #include "thread/look.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */

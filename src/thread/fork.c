@@ -31,6 +31,7 @@
 #include "shard/warm.h"
 #include "thread/locks.h"
 #include "thread/look.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and a stream's
@@ -74,6 +75,7 @@ static void after_fork_child(void) {
     hak_locks_reset();
     hak_huge_reset();
     hak_look_forget();
+    hak_purge_forget();
     bool purger = hak_purger_forget();
     bool others = hak_thread_list_rebuild();
     if (others || purger) {

@@ -24,6 +24,7 @@
 #include "pool/pool.h"
 #include "shard/shard.h"
 #include "thread/look.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 enum {
@@ -38,7 +39,8 @@ enum {
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
 static _Atomic uint32_t state;
 
-static _Atomic bool noted; /* the program was at work since the helper's last round */
+static _Atomic bool noted;      /* the program was at work since the helper's last round */
+static _Atomic uint32_t urged;  /* 1: a thread has noted what does not wait for the next one */
 
 static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
 
@@ -64,7 +66,7 @@ static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(
 static void sleep_until_needed(int64_t delay_ms) {
     atomic_store(&state, ASLEEP); /* partner: wake */
     while (atomic_load(&state) == ASLEEP && !much_to_do(delay_ms) && !atomic_load(&noted) &&
-           hak_thread_count() > 0)
+           !atomic_load(&urged) && hak_thread_count() > 0)
         hak_os_futex_wait(&state, ASLEEP);
     atomic_store(&state, AWAKE);
 }
@@ -82,10 +84,20 @@ static bool is_at_work(bool is_watched) {
 
 /* Purges once. True when there may be more to do soon. */
 static bool work(int64_t delay_ms, bool is_watched) {
-    if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
+    if (delay_ms >= 0) hak_purge_round((uint32_t)delay_ms);
     hak_look_at(hak_os_now_ms());
     if (is_at_work(is_watched)) return true;
     return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
+}
+
+/* Between two rounds: sleeps, and does what does not wait. False when the system refuses to. */
+static bool rest(unsigned period_ms) {
+    uint64_t end = hak_os_now_ms() + period_ms;
+    for (uint64_t now; (now = hak_os_now_ms()) < end;) {
+        if (!hak_os_futex_wait_for(&urged, 0, (unsigned)(end - now))) return false;
+        if (atomic_exchange(&urged, 0)) hak_purge_settle(); /* partner: hak_purger_urge */
+    }
+    return true;
 }
 
 static void *run(void *unused) {
@@ -96,7 +108,7 @@ static void *run(void *unused) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (watcher) watcher(false);
-        if (!hak_os_sleep_ms((unsigned)period)) {
+        if (!rest((unsigned)period)) {
             hak_store_release(&state, REFUSED);
             return NULL;
         }
@@ -165,8 +177,20 @@ void hak_purger_note(void) {
     wake();
 }
 
+/* The note is there already (pool/budget.h). The helper takes the word back before it looks for
+ * notes; until then it is told once. */
+void hak_purger_urge(void) {
+    atomic_thread_fence(memory_order_seq_cst);
+    if (hak_load_relaxed(&urged)) return;
+    hak_store_relaxed(&urged, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    wake();
+    hak_os_futex_wake(&urged, true);
+}
+
 bool hak_purger_forget(void) {
     uint32_t before = hak_load_relaxed(&state);
+    hak_store_relaxed(&urged, 0);
     hak_store_relaxed(&state, NONE);
     return before != NONE && before != REFUSED;
 }

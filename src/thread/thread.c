@@ -9,25 +9,16 @@
 #include <string.h>
 
 #include "cache/carve.h"
-#include "large/huge.h"
-#include "large/large.h"
 #include "options/options.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "pool/pool.h"
-#include "region/commit.h"
 #include "shard/shard.h"
-#include "thread/look.h"
 
 enum {
     BUDGET_PER_CPU = 30 * 1024 * 1024, /* bytes of blocks in caches */
     TINY_SHARE = 15,                   /* one part of so many is for the tiny tier */
     BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
-    TICK_INTERVAL = 64,                /* slow calls between two looks at the clock */
-    TICK_BYTES = 64 * 1024,            /* as many bytes count as one more */
-    SWEEP_INTERVAL_MS = 250,
-    FREES_WITHOUT_CACHE = 16,    /* of a thread that never allocated */
-    CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
+    FREES_WITHOUT_CACHE = 16,          /* of a thread that never allocated */
 };
 
 hak_lock_t hak_thread_list_lock;
@@ -172,92 +163,31 @@ static hak_cache_t *take_full(void) {
     return cache;
 }
 
-/* Back into the list, behind those that are full. */
-static void put_empty(hak_cache_t *cache) {
+/* Back into the list: in front when it still holds blocks, else behind those that do. */
+static void put_back(hak_cache_t *cache, bool holds) {
     hak_lock_acquire(&hak_thread_list_lock);
     hak_cache_t **at = &waiting;
-    while (*at && (*at)->holds) at = &(*at)->next_waiting;
+    while (!holds && *at && (*at)->holds) at = &(*at)->next_waiting;
     cache->next_waiting = *at;
     *at = cache;
     cache->flushing = false;
+    cache->holds = holds;
+    if (holds) waiting_full++;
     hak_lock_release(&hak_thread_list_lock);
 }
 
-/* Empties the caches that wait for a thread, without the lock: a double free may come to
- * light, and the program's handler of SIGABRT may start a thread. */
-static void flush_waiting(void) {
-    hak_cache_t *cache;
-    for (unsigned left = hak_os_cpu_count(); left > 0 && (cache = take_full()) != NULL; left--) {
-        hak_cache_flush_all(cache);
-        put_empty(cache);
+/* A bin at a time, without the lock: a double free may come to light, and the program's handler
+ * of SIGABRT may start a thread. */
+bool hak_thread_flush_waiting(unsigned *caches) {
+    if (*caches == 0) return true;
+    hak_cache_t *cache = take_full();
+    if (!cache) return true;
+    if (hak_cache_flush_bin(cache)) {
+        put_back(cache, true);
+        return false;
     }
-}
-
-static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
-
-void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
-hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
-
-/* `all`: also what would wait for a later look. */
-static size_t purge(uint32_t delay_ms, bool all) {
-    flush_waiting();
-    hak_shard_sweep();
-    size_t bytes = hak_large_purge(delay_ms) + hak_huge_purge(delay_ms);
-    bytes += hak_shard_purge_idle(delay_ms);
-    return bytes + hak_pool_purge(delay_ms, all) * HAK_UNIT_SIZE;
-}
-
-static void tick(size_t size) {
-    static _Atomic uint64_t next_sweep_ms;
-    static _Atomic uint32_t shared_ticks; /* of threads without a cache */
-    hak_cache_t *cache = hak_cache;
-    bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
-    uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
-    uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
-    if (own) cache->ticks += more;
-    if (HAK_UNLIKELY(hak_commit_pressure())) purge(0, true);
-    if (ticks / TICK_INTERVAL == (ticks + more) / TICK_INTERVAL) return;
-    uint64_t now = hak_os_now_ms();
-    hak_look_tick(now);
-    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    if (delay_ms < 0 && !hak_thread_watcher()) return;
-    uint64_t due = hak_load_relaxed(&next_sweep_ms);
-    if (now < due || !hak_cas_acquire(&next_sweep_ms, &due, now + SWEEP_INTERVAL_MS)) return;
-    if (due == 0) return; /* the first look starts the clock; a short program is not swept */
-    if (delay_ms >= 0) hak_thread_purge((uint32_t)delay_ms);
-    hak_purger_note();
-}
-
-/* A slow call of a program that is watched. It gets its helper when it has made so many
- * that it is no short one; until then the looks become rarer. */
-static HAK_SLOW_PATH void watch(bool may_start) {
-    static _Atomic uint32_t calls_so_far;
-    if (hak_purger_runs()) return;
-    uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
-    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
-    hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
-}
-
-void hak_thread_tick_malloc(size_t size) {
-    hak_purger_start();
-    tick(size);
-    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
-}
-
-void hak_thread_tick_free(size_t size) {
-    hak_purger_wake();
-    tick(size);
-    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
-}
-
-size_t hak_thread_purge(uint32_t delay_ms) { return purge(delay_ms, false); }
-
-size_t hak_thread_trim(void) {
-    hak_cache_t *cache = hak_thread_cache();
-    if (cache) hak_cache_flush_all(cache);
-    hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
-    size_t purged = purge(0, true);
-    return purged + hak_shard_purge_all();
+    put_back(cache, false);
+    return --*caches == 0;
 }
 
 hak_cache_t *hak_thread_caches(void) {

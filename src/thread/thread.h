@@ -16,19 +16,21 @@ hak_cache_t *hak_thread_cache(void);
  * a cache made then would never come back. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
-/* Called by the slow paths of malloc and of free: now and then purge what has been
- * free for long. The larger the block, the sooner the next look at the clock. */
+/* Called at the end of the slow paths of malloc and of free: now and then a piece of purge
+ * work; in purge.c. The larger the block, the sooner the next look at the clock. */
 void hak_thread_tick_malloc(size_t size);
 void hak_thread_tick_free(size_t size);
 
-/* Purges what has been free for `delay_ms`; returns bytes. */
-size_t hak_thread_purge(uint32_t delay_ms);
+/* Empties a bin of one of the caches that wait for a thread, of *caches at most; true when
+ * there is no more to empty. */
+bool hak_thread_flush_waiting(unsigned *caches);
 
 /* The helper thread that purges; in purger.c. Start it when the heap is large, wake
  * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
 void hak_purger_start(void);
 void hak_purger_wake(void);
 void hak_purger_note(void);   /* the program is at work: a look is due once it rests */
+void hak_purger_urge(void);   /* something is noted that does not wait for its next round */
 bool hak_purger_forget(void); /* true when there was one */
 
 /* After an option was changed: what was worked out from options is so anew. */
@@ -47,7 +49,7 @@ bool hak_purger_runs(void);
 unsigned hak_thread_count(void);
 
 /* Gives back all that can be given: the caller's cache, waiting caches, empty
- * slabs, free pages. Returns bytes purged. */
+ * slabs, free pages. Returns bytes purged. In purge.c. */
 size_t hak_thread_trim(void);
 
 /* The newest cache, of all there ever were; they are linked by `next`. A cache never

@@ -104,8 +104,8 @@ bool hak_heap_lend(hak_heap_t *heap) {
     (void)heap;
     return false;
 }
-size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms) {
-    (void)heap, (void)delay_ms;
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
+    (void)heap, (void)delay_ms, (void)budget;
     return 0;
 }
 void hak_heap_rebuild_all(void) {}

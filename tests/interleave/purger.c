@@ -23,12 +23,14 @@ hak_huge_stats_t hak_huge_stats __attribute__((aligned(64)));
 static struct {
     _Atomic unsigned threads;
     _Atomic uint64_t delay; /* as the option has it */
+    _Atomic unsigned note;  /* something that does not wait */
 } world __attribute__((aligned(64)));
 
 /* The scenario's own, in a line of its own. */
 static struct {
     void *(*helper)(void *);
     unsigned rounds; /* naps */
+    uint64_t now_ms;
     unsigned busy;   /* threads of the program that are not done */
 } model __attribute__((aligned(64)));
 
@@ -52,16 +54,18 @@ size_t hak_large_idle(void) { return 0; }
 size_t hak_large_idle_about(void) { return 0; }
 bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
 
-size_t hak_thread_purge(uint32_t delay_ms) {
+void hak_purge_settle(void) { atomic_store(&world.note, 0); }
+
+void hak_purge_round(uint32_t delay_ms) {
     EXPLORE_CHECK(delay_ms != UINT32_MAX, "a purge although there shall be none");
+    hak_purge_settle();
     atomic_store(&hak_pool_stats.dirty_units, 0);
     atomic_store(&hak_huge_stats.kept_bytes, 0);
-    return 0;
 }
 
 /* A look changes nothing that the helper sleeps on. */
 void hak_look_at(uint64_t now_ms) { (void)now_ms; }
-uint64_t hak_os_now_ms(void) { return 0; }
+uint64_t hak_os_now_ms(void) { return model.now_ms; }
 
 /* Nobody watches: a watcher adds looks to the rounds, and nothing that wakes. */
 hak_watcher_t hak_thread_watcher(void) { return NULL; }
@@ -73,8 +77,9 @@ static bool is_quiet(const void *unused) {
 }
 
 /* A nap ends any time; after some, not before the program has done its part. */
-bool hak_os_sleep_ms(unsigned ms) {
-    (void)ms;
+bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
+    EXPLORE_CHECK(word == &urged && value == 0, "a nap on another word");
+    model.now_ms += ms;
     if (model.rounds++ < ROUNDS_MAX)
         explore_step();
     else
@@ -90,6 +95,9 @@ static void prepare(unsigned threads) {
     memset((void *)&hak_huge_stats, 0, sizeof hak_huge_stats);
     state = NONE;
     noted = false;
+    urged = 0;
+    hak_store_relaxed(&world.note, 0);
+    model.now_ms = 0;
     hak_store_relaxed(&hak_pool_stats.used_units, HEAP_UNITS);
     hak_store_relaxed(&world.threads, threads);
     hak_store_relaxed(&world.delay, 500);
@@ -154,6 +162,11 @@ static void free_little(void) {
     hak_purger_note();
     model.busy--;
 }
+static void hurry(void) {
+    atomic_store(&world.note, 1);
+    hak_purger_urge();
+    model.busy--;
+}
 static void change_delay(void) {
     hak_store_relaxed(&world.delay, 500);
     hak_purger_note();
@@ -181,6 +194,12 @@ static void watch_all_clean(void) {
     end_all();
 }
 
+static void watch_no_note(void) {
+    explore_await(has_rested, NULL);
+    EXPLORE_CHECK(atomic_load(&world.note) == 0, "the helper sleeps although a note is urgent");
+    end_all();
+}
+
 static void finally(void) {
     EXPLORE_CHECK(state == NONE, "the helper has ended, and its state is %u", state);
 }
@@ -188,6 +207,8 @@ static void finally(void) {
 static const char *describe(const volatile void *variable) {
     return variable == &state                        ? "the helper's state"
            : variable == &noted                      ? "the note"
+           : variable == &urged                      ? "the urgent word"
+           : variable == &world.note                 ? "what is urgent"
            : variable == &hak_pool_stats.dirty_units ? "dirty units"
            : variable == &hak_huge_stats.kept_bytes  ? "kept bytes"
            : variable == &world.threads              ? "the count of threads"
@@ -202,6 +223,8 @@ static const explore_scenario_t scenarios[] = {
     {"two threads end", prepare_two, {run_helper, end, end}, RULES},
     {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
     {"a note, then rest", prepare_two, {run_helper, free_little, watch_all_clean}, RULES},
+    {"an urgent note, then rest", prepare_two, {run_helper, hurry, watch_no_note}, RULES},
+    {"two urgent notes", prepare_three, {run_helper, hurry, hurry, watch_no_note}, RULES},
     {"a delay after never",
      prepare_never,
      {run_helper, free_much, change_delay, watch_all_clean},
@@ -215,6 +238,7 @@ static const explore_scenario_t scenarios[] = {
 int main(int argc, char **argv) {
     memory_track(&state, sizeof state);
     memory_track(&noted, sizeof noted);
+    memory_track(&urged, sizeof urged);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);
     memory_track(&hak_huge_stats, sizeof hak_huge_stats);
     memory_track(&world, sizeof world);

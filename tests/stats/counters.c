@@ -116,6 +116,18 @@ void free_large(void) {
     free_some(50);
 }
 
+/* Long enough for a pass to find them old, and too few for the helper thread. */
+static void free_large_for_long(void) {
+    allocate_some(20, 900 * 1024);
+    for (int i = 0; i < 20; i++) memset(blocks[i], 1, 900 * 1024);
+    free_some(20);
+    for (int i = 0; i < 30; i++) {
+        usleep(50000);
+        allocate_some(50, 100 * 1024);
+        free_some(50);
+    }
+}
+
 static void trim_large(void) {
     free_large();
     API(malloc_trim)(0);
@@ -432,6 +444,9 @@ const struct trial counter_trials[] = {
     {"memory", "slab_bytes", hold, 3 * 65536, 4 * 65536},
     {"memory", "dirty_bytes", free_large, 100 * 65536, 50 * MIB},
     {"memory", "sparse_purged", purge_sparse, 16 * 4096, 40 * 65536},
+    {"memory", "call_pieces", free_large_for_long, 1, 1000},
+    {"memory", "call_looks_most", free_large_for_long, 1, 64},
+    {"memory", "call_bytes_most", free_large_for_long, 65536, MIB},
     {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
     {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
     {"threads", "now", have_a_thread, 1, 1},

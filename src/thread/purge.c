@@ -1,0 +1,300 @@
+/* purge.c: who gives memory back, when, and how much.
+ *
+ * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
+ * helper thread (purger.c), and malloc_trim. A piece first does what lower layers have noted
+ * (pool/budget.h), then goes on with a pass. A pass comes by all that can be given back:
+ * waiting caches, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
+ * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later.
+ *
+ * | what sets it off                            | which memory                 | by        | bound of a call |
+ * |---------------------------------------------|------------------------------|-----------|-----------------|
+ * | a pass is due: 250 ms since the last one    | all that is old enough       | piece     | 64 looks, 1 MiB |
+ * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same        |
+ * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
+ * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
+ * | slabs were taken (VISIT)                    | sparse slabs of resting bins | piece     | the same        |
+ * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
+ * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
+ * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
+ * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
+ *
+ * A call does at most one piece, when it is over. While the helper runs, calls do none: they
+ * tell it (hak_purger_urge), and it works piece by piece, so that nobody waits long for a lock.
+ *
+ * PROTOCOL. The notes and the pass have one owner at a time: who turns `busy` from false to true
+ * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
+ * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
+ * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
+#include "thread/purge.h"
+
+#include "large/heap.h"
+#include "large/huge.h"
+#include "large/large.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+#include "shard/shard.h"
+#include "thread/look.h"
+#include "thread/thread.h"
+
+enum {
+    CALL_LOOKS = 64, /* slabs that one call may look at, and bytes that it may give back */
+    CALL_BYTES = 1024 * 1024,
+    LONG_LOOKS = 256,       /* the same where nobody waits */
+    TICK_INTERVAL = 64,     /* slow calls between two looks at the clock */
+    TICK_BYTES = 64 * 1024, /* as many bytes count as one more */
+    PASS_INTERVAL_MS = 250,
+    CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
+};
+
+hak_purge_stats_t hak_purge_stats;
+
+static const hak_budget_t of_a_call = {CALL_LOOKS, CALL_BYTES};
+static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
+
+/* ---- a pass ---- */
+
+typedef enum { END, CACHES, BINS, LARGE, HUGE, SPARSE, UNITS, STAGES } stage_t;
+
+typedef struct {
+    stage_t stage;
+    unsigned left;     /* caches */
+    unsigned heap;     /* large heaps */
+    hak_walk_t walk;   /* bins and their sparse slabs */
+    uint32_t delay_ms; /* what has been free for so long */
+    bool all;          /* also what would wait for a later look */
+} pass_t;
+
+static pass_t begin(uint32_t delay_ms, bool all) {
+    return (pass_t){.stage = CACHES, .left = hak_os_cpu_count(), .delay_ms = delay_ms, .all = all};
+}
+
+/* Goes on with the present stage; true at its end. */
+static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
+    switch (pass->stage) {
+    case CACHES:
+        if (hak_thread_flush_waiting(&pass->left)) return true;
+        hak_budget_look(budget, CALL_LOOKS); /* its blocks may be of as many slabs */
+        return false;
+    case BINS: return hak_shard_sweep_on(&pass->walk, budget);
+    case LARGE:
+        *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
+        return pass->heap == hak_heap_count();
+    case HUGE:
+        *bytes += hak_huge_purge_piece(pass->delay_ms, budget);
+        return !hak_budget_is_spent(budget);
+    case SPARSE:
+        return pass->all ? hak_shard_purge_spare(&pass->walk, budget, bytes)
+                         : hak_shard_purge_idle(&pass->walk, pass->delay_ms, budget, bytes);
+    default:
+        *bytes += hak_pool_purge_piece(pass->delay_ms, pass->all, budget) * HAK_UNIT_SIZE;
+        return !hak_budget_is_spent(budget);
+    }
+}
+
+/* As much of a pass as the budget allows; true at its end. */
+static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
+    while (pass->stage != END && !hak_budget_is_spent(budget)) {
+        if (!go_on(pass, budget, bytes)) continue;
+        pass->walk = (hak_walk_t){0};
+        pass->stage = (stage_t)((pass->stage + 1) % STAGES);
+    }
+    return pass->stage == END;
+}
+
+/* ---- the owner, and what was noted ---- */
+
+static _Atomic bool busy;      /* see above; the owners' accesses follow each other by it */
+static pass_t the_pass;        /* owner */
+static _Atomic bool has_pass;  /* owner to write: the_pass is not at its end; to others a hint */
+static _Atomic bool has_hurry; /* the same, and it goes on with each slow call */
+
+static bool become_owner(void) {
+    return !hak_load_relaxed(&busy) &&
+           !atomic_exchange_explicit(&busy, true, memory_order_acquire);
+}
+
+static void leave(void) { hak_store_release(&busy, false); }
+
+/* As much as the heap has grown by; what nobody can give is forgotten. */
+static void pay_for_growth(hak_budget_t *budget) {
+    uint32_t units = hak_exchange_acq_rel(&hak_shard_grown, 0);
+    size_t given;
+    while (units && (given = hak_shard_purge_grown((size_t)units * HAK_UNIT_SIZE, budget)) > 0)
+        units -= (uint32_t)hak_min(units, given / HAK_UNIT_SIZE + 1);
+    if (!units || !hak_budget_is_spent(budget) || budget->looks == 0) return;
+    hak_add_relaxed(&hak_shard_grown, units);
+    hak_budget_note(HAK_NOTE_GROWN);
+}
+
+static void make_visits(hak_budget_t *budget) {
+    uint32_t visits = hak_exchange_acq_rel(&hak_shard_visits_due, 0);
+    for (; visits && !hak_budget_is_spent(budget); visits--) hak_shard_purge_taken(budget);
+    if (!visits) return;
+    hak_add_relaxed(&hak_shard_visits_due, visits);
+    hak_budget_note(HAK_NOTE_VISIT);
+}
+
+static void begin_pass(uint32_t delay_ms, bool all) {
+    the_pass = begin(delay_ms, all);
+    hak_store_relaxed(&has_pass, true);
+    hak_store_relaxed(&has_hurry, all);
+}
+
+/* True at its end. */
+static bool go_on_with_pass(hak_budget_t *budget) {
+    size_t bytes = 0;
+    if (!piece_of(&the_pass, budget, &bytes)) return false;
+    hak_store_relaxed(&has_pass, false);
+    hak_store_relaxed(&has_hurry, false);
+    return true;
+}
+
+/* What does not fit into the budget is noted again. */
+static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
+    uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
+    if (notes & HAK_NOTE_PRESSURE) begin_pass(0, true);
+    if (delay_ms < 0) return;
+    if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
+    if (notes & HAK_NOTE_VISIT) make_visits(budget);
+    if (notes & HAK_NOTE_HUGE) {
+        hak_huge_purge_piece((uint32_t)delay_ms, budget);
+        if (hak_budget_is_spent(budget)) hak_budget_note(HAK_NOTE_HUGE);
+    }
+    if (notes & HAK_NOTE_ROUND) {
+        hak_pool_purge_piece((uint32_t)delay_ms, false, budget);
+        if (hak_budget_is_spent(budget)) hak_budget_note(HAK_NOTE_ROUND);
+    }
+}
+
+/* ---- calls ---- */
+
+static void count_piece(const hak_budget_t *left) {
+    size_t looks = CALL_LOOKS - left->looks, bytes = CALL_BYTES - left->bytes;
+    if (looks == 0 && bytes == 0) return;
+    HAK_COUNT(&hak_purge_stats.pieces, 1);
+    hak_store_relaxed(&hak_purge_stats.most_looks,
+                      hak_max(looks, hak_load_relaxed(&hak_purge_stats.most_looks)));
+    hak_store_relaxed(&hak_purge_stats.most_bytes,
+                      hak_max(bytes, hak_load_relaxed(&hak_purge_stats.most_bytes)));
+}
+
+/* The one piece of a call. `due`: a pass shall begin. */
+static void do_piece(bool is_look, bool due, int64_t delay_ms) {
+    hak_budget_t budget = of_a_call;
+    if (!become_owner()) return;
+    if (due && !hak_load_relaxed(&has_pass)) begin_pass((uint32_t)delay_ms, false);
+    do_noted(delay_ms, &budget);
+    if (is_look || hak_load_relaxed(&has_hurry)) go_on_with_pass(&budget);
+    count_piece(&budget);
+    leave();
+}
+
+/* True once when a pass is due. The first look starts the clock; a short program has none. */
+static bool is_due(int64_t delay_ms) {
+    static _Atomic uint64_t next_ms;
+    uint64_t now = hak_os_now_ms(), due = hak_load_relaxed(&next_ms);
+    hak_look_tick(now);
+    if (delay_ms < 0 && !hak_thread_watcher()) return false;
+    return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
+}
+
+static HAK_OUT_OF_LINE void act(bool is_look, bool is_urgent) {
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    bool due = is_look && is_due(delay_ms);
+    if (hak_purger_runs()) {
+        if (HAK_UNLIKELY(is_urgent)) hak_purger_urge();
+        if (due) hak_purger_note();
+        return;
+    }
+    if (due) hak_purger_note(); /* for the one that starts now */
+    due = due && delay_ms >= 0;
+    if (due || is_urgent || hak_load_relaxed(&has_pass)) do_piece(is_look, due, delay_ms);
+}
+
+static void tick(size_t size) {
+    static _Atomic uint32_t shared_ticks; /* of threads without a cache */
+    hak_cache_t *cache = hak_cache;
+    bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
+    uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
+    uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
+    if (own) cache->ticks += more;
+    if (HAK_UNLIKELY(hak_commit_pressure())) hak_budget_note(HAK_NOTE_PRESSURE);
+    bool is_look = ticks / TICK_INTERVAL != (ticks + more) / TICK_INTERVAL;
+    bool is_urgent = hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry);
+    if (HAK_UNLIKELY(is_look || is_urgent)) act(is_look, is_urgent);
+}
+
+static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
+
+void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
+hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
+
+/* A slow call of a program that is watched. It gets its helper when it has made so many
+ * that it is no short one; until then the looks become rarer. */
+static HAK_SLOW_PATH void watch(bool may_start) {
+    static _Atomic uint32_t calls_so_far;
+    if (hak_purger_runs()) return;
+    uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
+    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
+    hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
+}
+
+void hak_thread_tick_malloc(size_t size) {
+    hak_purger_start();
+    tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
+}
+
+void hak_thread_tick_free(size_t size) {
+    hak_purger_wake();
+    tick(size);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
+}
+
+/* ---- the helper, and trim ---- */
+
+/* By the owner: what was noted, and a pass that is in a hurry. */
+static void settle(void) {
+    int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
+    for (hak_budget_t budget = of_a_long_piece; hak_load_relaxed(&hak_budget_notes);
+         budget = of_a_long_piece)
+        do_noted(delay_ms, &budget);
+    if (!hak_load_relaxed(&has_hurry)) return;
+    for (hak_budget_t budget = of_a_long_piece; !go_on_with_pass(&budget);)
+        budget = of_a_long_piece;
+}
+
+void hak_purge_settle(void) {
+    if (!become_owner()) return;
+    settle();
+    leave();
+}
+
+void hak_purge_round(uint32_t delay_ms) {
+    if (!become_owner()) return;
+    settle();
+    begin_pass(delay_ms, false);
+    for (hak_budget_t budget = of_a_long_piece; !go_on_with_pass(&budget);)
+        budget = of_a_long_piece;
+    leave();
+}
+
+size_t hak_thread_trim(void) {
+    hak_cache_t *cache = hak_thread_cache();
+    if (cache) hak_cache_flush_all(cache);
+    hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
+    pass_t pass = begin(0, true);
+    size_t purged = 0;
+    for (hak_budget_t budget = of_a_long_piece; !piece_of(&pass, &budget, &purged);)
+        budget = of_a_long_piece;
+    return purged + hak_shard_purge_all();
+}
+
+void hak_purge_forget(void) {
+    the_pass.stage = END;
+    hak_store_relaxed(&has_pass, false);
+    hak_store_relaxed(&has_hurry, false);
+    hak_store_relaxed(&busy, false);
+}
