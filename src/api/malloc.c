@@ -88,7 +88,7 @@ static bool above_classes(size_t size) {
 static void *try_large(size_t size, size_t align, bool zero) {
     hak_thread_cache(); /* also for the handlers that come with it */
     void *block = NULL;
-    if (size <= HAK_LARGE_MAX && align <= HAK_UNIT_SIZE && hak_option(HAK_OPTION_WRAP_L25))
+    if (size <= HAK_LARGE_MAX && align <= HAK_LARGE_ALIGN_MAX && hak_option(HAK_OPTION_WRAP_L25))
         block = hak_large_alloc(hak_large_home(), hak_max(size, HAK_CLASS_MAX + 1), align, zero);
     return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
 }

@@ -30,7 +30,8 @@ enum {
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */
     HAK_CLASS_MAX = 65536, /* largest size of a size class */
     HAK_LARGE_MAX = 1 << 20,
-    HAK_BLOCKS_MAX = 4096, /* most blocks in a slab, which bounds its bitmap */
+    HAK_LARGE_ALIGN_MAX = 2 << 20, /* of large blocks; beyond, a mapping */
+    HAK_BLOCKS_MAX = 4096,         /* most blocks in a slab, which bounds its bitmap */
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
     HAK_COLOUR_STEP = 128, /* what every block of a mid class is aligned to, at least */
 };

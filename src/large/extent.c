@@ -5,7 +5,16 @@
 
 #include "region/region.h"
 
-enum { WALK_MAX = 8 }; /* extents of a bin that an insertion looks at */
+enum {
+    WALK_MAX = 8,               /* extents of a bin that an insertion looks at */
+    LOOKS_BIN = 8,              /* of a bin in which not all fit that a request looks at */
+    LOOKS_MAX = 32,             /* of all such bins */
+    SHORT = HAK_EXTENT_MAX / 4, /* what is left of an extent, and joins one that it touches */
+};
+_Static_assert(HAK_EXTENT_MAX / 2 >=
+                   HAK_LARGE_MAX / HAK_GRAIN_SIZE + HAK_LARGE_ALIGN_MAX / HAK_GRAIN_SIZE,
+               "one part of a stretch that is cut has room for every block");
+_Static_assert(HAK_EXTENT_BINS % 64 != 0, "the bin behind the last one has a bit");
 
 static unsigned grain_of(const char *address) {
     return (unsigned)((uintptr_t)address >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
@@ -75,23 +84,49 @@ static bool fits(hak_slab_t *unit, size_t grains, size_t align_grains) {
     return have >= grains + (to_align(start, align_grains) >> HAK_GRAIN_SHIFT);
 }
 
-/* Bins of one length come first: whatever is in them fits, unless for alignment. */
-static hak_slab_t *find(const hak_extents_t *extents, size_t grains, size_t align_grains) {
-    unsigned bin = bin_of(grains);
-    while ((bin = filled_bin(extents, bin)) != 0) {
-        for (hak_slab_t *unit = extents->bins[bin]; unit; unit = unit->next)
-            if (HAK_LIKELY(fits(unit, grains, align_grains))) return unit;
-        if (++bin == HAK_EXTENT_BINS) break;
+/* One that fits in the bins from `bin` up to `end`, in which not all do. */
+static HAK_OUT_OF_LINE hak_slab_t *find_among(hak_extents_t *extents, unsigned bin, unsigned end,
+                                              size_t grains, size_t align_grains) {
+    unsigned left = LOOKS_MAX;
+    while ((bin = filled_bin(extents, bin)) != 0 && bin < end) {
+        hak_slab_t *unit = extents->bins[bin++];
+        for (unsigned i = 0; i < LOOKS_BIN && unit; i++, unit = unit->next) {
+            if (left-- == 0) return NULL;
+            extents->looks++;
+            if (fits(unit, grains, align_grains)) return unit;
+        }
     }
     return NULL;
+}
+
+/* In the bins above that of a length that may be too short everything fits. */
+static hak_slab_t *find(hak_extents_t *extents, size_t grains, size_t align_grains) {
+    unsigned bin = bin_of(grains), sure = bin_of(grains + align_grains - 2) + 1;
+    hak_slab_t *unit = NULL;
+    if (HAK_UNLIKELY(bin < sure)) unit = find_among(extents, bin, sure, grains, align_grains);
+    if (HAK_UNLIKELY(unit != NULL)) return unit;
+    return (sure = filled_bin(extents, sure)) ? extents->bins[sure] : NULL;
+}
+
+static bool is_border(const char *address) {
+    return ((uintptr_t)address & (hak_superslab_size() - 1)) == 0;
+}
+
+/* What is left of an extent. A short rest that may touch another extent joins it, so that
+ * no memory is lost for a block that needs some of both. */
+static void insert_rest(hak_extents_t *extents, char *start, size_t grains) {
+    if (grains < SHORT && (is_border(start) || is_border(end_of(start, grains))))
+        hak_extents_give(extents, start, grains);
+    else
+        insert(extents, start, grains);
 }
 
 /* Takes a part out of an extent; what is before and behind it stays free. */
 static void cut(hak_extents_t *extents, char *start, size_t have, char *part, size_t grains) {
     size_t before = (size_t)(part - start) >> HAK_GRAIN_SHIFT;
     remove_extent(extents, start, have);
-    if (before) insert(extents, start, before);
-    if (have > before + grains) insert(extents, end_of(part, grains), have - before - grains);
+    if (before) insert_rest(extents, start, before);
+    if (have > before + grains) insert_rest(extents, end_of(part, grains), have - before - grains);
 }
 
 char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains) {
@@ -104,22 +139,6 @@ char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grain
     return block;
 }
 
-bool hak_extents_take_at(hak_extents_t *extents, char *part, size_t grains) {
-    /* The extent around `part` begins in its unit or in one before it. */
-    hak_slab_t *unit = hak_region_slab_of(part);
-    while (unit && hak_load_relaxed(&unit->owner) == extents->owner) {
-        char *start;
-        size_t have = hak_extent_in(unit, &start);
-        if (have && start <= part) {
-            if (end_of(start, have) < end_of(part, grains)) return false;
-            cut(extents, start, have, part, grains);
-            return true;
-        }
-        unit = hak_region_slab_of(unit->base - 1);
-    }
-    return false;
-}
-
 /* The unit that `address` lies in, NULL when it is not one of this heap, as that of
  * its neighbour is. */
 static hak_slab_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
@@ -128,6 +147,50 @@ static hak_slab_t *own_unit(const hak_extents_t *extents, char *address, const c
         return hak_slab_of(address);
     hak_slab_t *unit = hak_region_slab_of(address);
     return unit && hak_load_relaxed(&unit->owner) == extents->owner ? unit : NULL;
+}
+
+/* Length of the extent that begins at `start`; 0 when none does. */
+static size_t length_from(hak_extents_t *extents, char *start) {
+    const hak_slab_t *unit = own_unit(extents, start, start - 1);
+    extents->looks++;
+    if (!unit || unit->extent_first % HAK_UNIT_GRAINS != grain_of(start)) return 0;
+    return unit->extent_first / HAK_UNIT_GRAINS;
+}
+
+bool hak_extents_take_front(hak_extents_t *extents, char *start, size_t grains) {
+    size_t have = length_from(extents, start);
+    if (have < grains) return false;
+    cut(extents, start, have, start, grains);
+    return true;
+}
+
+/* The extent that the grains are the end of, or lie within: one of at most
+ * HAK_EXTENT_MAX, so it begins that far back at most. Its length, 0 when there is none. */
+static size_t extent_around(hak_extents_t *extents, char *part, size_t grains, char **start) {
+    char *end = end_of(part, grains);
+    uint32_t last = hak_slab_of(end - 1)->extent_last;
+    extents->looks++;
+    if (last && last % HAK_UNIT_GRAINS == grain_of(end - 1)) {
+        *start = end - ((size_t)(last / HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
+        return *start <= part ? last / HAK_UNIT_GRAINS : 0;
+    }
+    hak_slab_t *unit = hak_slab_of(part);
+    for (unsigned i = 0; i <= HAK_EXTENT_MAX / HAK_UNIT_GRAINS; i++) {
+        extents->looks++;
+        size_t have = hak_extent_in(unit, start);
+        if (have && *start <= part) return end_of(*start, have) >= end ? have : 0;
+        unit = own_unit(extents, unit->base - 1, unit->base);
+        if (!unit) return 0;
+    }
+    return 0;
+}
+
+bool hak_extents_take_at(hak_extents_t *extents, char *part, size_t grains) {
+    char *start = part;
+    if (hak_extents_take_front(extents, part, grains)) return true;
+    size_t have = extent_around(extents, part, grains, &start);
+    if (have) cut(extents, start, have, part, grains);
+    return have != 0;
 }
 
 void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
@@ -145,6 +208,14 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
         size_t more = behind->extent_first / HAK_UNIT_GRAINS;
         remove_extent(extents, end_of(start, grains), more);
         grains += more;
+    }
+    while (HAK_UNLIKELY(grains > HAK_EXTENT_MAX)) {
+        char *middle = end_of(start, HAK_EXTENT_MAX / 2);
+        char *border = middle + (-(uintptr_t)middle & (hak_superslab_size() - 1));
+        size_t part = (size_t)(border - start) >> HAK_GRAIN_SHIFT;
+        insert(extents, start, part);
+        start = border;
+        grains -= part;
     }
     insert(extents, start, grains);
 }

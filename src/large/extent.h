@@ -1,19 +1,24 @@
 /* extent.h: the free memory of one large heap, in grains of 4 KiB.
  *
- * An extent is a stretch of free grains as long as it can be: it may cross units and
- * superslabs, and two never touch. Its record lies in the descriptors of the unit it
- * begins in and of the unit it ends in:
+ * An extent is a stretch of free grains, of at most HAK_EXTENT_MAX: it may cross units and
+ * superslabs. Free memory joins at once. A longer stretch is cut into several extents, and
+ * only where a superslab begins: two extents touch only there. Its record lies in the
+ * descriptors of the unit it begins in and of the unit it ends in:
  *
  *   extent_first = length << 4 | first grain, counted in its unit;  0 = none begins
  *   extent_last  = length << 4 | last grain, counted in its unit;   0 = none ends
  *
- * One of each is enough for a unit: between two extents lies a block, and the
- * smallest block (17 grains) is longer than a unit (16).
+ * One of each is enough for a unit: between two extents lies the border of a superslab, or
+ * a block, and the smallest block (17 grains) is longer than a unit (16).
  *
  * Bins: one for each length up to 256 grains, then four for each doubling, lowest
  * address first as far as a short search finds out. The best fit is taken, since
  * that touches the fewest pages in the long run. Everything here is under the lock
- * of the heap. */
+ * of the heap.
+ *
+ * Nothing here walks over the heap; `looks` counts the units that searches look at, for
+ * the tests. The limit on the length is for that, too: in the middle of a longer extent
+ * nothing would say where it begins. */
 #ifndef HAK_EXTENT_H
 #define HAK_EXTENT_H
 
@@ -23,7 +28,9 @@
 
 enum {
     HAK_EXTENT_EXACT = HAK_LARGE_MAX / HAK_GRAIN_SIZE, /* lengths with a bin of their own */
-    HAK_EXTENT_BINS = HAK_EXTENT_EXACT + 1 + 4 * 20,
+    HAK_EXTENT_MAX_SHIFT = 23 - HAK_GRAIN_SHIFT,       /* 8 MiB */
+    HAK_EXTENT_MAX = 1 << HAK_EXTENT_MAX_SHIFT,        /* grains */
+    HAK_EXTENT_BINS = HAK_EXTENT_EXACT + 1 + 4 * (HAK_EXTENT_MAX_SHIFT - 8) + 1,
     HAK_EXTENT_WORDS = (HAK_EXTENT_BINS + 63) / 64,
 };
 
@@ -31,13 +38,20 @@ typedef struct {
     uint16_t owner;                    /* constant; of the units that belong to this heap */
     uint64_t filled[HAK_EXTENT_WORDS]; /* bit set <=> the bin is not empty */
     hak_slab_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
+    uint64_t looks;                    /* units that searches looked at so far */
 } hak_extents_t;
 
 /* The best fit for `grains`, at a multiple of `align_grains` (a power of two); the
- * rest stays free. NULL when nothing fits. */
+ * rest stays free. NULL when nothing fits. An extent of grains + align_grains - 1 fits
+ * wherever it begins, and is always found; of shorter ones only a few are looked at. */
 char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains);
 
-/* Takes exactly these grains; false when they are not all free. */
+/* Takes grains from the front of the extent that begins at `start`; false when none does,
+ * or a shorter one. One unit is looked at. */
+bool hak_extents_take_front(hak_extents_t *extents, char *start, size_t grains);
+
+/* Takes exactly these grains; false when they are not all free. Looks at two units when
+ * they are the front or the end of an extent, else at up to 131. */
 bool hak_extents_take_at(hak_extents_t *extents, char *start, size_t grains);
 
 /* Makes grains free; they join their neighbours. */

@@ -88,7 +88,7 @@ static void dirty_remove(hak_heap_t *heap, hak_superslab_t *super) {
     super->on_dirty = false;
 }
 
-static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint32_t now) {
+static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint64_t now) {
     if (super->on_dirty && super->freed_ms == now) return;
     dirty_remove(heap, super);
     super->freed_ms = now;
@@ -123,7 +123,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     hak_part_t part;
     char *at = start;
     size_t left = grains, idle = 0;
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     while (hak_part_next(&at, &left, &part)) {
         clear_used(&part);
         unsigned touched = touched_in(&part);
@@ -152,15 +152,15 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
     super->clean_grains =
         (uint16_t)(hak_superslab_grains() - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
     HAK_COUNT(&heap->idle, touched_in(&all));
-    if (super->dirty) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+    if (super->dirty) dirty_append(heap, super, hak_os_now_ms());
 }
 
-bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains) {
+bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
     HAK_TIMED(l25_alloc_tls_page);
-    size_t least = (block_grains + hak_superslab_grains() - 1) / hak_superslab_grains();
+    size_t fewest = (least + hak_superslab_grains() - 1) / hak_superslab_grains();
     size_t most = (grains + hak_superslab_grains() - 1) / hak_superslab_grains();
     unsigned taken;
-    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)least, (unsigned)most, &taken);
+    hak_superslab_t *first = hak_pool_take_superslabs((unsigned)fewest, (unsigned)most, &taken);
     if (!first) return false;
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     hak_add_relaxed(&hak_pool_lent, taken);
@@ -361,11 +361,11 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t r
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
     unsigned failures = 0;
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
     hak_lock_acquire(&heap->lock);
     for (hak_superslab_t *super; (super = heap->oldest) != NULL && !hak_budget_is_spent(budget);) {
-        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+        if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
         size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT);
         hak_budget_look(budget, 1);
         hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
@@ -398,7 +398,7 @@ static void find_gap(hak_superslab_t *super, const char *from, const char *to) {
     hak_heap_t *heap = heap_of(super);
     if (from >= to) return;
     HAK_COUNT(&heap->idle, touched_in(&gap));
-    if (touched_in(&gap)) dirty_append(heap, super, (uint32_t)hak_os_now_ms());
+    if (touched_in(&gap)) dirty_append(heap, super, hak_os_now_ms());
     hak_extents_give(&heap->extents, start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT),
                      gap.count);
 }

@@ -87,8 +87,8 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains);
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
 
 /* Adds free superslabs of the pool in a row: `grains` or more, or fewer where the row
- * ends, but room for one block; false without memory. */
-bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains);
+ * ends, but `least` in one extent; false without memory. */
+bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains);
 
 /* The following take the lock themselves. */
 

@@ -1,4 +1,4 @@
-/* huge.h: blocks above 1 MiB, or aligned beyond 64 KiB: each a mapping of its own.
+/* huge.h: blocks above 1 MiB, or aligned beyond 2 MiB: each a mapping of its own.
  *
  * Their addresses are kept in a table beside, so a pointer is known or foreign
  * without a look at the memory.

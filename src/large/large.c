@@ -180,8 +180,9 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
+        size_t least = request->grains + request->align_grains - 1; /* a fit, wherever it lies */
         size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
-        if (hak_heap_grow(heap, request->grains, run)) outcome = take_extent(heap, request);
+        if (hak_heap_grow(heap, least, hak_max(run, least))) outcome = take_extent(heap, request);
         request->fresh = outcome == FOUND;
     }
     if (outcome == FOUND) {
@@ -334,7 +335,7 @@ bool hak_large_resize(void *block, size_t size) {
     if (want < have)
         hak_heap_free(heap, end, have - want);
     else if (want > have)
-        done = hak_extents_take_at(&heap->extents, end, want - have) &&
+        done = hak_extents_take_front(&heap->extents, end, want - have) &&
                hak_heap_use(heap, end, want - have);
     if (done) {
         hak_store_release(&unit->run, run_word(block, want));

@@ -1,4 +1,5 @@
-/* large.h: blocks above 64 KiB up to 1 MiB, cut from runs of superslabs.
+/* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones at multiples of 128 KiB to 2 MiB,
+ * cut from runs of superslabs.
  *
  * A block is a whole number of grains (4 KiB). A free one merges with its free
  * neighbours at once; the best fit is reused, wherever it lies, before fresh memory
@@ -29,7 +30,7 @@ typedef struct {
 unsigned hak_large_home(void);
 
 /* A block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align`
- * (a power of two up to 64 KiB), zeroed if told so. `home` is the caller's heap.
+ * (a power of two up to HAK_LARGE_ALIGN_MAX), zeroed if told so. `home` is the caller's heap.
  * NULL without memory. */
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero);
 

@@ -22,14 +22,19 @@ static struct {
 
 /* Under the lock. */
 static struct {
-    uint32_t count;   /* epochs so far */
-    uint32_t round;   /* the one of the last round of partial release */
-    uint32_t ends_ms; /* of the present one: when it has lasted long enough */
+    uint64_t count;   /* epochs so far */
+    uint64_t round;   /* the one of the last round of partial release */
+    uint64_t ends_ms; /* of the present one: when it has lasted long enough */
     uint32_t events;  /* slabs taken and given in it */
     bool is_open;     /* a round is under way: it may take several pieces */
 } epoch;
 
-enum { EPOCH_MS = 250, EPOCH_EVENTS = 1024 };
+enum {
+    EPOCH_MS = 250,
+    EPOCH_EVENTS = 1024,
+    GIVEN_AT_ONCE = 64,  /* units under one lock */
+    ROWS_LOOKED_AT = 32, /* starts of rows that a large heap's request looks at */
+};
 
 _Atomic size_t hak_pool_lent;
 static _Atomic(hak_pool_lender_t) lender;
@@ -150,7 +155,7 @@ static hak_superslab_t *fresh_superslab(void) {
         hak_commit_charge(hak_superslab_size())) {
         hak_pool_prefault(super->slabs[0].base, hak_superslab_size(), 2);
         super->dirty = all_units();
-        super->freed_ms = (uint32_t)hak_os_now_ms();
+        super->freed_ms = hak_os_now_ms();
         HAK_COUNT(&hak_pool_stats.dirty_units, hak_superslab_units());
         dirty_append(super);
     }
@@ -233,22 +238,21 @@ static void add_free(hak_superslab_t *super, uint32_t mask) {
 /* Whether live superslabs give their free pages back now. Under the lock. */
 static bool round_is_due(void) {
     return hak_option(HAK_OPTION_TINY_SS_PARTIAL) &&
-           epoch.count - epoch.round >= (uint32_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
+           epoch.count - epoch.round >= (uint64_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
 }
 
 /* Ends the epoch if it has lasted long enough, or those that have passed since unseen. */
-static void look_at_clock(uint32_t now) {
+static void look_at_clock(uint64_t now) {
     if (epoch.ends_ms == 0) epoch.ends_ms = now + EPOCH_MS;
-    int32_t late = (int32_t)(now - epoch.ends_ms);
-    if (late < 0) return;
-    uint32_t ended = 1 + (uint32_t)late / EPOCH_MS;
+    if (now < epoch.ends_ms) return;
+    uint64_t ended = 1 + (now - epoch.ends_ms) / EPOCH_MS;
     epoch.count += ended;
     epoch.ends_ms += ended * EPOCH_MS;
     epoch.events = 0;
 }
 
 /* Ends the epoch if it had slab events enough, and says so when a round is due for that. */
-static void count_given(uint32_t now) {
+static void count_given(uint64_t now) {
     if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return;
     epoch.count++;
     epoch.ends_ms = now + EPOCH_MS;
@@ -275,7 +279,7 @@ static void give_whole(hak_superslab_t *super, hak_slab_t *slab, unsigned count)
 }
 
 /* Lock held. */
-static void give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint32_t now) {
+static void give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint64_t now) {
     dirty_remove(super);
     add_free(super, mask_of((unsigned)(slab - super->slabs), count));
     super->freed_ms = now;
@@ -291,17 +295,17 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
         give_whole(super, slab, count);
         return;
     }
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     give_locked(super, slab, count, now);
     hak_lock_release(&hak_pool_lock);
 }
 
 void hak_pool_give_list(hak_slab_t *list) {
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     bool each = one_slab_each();
     if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
-    while (list) {
+    for (unsigned given = 1; list; given++) {
         hak_slab_t *next = list->next;
         hak_superslab_t *super = hak_region_superslab_of(list);
         if (HAK_UNLIKELY(each))
@@ -309,6 +313,9 @@ void hak_pool_give_list(hak_slab_t *list) {
         else
             give_locked(super, list, 1, now);
         list = next;
+        if (HAK_LIKELY(each || given % GIVEN_AT_ONCE)) continue;
+        hak_lock_release(&hak_pool_lock); /* a sweep may bring as many as the heap has */
+        hak_lock_acquire(&hak_pool_lock);
     }
     if (HAK_LIKELY(!each)) hak_lock_release(&hak_pool_lock);
 }
@@ -335,12 +342,23 @@ static unsigned free_row(const hak_superslab_t *first, unsigned most) {
     return n;
 }
 
-hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
-    unsigned n = 0;
-    hak_lock_acquire(&hak_pool_lock);
+/* The first of `least` to `most` wholly free superslabs in a row, *count; NULL and 0 when none
+ * of the superslabs that became free last begins one. Rejected: to look at all of them, as
+ * many as the heap has. Under the lock. */
+static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *first = lists[hak_superslab_units()];
-    while (first && (n = free_row(first, most)) < least) first = first->next;
-    if (!first) n = 0;
+    for (unsigned i = 0; i < ROWS_LOOKED_AT && first; i++, first = first->next) {
+        HAK_COUNT(&hak_pool_stats.row_looks, 1);
+        if ((*count = free_row(first, most)) >= least) return first;
+    }
+    *count = 0;
+    return NULL;
+}
+
+hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
+    hak_lock_acquire(&hak_pool_lock);
+    unsigned n;
+    hak_superslab_t *first = find_row(least, most, &n);
     /* Fresh ones lie behind the last of their region. */
     while (n < most && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
         hak_superslab_t *super = fresh_superslab();
@@ -384,7 +402,7 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
 }
 
 /* Pages that the kernel would not take (locked ones) wait for another round. */
-static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint32_t now) {
+static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
     HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(mask));
     super->freed_ms = now;
     dirty_remove(super);
@@ -403,11 +421,10 @@ static void put_first(hak_superslab_t *super) {
 
 /* The next superslab to be purged. Without a round, one that holds slabs in use is put
  * aside. Under the lock. */
-static hak_superslab_t *next_of_age(uint32_t now, uint32_t delay_ms, bool round,
+static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
                                     hak_budget_t *budget) {
     for (hak_superslab_t *super; (super = dirty.oldest) != NULL; hold(super)) {
-        /* Signed: a unit may have come back since the clock was read. */
-        if ((int32_t)(now - super->freed_ms) < (int32_t)delay_ms) break;
+        if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
         if (hak_budget_is_spent(budget)) return NULL;
         hak_budget_look(budget, 1);
         if (round || super->free == all_units()) return super;
@@ -437,7 +454,7 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
 /* Purges one superslab, as far as the budget goes; returns the units that are zero now. The
  * free units are claimed under the lock and purged without it, so that no request waits for
  * the kernel; meanwhile they look used. *refused: the kernel would not take some. Lock held. */
-static unsigned purge_superslab(hak_superslab_t *super, uint32_t now, hak_budget_t *budget,
+static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget_t *budget,
                                 bool *refused) {
     uint32_t claimed = claim(super, budget->bytes);
     hak_lock_release(&hak_pool_lock);
@@ -467,7 +484,7 @@ static bool in_a_round(bool all) {
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     size_t purged = 0;
     bool refused = false;
-    uint32_t now = (uint32_t)hak_os_now_ms();
+    uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     look_at_clock(now);
     bool round = in_a_round(all);

@@ -25,6 +25,7 @@ typedef struct {
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
     _Atomic uint64_t purged_partial;  /* those of them in superslabs with slabs in use */
+    _Atomic uint64_t row_looks;       /* superslabs that searches for a row began at */
     _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */
     _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t held_units;        /* those of them that wait for a round */
@@ -48,7 +49,7 @@ unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed);
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_slab_t *slab, unsigned count);
 
-/* The same for a list of single units, linked by `next`, under one lock. */
+/* The same for a list of single units, linked by `next`; 64 of them under one lock. */
 void hak_pool_give_list(hak_slab_t *list);
 
 /* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */

@@ -38,7 +38,8 @@ typedef struct hak_superslab {
     struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; a list, oldest first */
     uint32_t free;                                 /* pool lock; bit per unit */
     uint32_t dirty;                                /* pool lock; bit per unit */
-    uint32_t freed_ms;                             /* pool lock; when a unit came back last */
+    uint64_t freed_ms : 48;                        /* pool lock; when a unit came back last */
+    uint64_t clean_grains : 16;                    /* large heap lock */
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock; in a list by dirty_next */
     bool held;                                     /* pool lock; that list is of superslabs that
@@ -46,10 +47,17 @@ typedef struct hak_superslab {
     bool large;                                    /* pool lock; in the hands of a large heap */
     _Atomic bool huge;                             /* may have huge pages; only becomes false */
     uint16_t used_grains;                          /* large heap lock */
-    uint16_t clean_grains;                         /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
+
+/* True when nothing came back for `delay_ms`; false for what came back after `now_ms` was
+ * read, so that no purge follows other threads' frees for ever. No clock of 48 bits goes
+ * round in the life of a machine. */
+HAK_FAST_PATH bool hak_superslab_is_of_age(const hak_superslab_t *super, uint64_t now_ms,
+                                           uint32_t delay_ms) {
+    return super->freed_ms + (uint64_t)delay_ms <= now_ms;
+}
 
 _Static_assert(sizeof(hak_superslab_t) == (size_t)3 * HAK_LINE,
                "a superslab record is three cache lines");

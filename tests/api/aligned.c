@@ -2,6 +2,7 @@
  * C23 7.24.3.1 and POSIX.1-2024; and the natural alignment of every other function. */
 #define _GNU_SOURCE
 #include "api.h"
+#include "rng.h"
 
 #include <unistd.h>
 
@@ -55,9 +56,39 @@ static void every_alignment_is_met_at_every_size(void **state) {
         }
 }
 
+/* Many sizes up to 1 MiB: beside each other, and in the memory of those that were freed. */
+static void aligned_blocks_keep_their_contents(void **state) {
+    enum { HELD = 64, TURNS = 20000 };
+    static struct {
+        unsigned char *start;
+        size_t size;
+        unsigned char value;
+    } held[HELD];
+    struct rng rng = rng_make(1);
+    (void)state;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        unsigned i = (unsigned)rng_below(&rng, HELD);
+        for (size_t k = 0; k < held[i].size; k += 4096)
+            assert_int_equal(held[i].start[k], held[i].value);
+        if (held[i].start) assert_int_equal(held[i].start[held[i].size - 1], held[i].value);
+        API(free)(held[i].start);
+        size_t alignment = (size_t)8 << rng_below(&rng, 19); /* up to 2 MiB */
+        size_t size = rng_size(&rng, 1, 1 << 20);
+        held[i].start = API(aligned_alloc)(alignment, size);
+        assert_non_null(held[i].start);
+        assert_true(is_at(held[i].start, alignment));
+        held[i].size = API(malloc_usable_size)(held[i].start);
+        assert_true(held[i].size >= size);
+        held[i].value = (unsigned char)(turn % 255 + 1);
+        for (size_t k = 0; k < held[i].size; k += 4096) held[i].start[k] = held[i].value;
+        held[i].start[held[i].size - 1] = held[i].value;
+    }
+    for (unsigned i = 0; i < HELD; i++) API(free)(held[i].start);
+}
+
 static void aligned_blocks_can_be_resized(void **state) {
     (void)state;
-    for (size_t alignment = 16; alignment <= 1 << 20; alignment *= 4)
+    for (size_t alignment = 16; alignment <= 4 << 20; alignment *= 4)
         for (size_t i = 0; i + 1 < BORDER_COUNT; i++) {
             char *block = API(aligned_alloc)(alignment, border_sizes[i]);
             block[0] = 1;
@@ -164,6 +195,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_has_its_natural_alignment),
         cmocka_unit_test(every_alignment_is_met_at_every_size),
+        cmocka_unit_test(aligned_blocks_keep_their_contents),
         cmocka_unit_test(aligned_blocks_can_be_resized),
         cmocka_unit_test(aligned_alloc_refuses_a_bad_alignment),
         cmocka_unit_test(posix_memalign_refuses_a_bad_alignment),

@@ -1,5 +1,5 @@
 /* large.c: explores how large blocks are freed and taken (src/large/heap.h has the protocol): the
- * step that marks a block freed, and the transfer array, on the real large.c.
+ * step that marks a block freed, the transfer array, and sizes in place, on the real large.c.
  *
  *   large             every scenario must hold
  *   large --broken    the source was broken on purpose: some scenario must fail */
@@ -30,9 +30,11 @@ static hak_slab_t slabs[UNITS] __attribute__((aligned(64)));
 hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 hak_map_t hak_map;
 
-/* What stands for the extents: blocks in free memory; the heap's lock guards it. */
+/* What stands for the extents: blocks in free memory, and the grains behind each that it grew by;
+ * the heap's lock guards it. */
 static struct {
     bool is_free[BLOCKS];
+    size_t more[BLOCKS];
 } extents __attribute__((aligned(64)));
 
 /* The scenario's own. */
@@ -48,6 +50,11 @@ static struct {
 
 static unsigned number_of(const char *block) {
     return (unsigned)((size_t)(block - units[0]) / (2 * HAK_UNIT_SIZE));
+}
+
+/* Grains before an address, counted from the start of its block. */
+static size_t grains_before(const char *address) {
+    return (size_t)(address - model.blocks[number_of(address)]) / HAK_GRAIN_SIZE;
 }
 
 int64_t hak_option(hak_option_t option) {
@@ -78,26 +85,34 @@ char *hak_extents_take(hak_extents_t *unused, size_t grains, size_t align_grains
 
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     unsigned i = number_of(start);
-    EXPLORE_CHECK(heap == &hak_heaps[HEAP] && grains == GRAINS, "block %u is not whole", i);
+    size_t before = grains_before(start);
     memory_write(&extents, sizeof extents);
+    EXPLORE_CHECK(heap == &hak_heaps[HEAP] && before + grains == GRAINS + extents.more[i],
+                  "block %u is not whole", i);
     EXPLORE_CHECK(!extents.is_free[i], "block %u is merged twice", i);
-    extents.is_free[i] = true;
+    extents.is_free[i] = before == 0;
+    extents.more[i] = before ? before - GRAINS : 0;
 }
 
 bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     (void)heap, (void)start, (void)grains;
     return true;
 }
-bool hak_extents_take_at(hak_extents_t *unused, char *start, size_t grains) {
-    (void)unused, (void)start, (void)grains;
-    return false;
+bool hak_extents_take_front(hak_extents_t *unused, char *start, size_t grains) {
+    unsigned i = number_of(start);
+    (void)unused;
+    memory_write(&extents, sizeof extents);
+    EXPLORE_CHECK(!extents.is_free[i] && grains_before(start) == GRAINS + extents.more[i],
+                  "block %u does not end there", i);
+    extents.more[i] += grains;
+    return true;
 }
 bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     (void)at, (void)left, (void)part;
     return false;
 }
-bool hak_heap_grow(hak_heap_t *heap, size_t block_grains, size_t grains) {
-    (void)heap, (void)block_grains, (void)grains;
+bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
+    (void)heap, (void)least, (void)grains;
     return false;
 }
 bool hak_heap_lend(hak_heap_t *heap) {
@@ -138,6 +153,7 @@ static void prepare(int64_t array_size, int64_t array_first) {
     hak_store_relaxed(&hak_heaps[HEAP].runs, 1); /* what it has was a run once */
     memset(&model, 0, sizeof model);
     memset(slabs, 0, sizeof slabs);
+    memset(&extents, 0, sizeof extents);
     for (unsigned i = 0; i < UNITS; i++) {
         slabs[i].base = units[i];
         hak_store_relaxed(&slabs[i].owner, hak_owner(HEAP, HAK_CLASS_RUN));
@@ -169,6 +185,24 @@ static void take_and_free(void) {
 }
 static void purge(void) { hak_large_purge(0); }
 
+static void resize_0(size_t grains) {
+    bool done = hak_large_resize(model.blocks[0], grains * HAK_GRAIN_SIZE);
+    EXPLORE_CHECK(done, "block 0 cannot have %zu grains", grains);
+}
+static void grow_0(void) { resize_0(GRAINS + 1); }
+static void grow_and_shrink_0(void) {
+    grow_0();
+    resize_0(GRAINS);
+}
+static void grow_and_free_0_afar(void) {
+    grow_0();
+    free_0_afar();
+}
+static void grow_and_free_0(void) {
+    grow_0();
+    free_0();
+}
+
 static bool is_waiting(const hak_heap_t *heap, unsigned i) {
     for (unsigned k = 0; k < heap->transfer_count; k++)
         if (heap->transfer[k] == &slabs[2 * i]) return true;
@@ -179,16 +213,20 @@ static bool is_waiting(const hak_heap_t *heap, unsigned i) {
 static void finally(void) {
     hak_heap_t *heap = &hak_heaps[HEAP];
     unsigned held = 0;
+    size_t held_grains = 0, waiting_grains = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
         EXPLORE_CHECK(model.freed[i] <= 1, "%u frees of block %u are right", model.freed[i], i);
         EXPLORE_CHECK(model.held[i] + extents.is_free[i] + is_waiting(heap, i) == 1,
                       "block %u is lost, or in two places", i);
         held += model.held[i];
+        *(is_waiting(heap, i) ? &waiting_grains : &held_grains) +=
+            extents.is_free[i] ? 0 : GRAINS + extents.more[i];
     }
     EXPLORE_CHECK(heap->transfer_count <= (unsigned)model.array_size, "%u blocks in the array",
                   heap->transfer_count);
     EXPLORE_CHECK(hak_load_relaxed(&heap->live_count) == held + heap->transfer_count &&
-                      hak_load_relaxed(&heap->transfer_grains) == heap->transfer_count * GRAINS,
+                      hak_load_relaxed(&heap->live) == held_grains + waiting_grains &&
+                      hak_load_relaxed(&heap->transfer_grains) == waiting_grains,
                   "the counts do not agree");
 }
 
@@ -225,6 +263,20 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"a purge and a free", prepare_waiting, {purge, free_1_afar}, RULES},
     {"a purge and a request", prepare_waiting, {purge, take}, RULES},
+    {"a block grows, and a free from afar", prepare_array, {grow_0, free_1_afar}, RULES},
+    {"a block grows, and a request that drains the array",
+     prepare_waiting,
+     {grow_0, take_and_free},
+     RULES},
+    {"a block grows and shrinks, and a purge", prepare_waiting, {grow_and_shrink_0, purge}, RULES},
+    {"a block that grew is freed from afar, and a request takes it",
+     prepare_array,
+     {grow_and_free_0_afar, take},
+     RULES},
+    {"a block that grew is freed at home, and the array spills",
+     prepare_small_array,
+     {grow_and_free_0, free_1_afar, take},
+     RULES},
     {"a purge and a free at home", prepare_waiting, {purge, free_0}, RULES},
 };
 
