@@ -194,6 +194,39 @@ static void a_remote_block_waits_for_a_drain(void **state) {
     assert_int_equal(slab->owner, 0);
 }
 
+static void set(hak_option_t option, const char *value) {
+    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
+}
+
+/* The slabs that a bounded drain does not come to stay linked as they are: it has not walked over
+ * them. */
+static void a_bounded_drain_leaves_the_rest_alone(void **state) {
+    enum { SLABS = 200 };
+    (void)state;
+    void *blocks[SLABS * 2], *again[2];
+    unsigned before = used_units();
+    hak_shard_bin_t *bin = hak_bin_of(HOME, TWO);
+    take(HOME, TWO, SLABS * 2, blocks);
+    for (unsigned i = 0; i < SLABS * 2; i += 2) give(AWAY, TWO, &blocks[i], 1);
+    hak_slab_t *first = bin->pending, *second = first->pending_next, *third = second->pending_next;
+    set(HAK_OPTION_POOL_DRAIN_MAX, "1");
+    take(HOME, TWO, 1, again);
+    assert_ptr_equal(slab_of(again[0]), first);
+    assert_ptr_equal(bin->pending, second);
+    assert_ptr_equal(second->pending_next, third);
+    take(HOME, TWO, 1, again + 1);
+    assert_ptr_equal(slab_of(again[1]), second);
+    assert_ptr_equal(bin->pending, third);
+    set(HAK_OPTION_POOL_DRAIN_MAX, "4096");
+    unsigned pending = 0;
+    for (const hak_slab_t *slab = bin->pending; slab; slab = slab->pending_next) pending++;
+    assert_int_equal(pending, SLABS - 2);
+    for (unsigned i = 1; i < SLABS * 2; i += 2) give(AWAY, TWO, &blocks[i], 1);
+    give(AWAY, TWO, again, 2);
+    release_all();
+    assert_int_equal(used_units(), before);
+}
+
 /* A shard without blocks takes what another one has, before a fresh unit. */
 static void other_shards_are_searched(void **state) {
     (void)state;
@@ -209,10 +242,6 @@ static void other_shards_are_searched(void **state) {
     give(AWAY, FOUR, blocks + 2, 2);
     release_all();
     assert_int_equal(slab_of(blocks[0])->owner, 0);
-}
-
-static void set(hak_option_t option, const char *value) {
-    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
 }
 
 /* TINY_PROFILE=larson_guard: used blocks stay in their shard, an empty slab moves as a whole. */
@@ -532,6 +561,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_zeroed_block_is_zero),
         cmocka_unit_test(whole_words_in_both_directions),
         cmocka_unit_test(a_remote_block_waits_for_a_drain),
+        cmocka_unit_test(a_bounded_drain_leaves_the_rest_alone),
         cmocka_unit_test(other_shards_are_searched),
         cmocka_unit_test(only_empty_slabs_move),
         cmocka_unit_test(at_its_budget_a_shard_reclaims),
