@@ -62,12 +62,8 @@ void hak_carve_release(hak_cache_t *cache) {
     }
 }
 
-hak_carve_counts_t hak_carve_counts(hak_cache_t *newest, unsigned class_index) {
-    hak_carve_counts_t sum = {0};
-    for (hak_cache_t *cache = newest; cache; cache = cache->next) {
-        const hak_warm_t *warm = find(cache, class_index);
-        for (unsigned i = 0; warm && i < HAK_WARM_COUNTERS; i++)
-            sum.counts[i] += hak_load_relaxed(&warm->counts[i]);
-    }
-    return sum;
+void hak_carve_add_counts(hak_cache_t *cache, unsigned class_index, hak_carve_counts_t *sum) {
+    const hak_warm_t *warm = find(cache, class_index);
+    for (unsigned i = 0; warm && i < HAK_WARM_COUNTERS; i++)
+        sum->counts[i] += hak_load_relaxed(&warm->counts[i]);
 }

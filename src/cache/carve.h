@@ -17,11 +17,12 @@ HAK_OUT_OF_LINE unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_ind
 /* Gives all bound slabs back; by the cache's thread, or when it has none. */
 void hak_carve_release(hak_cache_t *cache);
 
-/* What all caches from `newest` on have counted for a class. */
+/* What caches have counted for a class. */
 typedef struct {
     uint64_t counts[HAK_WARM_COUNTERS];
 } hak_carve_counts_t;
 
-hak_carve_counts_t hak_carve_counts(hak_cache_t *newest, unsigned class_index);
+/* Adds what one cache has; from any thread. */
+void hak_carve_add_counts(hak_cache_t *cache, unsigned class_index, hak_carve_counts_t *sum);
 
 #endif

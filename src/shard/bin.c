@@ -25,6 +25,14 @@ _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_AP
 
 _Atomic uint32_t hak_bin_used_shards;
 
+static struct {
+    hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
+} HAK_ALIGNED(HAK_LINE) rares[HAK_SHARDS_MAX] HAK_APART;
+
+hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index) {
+    return &rares[shard].rare[class_index];
+}
+
 static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the slab's bin */
 
 uint32_t hak_bin_slab_count(unsigned shard) { return hak_load_relaxed(&slab_counts[shard]); }
@@ -142,6 +150,7 @@ static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
+    HAK_COUNT(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->left, 1);
     HAK_COUNT(&bin->touched, -blocks);
     HAK_COUNT(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
@@ -317,9 +326,14 @@ static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t
         unsigned w = hak_lowest_bit(words);
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
         uint64_t twice = mask & slab->bits[w];
-        if (HAK_UNLIKELY(twice))
+        if (HAK_UNLIKELY(twice)) {
+            const uint16_t owner = hak_load_relaxed(&slab->owner);
             *double_freed =
                 hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
+            hak_add_relaxed(
+                &hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->remote,
+                -(uint64_t)hak_bit_count(twice));
+        }
         mask &= ~twice;
         if (!mask) continue;
         slab->bits[w] |= mask;

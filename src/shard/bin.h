@@ -102,6 +102,18 @@ HAK_FAST_PATH void hak_bin_count(unsigned shard, unsigned class_index, unsigned 
     if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);
 }
 
+/* What few calls count, on pages that no small program touches.
+ *
+ *   slabs of a bin = adopted - left
+ *   blocks on their way to slabs of a class = remote - HAK_SHARD_DRAINED, over all its bins */
+typedef struct {
+    _Atomic uint64_t remote; /* atomic; blocks that threads at home in the shard freed remotely,
+                                but for those that came back twice */
+    _Atomic uint32_t left;   /* written under the bin's lock; slabs that left the bin so far */
+} hak_bin_rare_t;
+
+hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index);
+
 /* Times that a counter has gone round, in all bins of a class; what that makes. */
 extern _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];
 HAK_FAST_PATH uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {

@@ -26,6 +26,7 @@ typedef struct {
     uint32_t total; /* blocks in a slab */
     unsigned words; /* of its bitmap */
     unsigned given; /* to the home bin */
+    unsigned remote; /* to slabs of others */
     void *bad;      /* first block found free already, or behind the last one */
 } batch_t;
 
@@ -178,6 +179,7 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
     }
     if (!gather(batch, &share)) return;
     uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
+    batch->remote += share.count - hak_bit_count(twice);
     HAK_COUNT_BLOCKS(class_index, HAK_CALL_SS_REMOTE, share.count - hak_bit_count(twice));
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
 }
@@ -216,7 +218,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
     batch_t batch = {
-        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, NULL};
+        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, 0, NULL};
     hak_slab_t *slab;
     hold_t hold = {NULL, NULL};
     /* Blocks of other shards at the head of the batch need no lock. */
@@ -243,6 +245,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
         put_down(bin, &hold);
         hak_lock_release(&bin->lock);
     }
+    if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
     if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);
     return batch.bad;
 }

@@ -346,18 +346,6 @@ bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
     return true;
 }
 
-static bool lock(hak_lock_t *bin, void *context) {
-    (void)context;
-    hak_lock_acquire(bin);
-    return true;
-}
-
-static bool unlock(hak_lock_t *bin, void *context) {
-    (void)context;
-    hak_lock_release(bin);
-    return true;
-}
-
 /* A bin begins with its lock. */
 static bool forget_pending(hak_lock_t *bin, void *context) {
     (void)context;
@@ -373,41 +361,50 @@ static void repend_superslab(hak_superslab_t *super, void *context) {
     for (unsigned i = 0; i < hak_superslab_units(); i++) hak_bin_repend(&super->slabs[i]);
 }
 
-/* The keeper of all locks has claimed all warm slabs before. */
-void hak_shard_lock_all(void) {
-    hak_shard_each_lock(lock, NULL);
-    if (!hak_lock_is_keeper()) hak_warm_claim_all();
-}
-
-void hak_shard_unlock_all(void) {
-    if (!hak_lock_is_keeper()) hak_warm_unclaim_all();
-    hak_shard_each_lock(unlock, NULL);
-}
-
 void hak_shard_rebuild(void) {
     hak_warm_unbind_all();
     hak_shard_each_lock(forget_pending, NULL);
     hak_region_each_superslab(repend_superslab, NULL);
 }
 
-unsigned hak_shard_remote_count(const hak_slab_t *slab) {
-    unsigned words = hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))].words;
-    _Atomic uint64_t *remote = hak_slab_remote(slab, words);
-    unsigned count = 0;
-    for (unsigned w = 0; w < words; w++) count += hak_bit_count(hak_load_relaxed(&remote[w]));
-    return count;
+/* A bin that never had a slab has counted nothing, and its page may not be there. */
+static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *sum) {
+    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    const hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
+    if (!hak_load_relaxed(&bin->adopted)) return;
+    hak_lock_acquire(&bin->lock);
+    for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
+        sum->counts[i] += hak_load_relaxed(&counts->counts[i]);
+    sum->stage1 += hak_load_relaxed(&bin->stage1);
+    sum->slabs += hak_load_relaxed(&bin->adopted) -
+                  hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
+    sum->used += hak_load_relaxed(&bin->touched) - hak_load_relaxed(&bin->spare);
+    sum->used += hak_warm_used(shard, class_index);
+    hak_lock_release(&bin->lock);
 }
 
-hak_shard_counts_t hak_shard_counts(unsigned class_index) {
-    hak_shard_counts_t sum = {0};
+/* Carries are of the class, not of a bin: while one comes in between, the sums are behind. */
+static bool has_carried(unsigned class_index, const uint64_t carried[HAK_SHARD_COUNTERS]) {
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
-        sum.counts[i] = hak_bin_carried(class_index, i);
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
-        hak_bin_counts_t *bin = hak_bin_counts(shard, class_index);
+        if (hak_bin_carried(class_index, i) != carried[i]) return true;
+    return false;
+}
+
+/* The remote ones after those that were drained: at rest there are no fewer. */
+hak_shard_counts_t hak_shard_counts(unsigned class_index) {
+    enum { TRIES = 4 };
+    hak_shard_counts_t sum;
+    uint64_t carried[HAK_SHARD_COUNTERS];
+    unsigned tries = TRIES;
+    do {
+        sum = (hak_shard_counts_t){.slabs = 0};
         for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
-            sum.counts[i] += hak_load_relaxed(&bin->counts[i]);
-        sum.stage1 += hak_load_relaxed(&hak_bin_of(shard, class_index)->stage1);
-    }
+            sum.counts[i] = carried[i] = hak_bin_carried(class_index, i);
+        for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+            add_bin(shard, class_index, &sum);
+    } while (--tries && has_carried(class_index, carried));
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum.remote += hak_load_relaxed(&hak_bin_rare(shard, class_index)->remote);
     return sum;
 }
 

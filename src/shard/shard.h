@@ -64,10 +64,14 @@ enum {
     HAK_SHARD_COUNTERS
 };
 
-/* The same of all bins of a class, since the process began. */
+/* What all bins of a class have. */
 typedef struct {
-    uint64_t counts[HAK_SHARD_COUNTERS];
+    uint64_t counts[HAK_SHARD_COUNTERS]; /* since the process began, as the next */
     uint64_t stage1;
+    uint64_t remote; /* blocks that were freed without the lock of their bin */
+    uint64_t slabs;  /* that there are now */
+    uint64_t used;   /* blocks that are not free in their slab, remote ones included; without
+                        those that threads carved (HAK_WARM_TAKEN) */
 } hak_shard_counts_t;
 
 /* Invariant of a bin, whenever its lock is free, over all its slabs:
@@ -119,7 +123,8 @@ unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
  * (hak_error_report), the others are given all the same. */
 void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* Counts of all bins of a class, added up. All bin locks held. */
+/* Counts of all bins of a class, added up. Each bin is locked for itself and read in a bounded
+ * number of steps: at rest the sums are exact, else they may be off by what moved meanwhile. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index);
 
 /* Times that a shard was at its budget (SS_BUDGET) when it needed one more slab. */
@@ -172,19 +177,12 @@ bool hak_shard_purge_waits(uint32_t delay_ms);
 /* Bytes that these have given back so far. */
 uint64_t hak_shard_purged_sparse(void);
 
-/* Takes all bin locks in order, and claims all warm slabs; lets go of them. */
-void hak_shard_lock_all(void);
-void hak_shard_unlock_all(void);
-
-/* Visits the lock of every bin in that order, until a visit says false. */
+/* Visits the lock of every bin in lock order, until a visit says false. */
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
 
 /* In the child of a fork: half-finished remote frees are found again, and no slab stays
  * bound. */
 void hak_shard_rebuild(void);
-
-/* Blocks of a slab that were freed elsewhere and not merged yet. Bin lock held. */
-unsigned hak_shard_remote_count(const hak_slab_t *slab);
 
 /* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
  * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */

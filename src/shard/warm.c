@@ -63,6 +63,13 @@ static void unclaim(hak_binding_t *binding, const hak_slab_t *slab) {
 
 bool hak_warm_claim(hak_slab_t *slab) { return claim(slab->binding); }
 
+/* Blocks of a bound slab that are in use, if `ready` of those that were in use before are free. */
+static uint64_t used_of(const hak_slab_t *slab, unsigned ready) { return slab->fresh - ready; }
+
+uint64_t hak_warm_used(unsigned shard, unsigned class_index) {
+    return hak_warm_ring_of(shard, class_index)->used;
+}
+
 /* B. Bin lock held; the slab is listed. */
 static void bind(hak_binding_t *binding, hak_shard_bin_t *bin, hak_slab_t *slab) {
     hak_warm_ring_t *ring = ring_of(slab);
@@ -74,6 +81,7 @@ static void bind(hak_binding_t *binding, hak_shard_bin_t *bin, hak_slab_t *slab)
     binding->prev = oldest == binding ? binding : oldest->prev;
     binding->prev->next = oldest->prev = binding;
     HAK_COUNT(&ring->count, 1);
+    ring->used += used_of(slab, hak_bin_ready(slab, class_of(slab)));
     (void)hak_add_relaxed(&hak_warm_total, 1);
     HAK_COUNT(&binding->carves, 1); /* the next sweep takes it for used */
     note("bind", slab);
@@ -89,6 +97,7 @@ static hak_slab_t *unbind(hak_binding_t *binding, hak_shard_bin_t *bin, const ch
     binding->next->prev = binding->prev;
     if (ring->oldest == binding) ring->oldest = binding->next == binding ? NULL : binding->next;
     HAK_COUNT(&ring->count, -1u);
+    ring->used -= used_of(slab, hak_bin_ready(slab, class_of(slab)));
     (void)hak_add_relaxed(&hak_warm_total, -1u);
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
     hak_bin_return(bin, slab);
@@ -141,7 +150,10 @@ static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_ind
     hak_slab_t *slab = slab_of(binding);
     unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end);
     if (taken) HAK_COUNT(&binding->carves, 1);
-    if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_TAKEN], taken);
+    if (locked)
+        ring_of(slab)->used += taken;
+    else
+        HAK_COUNT(&warm->counts[HAK_WARM_TAKEN], taken);
     unclaim(binding, slab);
     return end - taken;
 }
@@ -260,6 +272,8 @@ hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_
 }
 
 bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
+    unsigned before = hak_load_relaxed(&slab->binding->ready);
+    ring_of(slab)->used -= hak_bin_ready(slab, class_of(slab)) - before;
     if (slab->free_count < class_of(slab)->count) {
         unclaim(slab->binding, slab);
         return false;

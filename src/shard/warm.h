@@ -28,7 +28,7 @@
  *   a drain    puts S back on the stack, remote_words as they were (so nobody else has
  *              pushed S meanwhile)
  *   a take that looks for used blocks, and a sweep, pass S over
- * Only fork and the statistics, which hold all bin locks, wait.
+ * Only a fork and a report at exit, which hold all bin locks, wait.
  *
  * A give claims a bound slab for all of its batch ("lifts" it): the owner word loses its
  * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
@@ -36,7 +36,12 @@
  * what it has more than `ready`, that of the last C2. Nobody else sees the flag go: who compares owner words with the flag in mind holds the lock.
  *
  * The list, touched and spare of a bin are about slabs that are not bound: what S has is
- * subtracted at B and added at U, and a carve writes to nothing but S and its own binding.
+ * subtracted at B and added at U, and a carve writes to nothing but S, its own binding and its
+ * thread's counters. So that nobody has to look at the bound slabs to count their blocks in use,
+ * `used` of a ring has them without what was carved: S's blocks in use are added at B and
+ * subtracted at U, and what a give or a drain sets free in S is subtracted.
+ *
+ *   blocks in use in the bound slabs of a class = sum of `used` + sum of HAK_WARM_TAKEN
  *
  * Who takes a binding away (U by others): a take that would touch fresh memory otherwise,
  * also for a thread of another shard; a sweep, when nothing was carved since the last one;
@@ -87,6 +92,7 @@ typedef struct {
     _Atomic uint32_t count;   /* written under the bin lock */
     _Atomic uint32_t revoked; /* written under the bin lock; bindings that were taken away */
     _Atomic uint64_t carved;  /* atomic; refills without the lock, as threads report them */
+    uint64_t used;            /* bin lock; see above; below 0 where more was carved */
 } hak_warm_ring_t;
 
 hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index);
@@ -139,6 +145,9 @@ bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab);
  * in it; true when the slab, unbound, is to be released. */
 bool hak_warm_claim(hak_slab_t *slab);
 bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
+
+/* Blocks in use in the bound slabs of a bin, but for those that were carved. */
+uint64_t hak_warm_used(unsigned shard, unsigned class_index);
 
 /* ---- With all bin locks held ----------------------------------------------------------------- */
 

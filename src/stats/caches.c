@@ -1,5 +1,5 @@
-/* caches.c: what each cache has done and holds, by thread. Each is read under the lock of
- * the list of threads, which is not held while anything is written. */
+/* caches.c: what each cache has done and holds, by thread. The lock of the list of threads is
+ * held for the number of the thread and its shard only. */
 #include "classes/dyn.h"
 #include "stats/report.h"
 #include "stats/table.h"
@@ -27,10 +27,10 @@ static sums_t read_bands(hak_cache_t *cache, hak_cache_stats_t *to) {
 }
 
 void hak_stats_read_cache(hak_cache_t *cache, hak_cache_stats_t *to) {
-    hak_lock_acquire(&hak_thread_list_lock);
     sums_t sums = read_bands(cache, to);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
         sums.bytes[hak_tier_of_class(i)] += hak_cache_count(cache, i) * hak_dyn_size_of(i);
+    hak_lock_acquire(&hak_thread_list_lock);
 #define STAT_CACHE(name, kind, unit, where, help) to->figures[HAK_CACHE_STAT_##name] = (where);
 #include "stats/each.def"
     hak_lock_release(&hak_thread_list_lock);

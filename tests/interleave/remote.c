@@ -162,6 +162,13 @@ static void free_pair_0_again_and_1(void) {
     world_free(0, WORLD_PAIR, block[1]);
 }
 
+/* The statistics never show a smaller number than what was. */
+static void sum_up(void) {
+    const hak_shard_counts_t counts = hak_shard_counts(WORLD_COUNTED);
+    EXPLORE_CHECK(counts.counts[HAK_SHARD_LOCKS] >= UINT16_MAX, "%llu locks are counted",
+                  (unsigned long long)counts.counts[HAK_SHARD_LOCKS]);
+}
+
 static void free_counted(void) { world_free(0, WORLD_COUNTED, block[0]); }
 
 /* Behind or right, and never ahead. */
@@ -248,6 +255,10 @@ static const explore_scenario_t scenarios[] = {
     {"a counter is read while it goes round",
      prepare_counter_about_to_turn,
      {free_counted, read_costs},
+     RULES},
+    {"the statistics while a counter goes round",
+     prepare_counter_about_to_turn,
+     {free_counted, sum_up},
      RULES},
     {"a double free from afar", prepare_quad, {free_quad_0, free_quad_0_twice, sweep}, RULES},
     {"a double free from home and from afar",

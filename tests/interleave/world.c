@@ -59,6 +59,7 @@ static unsigned carving[EXPLORE_THREADS_MAX]; /* blocks wanted, in a call that t
 
 static unsigned reports, reports_expected;
 static bool larson_guard;
+static bool forked;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
@@ -329,7 +330,9 @@ static void enter_lost(unsigned most) {
 /* A block whose free had not come to F1 stays in use in the child. */
 void world_fork(void) {
     unsigned most = 0;
-    hak_shard_lock_all();
+    hak_shard_each_lock(world_lock, NULL);
+    hak_warm_claim_all();
+    forked = true;
     explore_stop_others();
     memory_join();
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++)
@@ -346,8 +349,7 @@ void world_fork(void) {
 void world_make(void) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
-            if (classes[i] != WORLD_COUNTED) /* which only one thread uses */
-                memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
     memory_track(hak_bin_counts(0, WORLD_COUNTED), sizeof(hak_bin_counts_t));
     memory_track(hak_bin_carries[WORLD_COUNTED], sizeof hak_bin_carries[WORLD_COUNTED]);
     memory_track(slabs, WORLD_UNITS * sizeof *slabs);
@@ -366,6 +368,7 @@ void world_reset(unsigned unit_count) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
         memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
         memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
+        memset(hak_bin_rare(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_rare_t));
         memset(hak_warm_ring_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_warm_ring_t));
     }
     memset(hak_bin_carries, 0, (HAK_CLASS_COUNT + 1) * sizeof *hak_bin_carries);
@@ -377,7 +380,7 @@ void world_reset(unsigned unit_count) {
     live_count = reports = reports_expected = warm_count = 0;
     hak_warm_total = 0;
     hak_bin_used_shards = UINT32_MAX; /* a matter of pages only */
-    larson_guard = false;
+    larson_guard = forked = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
@@ -441,6 +444,29 @@ static unsigned places_in_bin(const hak_slab_t *slab) {
     return places;
 }
 
+/* The sums of a class against its slabs. What a dead thread was about to count is missing in the
+ * child of a fork. */
+static void check_counts(unsigned class_index) {
+    const hak_shard_counts_t counts = hak_shard_counts(class_index);
+    uint64_t used = 0, slab_count = 0, carved = 0;
+    for (unsigned i = 0; i < WORLD_UNITS; i++) {
+        if (hak_owner_class(slabs[i].owner) != class_index) continue;
+        slab_count++;
+        used += hak_classes[class_index].count - slabs[i].free_count;
+    }
+    for (unsigned i = 0; class_index == WORLD_QUAD && i < warm_count; i++)
+        carved += ((const hak_warm_t *)(const void *)warms[i])->counts[HAK_WARM_TAKEN];
+    EXPLORE_CHECK(counts.slabs == slab_count, "class %u has %llu slabs, counted are %llu",
+                  class_index, (unsigned long long)slab_count, (unsigned long long)counts.slabs);
+    EXPLORE_CHECK(counts.used + carved == used, "class %u has %llu blocks in use, counted are %llu",
+                  class_index, (unsigned long long)used,
+                  (unsigned long long)(counts.used + carved));
+    EXPLORE_CHECK(forked || counts.remote == counts.counts[HAK_SHARD_DRAINED],
+                  "%llu blocks of class %u were freed remotely, %llu were drained",
+                  (unsigned long long)counts.remote, class_index,
+                  (unsigned long long)counts.counts[HAK_SHARD_DRAINED]);
+}
+
 void world_check_finally(void) {
     unsigned in_pool = 0;
     for (int i = 0; i < 3; i++) hak_shard_sweep();
@@ -465,6 +491,7 @@ void world_check_finally(void) {
     EXPLORE_CHECK(in_pool == pool.count, "the pool holds a slab twice");
     for (unsigned i = 0; i < live_count; i++)
         EXPLORE_CHECK(hak_region_slab_of(live[i].start)->owner, "a block in use has no slab");
+    for (unsigned i = 0; i < CLASS_COUNT; i++) check_counts(classes[i]);
     world_check_always();
     EXPLORE_CHECK(reports == reports_expected, "%u double frees are reported, there were %u",
                   reports, reports_expected);

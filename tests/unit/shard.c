@@ -24,7 +24,7 @@ static void a_slab_is_taken_whole(void **state) {
         for (unsigned k = 0; k < count; k++) assert_ptr_equal(slab_of(blocks[k]), slab);
         check_slab(slab);
         assert_int_equal(slab->free_count, 0);
-        assert_int_equal(slab->free_count + hak_shard_remote_count(slab), 0);
+        assert_int_equal(slab->free_count + remote_count(slab), 0);
         assert_int_equal(slab->owner, hak_owner(HOME, classes[i]));
         give(HOME, classes[i], blocks, count);
         release_all();
@@ -179,7 +179,7 @@ static void a_remote_block_waits_for_a_drain(void **state) {
     give(AWAY, TWO_WORDS, &blocks[66], 1);
     assert_int_equal(slab->remote_words, 3);
     assert_int_equal(slab->free_count, 0);
-    assert_int_equal(slab->free_count + hak_shard_remote_count(slab), 3);
+    assert_int_equal(slab->free_count + remote_count(slab), 3);
     check_slab(slab);
     take(HOME, TWO_WORDS, 2, again);
     assert_ptr_equal(again[1], blocks[67]);
@@ -494,17 +494,18 @@ static void a_rebuild_clears_units_of_the_pool(void **state) {
     assert_int_equal(slab->remote_words, 0);
 }
 
-static void all_locks_are_taken_and_let_go(void **state) {
+static bool visit_lock(hak_lock_t *lock, void *count) {
+    unsigned number = (*(unsigned *)count)++;
+    CHECK(lock == &hak_bin_of(number / HAK_CLASS_COUNT, number % HAK_CLASS_COUNT + 1)->lock,
+          "lock %u comes out of order", number);
+    return number != HAK_CLASS_COUNT;
+}
+
+static void each_lock_is_visited_in_order_until_a_visit_says_no(void **state) {
     (void)state;
-    hak_shard_lock_all();
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-            CHECK(hak_bin_of(shard, i)->lock.state != 0, "bin %u of shard %u is not locked", i,
-                  shard);
-    hak_shard_unlock_all();
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-            assert_int_equal(hak_bin_of(shard, i)->lock.state, 0);
+    unsigned count = 0;
+    assert_false(hak_shard_each_lock(visit_lock, &count));
+    assert_int_equal(count, HAK_CLASS_COUNT + 1);
 }
 
 /* ---- At random ------------------------------------------------------------------------------- */
@@ -571,7 +572,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_block_behind_the_last_is_reported),
         cmocka_unit_test(a_rebuild_finds_half_finished_frees),
         cmocka_unit_test(a_rebuild_clears_units_of_the_pool),
-        cmocka_unit_test(all_locks_are_taken_and_let_go),
+        cmocka_unit_test(each_lock_is_visited_in_order_until_a_visit_says_no),
         cmocka_unit_test(many_batches),
     };
     watchdog(100, "a shard test hangs");

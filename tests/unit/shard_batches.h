@@ -35,6 +35,14 @@ static inline void check_slab(const hak_slab_t *slab) {
             count);
 }
 
+/* Blocks of a slab that were freed elsewhere and not merged yet. */
+static inline unsigned remote_count(const hak_slab_t *slab) {
+    unsigned words = hak_classes[hak_owner_class(slab->owner)].words, count = 0;
+    for (unsigned w = 0; w < words; w++)
+        count += (unsigned)__builtin_popcountll(hak_slab_remote(slab, words)[w]);
+    return count;
+}
+
 /* The equations of touched and spare at the top of shard.h, over the listed slabs and the kept one;
  * `full` are blocks in slabs that are not listed. */
 static inline void check_bin(unsigned shard, unsigned class_index, unsigned full) {

@@ -1,0 +1,262 @@
+/* collect.c: the statistics hold one lock at a time, and no figure is off at rest.
+ *
+ * The test holds one lock after the other. A collection that comes to it waits there, and then
+ * no other lock of the engine may be held but the one place for figures. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/cache.h"
+#include "hakmem.h"
+#include "large/heap.h"
+#include "large/huge.h"
+#include "live/live.h"
+#include "pool/pool.h"
+#include "region/meta.h"
+#include "region/region.h"
+#include "shard/bin.h"
+#include "stats/stats.h"
+#include "thread/thread.h"
+
+enum { LOCKS_MAX = 4096, THREADS = 4, WAITED = 2, BLOCKS = 40 };
+
+static struct {
+    hak_lock_t *lock;
+    const char *name;
+    const hak_lock_t *outer; /* may be held meanwhile */
+} locks[LOCKS_MAX];
+static unsigned lock_count;
+
+static void add(hak_lock_t *lock, const char *name, const hak_lock_t *outer) {
+    CHECK(lock_count < LOCKS_MAX, "more than %d locks", LOCKS_MAX);
+    locks[lock_count].lock = lock;
+    locks[lock_count].name = name;
+    locks[lock_count++].outer = outer;
+}
+
+static bool add_bin(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    add(lock, "a bin's", NULL);
+    return true;
+}
+
+static bool add_stack(hak_lock_t *lock, void *unused) {
+    (void)unused;
+    add(lock, "a cache's", NULL);
+    return true;
+}
+
+static void gather_locks(void) {
+    hak_shard_each_lock(add_bin, NULL);
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        add(&hak_heaps[i].lock, "a large heap's", NULL);
+        add(&hak_heaps[i].transfer_lock, "a transfer array's", &hak_heaps[i].lock);
+    }
+    add(&hak_pool_lock, "the pool's", NULL);
+    add(&hak_region_lock, "the region's", NULL);
+    add(&hak_huge_lock, "that of huge blocks", NULL);
+    add(&hak_meta_lock, "that of records", NULL);
+    hak_thread_each_stack_lock(add_stack, NULL);
+    add(&hak_thread_list_lock, "that of the list of threads", NULL);
+}
+
+/* ---- What asks ------------------------------------------------------------------------------- */
+
+static void ask_for_all(void) {
+    (void)hak_stats_begin();
+    hak_stats_end();
+}
+
+static void ask_for_json(void) {
+    static char text[1 << 20];
+    CHECK(hakmem_stats_json(text, sizeof text) > 0, "no JSON");
+}
+
+static void ask_for_mallinfo(void) { (void)hakmem_mallinfo2(); }
+
+static void refresh_live_page(void) { hak_thread_watcher()(true); }
+
+static struct {
+    void (*ask)(void);
+    const char *name;
+} const questions[] = {
+    {ask_for_all, "hak_stats_begin"},
+    {ask_for_json, "hakmem_stats_json"},
+    {ask_for_mallinfo, "mallinfo2"},
+    {refresh_live_page, "a refresh of the live page"},
+};
+enum { QUESTIONS = sizeof questions / sizeof *questions };
+
+static _Atomic unsigned question, answered; /* rounds so far */
+static _Atomic unsigned asked;              /* which one */
+
+/* Once for each round; the thread is there before a lock is held, which pthread_create may need. */
+static void *asker(void *unused) {
+    for (unsigned round = 1;; round++) {
+        while (atomic_load(&question) < round) sched_yield();
+        if (atomic_load(&asked) == QUESTIONS) return unused;
+        questions[atomic_load(&asked)].ask();
+        atomic_store(&answered, round);
+    }
+}
+
+/* True when the question had to wait for the lock. Nothing may allocate while it is held. */
+static bool ask_with_lock_held(unsigned which, unsigned held, unsigned *second) {
+    hak_lock_t *lock = locks[held].lock;
+    hak_lock_acquire(lock);
+    atomic_store(&asked, which);
+    unsigned round = atomic_fetch_add(&question, 1) + 1;
+    while (atomic_load(&answered) < round && hak_load_relaxed(&lock->state) != WAITED)
+        sched_yield();
+    bool waited = atomic_load(&answered) < round;
+    for (unsigned i = 0; waited && i < lock_count; i++)
+        if (i != held && hak_load_relaxed(&locks[i].lock->state) != 0 &&
+            locks[i].lock != locks[held].outer)
+            *second = i;
+    hak_lock_release(lock);
+    while (atomic_load(&answered) < round) sched_yield();
+    return waited;
+}
+
+/* ---- A heap with all kinds of blocks --------------------------------------------------------- */
+
+static const size_t sizes[] = {16, 48, 200, 1000, 5000, 20000, 60000, 300000, 3000000};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static void *held_blocks[THREADS][SIZES][BLOCKS];
+
+/* A half of what is allocated is freed again, so that blocks lie in the thread's cache. */
+static void *fill(void *which) {
+    for (unsigned s = 0; s < SIZES; s++) {
+        unsigned count = sizes[s] > 100000 ? 2 : BLOCKS;
+        void **blocks = held_blocks[(uintptr_t)which][s];
+        for (unsigned i = 0; i < count; i++) blocks[i] = hakmem_malloc(sizes[s]);
+        for (unsigned i = 0; i < count; i += 2) {
+            hakmem_free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+    return NULL;
+}
+
+static void empty(void) {
+    for (unsigned t = 0; t < THREADS; t++)
+        for (unsigned s = 0; s < SIZES; s++)
+            for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(held_blocks[t][s][i]);
+    memset(held_blocks, 0, sizeof held_blocks);
+}
+
+static void fill_by_threads(void) {
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, fill, (void *)i) == 0, "no thread");
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+}
+
+static void no_two_locks_are_held_at_once(void **state) {
+    (void)state;
+    pthread_t thread;
+    fill_by_threads();
+    assert_int_equal(pthread_create(&thread, NULL, asker, NULL), 0);
+    hak_live_start();
+    for (unsigned which = 0; which < QUESTIONS; which++) {
+        unsigned bins = 0, stacks = 0, others = 0;
+        lock_count = 0;
+        gather_locks();
+        for (unsigned i = 0; i < lock_count; i++) {
+            unsigned second = lock_count;
+            bool waited = ask_with_lock_held(which, i, &second);
+            REQUIRE(second == lock_count, "%s holds %s lock while it waits for %s lock",
+                    questions[which].name, locks[second].name, locks[i].name);
+            bins += waited && strcmp(locks[i].name, "a bin's") == 0;
+            stacks += waited && strcmp(locks[i].name, "a cache's") == 0;
+            others += waited;
+        }
+        REQUIRE(bins >= SIZES - 2 && stacks >= 2 && others > bins + stacks,
+                "%s waited for %u bins, %u caches, %u locks in all", questions[which].name, bins,
+                stacks, others);
+    }
+    atomic_store(&asked, QUESTIONS);
+    atomic_fetch_add(&question, 1);
+    pthread_join(thread, NULL);
+    empty();
+}
+
+/* ---- The figures ----------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t slabs, free, remote;
+} counted_t;
+
+static counted_t counted[HAK_CLASS_COUNT + 1];
+
+static void count_superslab(hak_superslab_t *super, void *unused) {
+    (void)unused;
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
+        const hak_slab_t *slab = &super->slabs[i];
+        if (!hak_owner_is_bin(slab->owner)) continue;
+        const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
+        counted_t *sum = &counted[hak_owner_class(slab->owner)];
+        sum->slabs++;
+        sum->free += slab->free_count;
+        for (unsigned w = 0; w < info->words; w++)
+            sum->remote += (unsigned)__builtin_popcountll(hak_slab_remote(slab, info->words)[w]);
+    }
+}
+
+/* Slab by slab, which the statistics do not do. */
+static void figures_are_those_of_the_slabs(const char *when) {
+    const hak_stats_t *stats = hak_stats_begin();
+    memset(counted, 0, sizeof counted);
+    hak_region_each_superslab(count_superslab, NULL);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        const uint64_t *rows = stats->classes[i];
+        const counted_t *sum = &counted[i];
+        uint64_t cached = 0;
+        for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+            cached += hak_cache_count(cache, i);
+        uint64_t free = sum->free + sum->remote;
+        CHECK(rows[HAK_CLASS_STAT_slabs] == sum->slabs, "%s: class %u: %llu slabs, not %llu", when,
+              i, (unsigned long long)rows[HAK_CLASS_STAT_slabs], (unsigned long long)sum->slabs);
+        CHECK(rows[HAK_CLASS_STAT_free] == free, "%s: class %u: %llu free blocks, not %llu", when,
+              i, (unsigned long long)rows[HAK_CLASS_STAT_free], (unsigned long long)free);
+        CHECK(rows[HAK_CLASS_STAT_remote_frees] - rows[HAK_CLASS_STAT_drained] == sum->remote,
+              "%s: class %u: %llu remote frees, %llu drained, %llu pending", when, i,
+              (unsigned long long)rows[HAK_CLASS_STAT_remote_frees],
+              (unsigned long long)rows[HAK_CLASS_STAT_drained], (unsigned long long)sum->remote);
+        CHECK(rows[HAK_CLASS_STAT_live] + cached + free == sum->slabs * hak_classes[i].count,
+              "%s: class %u: live, cached and free blocks are not all that there are", when, i);
+    }
+    hak_stats_end();
+}
+
+static void figures_at_rest_are_exact(void **state) {
+    (void)state;
+    figures_are_those_of_the_slabs("at first");
+    fill_by_threads();
+    figures_are_those_of_the_slabs("with blocks of dead threads");
+    empty(); /* of other shards' slabs: remote frees */
+    figures_are_those_of_the_slabs("freed by another thread");
+    hak_shard_sweep();
+    figures_are_those_of_the_slabs("after a sweep");
+    fill_by_threads();
+    empty();
+    hak_thread_trim();
+    figures_are_those_of_the_slabs("after a trim");
+}
+
+int main(int argc, char **argv) {
+    static const char *const variables[] = {"HAKMEM_SHARDS=4", "HAKMEM_PURGE_THREAD=0",
+                                            "HAKMEM_TINY_POLICY_PROFILE=tinyplus_all", NULL};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(figures_at_rest_are_exact),
+        cmocka_unit_test(no_two_locks_are_held_at_once),
+    };
+    (void)argc;
+    unit_need_environment(argv, variables);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
