@@ -65,7 +65,8 @@ HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR(const);
 HAKMEM_API void *hakmem_malloc(size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
 
-/* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero. */
+/* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero, as is the rest of the block up to
+ * hakmem_malloc_usable_size. */
 HAKMEM_API void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_size(1, 2), warn_unused_result);
 
@@ -134,12 +135,12 @@ HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
  * three counts. */
 struct hakmem_mallinfo2 {
     size_t arena;    /* memory held for blocks, mappings of their own (hblkhd) not included */
-    size_t ordblks;  /* count of free blocks */
-    size_t smblks;   /* count of free blocks in thread caches */
+    size_t ordblks;  /* count of free blocks, those in thread caches too */
+    size_t smblks;   /* 0: there are no fast bins */
     size_t hblks;    /* count of blocks with a mapping of their own */
     size_t hblkhd;   /* bytes in blocks with a mapping of their own */
     size_t usmblks;  /* 0, as in glibc */
-    size_t fsmblks;  /* bytes in free blocks in thread caches */
+    size_t fsmblks;  /* 0 */
     size_t uordblks; /* bytes in live blocks */
     size_t fordblks; /* bytes in free blocks */
     size_t keepcost; /* bytes that hakmem_malloc_trim(0) could give back */
@@ -157,8 +158,9 @@ HAKMEM_API struct hakmem_mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
 #pragma GCC diagnostic pop
 #endif
 
-/* mallopt(3): returns 0, "not known", for every parameter: glibc's steer arenas, fast bins and a
- * heap end, none of which exist here. */
+/* mallopt(3): returns 1 for each parameter of glibc's <malloc.h> with a value that glibc takes, else 0.
+ * hakmem(3) says what each does here: M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX have an
+ * effect, the others have none. */
 HAKMEM_API int hakmem_mallopt(int param, int value) HAKMEM_NOEXCEPT;
 
 /* malloc_stats(3): writes a summary for people to stderr, without allocating. */

@@ -1,5 +1,5 @@
 /* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
- * malloc_stats, malloc_trim, mallopt; from the collection of all statistics. */
+ * malloc_stats, malloc_trim; from the collection of all statistics. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,17 +12,17 @@
 #include "stats/stats.h"
 #include "thread/thread.h"
 
+/* Blocks in thread caches are ordinary free blocks here: they go back as the others do. glibc's fast
+ * bins (smblks, fsmblks) hold what does not. A free unit of 64 KiB that has pages is a block. */
 static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 #define VALUE(name) stats->values[HAK_VALUE_STAT_##name]
     const uint64_t *huge = stats->tiers[HAK_STATS_HUGE], *large = stats->tiers[HAK_STATS_LARGE];
     size_t dirty = VALUE(memory_dirty_bytes);
     return (struct hakmem_mallinfo2){
         .arena = VALUE(memory_slab_bytes) + large[HAK_TIER_STAT_live_bytes] + dirty,
-        .ordblks = VALUE(total_free),
-        .smblks = VALUE(total_cached),
+        .ordblks = VALUE(total_free) + VALUE(total_cached) + dirty / HAK_UNIT_SIZE,
         .hblks = huge[HAK_TIER_STAT_live],
         .hblkhd = huge[HAK_TIER_STAT_live_bytes],
-        .fsmblks = VALUE(total_cached_bytes),
         .uordblks = VALUE(total_live_bytes),
         .fordblks = VALUE(total_free_bytes) + VALUE(total_cached_bytes) + dirty,
         .keepcost = dirty,
@@ -108,8 +108,8 @@ static HAK_SLOW_PATH void write_process(hak_out_t *out) {
     printed_t printed;
     take_printed(&printed);
     const struct hakmem_mallinfo2 *info = &printed.info;
-    total(out, "rest", info->ordblks, info->fordblks - info->fsmblks);
     total(out, "fast", info->smblks, info->fsmblks);
+    total(out, "rest", info->ordblks, info->fordblks);
     total(out, "mmap", info->hblks, info->hblkhd);
     element(out, "<system type=\"current\"", NULL, info->arena + info->hblkhd);
     element(out, "<live", NULL, info->uordblks);
@@ -163,14 +163,5 @@ int hakmem_malloc_trim(size_t pad) {
     return hak_thread_trim() > 0;
 }
 HAK_TWIN(int, malloc_trim, (size_t pad))
-
-/* glibc's parameters steer arenas, fast bins and a heap end that do not exist here;
- * "not known" is the true answer to each. */
-int hakmem_mallopt(int parameter, int value) {
-    (void)parameter;
-    (void)value;
-    return 0;
-}
-HAK_TWIN(int, mallopt, (int parameter, int value))
 
 int hakmem_version(void) { return HAKMEM_VERSION; }

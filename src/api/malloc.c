@@ -21,6 +21,8 @@
 #include "thread/look.h"
 #include "thread/thread.h"
 
+_Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
+
 enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
 
 /* The C library allocates before it starts a thread, so this seldom finds anything
@@ -88,7 +90,8 @@ static bool above_classes(size_t size) {
 static void *try_large(size_t size, size_t align, bool zero) {
     hak_thread_cache(); /* also for the handlers that come with it */
     void *block = NULL;
-    if (size <= HAK_LARGE_MAX && align <= HAK_LARGE_ALIGN_MAX && hak_option(HAK_OPTION_WRAP_L25))
+    if (size < hak_load_relaxed(&hak_mapping_threshold) && align <= HAK_LARGE_ALIGN_MAX &&
+        hak_option(HAK_OPTION_WRAP_L25))
         block = hak_large_alloc(hak_large_home(), hak_max(size, HAK_CLASS_MAX + 1), align, zero);
     return block ? block : hak_huge_alloc(hak_max(size, 1), align, zero);
 }
@@ -158,13 +161,18 @@ HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
     return allocate_class(hak_class_of(size), size, NULL, site);
 }
 
-void *hak_allocate_zeroed(size_t size, const void *site) {
+/* Of the tiers with classes. The first blocks of a class may be of the one above. */
+static size_t size_of_block(const void *block) {
+    return hak_classes[hak_owner_class(hak_load_relaxed(&hak_slab_of(block)->owner))].size;
+}
+
+HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, true, site);
     void *block =
         allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
-    if (block && !zeroed) memset(block, 0, size);
+    if (block && !zeroed) memset(block, 0, size_of_block(block));
     return block;
 }
 

@@ -6,6 +6,10 @@
 #include "base/base.h"
 #include "cache/cache.h"
 
+/* Bytes from which on a block is a mapping of its own, at most HAK_LARGE_MAX + 1; atomic, mallopt
+ * may change it. */
+extern _Atomic size_t hak_mapping_threshold;
+
 /* The slow halves. hak_allocate serves every size and every state; NULL with errno
  * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
  * debug records. */
@@ -15,25 +19,31 @@ void hak_release(void *block, const char *function);
 /* The same for a block that the caller says is of `size` bytes. */
 void hak_release_sized(void *block, const char *function, size_t size);
 
-/* `size` zeroed bytes; NULL with ENOMEM. */
+/* `size` bytes in a block that is zero up to its usable size; NULL with ENOMEM. */
 void *hak_allocate_zeroed(size_t size, const void *site);
 
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
 /* A free block of the right class from the thread's stack, NULL when there is none:
- * an empty bin, a thread without a cache, or a size beyond the routing table. */
-HAK_FAST_PATH void *hak_pop_small(size_t size) {
+ * an empty bin, a thread without a cache, or a size beyond the routing table. With it *found
+ * is the byte offset of its bin. */
+HAK_FAST_PATH void *hak_pop_of_bin(size_t size, size_t *found) {
     hak_cache_t *cache = hak_cache;
     HAK_NOT_IN_RAX(cache);
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
-    size_t bin = cache->route[(size + 7) >> 3];
+    size_t bin = *found = cache->route[(size + 7) >> 3];
     void *block = *hak_load_relaxed(&hak_cache_bin(cache, bin)->top);
     if (HAK_LIKELY(block != NULL)) {
         HAK_STEP_DOWN(cache, bin);
         HAK_COUNT_CALL(bin >> HAK_BIN_SHIFT, HAK_CALL_ALLOCATED);
     }
     return block;
+}
+
+HAK_FAST_PATH void *hak_pop_small(size_t size) {
+    size_t bin;
+    return hak_pop_of_bin(size, &bin);
 }
 
 /* The same at a multiple of `align`, a power of two. A size rounded up to such a multiple

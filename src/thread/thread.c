@@ -15,7 +15,6 @@
 #include "shard/shard.h"
 
 enum {
-    BUDGET_PER_CPU = 30 * 1024 * 1024, /* bytes of blocks in caches */
     TINY_SHARE = 15,                   /* one part of so many is for the tiny tier */
     BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
     FREES_WITHOUT_CACHE = 16,          /* of a thread that never allocated */
@@ -36,7 +35,7 @@ unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 /* The sum stays the same: more threads, less for each. */
 static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
-    if (total == 0) total = (size_t)hak_os_cpu_count() * BUDGET_PER_CPU;
+    if (total == 0) total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
     size_t each = total / hak_max(hak_thread_count(), 1);
     hak_cache_set_budget(HAK_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
     hak_cache_set_budget(HAK_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));

@@ -45,6 +45,9 @@ hak_watcher_t hak_thread_watcher(void); /* NULL for none */
 void hak_purger_start_early(void);
 bool hak_purger_runs(void);
 
+/* Bytes of free blocks in caches, for each CPU, where HAKMEM_CACHE_BUDGET does not say. */
+enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
+
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 

@@ -4,6 +4,7 @@
 #include "api.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include "proc.h"
@@ -112,18 +113,44 @@ static void heap_works_after_trim(void **state) {
     }
 }
 
-static void mallopt_answers_0_or_1(void **state) {
+static void mallopt_refuses_what_it_does_not_know(void **state) {
     (void)state;
-    static const int params[] = {M_MXFAST,    M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD,
-                                 M_MMAP_MAX,  M_CHECK_ACTION,   M_PERTURB, M_ARENA_TEST,
-                                 M_ARENA_MAX, 123456,           -123456};
-    for (size_t i = 0; i < sizeof params / sizeof params[0]; i++) {
-        int answer = API(mallopt)(params[i], params[i] == M_PERTURB ? 0 : 65536);
-        assert_in_range(answer, 0, 1);
-        allocate(100, 100000);
-        release(100);
-    }
+    static const int params[] = {0, 2, 3, 4, -9, -50, 123456, -123456, INT_MAX, INT_MIN};
+    for (size_t i = 0; i < sizeof params / sizeof params[0]; i++)
+        assert_int_equal(API(mallopt)(params[i], 1), 0);
+    assert_int_equal(API(mallopt)(M_MXFAST, -1), 0);
 }
+
+#if defined(TEST_PREFIXED)
+static const char *value_of(const char *name) {
+    static char value[64];
+    assert_int_equal(hakmem_option_get(name, value, sizeof value), 0);
+    return value;
+}
+
+/* Parameters that are options in other words; and what the user has set stays. */
+static void mallopt_sets_options(void **state) {
+    (void)state;
+    assert_string_equal(value_of("PURGE_DELAY_MS"), "500");
+    hakmem_mallopt(M_TRIM_THRESHOLD, -1);
+    assert_string_equal(value_of("PURGE_DELAY_MS"), "-1");
+    hakmem_mallopt(M_TRIM_THRESHOLD, 0);
+    assert_string_equal(value_of("PURGE_DELAY_MS"), "0");
+    hakmem_mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+    assert_string_equal(value_of("PURGE_DELAY_MS"), "500");
+    assert_string_equal(value_of("CACHE_BUDGET"), "12345678"); /* by the test's environment */
+    assert_int_equal(hakmem_mallopt(M_ARENA_MAX, 1), 1);
+    assert_string_equal(value_of("CACHE_BUDGET"), "12345678");
+    assert_int_equal(hakmem_option_set("CACHE_BUDGET", "0"), 0); /* from here on the program's */
+    hakmem_mallopt(M_ARENA_MAX, INT_MAX);
+    assert_string_equal(value_of("CACHE_BUDGET"), "0");
+    hakmem_mallopt(M_ARENA_MAX, 1);
+    assert_string_equal(value_of("CACHE_BUDGET"),
+                        sysconf(_SC_NPROCESSORS_ONLN) > 1 ? "31457280" : "0");
+    hakmem_mallopt(M_ARENA_MAX, 0);
+    assert_string_equal(value_of("CACHE_BUDGET"), "0");
+}
+#endif
 
 /* Sends the descriptor into a new temporary file; restore() below undoes that and reads it. */
 static int redirect(int descriptor, int *saved) {
@@ -202,7 +229,10 @@ int main(void) {
         cmocka_unit_test(trim_gives_memory_back),
 #endif
         cmocka_unit_test(heap_works_after_trim),
-        cmocka_unit_test(mallopt_answers_0_or_1),
+        cmocka_unit_test(mallopt_refuses_what_it_does_not_know),
+#if defined(TEST_PREFIXED)
+        cmocka_unit_test(mallopt_sets_options),
+#endif
         cmocka_unit_test(malloc_stats_writes_to_stderr_only),
         cmocka_unit_test(malloc_info_writes_xml),
         cmocka_unit_test(malloc_info_refuses_options),

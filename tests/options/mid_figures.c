@@ -8,6 +8,7 @@
 
 #include "alloc_names.h"
 #include "check.h"
+#include "pool_figures.h"
 
 enum { BLOCKS = 40000 };
 
@@ -20,12 +21,12 @@ long cached_kib(void) {
         for (int i = 0; i < BLOCKS; i++) blocks[i] = API(malloc)((size_t)(64 << i % 5));
         for (int i = 0; i < BLOCKS; i++) API(free)(blocks[i]);
     }
-    return (long)(API(mallinfo2)().fsmblks / 1024);
+    return statistic("total.cached_bytes") / 1024;
 }
 
 enum { RING_SIZE = 3000, RING_BLOCKS = 600 };
 
-static long blocks_in_cache(void) { return (long)API(mallinfo2)().smblks; }
+static long blocks_in_cache(void) { return statistic("total.cached"); }
 
 /* Takes and gives blocks of one mid class until its ring is as deep as it gets. */
 static void swing_ring(void) {
