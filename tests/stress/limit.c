@@ -17,11 +17,11 @@
 static size_t limit;
 
 /* Touched blocks of a size until NULL, chained through themselves. */
-static size_t fill(void **chain, size_t size) {
+static size_t fill(void **chain, size_t size, size_t align) {
     size_t served = 0;
     for (;;) {
         errno = 0;
-        void **block = API(malloc)(size);
+        void **block = align > 1 ? API(aligned_alloc)(align, size) : API(malloc)(size);
         if (block == NULL) break;
         for (size_t k = 0; k < size; k += 4096) ((char *)block)[k] = 1;
         *block = *chain;
@@ -49,11 +49,34 @@ static void check_hard(const void *context) {
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         void *chain = NULL;
         size_t size = sizes[i % (sizeof sizes / sizeof *sizes)];
-        size_t served = fill(&chain, size), rss = proc_rss_kib();
+        size_t served = fill(&chain, size, 1), rss = proc_rss_kib();
         CHECK(served >= limit / 10 * 7, "only %zu KiB of %zu were served in blocks of %zu",
               served / 1024, limit / 1024, size);
         CHECK(rss <= base + limit / 1024 + 1024 /* of the program */,
               "%zu KiB resident with blocks of %zu", rss, size);
+        release(&chain);
+    }
+}
+
+/* Alignments beyond a unit, in turn with plain blocks. A block takes 68 KiB at the least, and counts
+ * as the units of 64 KiB that it touches. */
+static void check_aligned(const void *context) {
+    static const size_t rows[][2] = {
+        {4096, 128 << 10}, {300000, 1},         {300000, 1 << 20},
+        {4096, 2 << 20},   {900000, 256 << 10}, {64, 1},
+    };
+    size_t base = proc_rss_kib();
+    (void)context;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        void *chain = NULL;
+        size_t size = rows[i % (sizeof rows / sizeof *rows)][0];
+        size_t align = rows[i % (sizeof rows / sizeof *rows)][1];
+        size_t served = fill(&chain, size, align), rss = proc_rss_kib();
+        size_t counted = size < align && size < 65536 ? served / size * 131072 : served;
+        CHECK(counted >= limit / 10 * 7, "only %zu KiB of %zu in blocks of %zu at %zu",
+              counted / 1024, limit / 1024, size, align);
+        CHECK(rss <= base + limit / 1024 + 1024 /* of the program */,
+              "%zu KiB resident with blocks of %zu at %zu", rss, size, align);
         release(&chain);
     }
 }
@@ -93,6 +116,7 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
     } else if (strcmp(part, "hard") == 0) {
         child_must_succeed(check_hard, NULL, 60, "the hard limit");
+        child_must_succeed(check_aligned, NULL, 60, "the hard limit and alignments");
         setenv("TEST_LIMITS", "soft", 1);
         setenv("HAKMEM_LIMIT_SOFT", getenv("HAKMEM_LIMIT"), 1);
         unsetenv("HAKMEM_LIMIT");
