@@ -59,7 +59,7 @@ HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
  * whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     hak_bin_t *bin = hak_cache_bin(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
     void **top = hak_load_relaxed(&bin->top);
     if (HAK_UNLIKELY(top >= bin->limit)) return false;
@@ -79,7 +79,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
  * address before the first block must not come to hak_shard_give. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(unit >= hak_map.unit_end)) return false;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
     const hak_class_t *info = &hak_classes[offset >> HAK_BIN_SHIFT];
     hak_bin_t *bin = hak_cache_bin(hak_cache, offset);

@@ -110,6 +110,14 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
+
+/* value < *p, a relaxed load: one comparison with the operand in memory, where the compiler would
+ * load an atomic first. */
+HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
+    bool below;
+    __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
+    return below;
+}
 #else
 #define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
 #define HAK_STEP_DOWN(base, offset)                                    \
@@ -118,6 +126,9 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
         hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);         \
     } while (0)
 #define HAK_NOT_IN_RAX(value) ((void)0)
+HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
+    return value < atomic_load_explicit(p, memory_order_relaxed);
+}
 #endif
 
 #define hak_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)

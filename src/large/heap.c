@@ -272,7 +272,7 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
 
 /* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
  * kept. Returns the calls made. */
-static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
+static unsigned purge_grains(hak_superslab_t *super, uint64_t *bits) {
     unsigned calls = 0;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
@@ -285,7 +285,7 @@ static unsigned purge_grains(const hak_superslab_t *super, uint64_t *bits) {
         hak_part_t run = {NULL, first, end - first};
         char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
         calls++;
-        if (!hak_os_purge(start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
+        if (!hak_region_purge(super, start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
         for (unsigned w = 0; w < hak_superslab_words(); w++) clean[w] |= bits_in(&run, w);
     }
     memcpy(bits, clean, sizeof clean);

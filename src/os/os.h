@@ -37,12 +37,20 @@ uint64_t hak_os_cpu_ms(void);
 /* Sleeps for about `ms`; false when the system refuses to. */
 bool hak_os_sleep_ms(unsigned ms);
 
-/* Bytes of address space that RLIMIT_AS leaves, SIZE_MAX when unlimited. */
-size_t hak_os_address_space_left(void);
+/* Reserves address space, wherever the system likes, without access and without commit charge. NULL
+ * when refused. */
+void *hak_os_reserve(size_t size);
 
-/* Reserves address space without access and without commit charge, aligned to
- * `align` (a power of two). NULL when refused. */
-void *hak_os_reserve(size_t size, size_t align);
+/* What became of a mapping at a place of our choice. */
+typedef enum {
+    HAK_OS_MAPPED,
+    HAK_OS_TAKEN,   /* somebody else's mapping lies there, or nothing may */
+    HAK_OS_REFUSED, /* the system has no more for this process now */
+} hak_os_answer_t;
+
+/* Maps fresh zeroed memory there, or reserves the range, as above, and leaves others' mappings alone. */
+hak_os_answer_t hak_os_map_at(void *addr, size_t size);
+hak_os_answer_t hak_os_reserve_at(void *addr, size_t size);
 
 /* Makes a reserved range readable, as zeros, still without commit charge. */
 bool hak_os_make_readable(void *addr, size_t size);

@@ -26,6 +26,9 @@ enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
 /* Of mremap(2), from Linux 5.7 on. */
 enum { DONT_UNMAP = 4 };
 
+/* Of mmap(2), from Linux 4.17 on. */
+enum { FIXED_NOREPLACE = 0x100000 };
+
 /* Of prctl(2), from Linux 5.17 on. */
 enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 
@@ -120,37 +123,12 @@ bool hak_os_sleep_ms(unsigned ms) {
     return hak_os_futex_wait_for(&nobody, 0, ms);
 }
 
-/* Bytes of address space in use, from the first number of /proc/self/statm. */
-static size_t address_space_used(void) {
-    char text[64];
-    /* Raw calls, here and in writing: libc's are points where a thread may be cancelled,
-     * and it may hold our locks. */
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    long got = syscall(SYS_read, fd, text, sizeof text - 1);
-    syscall(SYS_close, fd);
-    size_t pages = 0;
-    for (long i = 0; i < got && text[i] >= '0' && text[i] <= '9'; i++)
-        pages = pages * 10 + (size_t)(text[i] - '0');
-    return pages * hak_os_page_size();
-}
-
-HAK_COMMON size_t hak_os_address_space_left(void) {
-    int saved = errno;
-    struct rlimit limit;
-    size_t left = SIZE_MAX;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        size_t used = address_space_used();
-        left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
-    }
-    errno = saved;
-    return left;
-}
-
-static void *map(size_t size, int prot, int flags) {
+static void *map_near(void *addr, size_t size, int prot, int flags) {
     count_call(&hak_os_stats.mmap);
-    return mmap(NULL, size, prot, flags, -1, 0);
+    return mmap(addr, size, prot, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
+
+static void *map(size_t size, int prot, int flags) { return map_near(NULL, size, prot, flags); }
 
 static HAK_COMMON bool unmap(void *addr, size_t size) {
     count_call(&hak_os_stats.munmap);
@@ -161,7 +139,6 @@ static HAK_COMMON bool unmap(void *addr, size_t size) {
  * answer happens to be misaligned, then cut off both ends. */
 static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int flags) {
     int saved = errno;
-    flags |= MAP_PRIVATE | MAP_ANONYMOUS;
     char *addr = map(size, prot, flags);
     if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
         unmap(addr, size);
@@ -179,8 +156,30 @@ static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int fla
     return addr == MAP_FAILED ? NULL : addr;
 }
 
-HAK_COMMON void *hak_os_reserve(size_t size, size_t align) {
-    return map_aligned(size, align, PROT_NONE, MAP_NORESERVE);
+void *hak_os_reserve(size_t size) {
+    return map_aligned(size, hak_os_page_size(), PROT_NONE, MAP_NORESERVE);
+}
+
+/* A kernel before Linux 4.17 takes the address for a wish, and so does an emulator: what it maps
+ * elsewhere is of no use. */
+static HAK_COMMON hak_os_answer_t map_at(void *addr, size_t size, int prot) {
+    int saved = errno;
+    void *got = map_near(addr, size, prot, MAP_NORESERVE | FIXED_NOREPLACE);
+    hak_os_answer_t answer = got == addr         ? HAK_OS_MAPPED
+                             : got != MAP_FAILED ? HAK_OS_TAKEN
+                             : errno == ENOMEM || errno == EAGAIN ? HAK_OS_REFUSED
+                                                                  : HAK_OS_TAKEN;
+    if (got != addr && got != MAP_FAILED) unmap(got, size);
+    errno = saved;
+    return answer;
+}
+
+HAK_COMMON hak_os_answer_t hak_os_map_at(void *addr, size_t size) {
+    return map_at(addr, size, PROT_READ | PROT_WRITE);
+}
+
+HAK_COMMON hak_os_answer_t hak_os_reserve_at(void *addr, size_t size) {
+    return map_at(addr, size, PROT_NONE);
 }
 
 static HAK_COMMON bool protect(void *addr, size_t size, int prot) {

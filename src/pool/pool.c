@@ -144,13 +144,14 @@ static bool is_dense(void) {
            !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
 }
 
-/* A fresh superslab, under SS_PREFAULT=2 with all its pages: then it is charged whole,
- * and dirty. Under the lock. */
-static hak_superslab_t *fresh_superslab(void) {
-    hak_superslab_t *super = hak_region_take_superslab(is_dense());
+/* A fresh superslab, behind all others for one that is to stand in a row with the last. Under
+ * SS_PREFAULT=2 with all its pages: then it is charged whole, and dirty. Under the lock. */
+static hak_superslab_t *fresh_superslab(bool in_a_row) {
+    hak_superslab_t *super = in_a_row ? NULL : hak_region_take_unmapped();
+    if (!super) super = hak_region_take_superslab(is_dense());
     if (!super) return NULL;
     HAK_COUNT(&hak_pool_stats.stage3, 1);
-    if (hak_load_relaxed(&super->huge)) HAK_COUNT(&hak_pool_stats.huge, 1);
+    if (hak_region_wishes_huge(super)) HAK_COUNT(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
         hak_commit_charge(hak_superslab_size())) {
         hak_pool_prefault(super->slabs[0].base, hak_superslab_size(), 2);
@@ -203,7 +204,7 @@ static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     if (super) {
         HAK_COUNT(&hak_pool_stats.stage2, count);
     } else {
-        super = fresh_superslab();
+        super = fresh_superslab(false);
     }
     return super ? take_from(super, count, zeroed) : NULL;
 }
@@ -330,7 +331,6 @@ static void hand_over(hak_superslab_t *super) {
     list_insert(super);
     super->large = true;
     large_units += hak_superslab_units();
-    hak_region_refuse_huge(super);
 }
 
 /* How many wholly free superslabs, up to `most`, begin with this one. Under the lock. */
@@ -361,7 +361,7 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
     hak_superslab_t *first = find_row(least, most, &n);
     /* Fresh ones lie behind the last of their region. */
     while (n < most && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
-        hak_superslab_t *super = fresh_superslab();
+        hak_superslab_t *super = fresh_superslab(most > 1);
         if (!super || (super != first + n && n >= least)) break;
         if (n == 0 || super != first + n) { /* in another region: what is before stays behind */
             first = super;
@@ -385,6 +385,40 @@ void hak_pool_give_superslab(hak_superslab_t *super) {
     HAK_COUNT(&hak_pool_stats.dirty_units, dirty_count(super));
     HAK_COUNT(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
     hak_lock_release(&hak_pool_lock);
+}
+
+/* The addresses of one wholly free superslab go back, and its pages with them. *left is what is
+ * still to be tried. Under the lock. */
+static bool unmap_one(unsigned *left) {
+    hak_superslab_t *super = lists[hak_superslab_units()];
+    if (!super || *left == 0) return false;
+    unsigned dirty_units = dirty_count(super);
+    --*left;
+    dirty_remove(super);
+    list_remove(super);
+    bool done = hak_region_unmap(super);
+    if (done) {
+        super->dirty = 0;
+        HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
+        hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
+    } else {
+        list_insert(super);
+        if (dirty_units) dirty_append(super);
+    }
+    return done;
+}
+
+size_t hak_pool_unmap_free(void) {
+    enum { TRIES = 4096 };
+    size_t unmapped = 0;
+    unsigned left = TRIES;
+    for (bool done = true; done;) {
+        hak_lock_acquire(&hak_pool_lock);
+        done = unmap_one(&left);
+        hak_lock_release(&hak_pool_lock);
+        unmapped += done ? hak_superslab_size() : 0;
+    }
+    return unmapped;
 }
 
 /* Purges the units of `claimed`, run by run; returns those now known to be zero. */

@@ -80,6 +80,10 @@ size_t hak_pool_purge(uint32_t delay_ms, bool all);
 /* As much of that as the budget allows. It is done when the budget is not spent. */
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
+/* Gives the addresses of wholly free superslabs back, where the address space is limited; returns
+ * bytes. It ends with the first one that the region keeps, or after some thousand. */
+size_t hak_pool_unmap_free(void);
+
 /* Dirty units that a purge will come to, now or later. */
 size_t hak_pool_purgeable(void);
 

@@ -1,14 +1,15 @@
-/* meta.c: power-of-two free lists over chunks that are cut from low to high. */
+/* meta.c: power-of-two free lists over an area that is cut up from low to high. */
 #include "region/meta.h"
 
 #include "os/os.h"
-#include "region/commit.h"
+#include "os/place.h"
+#include "region/area.h"
 #include "region/range.h"
 
 enum {
     LEAST_SHIFT = 4,
     SHIFT_COUNT = 40,
-    CHUNKS_MAX = 32, /* that are remembered, neighbours being one */
+    AREAS_MAX = 8, /* more than one where an area's growth met somebody else's mapping */
 };
 
 /* A free block's first word links it: these are our blocks, not the user's. */
@@ -20,13 +21,11 @@ hak_lock_t hak_meta_lock;
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
-static char *chunk_next, *chunk_end;
-static size_t chunk_bytes_total;
-static struct {
-    char *start;
-    size_t size;
-} chunks[CHUNKS_MAX];
-static unsigned chunk_count;
+static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
+static size_t bytes_total;
+static hak_area_t areas[AREAS_MAX];
+static unsigned area_count; /* the last one grows */
+static unsigned attempt;    /* of hak_os_place; the next to try */
 
 static unsigned shift_of(size_t size) {
     if (size <= (1u << LEAST_SHIFT)) return LEAST_SHIFT;
@@ -45,46 +44,50 @@ static void retire_chunk(void) {
     }
 }
 
-static char *map_chunk(size_t size) {
-    if (!hak_commit_charge(size)) return NULL;
-    char *chunk = hak_os_map(size, hak_os_page_size());
-    if (chunk)
-        hak_os_name(chunk, size, "hakmem: records");
-    else
-        hak_commit_release(size);
-    return chunk;
+/* A new area, where no place was tried before. False when there is none left. */
+static bool place_area(void) {
+    size_t size;
+    char *window;
+    if (area_count == AREAS_MAX) return false;
+    while ((window = hak_os_place(attempt, &size)) != NULL) {
+        hak_area_t *area = &areas[area_count];
+        hak_os_answer_t answer =
+            hak_area_place(area, window, hak_meta_window_part(size) / 2, "hakmem: records");
+        if (answer == HAK_OS_REFUSED) return false;
+        attempt++;
+        if (answer != HAK_OS_MAPPED) continue;
+        area_count++;
+        return true;
+    }
+    return false;
 }
 
-static void remember(char *chunk, size_t size) {
-    for (unsigned i = 0; i < chunk_count; i++) {
-        bool below = chunk + size == chunks[i].start;
-        if (!below && chunks[i].start + chunks[i].size != chunk) continue;
-        if (below) chunks[i].start = chunk;
-        chunks[i].size += size;
-        return;
+/* Makes `more` bytes of the last area accessible. */
+static hak_os_answer_t extend(size_t more) {
+    hak_area_t *area = &areas[area_count - 1];
+    size_t before = area->committed;
+    hak_os_answer_t answer = hak_area_commit(area, before + more);
+    if (answer != HAK_OS_MAPPED) return answer;
+    if (chunk_end != area->base + before) { /* the first of this area */
+        retire_chunk();
+        chunk_next = area->base + before;
     }
-    if (chunk_count == CHUNKS_MAX) return; /* in /proc it still has its name */
-    chunks[chunk_count].start = chunk;
-    chunks[chunk_count++].size = size;
+    chunk_end = area->base + area->committed;
+    bytes_total += area->committed - before;
+    return answer;
 }
 
-/* Chunks grow with the sum so far: 256 KiB at first, 4 MiB at most, so that
- * their number stays small. A block of its own size when it is larger. */
-static bool new_chunk(size_t least) {
-    size_t size = hak_min(hak_max(chunk_bytes_total, 256 * KIB), 4 * MIB);
-    size = hak_align_up(hak_max(size, least), hak_os_page_size());
-    char *chunk = map_chunk(size);
-    if (!chunk && size > least) {
-        size = hak_align_up(least, hak_os_page_size());
-        chunk = map_chunk(size);
+/* Steps grow with the sum so far: 256 KiB at first, 4 MiB at most, so that their number stays
+ * small. As much as is needed when that is more, or when the system has no more. */
+static bool take_step(size_t least) {
+    size_t step = hak_max(hak_min(hak_max(bytes_total, 256 * KIB), 4 * MIB), least);
+    for (;;) {
+        hak_os_answer_t answer = HAK_OS_TAKEN;
+        if (area_count) answer = extend(step);
+        if (area_count && answer != HAK_OS_MAPPED) answer = extend(least);
+        if (answer != HAK_OS_TAKEN) return answer == HAK_OS_MAPPED;
+        if (!place_area()) return false;
     }
-    if (!chunk) return false;
-    remember(chunk, size);
-    retire_chunk();
-    chunk_next = chunk;
-    chunk_end = chunk + size;
-    chunk_bytes_total += size;
-    return true;
 }
 
 static void *carve(unsigned shift) {
@@ -92,8 +95,8 @@ static void *carve(unsigned shift) {
     size_t align = hak_min(size, hak_os_page_size());
     char *block = (char *)hak_align_up((uintptr_t)chunk_next, align);
     if (!chunk_next || block + size > chunk_end) {
-        if (!new_chunk(size)) return NULL;
-        block = chunk_next;
+        if (!take_step(size + align)) return NULL; /* perhaps elsewhere */
+        block = (char *)hak_align_up((uintptr_t)chunk_next, align);
     }
     /* The gap below an aligned block is used up by smaller ones. */
     char *end = chunk_end;
@@ -128,14 +131,21 @@ void hak_meta_free(void *block, size_t size) {
 
 size_t hak_meta_bytes(void) {
     hak_lock_acquire(&hak_meta_lock);
-    size_t total = chunk_bytes_total;
+    size_t total = bytes_total;
     hak_lock_release(&hak_meta_lock);
     return total;
 }
 
+size_t hak_meta_mappings(void) {
+    hak_lock_acquire(&hak_meta_lock);
+    size_t count = area_count * (size_t)HAK_AREA_MAPPINGS;
+    hak_lock_release(&hak_meta_lock);
+    return count;
+}
+
 void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
     hak_lock_acquire(&hak_meta_lock);
-    for (unsigned i = 0; i < chunk_count; i++)
-        visit(context, HAK_RANGE_RECORDS, chunks[i].start, chunks[i].size);
+    for (unsigned i = 0; i < area_count; i++)
+        visit(context, HAK_RANGE_RECORDS, areas[i].base, areas[i].committed);
     hak_lock_release(&hak_meta_lock);
 }

@@ -2,7 +2,8 @@
  *
  * Blocks are powers of two from 16 bytes on, aligned to their size up to a page,
  * reused by size, and never given back: what they describe comes and goes, their
- * sum stays near 1 % of the heap. Thread-safe. */
+ * sum stays near 1 % of the heap. They lie in an area of their own (area.h), with inaccessible
+ * ends: no overflow of a block of the program gets there. Thread-safe. */
 #ifndef HAK_META_H
 #define HAK_META_H
 
@@ -15,8 +16,12 @@ void *hak_meta_alloc(size_t size);
 /* `size` as it was asked for. */
 void hak_meta_free(void *block, size_t size);
 
-/* Bytes taken from the system for records. */
+/* Bytes taken from the system for records; the mappings that they are to the kernel. */
 size_t hak_meta_bytes(void);
+size_t hak_meta_mappings(void);
+
+/* Bytes at the beginning of a window (os/place.h) of `size` bytes that are for records. */
+HAK_FAST_PATH size_t hak_meta_window_part(size_t size) { return size / 16; }
 
 extern hak_lock_t hak_meta_lock;
 

@@ -1,242 +1,324 @@
-/* region.c: reserve, commit in steps, and look up. */
+/* region.c: one window of addresses: its layout, its growth, its holes, and look-up. */
 #include "region/region.h"
 
 #include "options/options.h"
 #include "os/os.h"
-#include "region/commit.h"
+#include "os/place.h"
+#include "region/area.h"
+#include "region/meta.h"
 #include "region/range.h"
+#include "region/zone.h"
 
 enum {
-    STEP_UNITS_MAX = 1024,
+    STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a sixteenth of the heap */
     HUGE_MIN_UNITS = 768, /* 48 MiB: a huge page too much is then 4 % of the heap, and falling */
-    HUGE_PAGE_UNITS = 32, /* 2 MiB, as x86-64 and AArch64 have with pages of 4 KiB */
+    HOLE_TRIES = 24,      /* each twice as long as the one before */
+    AREAS = 3,            /* of the region: superslabs, slabs, map */
+    HEAD_UNITS = 256,     /* in front of the heap, where the window is small */
 };
 
 hak_map_t hak_map;
 hak_lock_t hak_region_lock;
 
-/* Filled from low to high under the region lock; `region_count` publishes. */
-static hak_region_t regions[HAK_REGIONS_MAX] HAK_APART;
-static _Atomic unsigned region_count;
-
-/* Sizes to try for a range, largest first. */
-static const size_t range_sizes[] HAK_NEAR = {1024 * GIB, 64 * GIB, 4 * GIB,  1 * GIB, 256 * MIB,
-                                              64 * MIB,   32 * MIB, 16 * MIB, 8 * MIB, 4 * MIB};
+/* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
+static struct {
+    char *heap; /* constant once there is a region; NULL before */
+    hak_area_t supers_area, slabs_area, map_area;
+    hak_superslab_t *supers; /* constant: by number of the superslab */
+    hak_slab_t *slabs;       /* constant: by number of the unit */
+    size_t first_unit;       /* constant: the number of unit 0 in the map */
+    size_t window_end;       /* constant: superslabs that the window has room for */
+    _Atomic size_t carved;   /* superslabs below it were handed out, or are holes; anyone reads */
+    size_t limit;            /* superslabs carved .. limit-1 are mapped */
+    _Atomic size_t mapped;   /* superslabs that are; anyone reads */
+    size_t pieces;
+    hak_superslab_t *unmapped; /* holes that were superslabs, by `next` */
+} region HAK_APART;
 
 static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
 
-static HAK_COMMON void lay_out(hak_region_t *region, char *base, size_t size) {
-    size_t units = size >> HAK_UNIT_SHIFT;
-    size_t map_size = hak_align_up(units * sizeof(uint16_t), HAK_UNIT_SIZE);
-    size_t slabs_size = hak_align_up(units * sizeof(hak_slab_t), HAK_UNIT_SIZE);
-    size_t supers_size =
-        hak_align_up((units >> hak_map.super_shift) * sizeof(hak_superslab_t), HAK_UNIT_SIZE);
-    size_t head = hak_align_up(map_size + slabs_size + supers_size, hak_superslab_size());
-    *region = (hak_region_t){.base = base};
-    region->slabs = (hak_slab_t *)(void *)(base + map_size);
-    region->supers = (hak_superslab_t *)(void *)(base + map_size + slabs_size);
-    region->first_unit = head >> HAK_UNIT_SHIFT;
-    hak_store_relaxed(&region->unit_next, region->first_unit);
-    region->unit_limit = region->first_unit;
-    region->units_end = units;
+/* ---- layout ---- */
+
+static char *after(char *start, size_t records) {
+    return (char *)hak_align_up((uintptr_t)start + hak_area_span(records), HAK_SUPERSLAB_SIZE_MAX);
 }
 
-/* Extends an accessible prefix of `area` to at least `want` bytes, in steps that
- * keep the number of calls small. */
-static HAK_COMMON bool commit_area(void *area, size_t *committed, size_t want) {
-    if (want <= *committed) return true;
-    size_t end = hak_align_up(want, HAK_UNIT_SIZE);
-    if (!hak_commit_charge(end - *committed)) return false;
-    if (!hak_os_commit((char *)area + *committed, end - *committed)) {
-        hak_commit_release(end - *committed);
-        return false;
+/* Areas lie one behind the other; the map so that it begins where a superslab could. */
+static bool place(char *window, size_t size) {
+    size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
+    size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
+    size_t slabs = units * sizeof(hak_slab_t);
+    size_t map = (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
+    char *at_supers = window + hak_meta_window_part(size);
+    char *at_slabs = after(at_supers, supers);
+    char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - HAK_AREA_GUARD;
+    char *heap = after(at_map, map);
+    bool done =
+        hak_area_place(&region.supers_area, at_supers, supers, map_name) == HAK_OS_MAPPED &&
+        hak_area_place(&region.slabs_area, at_slabs, slabs, map_name) == HAK_OS_MAPPED &&
+        hak_area_place(&region.map_area, at_map, map, map_name) == HAK_OS_MAPPED;
+    region.heap = heap;
+    region.supers = (hak_superslab_t *)(void *)region.supers_area.base;
+    region.slabs = (hak_slab_t *)(void *)region.slabs_area.base;
+    region.first_unit = (size_t)(heap - region.map_area.base) >> HAK_UNIT_SHIFT;
+    region.window_end = units >> hak_map.super_shift;
+    return done;
+}
+
+static void remove_areas(void) {
+    hak_area_remove(&region.map_area);
+    hak_area_remove(&region.slabs_area);
+    hak_area_remove(&region.supers_area);
+    region.heap = NULL;
+}
+
+/* ---- growth ---- */
+
+static char *address_of(size_t super) {
+    return region.heap + (super << hak_map.super_shift << HAK_UNIT_SHIFT);
+}
+
+static size_t number_of(const hak_superslab_t *super) { return (size_t)(super - region.supers); }
+
+static bool is_mapped(size_t super) {
+    if (super >= hak_load_relaxed(&region.carved)) return super < region.limit;
+    return hak_load_relaxed(&region.supers[super].mapped);
+}
+
+/* Neighbours of a superslab that are mapped. */
+static size_t mapped_neighbours(size_t super) {
+    return (size_t)(super > 0 && is_mapped(super - 1)) + is_mapped(super + 1);
+}
+
+/* Records of the first `count` superslabs, holes included. */
+static HAK_COMMON bool commit_records(size_t count) {
+    size_t units = count << hak_map.super_shift;
+    return hak_area_commit(&region.map_area, (region.first_unit + units) * sizeof(uint16_t)) ==
+               HAK_OS_MAPPED &&
+           hak_area_commit(&region.slabs_area, units * sizeof(hak_slab_t)) == HAK_OS_MAPPED &&
+           hak_area_commit(&region.supers_area, count * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
+}
+
+/* Maps superslabs first .. first + count - 1. Pages are made by the first touch: where huge pages
+ * are wished for, 2 MiB at a time. */
+static HAK_COMMON hak_os_answer_t map_superslabs(size_t first, size_t count, bool dense) {
+    char *start = address_of(first);
+    hak_os_answer_t answer = hak_os_map_at(start, count * hak_superslab_size());
+    if (answer != HAK_OS_MAPPED) return answer;
+    hak_os_name(start, count * hak_superslab_size(), heap_name);
+    hak_zone_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
+    hak_zone_mapped(region.heap, units, dense);
+    HAK_COUNT(&region.mapped, count);
+    return answer;
+}
+
+/* Partner: whoever is given a block, by any way. */
+static void publish_limit(void) {
+    size_t units = region.first_unit + (region.limit << hak_map.super_shift);
+    hak_store_release(&hak_map.unit_end, units);
+}
+
+/* Superslabs `first` and on, behind all that there are. */
+static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense) {
+    if (first + count > region.window_end || !commit_records(first + count)) return HAK_OS_REFUSED;
+    hak_os_answer_t answer = map_superslabs(first, count, dense);
+    if (answer != HAK_OS_MAPPED) return answer;
+    if (first == 0 || !is_mapped(first - 1)) region.pieces++;
+    if (first > region.limit) hak_store_release(&region.carved, first); /* what is between: holes */
+    region.limit = first + count;
+    if (HAK_LIKELY(hak_map.entries != NULL)) publish_limit();
+    return answer;
+}
+
+/* A quarter of what is mapped, so that the calls grow with the logarithm; where each slab has a
+ * superslab of its own, it has its own call too. */
+static HAK_COMMON size_t next_step(bool dense) {
+    size_t have = hak_load_relaxed(&region.mapped);
+    size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 16);
+    size_t step = hak_min(hak_max(have / 4, 1), most);
+    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) return 1;
+    /* A step with huge pages ends where one does, so that none is lost between two steps. */
+    size_t huge = HAK_ZONE_UNITS >> hak_map.super_shift;
+    if (dense) step += -(region.limit + step) & (huge - 1);
+    return hak_min(step, region.window_end - region.limit);
+}
+
+/* Behind somebody else's mapping, which may be of any length. */
+static HAK_SLOW_PATH bool grow_behind_a_hole(bool dense) {
+    size_t skip = 1;
+    for (unsigned tries = 0; tries < HOLE_TRIES; tries++, skip *= 2) {
+        hak_os_answer_t answer = extend(region.limit + skip, 1, dense);
+        if (answer != HAK_OS_TAKEN) return answer == HAK_OS_MAPPED;
     }
-    *committed = end;
-    return true;
+    return false;
 }
 
-/* Makes `count` more superslabs of a region accessible, records first. Pages are still
- * made by the first touch: with `huge`, 2 MiB at a time. */
-static HAK_COMMON bool commit_superslabs(hak_region_t *region, size_t count, bool huge) {
-    size_t limit = region->unit_limit + (count << hak_map.super_shift);
-    size_t used = limit - region->first_unit;
-    if (limit > region->units_end) return false;
-    if (!commit_area(region->base, &region->map_committed, limit * sizeof(uint16_t)) ||
-        !commit_area(region->slabs, &region->slabs_committed, used * sizeof(hak_slab_t)) ||
-        !commit_area(region->supers, &region->supers_committed,
-                     (used >> hak_map.super_shift) * sizeof(hak_superslab_t)))
-        return false;
-    char *start = region->base + (region->unit_limit << HAK_UNIT_SHIFT);
-    if (!hak_os_commit(start, count * hak_superslab_size())) return false;
-    if (huge) hak_os_wish_huge(start, count * hak_superslab_size(), true);
-    region->huge = huge;
-    region->unit_limit = limit;
-    return true;
-}
-
-/* Superslabs to add to a step so that it ends where a huge page does. */
-static size_t up_to_a_huge_page(const hak_region_t *region, size_t step) {
-    size_t end = ((uintptr_t)region->base >> HAK_UNIT_SHIFT) + region->unit_limit +
-                 (step << hak_map.super_shift);
-    return (-end & (HUGE_PAGE_UNITS - 1)) >> hak_map.super_shift;
-}
-
-/* A quarter of what is accessible, so that the calls grow with the logarithm; where each
- * slab has a superslab of its own, it has its own call too. A step with huge pages ends at
- * a multiple of one, so that none is lost between two steps. */
-static HAK_COMMON bool grow(hak_region_t *region, bool dense) {
-    size_t have = (region->unit_limit - region->first_unit) >> hak_map.super_shift;
-    size_t room = (region->units_end - region->unit_limit) >> hak_map.super_shift;
-    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) have = 1;
-    size_t step =
-        hak_min(hak_min(hak_max(have / 4, 1), STEP_UNITS_MAX >> hak_map.super_shift), room);
+static HAK_COMMON bool grow(bool dense) {
+    dense = dense && hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
+    size_t step = next_step(dense);
     if (step == 0) return false;
-    bool huge = dense && have << hak_map.super_shift >= HUGE_MIN_UNITS;
-    if (huge) step = hak_min(step + up_to_a_huge_page(region, step), room);
-    return commit_superslabs(region, step, huge) ||
-           (step > 1 && commit_superslabs(region, 1, false));
+    hak_os_answer_t answer = extend(region.limit, step, dense);
+    for (; answer != HAK_OS_MAPPED && step > 1; step /= 2)
+        answer = extend(region.limit, step / 2, dense);
+    return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(dense));
 }
 
-/* Reserves the next range, no more than half of the address space that is left. */
-static HAK_COMMON hak_region_t *new_region(void) {
-    unsigned count = hak_load_relaxed(&region_count);
-    if (count == HAK_REGIONS_MAX) return NULL;
-    if (count == 0)
-        hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
-    size_t most = hak_os_address_space_left();
-    if (most != SIZE_MAX) most /= 2;
-    for (size_t i = 0; i < sizeof range_sizes / sizeof *range_sizes; i++) {
-        size_t size = range_sizes[i];
-        if (size > most) continue;
-        char *base = hak_os_reserve(size, hak_superslab_size());
-        if (!base) continue;
-        lay_out(&regions[count], base, size);
-        size_t head = regions[count].first_unit << HAK_UNIT_SHIFT;
-        hak_os_name(base, head, map_name);
-        hak_os_name(base + head, size - head, heap_name);
-        size_t map_size = regions[count].units_end * sizeof(uint16_t);
-        if (!hak_os_make_readable(base, hak_align_up(map_size, hak_os_page_size())) ||
-            !grow(&regions[count], false)) {
-            hak_commit_release(regions[count].map_committed + regions[count].slabs_committed +
-                               regions[count].supers_committed);
-            hak_os_unmap(base, size);
-            return NULL;
-        }
-        if (count == 0) {
-            hak_map.entries = (_Atomic uint16_t *)(void *)base;
-            hak_map.unit_end = regions[count].units_end;
-            hak_map.slabs =
-                (uintptr_t)regions[count].slabs - regions[count].first_unit * sizeof(hak_slab_t);
-            hak_map.supers =
-                (uintptr_t)regions[count].supers -
-                (regions[count].first_unit >> hak_map.super_shift) * sizeof(hak_superslab_t);
-        }
-        hak_store_release(&region_count, count + 1);
-        return &regions[count];
+/* Publishes the map when the region can serve a superslab, and not before. */
+static HAK_COMMON bool make_region(void) {
+    hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
+    size_t size = 0;
+    char *window;
+    for (unsigned attempt = 0; (window = hak_os_place(attempt, &size)) != NULL; attempt++) {
+        if (place(window, size) && grow(false)) break;
+        remove_areas();
     }
-    return NULL;
+    if (!window) return false;
+    size_t first = region.first_unit;
+    hak_map.entries = (_Atomic uint16_t *)(void *)region.map_area.base;
+    hak_map.slabs = (uintptr_t)region.slabs - first * sizeof(hak_slab_t);
+    hak_map.supers =
+        (uintptr_t)region.supers - (first >> hak_map.super_shift) * sizeof(hak_superslab_t);
+    publish_limit();
+    return true;
 }
 
-static hak_superslab_t *carve_superslab(hak_region_t *region) {
-    size_t unit = hak_load_relaxed(&region->unit_next);
-    size_t index = unit - region->first_unit;
-    hak_superslab_t *super = &region->supers[index >> hak_map.super_shift];
-    super->slabs = &region->slabs[index];
+/* ---- superslabs out of it and back ---- */
+
+/* A mapped superslab, all of it zero, becomes one that can be handed out. */
+static hak_superslab_t *make_superslab(size_t number) {
+    hak_superslab_t *super = &region.supers[number];
+    hak_slab_t *slabs = &region.slabs[number << hak_map.super_shift];
+    super->slabs = slabs;
     super->free = (uint32_t)(((uint64_t)1 << hak_superslab_units()) - 1);
-    hak_store_relaxed(&super->huge, region->huge);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
-        super->slabs[i].base = region->base + ((unit + i) << HAK_UNIT_SHIFT);
-    /* Published last: who looks a pointer up sees filled descriptors below it. */
-    hak_store_release(&region->unit_next, unit + hak_superslab_units());
+        slabs[i].base = address_of(number) + ((size_t)i << HAK_UNIT_SHIFT);
+    hak_store_relaxed(&super->mapped, true);
     return super;
 }
 
 HAK_COMMON void hak_region_prepare(void) {
     hak_lock_acquire(&hak_region_lock);
-    if (!hak_load_relaxed(&region_count)) new_region();
+    if (!region.heap) make_region();
     hak_lock_release(&hak_region_lock);
 }
 
 hak_superslab_t *hak_region_take_superslab(bool dense) {
+    hak_superslab_t *super = NULL;
     hak_lock_acquire(&hak_region_lock);
-    unsigned count = hak_load_relaxed(&region_count);
-    hak_region_t *region = count ? &regions[count - 1] : NULL;
-    /* Only a full range is followed by another: a refusal may be gone the next time. */
-    if (!region || region->units_end - hak_load_relaxed(&region->unit_next) < hak_superslab_units())
-        region = new_region();
-    else if (hak_load_relaxed(&region->unit_next) == region->unit_limit && !grow(region, dense))
-        region = NULL;
-    hak_superslab_t *super = region ? carve_superslab(region) : NULL;
+    if (region.heap || make_region()) {
+        if (hak_load_relaxed(&region.carved) < region.limit || grow(dense)) {
+            size_t number = hak_load_relaxed(&region.carved);
+            super = make_superslab(number);
+            /* Last: who looks a pointer up sees filled descriptors below it. */
+            hak_store_release(&region.carved, number + 1);
+        }
+    }
     hak_lock_release(&hak_region_lock);
     return super;
 }
 
-static hak_region_t *region_of(const void *addr) {
-    unsigned count = hak_load_acquire(&region_count);
-    for (unsigned i = 0; i < count; i++) {
-        size_t offset = (size_t)((uintptr_t)addr - (uintptr_t)regions[i].base);
-        if (offset < regions[i].units_end << HAK_UNIT_SHIFT) return &regions[i];
+hak_superslab_t *hak_region_take_unmapped(void) {
+    hak_superslab_t *super;
+    hak_lock_acquire(&hak_region_lock);
+    while ((super = region.unmapped) != NULL) {
+        size_t number = number_of(super), neighbours = mapped_neighbours(number);
+        hak_os_answer_t answer = map_superslabs(number, 1, false);
+        if (answer == HAK_OS_REFUSED) {
+            super = NULL;
+            break;
+        }
+        region.unmapped = super->next;
+        if (answer != HAK_OS_MAPPED) continue; /* somebody else's: it stays a hole */
+        region.pieces += 1 - neighbours;
+        make_superslab(number);
+        break;
     }
-    return NULL;
+    hak_lock_release(&hak_region_lock);
+    return super;
 }
+
+bool hak_region_unmap(hak_superslab_t *super) {
+    hak_lock_acquire(&hak_region_lock);
+    size_t number = number_of(super), pieces = region.pieces + mapped_neighbours(number) - 1;
+    bool done = (pieces <= region.pieces || pieces <= HAK_PIECES_MAX) &&
+                hak_os_unmap(address_of(number), hak_superslab_size());
+    if (done) {
+        hak_store_relaxed(&super->mapped, false);
+        super->next = region.unmapped;
+        region.unmapped = super;
+        region.pieces = pieces;
+        HAK_COUNT(&region.mapped, -(size_t)1);
+    }
+    hak_lock_release(&hak_region_lock);
+    return done;
+}
+
+/* ---- huge pages ---- */
+
+static size_t unit_of(const hak_superslab_t *super) {
+    return number_of(super) << hak_map.super_shift;
+}
+
+bool hak_region_wishes_huge(const hak_superslab_t *super) { return hak_zone_wishes(unit_of(super)); }
+
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+    if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {
+        hak_lock_acquire(&hak_region_lock);
+        hak_zone_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);
+        hak_lock_release(&hak_region_lock);
+    }
+    return hak_os_purge(start, size);
+}
+
+/* ---- look-up ---- */
 
 hak_slab_t *hak_region_slab_of(const void *addr) {
-    hak_region_t *region = region_of(addr);
-    if (!region) return NULL;
-    size_t unit = ((uintptr_t)addr - (uintptr_t)region->base) >> HAK_UNIT_SHIFT;
-    if (unit < region->first_unit || unit >= hak_load_acquire(&region->unit_next)) return NULL;
-    return &region->slabs[unit - region->first_unit];
+    size_t carved = hak_load_acquire(&region.carved) << hak_map.super_shift;
+    size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
+    if (unit >= carved || !is_mapped(unit >> hak_map.super_shift)) return NULL;
+    return &region.slabs[unit];
 }
 
-/* Descriptors lie in the region they describe. */
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
-    hak_region_t *region = region_of(slab);
-    return &region->supers[(size_t)(slab - region->slabs) >> hak_map.super_shift];
+    return &region.supers[(size_t)(slab - region.slabs) >> hak_map.super_shift];
 }
 
 bool hak_region_superslab_follows(const hak_superslab_t *super) {
-    hak_region_t *region = region_of(super);
-    size_t next = (size_t)(super - region->supers + 1) << hak_map.super_shift;
-    return region->first_unit + next < hak_load_acquire(&region->unit_next);
+    size_t next = number_of(super) + 1;
+    return next < hak_load_acquire(&region.carved) && is_mapped(next);
 }
 
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
-    hak_region_t *region = region_of(slab);
-    if (region != &regions[0]) return;
-    size_t unit = region->first_unit + (size_t)(slab - region->slabs);
-    _Atomic uint16_t *map = (_Atomic uint16_t *)(void *)region->base;
+    _Atomic uint16_t *entries = &hak_map.entries[region.first_unit + (size_t)(slab - region.slabs)];
     for (unsigned i = 0; i < count; i++)
-        hak_store_relaxed(&map[unit + i], (uint16_t)(class_index << HAK_BIN_SHIFT));
-}
-
-void hak_region_refuse_huge(hak_superslab_t *super) {
-    if (HAK_LIKELY(!hak_load_relaxed(&super->huge))) return;
-    hak_store_relaxed(&super->huge, false); /* two threads may both ask; no harm */
-    hak_os_wish_huge(super->slabs[0].base, hak_superslab_size(), false);
-}
-
-bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
-    hak_region_refuse_huge(super);
-    return hak_os_purge(start, size);
+        hak_store_relaxed(&entries[i], (uint16_t)(class_index << HAK_BIN_SHIFT));
 }
 
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
                                void *context) {
-    unsigned count = hak_load_acquire(&region_count);
-    for (unsigned i = 0; i < count; i++) {
-        size_t end = hak_load_acquire(&regions[i].unit_next);
-        size_t used = (end - regions[i].first_unit) >> hak_map.super_shift;
-        for (size_t s = 0; s < used; s++) visit(&regions[i].supers[s], context);
-    }
+    size_t count = hak_load_acquire(&region.carved);
+    for (size_t i = 0; i < count; i++)
+        if (is_mapped(i)) visit(&region.supers[i], context);
 }
 
 void hak_region_each_range(hak_range_visitor_t visit, void *context) {
-    unsigned count = hak_load_acquire(&region_count);
-    for (unsigned i = 0; i < count; i++) {
-        const hak_region_t *region = &regions[i];
-        size_t head = region->first_unit << HAK_UNIT_SHIFT;
-        size_t end = hak_load_acquire(&region->unit_next) << HAK_UNIT_SHIFT;
-        visit(context, HAK_RANGE_RECORDS, region->base, head);
-        visit(context, HAK_RANGE_HEAP, region->base + head, end - head);
-    }
+    const hak_area_t *areas[AREAS] = {&region.supers_area, &region.slabs_area, &region.map_area};
+    hak_lock_acquire(&hak_region_lock);
+    for (unsigned i = 0; region.heap && i < AREAS; i++)
+        visit(context, HAK_RANGE_RECORDS, areas[i]->base, areas[i]->committed);
+    size_t end = hak_load_relaxed(&region.carved);
+    if (region.heap) visit(context, HAK_RANGE_HEAP, region.heap, end * hak_superslab_size());
+    hak_lock_release(&hak_region_lock);
+}
+
+/* ---- figures ---- */
+
+size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapped); }
+
+size_t hak_region_mappings(void) {
+    hak_lock_acquire(&hak_region_lock);
+    size_t count = region.pieces + hak_zone_borders(region.limit << hak_map.super_shift);
+    if (region.heap) count += AREAS * (size_t)HAK_AREA_MAPPINGS;
+    hak_lock_release(&hak_region_lock);
+    return count;
 }

@@ -45,7 +45,7 @@ typedef struct hak_superslab {
     bool held;                                     /* pool lock; that list is of superslabs that
                                                       wait for a round of partial release */
     bool large;                                    /* pool lock; in the hands of a large heap */
-    _Atomic bool huge;                             /* may have huge pages; only becomes false */
+    _Atomic bool mapped;                           /* region lock to write; false: a hole */
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */

@@ -289,7 +289,8 @@ size_t hak_thread_trim(void) {
     size_t purged = 0;
     for (hak_budget_t budget = of_a_long_piece; !piece_of(&pass, &budget, &purged);)
         budget = of_a_long_piece;
-    return purged + hak_shard_purge_all();
+    purged += hak_shard_purge_all();
+    return purged + hak_pool_unmap_free();
 }
 
 void hak_purge_forget(void) {

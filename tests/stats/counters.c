@@ -437,7 +437,7 @@ const struct trial counter_trials[] = {
     {"os", "mmap", hold_huge, 1, 3},
     {"os", "munmap", free_huge, 1, 3},
     {"os", "madvise", trim_large, 1, any},
-    {"os", "mprotect", hold_large, 1, any},
+    {"os", "mprotect", hold_very_small, 1, any},
     {"os", "mremap", grow_huge, 1, 1},
     {"os", "refused", refuse_huge, 1, any},
     {"os", "committed_bytes", hold_huge, 64 * MIB, 65 * MIB},
@@ -449,6 +449,7 @@ const struct trial counter_trials[] = {
     {"memory", "call_bytes_most", free_large_for_long, 65536, MIB},
     {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
     {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
+    {"memory", "mappings", grow_dense, 1, 60},
     {"threads", "now", have_a_thread, 1, 1},
     {"threads", "caches", have_a_thread, 1, 1},
 };

@@ -1,9 +1,9 @@
-/* region.c: reserved ranges, the map, and look-up by any address.
+/* region.c: the window, its growth and its holes, the map, and look-up by any address.
  *
- * The first region is made before main. To see small ones, the program starts itself again with
+ * The region is made before main. To see a small address space, the program starts itself again with
  * SMALL in the environment: a constructor that runs before the engine's then limits the address
- * space to a few MiB more than the process has. There a call that changes the protection of memory
- * can be made to fail as well. */
+ * space to a few MiB more than the process has. There a call that maps memory or changes its
+ * protection can be made to fail as well. */
 #include "unit.h"
 
 #include <errno.h>
@@ -23,24 +23,33 @@ enum {
     SECONDS = 30,
 };
 
-/* ---- A protection that is refused ------------------------------------------------------------ */
+/* ---- Calls that are refused ------------------------------------------------------------------- */
 
-static unsigned protect_count, refuse_from, refuse_count;
+static unsigned call_count, refuse_from, refuse_count;
+
+static bool is_refused(void) {
+    unsigned number = ++call_count;
+    if (!refuse_count || number < refuse_from || number - refuse_from >= refuse_count) return false;
+    errno = ENOMEM;
+    return true;
+}
 
 int __real_mprotect(void *address, size_t size, int protection);
 int __wrap_mprotect(void *address, size_t size, int protection);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
 
 /* The linker sends the engine's calls here (--wrap). */
 int __wrap_mprotect(void *address, size_t size, int protection) {
-    unsigned number = ++protect_count;
-    if (refuse_count && number >= refuse_from && number - refuse_from < refuse_count) {
-        errno = ENOMEM;
-        return -1;
-    }
-    return __real_mprotect(address, size, protection);
+    return is_refused() ? -1 : __real_mprotect(address, size, protection);
 }
 
-/* ---- In the first region --------------------------------------------------------------------- */
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
+    return is_refused() ? MAP_FAILED
+                        : __real_mmap(address, size, protection, flags, file, offset);
+}
+
+/* ---- Superslabs and look-up ------------------------------------------------------------------- */
 
 static size_t unit_of(const void *address) {
     return ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
@@ -169,7 +178,113 @@ static void each_superslab_is_visited_once(void **state) {
     assert_int_equal(after.seen, 1);
 }
 
-/* ---- Small regions --------------------------------------------------------------------------- */
+/* ---- Holes ------------------------------------------------------------------------------------ */
+
+enum {
+    FOREIGN_COUNT = 8,
+    FOREIGN_STEP = 24 * 1024 * 1024,
+    FOREIGN_SIZE = 256 * 1024, /* less than the smallest superslab */
+    TAKEN_COUNT = 400,
+    MANY = 1500,
+};
+
+static hak_superslab_t *supers[MANY];
+
+static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
+
+/* Somebody else's memory at an address, NULL where there is something already. */
+static char *map_foreign(char *address) {
+    void *got = mmap(address, FOREIGN_SIZE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == MAP_FAILED) return NULL;
+    memset(got, 0x5A, FOREIGN_SIZE);
+    return got;
+}
+
+static void check_foreign(const char *foreign) {
+    for (size_t i = 0; foreign && i < FOREIGN_SIZE; i++)
+        REQUIRE(foreign[i] == 0x5A, "somebody else's memory has changed at %p", foreign + i);
+    REQUIRE(!hak_region_slab_of(foreign), "somebody else's memory at %p is a slab", foreign);
+}
+
+static void the_heap_goes_on_behind_others_memory(void **state) {
+    (void)state;
+    char *foreign[FOREIGN_COUNT];
+    unsigned found = 0;
+    char *end = (char *)hak_map.entries + (hak_map.unit_end << HAK_UNIT_SHIFT);
+    for (unsigned i = 0; i < FOREIGN_COUNT; i++) {
+        foreign[i] = map_foreign(end + (size_t)i * FOREIGN_STEP);
+        REQUIRE(foreign[i] != NULL, "there is something behind the heap");
+    }
+    for (unsigned i = 0; i < TAKEN_COUNT; i++) {
+        supers[i] = hak_region_take_superslab(false);
+        REQUIRE(supers[i] != NULL, "no superslab after %u", i);
+        memset(start_of(supers[i]), (int)i, hak_superslab_size());
+        hak_region_set_class(supers[i]->slabs, hak_superslab_units(), HAK_CLASS_RUN);
+    }
+    for (unsigned i = 0; i < TAKEN_COUNT; i++) {
+        char *start = start_of(supers[i]);
+        REQUIRE(start[0] == (char)i && start[hak_superslab_size() - 1] == (char)i, "overlap");
+        REQUIRE(hak_slab_of(start) == supers[i]->slabs, "superslab %u is lost", i);
+        REQUIRE(unit_of(start) < hak_map.unit_end, "superslab %u is not in the map", i);
+        found += start > foreign[FOREIGN_COUNT - 1];
+    }
+    for (unsigned i = 0; i < FOREIGN_COUNT; i++) {
+        check_foreign(foreign[i]);
+        munmap(foreign[i], FOREIGN_SIZE);
+    }
+    assert_true(found > 0);
+    size_t last = 0;
+    for (unsigned i = 1; i < TAKEN_COUNT; i++) {
+        bool follows = start_of(supers[i]) == start_of(supers[i - 1]) + hak_superslab_size();
+        REQUIRE(hak_region_superslab_follows(supers[i - 1]) == follows, "superslab %u", i - 1);
+        last += !follows;
+    }
+    assert_true(last >= FOREIGN_COUNT - 1);
+}
+
+static void an_unmapped_superslab_is_mapped_again(void **state) {
+    (void)state;
+    enum { COUNT = 40 };
+    size_t before = hak_region_mapped_superslabs(), mapped;
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_non_null(supers[i] = hak_region_take_superslab(false));
+        memset(start_of(supers[i]), 7, hak_superslab_size());
+    }
+    mapped = hak_region_mapped_superslabs();
+    assert_true(mapped >= before);
+    for (unsigned i = 0; i < COUNT; i += 2) {
+        REQUIRE(hak_region_unmap(supers[i]), "superslab %u cannot be unmapped", i);
+        REQUIRE(!hak_region_slab_of(start_of(supers[i])), "an unmapped superslab is found");
+        REQUIRE(hak_region_slab_of(start_of(supers[i + 1])) != NULL, "its neighbour is not");
+    }
+    assert_int_equal(hak_region_mapped_superslabs(), mapped - COUNT / 2);
+    char *foreign = map_foreign(start_of(supers[4]));
+    assert_non_null(foreign);
+    for (unsigned i = 0; i < COUNT / 2 - 1; i++) {
+        hak_superslab_t *super = hak_region_take_unmapped();
+        REQUIRE(super != NULL, "%u of %u are mapped again", i, COUNT / 2 - 1);
+        assert_ptr_not_equal(super, supers[4]);
+        for (size_t at = 0; at < hak_superslab_size(); at += 512)
+            REQUIRE(start_of(super)[at] == 0, "it is not zero");
+        assert_ptr_equal(hak_region_slab_of(start_of(super)), super->slabs);
+    }
+    assert_null(hak_region_take_unmapped());
+    check_foreign(foreign);
+    munmap(foreign, FOREIGN_SIZE);
+}
+
+static void holes_make_no_more_pieces_than_allowed(void **state) {
+    (void)state;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < MANY; i++) assert_non_null(supers[i] = hak_region_take_superslab(false));
+    for (unsigned i = 0; i < MANY; i += 2) refused += !hak_region_unmap(supers[i]);
+    REQUIRE(refused > MANY / 2 - HAK_PIECES_MAX - 8 && refused < MANY / 2, "%u refused", refused);
+    REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
+    while (hak_region_take_unmapped()) continue;
+}
+
+/* ---- A small address space -------------------------------------------------------------------- */
 
 static size_t address_space_used(void) {
     char text[64] = "";
@@ -185,8 +300,6 @@ __attribute__((constructor(101))) static void limit_address_space(void) {
     struct rlimit both = {limit, limit};
     CHECK(setrlimit(RLIMIT_AS, &both) == 0, "the address space cannot be limited");
 }
-
-static hak_superslab_t *supers[SUPERSLABS_MAX];
 
 /* All that the limit allows; then each unit is written to, and looked up. */
 static unsigned take_all(void) {
@@ -218,20 +331,16 @@ static unsigned take_all(void) {
     return count;
 }
 
-static void small_regions(void) {
-    unsigned count = take_all(), elsewhere = 0;
-    for (unsigned i = 0; i < count; i++)
-        elsewhere += unit_of(supers[i]->slabs[0].base) >= hak_map.unit_end;
-    CHECK((size_t)count * hak_superslab_size() >= SMALL_ROOM / 2, "only %u MiB of %d", count,
-          SMALL_ROOM >> 20);
-    CHECK(elsewhere > 0 && elsewhere < count, "%u of %u superslabs are in later regions", elsewhere,
-          count);
+static void small_space(void) {
+    unsigned count = take_all();
+    CHECK((size_t)count * hak_superslab_size() >= (size_t)SMALL_ROOM / 10 * 9, "only %u MiB of %d",
+          (unsigned)(count * hak_superslab_size() >> 20), SMALL_ROOM >> 20);
 }
 
 /* `refuse_count` refusals from the one that is numbered on, at most those that there are. */
-static void small_regions_refused(const void *context) {
+static void small_space_refused(const void *context) {
     const unsigned *refuse = context;
-    protect_count = 0;
+    call_count = 0;
     refuse_from = refuse[0];
     refuse_count = refuse[1];
     unsigned count = take_all();
@@ -244,8 +353,8 @@ static void refused_everywhere(void) {
         for (unsigned from = 1; from <= 40; from++) {
             unsigned refuse[2] = {from, count};
             char what[80];
-            snprintf(what, sizeof what, "calls %u..%u of mprotect refused", from, from + count - 1);
-            child_must_succeed(small_regions_refused, refuse, SECONDS, what);
+            snprintf(what, sizeof what, "calls %u..%u refused", from, from + count - 1);
+            child_must_succeed(small_space_refused, refuse, SECONDS, what);
         }
     }
 }
@@ -258,19 +367,19 @@ static void rerun_small(const char *what) {
             (unsigned)end.status, end.err);
 }
 
-static void a_small_address_space_gets_several_regions(void **state) {
+static void a_small_address_space_is_used_up(void **state) {
     (void)state;
-    rerun_small("regions");
+    rerun_small("space");
 }
 
-static void a_refused_protection_loses_nothing(void **state) {
+static void a_refused_call_loses_nothing(void **state) {
     (void)state;
     rerun_small("refusals");
 }
 
 int main(int argc, char **argv) {
     if (argc > 1) {
-        strcmp(argv[1], "regions") == 0 ? small_regions() : refused_everywhere();
+        strcmp(argv[1], "space") == 0 ? small_space() : refused_everywhere();
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -280,8 +389,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_map_holds_what_was_entered),
         cmocka_unit_test(units_of_the_head_have_no_class),
         cmocka_unit_test(each_superslab_is_visited_once),
-        cmocka_unit_test(a_small_address_space_gets_several_regions),
-        cmocka_unit_test(a_refused_protection_loses_nothing),
+        cmocka_unit_test(the_heap_goes_on_behind_others_memory),
+        cmocka_unit_test(an_unmapped_superslab_is_mapped_again),
+        cmocka_unit_test(holes_make_no_more_pieces_than_allowed),
+        cmocka_unit_test(a_small_address_space_is_used_up),
+        cmocka_unit_test(a_refused_call_loses_nothing),
     };
     return cmocka_run_group_tests_name("region", tests, NULL, NULL);
 }

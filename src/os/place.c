@@ -1,0 +1,72 @@
+/* place.c: a window of addresses, chosen without asking the system. */
+#include "os/place.h"
+
+#include <sys/auxv.h>
+
+#include "os/os.h"
+
+enum { ALIGN_SHIFT = 22, RANDOM_BYTES = 16 };
+
+#define LARGEST ((size_t)1 << 44)
+
+/* Windows to try, largest first, all of them below the stack and then in holes that the system finds.
+ * The first one is an eighth of the address space: what lies at its top and in its middle (libraries
+ * and stacks; the program and its break) stays apart. The others are for systems that let programs use
+ * less of it: emulators, sanitizers. */
+static const size_t sizes[] HAK_NEAR = {LARGEST, 64 * GIB, 4 * GIB, 1 * GIB, 256 * MIB, 64 * MIB};
+
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* An address near the top of the address space: that of the stack. The first caller decides. */
+static uintptr_t top_of_space(void) {
+    static _Atomic uintptr_t top;
+    uintptr_t known = hak_load_relaxed(&top), here = (uintptr_t)__builtin_frame_address(0);
+    if (known == 0 && hak_cas_acquire(&top, &known, here)) known = here;
+    return known;
+}
+
+/* A number that differs from process to process, out of the kernel's random bytes. libc takes its
+ * secrets from the same bytes: few bits of a mix of all of them tell nothing about those. */
+static uint64_t random_number(void) {
+    const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
+    uint64_t mixed = 0x9E3779B97F4A7C15u;
+    for (unsigned i = 0; bytes && i < RANDOM_BYTES; i++) {
+        mixed = (mixed ^ bytes[i]) * 0xD6E8FEB86659FD93u;
+        mixed ^= mixed >> 32;
+    }
+    return mixed;
+}
+
+/* A multiple of the alignment in start .. start + size - 1. */
+static char *somewhere_in(uintptr_t start, size_t size) {
+    uintptr_t steps = (uintptr_t)(random_number() & ((size - 1) >> ALIGN_SHIFT));
+    return (char *)(hak_align_up(start, (size_t)1 << ALIGN_SHIFT) + (steps << ALIGN_SHIFT));
+}
+
+static char *below_stack(size_t *size) {
+    uintptr_t top = top_of_space();
+    size_t most = (size_t)1 << hak_highest_bit(top / 8);
+    *size = hak_min(*size, most);
+    return somewhere_in(top - 2 * *size, *size / 2);
+}
+
+/* What the system would map now, if it were asked for as much. */
+static char *in_a_hole(size_t size) {
+    char *hole = hak_os_reserve(2 * size);
+    if (!hole) return NULL;
+    hak_os_unmap(hole, 2 * size);
+    return somewhere_in((uintptr_t)hole, size / 2);
+}
+
+HAK_COMMON char *hak_os_place(unsigned attempt, size_t *size) {
+    if (attempt < SIZES) {
+        *size = sizes[attempt];
+        return below_stack(size);
+    }
+    for (; attempt < 2 * SIZES; attempt++) {
+        *size = sizes[attempt - SIZES];
+        char *start = in_a_hole(*size);
+        if (start) return start;
+    }
+    return NULL;
+}

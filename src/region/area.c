@@ -1,0 +1,49 @@
+/* area.c: reserve behind what is reserved, then allow access. */
+#include "region/area.h"
+
+#include "region/commit.h"
+
+hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const char *name) {
+    enum { FIRST = 3 * HAK_AREA_GUARD }; /* the guard below, the first records, the guard behind */
+    hak_os_answer_t answer = hak_os_reserve_at(start, FIRST);
+    *area = (hak_area_t){.base = answer == HAK_OS_MAPPED ? start + HAK_AREA_GUARD : NULL,
+                         .reserved = FIRST - HAK_AREA_GUARD,
+                         .limit = hak_area_span(size) - HAK_AREA_GUARD,
+                         .name = name};
+    if (answer == HAK_OS_MAPPED) hak_os_name(start, FIRST, name);
+    return answer;
+}
+
+void hak_area_remove(hak_area_t *area) {
+    if (!area->base) return;
+    hak_commit_release(area->committed);
+    hak_os_unmap(area->base - HAK_AREA_GUARD, HAK_AREA_GUARD + area->reserved);
+    area->base = NULL;
+}
+
+/* Maps up to `size` bytes in all. */
+static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
+    if (size > area->limit) return HAK_OS_TAKEN;
+    char *end = area->base + area->reserved;
+    hak_os_answer_t answer = hak_os_reserve_at(end, size - area->reserved);
+    if (answer != HAK_OS_MAPPED) return answer;
+    hak_os_name(end, size - area->reserved, area->name);
+    area->reserved = size;
+    return HAK_OS_MAPPED;
+}
+
+HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want) {
+    if (HAK_LIKELY(want <= area->committed)) return HAK_OS_MAPPED;
+    size_t end = hak_align_up(want, HAK_AREA_GUARD), need = end + HAK_AREA_GUARD;
+    hak_os_answer_t answer = HAK_OS_MAPPED;
+    if (need > area->reserved) answer = reserve(area, hak_max(need, 2 * area->reserved));
+    if (answer != HAK_OS_MAPPED) answer = reserve(area, need);
+    if (answer != HAK_OS_MAPPED) return answer;
+    if (!hak_commit_charge(end - area->committed)) return HAK_OS_REFUSED;
+    if (!hak_os_commit(area->base + area->committed, end - area->committed)) {
+        hak_commit_release(end - area->committed);
+        return HAK_OS_REFUSED;
+    }
+    area->committed = end;
+    return HAK_OS_MAPPED;
+}

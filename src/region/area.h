@@ -1,0 +1,45 @@
+/* area.h: memory for records that grows in place, between two inaccessible ends.
+ *
+ *   | guard | accessible ......... | reserved .... guard |            | limit
+ *           ^base                  ^base + committed     ^base + reserved
+ *
+ * What is accessible grows by doubling reservations, or by the exact need where a doubling is
+ * refused. Behind it there is always HAK_AREA_GUARD or more without access, and below it the same:
+ * whoever writes beyond a block of the program runs into it before he reaches a record. Everything
+ * here is under the lock of the owner. */
+#ifndef HAK_AREA_H
+#define HAK_AREA_H
+
+#include "base/base.h"
+#include "os/os.h"
+
+enum {
+    HAK_AREA_GUARD = 64 * 1024, /* a page at least, however large pages are */
+    HAK_AREA_MAPPINGS = 3,      /* that one area is to the kernel */
+};
+
+/* Invariant: committed + HAK_AREA_GUARD <= reserved <= limit; all are multiples of the guard. */
+typedef struct {
+    char *base;       /* constant once placed; NULL before */
+    size_t committed; /* bytes that can be read and written; only grows */
+    size_t reserved;  /* bytes mapped from base on */
+    size_t limit;     /* constant; bytes that may be mapped from base on */
+    const char *name; /* constant; in /proc/PID/maps */
+} hak_area_t;
+
+/* Bytes of addresses that an area for `size` bytes of records takes, both guards included. */
+HAK_FAST_PATH size_t hak_area_span(size_t size) {
+    return hak_align_up(size, HAK_AREA_GUARD) + 3 * (size_t)HAK_AREA_GUARD;
+}
+
+/* Places an area of hak_area_span(size) bytes at `start`; nothing of it is accessible yet. */
+hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const char *name);
+
+/* Unmaps an area; for one whose neighbours found no place. */
+void hak_area_remove(hak_area_t *area);
+
+/* Makes the first `want` bytes accessible, which are charged as committed. Unless the answer is
+ * HAK_OS_MAPPED, what was accessible still is, and no more; HAK_OS_TAKEN: it never will be. */
+hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want);
+
+#endif

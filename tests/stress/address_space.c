@@ -1,0 +1,126 @@
+/* Limits on the address space that come late, and how much of it is used.
+ *
+ *   test_stress_address_space room LIMIT_MIB SIZE   prints the MiB that malloc gives under a limit
+ *   test_stress_address_space thread LIMIT_MIB      under it: a thread, a library, 3 MiB
+ *   test_stress_address_space locked                mlockall(MCL_CURRENT) with up to 1 GiB allowed
+ *   test_stress_address_space used                  addresses of a small and of a large heap
+ *
+ * address_space.py runs the first three on the system's allocator, too, and compares. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "alloc_names.h"
+#include "check.h"
+#include "proc.h"
+
+enum { MIB = 1024 * 1024, EARLY = 1000, NOBODY = 65534 };
+
+static void limit(int resource, const char *mib) {
+    struct rlimit both;
+    getrlimit(resource, &both);
+    both.rlim_cur = strtoul(mib, NULL, 10) * MIB;
+    if (both.rlim_cur > both.rlim_max) both.rlim_cur = both.rlim_max;
+    CHECK(setrlimit(resource, &both) == 0, "the limit cannot be set");
+}
+
+/* The program is under way when the limit comes. */
+static void work_a_little(void) {
+    static void *early[EARLY];
+    for (int i = 0; i < EARLY; i++) early[i] = API(malloc)((size_t)(i % 100) * 1000);
+    for (int i = 0; i < EARLY; i++) API(free)(early[i]);
+}
+
+/* Blocks are linked by their first words; each keeps its mark in its last byte. */
+static size_t take_all(size_t size, void **first) {
+    size_t count = 0;
+    for (void **block; (block = API(malloc)(size)) != NULL; count++) {
+        ((char *)block)[size - 1] = 0x5A;
+        *block = *first;
+        *first = block;
+    }
+    return count;
+}
+
+static void free_all(size_t size, void **first) {
+    while (*first) {
+        void **block = *first;
+        *first = *block;
+        CHECK(((char *)block)[size - 1] == 0x5A, "a block of %zu bytes has changed", size);
+        API(free)(block);
+    }
+}
+
+/* The second time as much: what was freed is found again, also by blocks of another tier. */
+static void room(const char *mib, size_t size) {
+    void *first = NULL;
+    work_a_little();
+    limit(RLIMIT_AS, mib);
+    size_t count = take_all(size, &first);
+    free_all(size, &first);
+    void *other = API(malloc)(strtoul(mib, NULL, 10) * MIB / 2);
+    CHECK(other != NULL, "half of the limit cannot be had after all was freed");
+    API(free)(other);
+    size_t again = take_all(size, &first);
+    CHECK(again >= count - count / 20, "%zu blocks, then %zu", count, again);
+    printf("%zu\n", count * size / MIB);
+}
+
+static void *allocate_in_thread(void *unused) {
+    (void)unused;
+    return API(malloc)(100000);
+}
+
+static void thread(const char *mib) {
+    pthread_t thread;
+    void *block;
+    work_a_little();
+    limit(RLIMIT_AS, mib);
+    CHECK(pthread_create(&thread, NULL, allocate_in_thread, NULL) == 0, "no thread");
+    CHECK(pthread_join(thread, &block) == 0 && block, "no block in a thread");
+    CHECK(dlopen("libm.so.6", RTLD_NOW) != NULL, "no library: %s", dlerror());
+    CHECK(API(malloc)(3 * MIB) != NULL, "no block of 3 MiB");
+    puts("done");
+}
+
+static void locked(void) {
+    API(free)(API(malloc)(1000));
+    limit(RLIMIT_MEMLOCK, "1024");
+    CHECK(geteuid() != 0 || setuid(NOBODY) == 0, "rights that know no limit cannot be given up");
+    puts(mlockall(MCL_CURRENT) == 0 ? "locked" : "refused");
+    void *first = NULL;
+    CHECK((first = API(malloc)(100 * MIB)) != NULL, "no block after mlockall");
+}
+
+/* In bytes: of the process's addresses. */
+static size_t addresses(void) { return proc_status_kib("VmSize") * 1024; }
+
+static void used(void) {
+    enum { BLOCKS = 300000, SIZE = 8192 };
+    static void *blocks[BLOCKS];
+    work_a_little();
+    printf("%zu\n", addresses() / MIB);
+    fflush(stdout);
+    for (int i = 0; i < BLOCKS; i++) CHECK((blocks[i] = API(malloc)(SIZE)) != NULL, "no memory");
+    size_t in_use = (size_t)BLOCKS * SIZE, have = addresses();
+    CHECK(have <= 2 * in_use + (size_t)64 * MIB, "%zu MiB of addresses for %zu", have / MIB,
+          in_use / MIB);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "used";
+    if (strcmp(what, "room") == 0 && argc > 3)
+        room(argv[2], strtoul(argv[3], NULL, 10));
+    else if (strcmp(what, "thread") == 0 && argc > 2)
+        thread(argv[2]);
+    else if (strcmp(what, "locked") == 0)
+        locked();
+    else
+        used();
+    return 0;
+}

@@ -1,0 +1,63 @@
+"""What a process can do under limits on its address space, beside the system's allocator.
+
+    address_space.py LIBRARY PROGRAM
+
+The limits are set when the program is under way. For every size of block, HAKMEM must give nine
+tenths of what the system's allocator gives under the same limit, and threads, libraries, larger
+blocks and mlockall must work where they do there.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+LIMITS_MIB = (512, 1024, 4096, 8192)
+SIZES = (256, 4000, 30000, 200000, 3000000)
+TOUCHED_MOST = 2 << 30  # bytes of pages that a run may touch: small blocks only under small limits
+SMALL_MORE_MIB = 64
+
+
+def both(library, argv):
+    """The output on HAKMEM and on the system's allocator."""
+    outputs = []
+    for preload in (library, None):
+        result = harness.must_run(argv, env={"LD_PRELOAD": preload}, seconds=200)
+        if result.err:
+            harness.fail(f"{' '.join(argv)} wrote: {result.last_words()}")
+        outputs.append(result.out.decode().strip())
+    return outputs
+
+
+def compare_room(library, program):
+    for limit in LIMITS_MIB:
+        for size in SIZES:
+            pages = min(2, (size + 4095) // 4096) * 4096  # a block's first and last word
+            if (limit << 20) // size * min(size, pages) > TOUCHED_MOST:
+                continue
+            ours, theirs = map(int, both(library, [program, "room", str(limit), str(size)]))
+            print(f"limit {limit} MiB, blocks of {size} bytes: {ours} MiB, system {theirs}")
+            if ours * 10 < theirs * 9:
+                harness.fail(f"{ours} MiB of blocks of {size} bytes under a limit of {limit} MiB, "
+                             f"where the system's allocator gives {theirs}")
+
+
+def main():
+    library, program = os.path.realpath(sys.argv[1]), sys.argv[2]
+    compare_room(library, program)
+    for limit in LIMITS_MIB:
+        both(library, [program, "thread", str(limit)])
+    ours, theirs = both(library, [program, "locked"])
+    if ours != theirs:
+        harness.fail(f"mlockall is {ours}, with the system's allocator {theirs}")
+    result = harness.must_run([program, "used"], env={"LD_PRELOAD": library})
+    ours = int(result.out)
+    theirs = int(harness.must_run([program, "used"], env={"LD_PRELOAD": None}).out)
+    print(f"small: {ours} MiB of addresses, system {theirs}")
+    if ours > theirs + SMALL_MORE_MIB:
+        harness.fail(f"a small process has {ours} MiB of addresses, {theirs} with the system's")
+
+
+if __name__ == "__main__":
+    main()

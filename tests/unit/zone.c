@@ -1,0 +1,73 @@
+/* zone.c: every unit in one zone, and few borders whatever becomes of the zones. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "os/os.h"
+#include "region/slab.h"
+#include "region/zone.h"
+
+#define UNITS_MOST ((size_t)8 << 40 >> HAK_UNIT_SHIFT) /* of the largest heap */
+
+static void zones_follow_each_other(void **state) {
+    (void)state;
+    size_t end = 0;
+    for (unsigned zone = 0; zone < HAK_ZONES_MAX; zone++) {
+        hak_zone_range_t range = hak_zone_range(zone);
+        REQUIRE(range.first == end && range.end > range.first, "zone %u begins at %zu, not %zu",
+                zone, range.first, end);
+        end = range.end;
+        REQUIRE(hak_zone_of(range.first) == zone && hak_zone_of(range.end - 1) == zone,
+                "zone %u: its ends are of zones %u and %u", zone, hak_zone_of(range.first),
+                hak_zone_of(range.end - 1));
+        REQUIRE(zone < 16 || (range.end - range.first) * 16 <= range.first, "zone %u is long",
+                zone);
+    }
+    assert_true(end >= UNITS_MOST);
+    assert_true(hak_zone_of(UNITS_MOST - 1) < HAK_ZONES_MAX);
+}
+
+/* The kernel's own count of the mappings in a range. */
+static unsigned lines_of_maps(const char *start, const char *end) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned count = 0;
+    unsigned long first, last;
+    char line[512];
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &first, &last) == 2)
+            count += first < (uintptr_t)end && last > (uintptr_t)start;
+    if (maps) fclose(maps);
+    return count;
+}
+
+/* A heap of 64 GiB grows, dense and not in turn; then every superslab of every second zone is purged
+ * in part, one after the other. */
+static void borders_are_the_kernels(void **state) {
+    (void)state;
+    const size_t size = (size_t)64 << 30, units = size >> HAK_UNIT_SHIFT, step = 1024;
+    char *heap = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(heap != MAP_FAILED, "no addresses");
+    for (size_t unit = 0; unit < units; unit += step)
+        hak_zone_mapped(heap, (hak_zone_range_t){unit, unit + step}, unit / step % 3 == 0);
+    unsigned wished = 0;
+    for (size_t unit = 0; unit < units; unit += step) wished += hak_zone_wishes(unit);
+    assert_true(wished > 0 && wished < units / step);
+    for (int refused = 0; refused < 2; refused++) {
+        unsigned seen = lines_of_maps(heap, heap + size), told = hak_zone_borders(units);
+        REQUIRE(seen <= told + 1, "%u mappings, and %u borders", seen, told);
+        REQUIRE(seen <= HAK_ZONES_MAX, "%u mappings", seen);
+        for (size_t unit = 0; unit < units; unit += 16)
+            if (hak_zone_of(unit) % 2) hak_zone_refuse(heap, unit, units);
+    }
+    munmap(heap, size);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zones_follow_each_other),
+        cmocka_unit_test(borders_are_the_kernels),
+    };
+    return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
+}
