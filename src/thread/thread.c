@@ -15,14 +15,17 @@
 #include "shard/shard.h"
 
 enum {
-    TINY_SHARE = 15,                   /* one part of so many is for the tiny tier */
-    BUDGET_LEAST = 64 * 1024,          /* of one cache and tier */
-    FREES_WITHOUT_CACHE = 16,          /* of a thread that never allocated */
+    TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
+    BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
+    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
 };
 
 hak_lock_t hak_thread_list_lock;
 static hak_cache_t *all_caches;       /* list lock */
-static hak_cache_t *waiting;          /* list lock; without a thread, last in first out */
+static hak_cache_t *waiting;          /* list lock; without a thread and empty, a stack */
+static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so
+                                         that nobody looks for one among the others, which may
+                                         be as many as threads ever were at once */
 static unsigned waiting_full;         /* list lock; those of them that still hold blocks */
 static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
 static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
@@ -41,6 +44,21 @@ static void share_budget(void) {
     hak_cache_set_budget(HAK_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
 }
 
+/* List lock held. */
+static void push_waiting(hak_cache_t *cache, bool holds) {
+    hak_cache_t **stack = holds ? &waiting_with : &waiting;
+    cache->holds = holds;
+    cache->next_waiting = *stack;
+    *stack = cache;
+}
+
+/* NULL when none waits. List lock held. */
+static hak_cache_t *pop_waiting(hak_cache_t **stack) {
+    hak_cache_t *cache = *stack;
+    if (cache) *stack = cache->next_waiting;
+    return cache;
+}
+
 /* The thread is gone. Later destructors of other libraries may still free: they
  * find the dead cache and go straight to the shard. */
 static void on_thread_exit(void *argument) {
@@ -55,9 +73,7 @@ static void on_thread_exit(void *argument) {
     else
         hak_cache_flush_all(cache);
     hak_lock_acquire(&hak_thread_list_lock);
-    cache->holds = keep;
-    cache->next_waiting = waiting;
-    waiting = cache;
+    push_waiting(cache, keep);
     cache->tid = 0;
     shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
@@ -77,12 +93,11 @@ static unsigned home_shard(void) {
     return best;
 }
 
-/* Takes a waiting cache, full ones first since they lie on top, or makes one. */
+/* Takes a waiting cache, one with blocks if there is one, or makes one. */
 static hak_cache_t *acquire_cache(void) {
     hak_lock_acquire(&hak_thread_list_lock);
-    hak_cache_t *cache = waiting;
+    hak_cache_t *cache = pop_waiting(waiting_with ? &waiting_with : &waiting);
     if (cache) {
-        waiting = cache->next_waiting;
         if (cache->holds) waiting_full--;
         memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
     } else if ((cache = hak_cache_make()) != NULL) {
@@ -149,11 +164,8 @@ void hak_thread_apply_options(void) {
 /* A cache that waits with blocks, out of the list. */
 static hak_cache_t *take_full(void) {
     hak_lock_acquire(&hak_thread_list_lock);
-    hak_cache_t **at = &waiting;
-    while (*at && !(*at)->holds) at = &(*at)->next_waiting;
-    hak_cache_t *cache = *at;
+    hak_cache_t *cache = pop_waiting(&waiting_with);
     if (cache) {
-        *at = cache->next_waiting;
         waiting_full--;
         cache->holds = false;
         cache->flushing = true;
@@ -162,15 +174,10 @@ static hak_cache_t *take_full(void) {
     return cache;
 }
 
-/* Back into the list: in front when it still holds blocks, else behind those that do. */
 static void put_back(hak_cache_t *cache, bool holds) {
     hak_lock_acquire(&hak_thread_list_lock);
-    hak_cache_t **at = &waiting;
-    while (!holds && *at && (*at)->holds) at = &(*at)->next_waiting;
-    cache->next_waiting = *at;
-    *at = cache;
+    push_waiting(cache, holds);
     cache->flushing = false;
-    cache->holds = holds;
     if (holds) waiting_full++;
     hak_lock_release(&hak_thread_list_lock);
 }
@@ -220,12 +227,10 @@ bool hak_thread_list_rebuild(void) {
             HAK_COUNT(&thread_count, -1u);
         }
         cache->tid = 0;
-        cache->holds = cache->flushing = false;
-        cache->next_waiting = waiting;
-        waiting = cache;
+        cache->flushing = false;
+        push_waiting(cache, false);
     }
-    waiting_full = 0;
-    for (hak_cache_t *cache = waiting; cache; cache = cache->next_waiting)
-        if (cache->holds) waiting_full++;
+    waiting_full = 0; /* one that was exiting had its place, too */
+    for (hak_cache_t *cache = waiting_with; cache; cache = cache->next_waiting) waiting_full++;
     return others;
 }

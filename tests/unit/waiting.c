@@ -1,0 +1,68 @@
+/* waiting.c: caches between two threads: those that still hold blocks serve first, however many
+ * wait empty. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "cache/cache.h"
+#include "hakmem.h"
+#include "os/os.h"
+#include "thread/thread.h"
+
+enum { SIZE = 48, MORE = 20, SECONDS = 60 };
+
+static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+
+static pthread_barrier_t all_work;
+
+/* A thread whose cache holds blocks when it ends. */
+static void *work(void *unused) {
+    void *block = hakmem_malloc(SIZE);
+    CHECK(block != NULL, "no block");
+    pthread_barrier_wait(&all_work);
+    hakmem_free(block);
+    return unused;
+}
+
+static void *look(void *cache) {
+    *(const hak_cache_t **)cache = hak_thread_cache();
+    return NULL;
+}
+
+/* More threads than caches may wait with blocks, at once: the last that end leave empty ones. */
+static void a_new_thread_gets_blocks(const void *unused) {
+    unsigned count = hak_os_cpu_count() + MORE, holding = 0;
+    pthread_t *threads = calloc(count, sizeof *threads), next;
+    const hak_cache_t **with_blocks = calloc(count, sizeof *with_blocks), *given = NULL;
+    bool is_one = false;
+    (void)unused;
+    pthread_barrier_init(&all_work, NULL, count);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0, "no thread");
+    for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    for (const hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        if (cache->holds) with_blocks[holding++] = cache;
+    CHECK(holding == hak_os_cpu_count(), "%u caches wait with blocks", holding);
+    CHECK(pthread_create(&next, NULL, look, &given) == 0, "no thread");
+    pthread_join(next, NULL);
+    for (unsigned i = 0; i < holding; i++) is_one |= with_blocks[i] == given;
+    CHECK(is_one, "an empty cache served although %u wait with blocks", holding);
+    free(with_blocks);
+    free(threads);
+}
+
+static void caches_with_blocks_serve_first(void **state) {
+    (void)state;
+    unit_child(a_new_thread_gets_blocks, NULL, SECONDS, "waiting caches");
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(caches_with_blocks_serve_first),
+    };
+    return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
+}
