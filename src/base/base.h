@@ -60,6 +60,13 @@
 #define HAK_ASSERT(x) ((void)0)
 #endif
 
+/* The thread sanitizer has most of the address space for itself. */
+#ifdef __SANITIZE_THREAD__
+#define HAK_WINDOW_SHIFT_MAX 36
+#else
+#define HAK_WINDOW_SHIFT_MAX 44
+#endif
+
 #define KIB ((size_t)1024)
 #define MIB (KIB * 1024)
 #define GIB (MIB * 1024)

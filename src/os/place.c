@@ -7,7 +7,7 @@
 
 enum { ALIGN_SHIFT = 22, RANDOM_BYTES = 16 };
 
-#define LARGEST ((size_t)1 << 44)
+#define LARGEST ((size_t)1 << HAK_WINDOW_SHIFT_MAX)
 
 /* Windows to try, largest first, all of them below the stack and then in holes that the system finds.
  * The first one is an eighth of the address space: what lies at its top and in its middle (libraries

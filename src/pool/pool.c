@@ -133,11 +133,16 @@ void hak_pool_prefault(char *start, size_t size, int level) {
         hak_add_relaxed(&hak_pool_stats.populated_units, size >> HAK_UNIT_SHIFT);
 }
 
-/* True when slabs that their blocks fill have almost all that was ever taken from the
+size_t hak_pool_superslabs(void) {
+    uint64_t gone = hak_load_relaxed(&hak_pool_stats.unmapped);
+    return hak_load_relaxed(&hak_pool_stats.stage3) - gone;
+}
+
+/* True when slabs that their blocks fill have almost all that there is of the
  * region: then more will be used, too. Not under a limit, which a huge page could break.
  * Under the lock. */
 static bool is_dense(void) {
-    size_t units = hak_load_relaxed(&hak_pool_stats.stage3) * hak_superslab_units();
+    size_t units = hak_pool_superslabs() * hak_superslab_units();
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units);
     return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
@@ -401,6 +406,7 @@ static bool unmap_one(unsigned *left) {
         super->dirty = 0;
         HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
         hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
+        HAK_COUNT(&hak_pool_stats.unmapped, 1);
     } else {
         list_insert(super);
         if (dirty_units) dirty_append(super);

@@ -21,6 +21,7 @@
 typedef struct {
     _Atomic uint64_t stage2; /* units served from a live superslab */
     _Atomic uint64_t stage3; /* new superslabs */
+    _Atomic uint64_t unmapped; /* superslabs whose addresses were given back */
     _Atomic uint64_t huge;   /* those of them that huge pages were asked for */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
@@ -83,6 +84,9 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 /* Gives the addresses of wholly free superslabs back, where the address space is limited; returns
  * bytes. It ends with the first one that the region keeps, or after some thousand. */
 size_t hak_pool_unmap_free(void);
+
+/* Superslabs that there are, in the hands of the pool or of large heaps. */
+size_t hak_pool_superslabs(void);
 
 /* Dirty units that a purge will come to, now or later. */
 size_t hak_pool_purgeable(void);

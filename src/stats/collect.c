@@ -147,7 +147,7 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 }
 
 static void collect(hak_stats_t *stats) {
-    from_t from = {.superslabs = LOAD(hak_pool_stats.stage3)};
+    from_t from = {.superslabs = hak_pool_superslabs()};
     memset(stats, 0, sizeof *stats);
     hak_cache_t *newest = hak_thread_caches();
     for (hak_cache_t *cache = newest; cache; cache = cache->next) from.caches++;

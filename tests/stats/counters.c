@@ -402,6 +402,7 @@ const struct trial counter_trials[] = {
     {"pool", "huge_superslabs", grow_dense, 20, 60},
     {"pool", "huge_superslabs", hold_large, 0, 0},
     {"pool", "huge_superslabs", grow_ragged, 0, 0},
+    {"pool", "unmapped", trim_large, 40, 51},
     {"pool", "superslabs", hold_large, 40, 51},
     {"pool", "used_units", hold, 3, 4},
     {"pool", "dirty_units", free_mid, 100, 2000},
