@@ -276,7 +276,8 @@ static bool make_room(void) {
     return true;
 }
 
-/* A kept stretch that is large enough, entered; NULL when there is none. Under the lock. */
+/* A kept stretch that is large enough, entered; NULL when there is none, or no room in the table:
+ * what comes instead makes some. Under the lock. */
 static char *take_kept(size_t size, size_t align) {
     char *block = hak_mappings_wanted() ? NULL : hak_reuse_take(size, align);
     if (!block) return NULL;
@@ -365,7 +366,6 @@ static bool enter_mapping(char *block, size_t size) {
 /* A mapping that was kept, or kept and lengthened, or a new one. *dirty: bytes that it had. */
 static char *map_block(size_t size, size_t align, size_t *dirty) {
     hak_stretch_t shorter;
-    if (!make_room()) return NULL;
     char *block = reuse_or_take_out(size, align, &shorter);
     *dirty = size;
     if (block) return block;
