@@ -63,13 +63,19 @@ foreach(name malloc calloc realloc reallocarray free aligned_alloc posix_memalig
     list(APPEND no_builtin "-fno-builtin-${name}")
 endforeach()
 
+# Control-flow protection. A process keeps it only if every library of it says that it can bear it.
+#   x86-64: "return" marks the library for shadow stacks, which costs no instruction. Not "full": it is
+#   also for indirect branch tracking, takes an instruction (endbr64) of malloc and one of free, and
+#   no Linux kernel tracks the branches of programs.
+#   AArch64: branch targets and signed return addresses; malloc and free have one hint more each.
 set(codegen "")
 hakmem_supported_flags(codegen
+    -fcf-protection=return
+    -mbranch-protection=standard
     -fvisibility=hidden
     -fno-plt
     -fno-semantic-interposition
     -fno-stack-protector
-    -fcf-protection=none
     -fno-math-errno
     -ffunction-sections
     -fdata-sections)
