@@ -62,10 +62,10 @@ HAK_FAST_PATH bool hak_push(void *block) {
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     hak_bin_t *bin = hak_cache_bin(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
     void **top = hak_load_relaxed(&bin->top);
-    if (HAK_UNLIKELY(top >= bin->limit)) return false;
+    if (HAK_UNLIKELY(hak_cache_is_full(bin, top))) return false;
 #if HAKMEM_CHECKS
     if (HAK_UNLIKELY(*top == block)) return false;
-    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->reciprocal)))
+    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->start_test)))
         return false;
 #endif
     HAK_STEP_UP(bin->top);
@@ -88,7 +88,7 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     if (HAK_UNLIKELY(top >= bin->base + bin->slots - 1)) return false;
     if (HAK_UNLIKELY(*top == block)) return false;
     if (HAK_UNLIKELY(
-            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), info->reciprocal)))
+            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), bin->start_test)))
         return false;
     top[1] = block;
     hak_store_relaxed(&bin->top, top + 1);

@@ -70,10 +70,10 @@ void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
         hak_bin_t *bin = &cache->bins[i];
         hak_store_relaxed(&bin->top, EMPTY_TOP);
-        bin->limit = bin->base = NULL;
+        bin->limit = 0;
+        bin->base = NULL;
         bin->slots = bin->batch = 0;
-        /* That of the dynamic class comes with its stack: it may be none of a class yet. */
-        bin->reciprocal = i == HAK_CLASS_DYN ? 0 : hak_classes[i].reciprocal;
+        bin->start_test = 0;
     }
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
@@ -124,6 +124,10 @@ static unsigned slots_start(unsigned class_index) {
     return (unsigned)hak_min(hak_min(slots, START_SLOTS_MAX), slots_max(class_index));
 }
 
+static uint64_t start_test_of(unsigned class_index) {
+    return hak_start_test(hak_classes[class_index].size, hak_classes[class_index].count);
+}
+
 /* Moves a bin to a stack of `slots`, which must hold what it has. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_bin_t *bin = &cache->bins[class_index];
@@ -137,9 +141,11 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
         (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&bin->top, base + count);
-    bin->reciprocal = hak_classes[class_index].reciprocal;
+    bin->start_test = start_test_of(class_index);
     bin->base = base;
-    bin->limit = hak_class_is_coloured(&hak_classes[class_index]) ? NULL : base + slots - 1;
+    bin->limit = hak_class_is_coloured(&hak_classes[class_index])
+                     ? 0
+                     : (uint32_t)(uintptr_t)(base + slots - 1);
     bin->slots = (uint16_t)slots;
     hak_lock_release(&cache->stack_lock);
     if (old_slots) hak_meta_free(old, old_slots * sizeof(void *));

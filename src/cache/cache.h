@@ -7,9 +7,11 @@
  *
  *   base <= top < base + slots; blocks in the bin = top - base
  *   pop: *top is NULL exactly when the bin is empty
- *   push: top >= limit is a full bin. limit = base + slots - 1, or NULL, which no top is
+ *   push: top >= limit is a full bin. limit = base + slots - 1, or 0, which no top is
  *         below: in every bin without a stack (all zero), and in those of classes whose slabs
- *         have colours, where it takes a closer look whether a block begins as it should
+ *         have colours, where it takes a closer look whether a block begins as it should.
+ *         Low halves are compared: a stack that lies across a multiple of 4 GiB would be
+ *         found full too early, and then looked at closely
  *
  * So three rare cases need no branch of their own: a thread without a cache has
  * the shared `none` cache, whose bins are all full and whose routing table leads
@@ -28,9 +30,8 @@
 
 typedef struct {
     _Atomic(void **) top; /* owner writes; first: the hot paths address it by the offset alone */
-    void **limit;         /* owner; the last slot, or NULL */
-    uint32_t reciprocal;  /* constant from the first stack on; of the block size: is it the
-                             start of a block? */
+    uint64_t start_test;  /* constant from the first stack on; is it the start of a block? */
+    uint32_t limit;       /* owner; low half of the address of the last slot, or 0 */
     uint16_t slots;       /* owner, stack lock to write; sentinel included; a power of two or 0 */
     uint16_t batch;       /* owner; blocks the last slow call moved; FLUSHED: to the shard */
     void **base;          /* owner, stack lock to write */
@@ -86,6 +87,11 @@ extern __thread hak_cache_t *hak_cache;
 
 _Static_assert(offsetof(hak_cache_t, bins) == 0 && offsetof(hak_bin_t, top) == 0,
                "a bin's byte offset is the offset of its top");
+
+/* True when a bin takes no block by a plain push. */
+HAK_FAST_PATH bool hak_cache_is_full(const hak_bin_t *bin, void **top) {
+    return (uint32_t)(uintptr_t)top >= bin->limit;
+}
 
 HAK_FAST_PATH hak_bin_t *hak_cache_bin(hak_cache_t *cache, size_t offset) {
     return (hak_bin_t *)(void *)((char *)cache + offset);

@@ -123,13 +123,21 @@ HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
     return (uint32_t)(((uint64_t)offset * reciprocal) >> 32);
 }
 
-/* True when `offset` is the start of a block. With e = reciprocal * size - 2^32
- * (0 <= e < size) the low half of the product is index * e + remainder * reciprocal.
- * The first term is below count * size <= 65536, and the reciprocal is at least
- * 65536: below 65536 <=> the remainder is 0. The room behind the last block passes
- * when it begins like a block; the flush finds that index too large. */
-HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint32_t reciprocal) {
-    return (uint32_t)(offset * reciprocal) < 65536;
+/* What tells the start of a block by one multiply: a number m with m * size = 2^64 + e, where
+ * 2^31 / count <= e < 2^31 / count + size. */
+HAK_FAST_PATH uint64_t hak_start_test(uint32_t size, uint32_t count) {
+    const uint64_t least = (((uint64_t)1 << 31) + count - 1) / count;
+    return UINT64_MAX / size + (UINT64_MAX % size + 1 + least + size - 1) / size;
+}
+
+/* True when one of the blocks of a slab starts at `offset` < 65536; false in a block, and in the
+ * room behind the last one. For index * size + remainder the product is
+ * index * e + remainder * m modulo 2^64. Without a remainder that is below 2^31 up to the last
+ * index, since (count - 1) * e < 2^31 - 2^31 / count + count * size and
+ * count^2 * size < 2^31, and not below it from index = count on. With a remainder it is at least
+ * 2^64 / size, and stays that far below 2^64. */
+HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint64_t start_test) {
+    return offset * start_test < (uint64_t)1 << 31;
 }
 
 #endif

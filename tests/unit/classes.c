@@ -116,13 +116,16 @@ static void offsets_find_their_block(void **state) {
     (void)state;
     for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
         uint32_t size = hak_classes[index].size, reciprocal = hak_classes[index].reciprocal;
+        uint32_t count = hak_classes[index].count;
+        uint64_t start_test = hak_start_test(size, count);
         for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
             REQUIRE(hak_block_index(offset, reciprocal) == offset / size,
                     "class %u: offset %u is in block %u, not %u", index, offset, offset / size,
                     hak_block_index(offset, reciprocal));
-            REQUIRE(hak_is_block_start(offset, reciprocal) == (offset % size == 0),
+            bool is_start = offset % size == 0 && offset / size < count;
+            REQUIRE(hak_is_block_start(offset, start_test) == is_start,
                     "class %u: offset %u is %sthe start of a block", index, offset,
-                    offset % size ? "not " : "");
+                    is_start ? "" : "not ");
         }
     }
 }
@@ -139,6 +142,7 @@ static void colours_move_all_blocks(void **state) {
             continue;
         }
         coloured++;
+        uint64_t start_test = hak_start_test(row->size, row->count);
         REQUIRE(index > HAK_CLASS_TINY, "the tiny class %u has colours", index);
         for (uintptr_t unit = 0; unit < 300; unit++) {
             uintptr_t start = (unit + 77) << HAK_UNIT_SHIFT;
@@ -152,11 +156,10 @@ static void colours_move_all_blocks(void **state) {
                     at < first ? row->count : hak_min((at - first) / row->size, row->count);
                 REQUIRE(hak_min(found, row->count) == wanted,
                         "class %u, colour %u: %u is in block %u", index, first, at, found);
-                REQUIRE(wanted == row->count || hak_is_block_start(offset, row->reciprocal) ==
-                                                    ((at - first) % row->size == 0),
-                        "class %u, colour %u: %u is no block's start", index, first, at);
-                REQUIRE(at >= first || !hak_is_block_start(offset, row->reciprocal),
-                        "class %u, colour %u: %u, before all blocks, is a start", index, first, at);
+                bool is_start = wanted < row->count && (at - first) % row->size == 0;
+                REQUIRE(hak_is_block_start(offset, start_test) == is_start,
+                        "class %u, colour %u: %u is %sa block's start", index, first, at,
+                        is_start ? "" : "not ");
             }
         }
     }

@@ -29,8 +29,9 @@ static void check_row(size_t size) {
         CHECK(hak_block_index(offset, row->reciprocal) == offset / size,
               "%zu: offset %u is in block %u", size, offset,
               hak_block_index(offset, row->reciprocal));
-        CHECK(hak_is_block_start(offset, row->reciprocal) == (offset % size == 0),
-              "%zu: offset %u is taken for %s start", size, offset, offset % size ? "a" : "no");
+        bool is_start = offset % size == 0 && offset / size < row->count;
+        CHECK(hak_is_block_start(offset, hak_start_test(row->size, row->count)) == is_start,
+              "%zu: offset %u is taken for %s start", size, offset, is_start ? "no" : "a");
     }
 }
 
@@ -104,7 +105,7 @@ static void the_sizes_below_go_along_when_it_costs_little(void **state) {
 
 /* ---- Blocks of the class ----------------------------------------------------------------------- */
 
-/* A cache that was made before the choice has no stack and no reciprocal for the class. */
+/* A cache that was made before the choice has no stack and no test of starts for the class. */
 static void check_cache(const void *unused) {
     (void)unused;
     enum { COUNT = 50, SIZE = 14464 };
@@ -113,7 +114,7 @@ static void check_cache(const void *unused) {
     hak_records_settle(); /* until then mid blocks have debug records, and no stacks */
     hak_cache_t *cache = hak_cache_make();
     hak_bin_t *bin = &cache->bins[HAK_CLASS_DYN];
-    CHECK(bin->reciprocal == 0 && bin->slots == 0, "a stack of a class that is not there");
+    CHECK(bin->start_test == 0 && bin->slots == 0, "a stack of a class that is not there");
     CHECK(!hak_shard_has_slabs(0, HAK_CLASS_DYN), "slabs of a class that is not there");
     hak_dyn_choose(SIZE);
     for (int i = 0; i < COUNT; i++) {
@@ -122,7 +123,8 @@ static void check_cache(const void *unused) {
         CHECK(hak_block_offset((uintptr_t)blocks[i], &hak_classes[HAK_CLASS_DYN]) % SIZE == 0,
               "%p is no block", blocks[i]);
     }
-    CHECK(bin->reciprocal == hak_classes[HAK_CLASS_DYN].reciprocal, "a wrong reciprocal");
+    const hak_class_t *row = &hak_classes[HAK_CLASS_DYN];
+    CHECK(bin->start_test == hak_start_test(row->size, row->count), "a wrong test of starts");
     size_t cached = hak_cache_count(cache, HAK_CLASS_DYN);
     CHECK(hak_shard_in_use(HAK_CLASS_DYN) == COUNT + cached, "%zu blocks in use, not %zu",
           hak_shard_in_use(HAK_CLASS_DYN), COUNT + cached);

@@ -392,7 +392,7 @@ static void give_block(hak_cache_t *cache, void *block) {
     unsigned class_index = hak_owner_class(slab_of(block)->owner);
     hak_bin_t *bin = &cache->bins[class_index];
     void **at = hak_load_relaxed(&bin->top);
-    if (at >= bin->limit) {
+    if (hak_cache_is_full(bin, at)) {
         hak_cache_overflow(cache, class_index, block);
         return;
     }
