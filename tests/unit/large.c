@@ -52,7 +52,7 @@ static bool is_zero(const char *start, size_t size) {
 }
 
 static void allocate(struct held *held, unsigned value) {
-    size_t size = random_size(), align = (size_t)1 << unit_random(17);
+    size_t size = random_size(), align = (size_t)1 << unit_random(22);
     bool zero = unit_random(2) != 0;
     held->start = hak_large_alloc(unit_random(SHARDS), size, align, zero);
     assert_non_null(held->start);
