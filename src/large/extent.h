@@ -35,7 +35,7 @@ enum {
 };
 
 typedef struct {
-    uint16_t owner;                    /* constant; of the units that belong to this heap */
+    uint16_t owner;                    /* constant from the heap's first superslab on; of its units */
     uint64_t filled[HAK_EXTENT_WORDS]; /* bit set <=> the bin is not empty */
     hak_slab_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
     uint64_t looks;                    /* units that searches looked at so far */

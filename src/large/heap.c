@@ -162,6 +162,7 @@ bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
     unsigned taken;
     hak_superslab_t *first = hak_pool_take_superslabs((unsigned)fewest, (unsigned)most, &taken);
     if (!first) return false;
+    heap->extents.owner = hak_owner((unsigned)(heap - hak_heaps), HAK_CLASS_RUN);
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     hak_add_relaxed(&hak_pool_lent, taken);
     HAK_COUNT(&heap->runs, 1);

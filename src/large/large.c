@@ -232,18 +232,13 @@ static bool lend(void) {
     return false;
 }
 
-/* Owners of the heaps' units, once; how long superslabs are is known with the first region. */
+/* Once; how long superslabs are is known with the first region. */
 static HAK_SLOW_PATH void prepare(void) {
     hak_region_prepare();
-    for (unsigned i = 0; i < hak_heap_count(); i++) {
-        hak_lock_acquire(&hak_heaps[i].lock);
-        hak_heaps[i].extents.owner = hak_owner(i, HAK_CLASS_RUN);
-        hak_lock_release(&hak_heaps[i].lock);
-    }
     hak_pool_set_lender(lend);
 }
 
-unsigned hak_large_home(void) { return hak_os_this_cpu() % hak_heap_count(); }
+unsigned hak_large_home(void) { return hak_os_this_cpu() % hak_shard_homes(); }
 
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     static _Atomic bool prepared;

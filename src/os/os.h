@@ -17,8 +17,17 @@ extern hak_os_stats_t hak_os_stats;
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
 
-/* CPUs this process may run on, at least 1; read once. */
+/* CPUs this process may use, at least 1, as they were found last: at the first question those it
+ * may run on. */
 unsigned hak_os_cpu_count(void);
+
+/* Looks again, also for the quotas of its control groups: some syscalls, so now and then only.
+ * True when the number has changed. */
+bool hak_os_cpu_look(void);
+
+/* CPUs that the quotas of control groups allow: of those that the file `groups` names, as
+ * /proc/self/cgroup does, with folders below `root`. 0 for no limit. */
+unsigned hak_os_cpu_quota(const char *groups, const char *root);
 
 /* Which of these CPUs the caller runs on, counted from 0; another number where it may run on
  * others by now. A syscall where libc has neither rseq nor a vDSO for it: musl on AArch64. */

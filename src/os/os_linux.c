@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -49,41 +48,6 @@ HAK_COMMON size_t hak_os_page_size(void) {
         hak_store_relaxed(&cached, size);
     }
     return size;
-}
-
-enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; of 1024 the numbers are kept */
-
-static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs, as hak_os_cpu_count found them */
-
-unsigned hak_os_cpu_count(void) {
-    static _Atomic unsigned cached;
-    unsigned known = hak_load_relaxed(&cached);
-    if (HAK_LIKELY(known != 0)) return known;
-    /* The raw call: libc's CPU_ALLOC path would allocate on wide machines. */
-    unsigned long mask[MASK_WORDS];
-    int saved = errno;
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-    errno = saved;
-    unsigned count = 0;
-    for (long i = 0; i < bytes / (long)sizeof *mask; i++) {
-        count += hak_bit_count(mask[i]);
-        if (i < KEPT_WORDS) hak_store_relaxed(&allowed[i], mask[i]);
-    }
-    if (count == 0) count = 1;
-    hak_store_release(&cached, count);
-    return count;
-}
-
-unsigned hak_os_this_cpu(void) {
-    int saved = errno, got = sched_getcpu();
-    errno = saved;
-    unsigned cpu = got < 0 ? 0 : (unsigned)got, word = cpu / 64, before = 0;
-    hak_os_cpu_count();
-    if (word >= KEPT_WORDS) return cpu;
-    uint64_t kept = hak_load_relaxed(&allowed[word]);
-    if (!(kept >> cpu % 64 & 1)) return cpu; /* allowed later */
-    for (unsigned w = 0; w < word; w++) before += hak_bit_count(hak_load_relaxed(&allowed[w]));
-    return before + hak_bit_count(kept & (((uint64_t)1 << cpu % 64) - 1));
 }
 
 static uint64_t read_clock(clockid_t clock) {

@@ -18,17 +18,33 @@ enum {
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
 };
 
-static _Atomic unsigned shard_count; /* 0 until the first look */
+static _Atomic unsigned shard_count; /* 0 until the first look; then it only grows */
+static _Atomic unsigned home_count;  /* the same, but it may fall; at most shard_count */
+
+static unsigned wanted_count(void) {
+    unsigned count = (unsigned)hak_option(HAK_OPTION_SHARDS);
+    if (count == 0) count = hak_os_cpu_count();
+    return hak_min(count, HAK_SHARDS_MAX);
+}
 
 unsigned hak_shard_count(void) {
     unsigned count = hak_load_relaxed(&shard_count);
     if (HAK_UNLIKELY(count == 0)) {
-        count = (unsigned)hak_option(HAK_OPTION_SHARDS);
-        if (count == 0) count = hak_os_cpu_count();
-        if (count > HAK_SHARDS_MAX) count = HAK_SHARDS_MAX;
-        hak_store_relaxed(&shard_count, count);
+        unsigned wanted = wanted_count();
+        if (hak_cas_acquire(&shard_count, &count, wanted)) count = wanted;
     }
     return count;
+}
+
+unsigned hak_shard_homes(void) {
+    unsigned homes = hak_load_acquire(&home_count); /* partner: hak_shard_recount */
+    return homes ? homes : hak_shard_count();
+}
+
+void hak_shard_recount(void) {
+    unsigned wanted = wanted_count();
+    if (wanted > hak_shard_count()) hak_store_relaxed(&shard_count, wanted);
+    hak_store_release(&home_count, wanted); /* partner: hak_shard_homes */
 }
 
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {

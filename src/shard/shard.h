@@ -98,8 +98,17 @@ typedef struct {
 
 _Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line");
 
-/* Number of shards. */
+/* Number of shards that may have slabs: whoever looks at all shards goes so far. It only grows,
+ * and under the lock of the thread list, so that a fork, which holds that, lets go of as many
+ * locks as it took. One who goes round (`% count`) reads it once. */
 unsigned hak_shard_count(void);
+
+/* Number of shards that threads, and the large heaps of CPUs, are at home in from now on: never
+ * more than the others. It follows the number of CPUs, up and down. */
+unsigned hak_shard_homes(void);
+
+/* After that number has changed. Lock of the thread list held. */
+void hak_shard_recount(void);
 
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);

@@ -196,6 +196,7 @@ static bool is_due(int64_t delay_ms) {
     static _Atomic uint64_t next_ms;
     uint64_t now = hak_os_now_ms(), due = hak_load_relaxed(&next_ms);
     hak_look_tick(now);
+    hak_thread_look_at_cpus(now, false);
     if (delay_ms < 0 && !hak_thread_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }

@@ -18,6 +18,8 @@ enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
+    CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
 };
 
 hak_lock_t hak_thread_list_lock;
@@ -86,11 +88,29 @@ static void on_thread_exit(void *argument) {
  * change its shard with its thread: blocks in its bins are given to their own slabs,
  * wherever those are at home. */
 static unsigned home_shard(void) {
-    unsigned best = 0, count = hak_shard_count();
+    unsigned best = 0, count = hak_shard_homes();
     if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_os_this_cpu() % count;
     for (unsigned shard = 1; shard < count; shard++)
         if (shard_threads[shard] < shard_threads[best]) best = shard;
     return best;
+}
+
+/* What goes by the number of CPUs follows it. */
+static void follow_cpus(void) {
+    if (!hak_os_cpu_look()) return;
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_shard_recount();
+    share_budget();
+    hak_lock_release(&hak_thread_list_lock);
+}
+
+void hak_thread_look_at_cpus(uint64_t now_ms, bool at_once) {
+    static _Atomic uint64_t next_ms;
+    uint64_t due = hak_load_relaxed(&next_ms);
+    bool is_first = due == 0;
+    uint64_t next = now_ms + (is_first && !at_once ? CPU_FIRST_MS : CPU_INTERVAL_MS);
+    if (now_ms < due || !hak_cas_acquire(&next_ms, &due, next)) return;
+    if (at_once || !is_first) follow_cpus();
 }
 
 /* Takes a waiting cache, one with blocks if there is one, or makes one. */
@@ -132,6 +152,7 @@ static void prepare_process(void) {
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     int saved = errno;
     hak_options_load();
+    if (hak_thread_count() > 0) hak_thread_look_at_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;

@@ -48,6 +48,10 @@ bool hak_purger_runs(void);
 /* Bytes of free blocks in caches, for each CPU, where HAKMEM_CACHE_BUDGET does not say. */
 enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
 
+/* Looks now and then at the number of CPUs, which shards and budgets follow. `at_once`: the first
+ * look is due, since the process gets a second thread. */
+void hak_thread_look_at_cpus(uint64_t now_ms, bool at_once);
+
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 

@@ -64,6 +64,7 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_shard_count(void) { return 2; }
+unsigned hak_shard_homes(void) { return 2; }
 unsigned hak_os_this_cpu(void) { return HEAP; }
 
 hak_slab_t *hak_region_slab_of(const void *block) {

@@ -1,0 +1,283 @@
+/* cpu.c: the number of CPUs: quotas of made-up control groups, and shards that follow it. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cache/cache.h"
+#include "hakmem.h"
+#include "large/large.h"
+#include "os/os.h"
+#include "shard/shard.h"
+#include "stats/stats.h"
+#include "thread/thread.h"
+
+/* ---- Quotas ---------------------------------------------------------------------------------- */
+
+static char root[64], groups[80];
+
+static void write_file(const char *path, const char *text) {
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *at = whole + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = 0;
+        mkdir(whole, 0700);
+        *at = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "cannot write %s", whole);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    return remove(path);
+}
+
+typedef struct {
+    const char *what, *groups;
+    const char *files[4][2];
+    unsigned cpus;
+} groups_t;
+
+#define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
+static const groups_t cases[] = {
+    {"nothing at all", NULL, {{NULL}}, 0},
+    {"no limit", "0::/a\n", {{"/a/cpu.max", "max 100000\n"}}, 0},
+    {"one and a half", "0::/a\n", {{"/a/cpu.max", "150000 100000\n"}}, 2},
+    {"a part of one", "0::/a\n", {{"/a/cpu.max", "5000 100000\n"}}, 1},
+    {"exactly three", "0::/a\n", {{"/a/cpu.max", "300000 100000\n"}}, 3},
+    {"the smallest of nested ones, inside",
+     "0::/a/b/c\n",
+     {{"/a/cpu.max", "800000 100000\n"}, {"/a/b/c/cpu.max", "200000 100000\n"}},
+     2},
+    {"the smallest of nested ones, outside",
+     "0::/a/b/c\n",
+     {{"/a/cpu.max", "200000 100000\n"},
+      {"/a/b/cpu.max", "max 100000\n"},
+      {"/a/b/c/cpu.max", "800000 100000\n"}},
+     2},
+    {"in a container, its root", "0::/\n", {{"/cpu.max", "400000 100000\n"}}, 4},
+    {"a group that is not to be seen", "0::/host/b\n", {{"/cpu.max", "400000 100000\n"}}, 4},
+    {"a group outside", "0::/../../b\n", {{"/cpu.max", "400000 100000\n"}}, 4},
+    {"garbage", "0::/a\n", {{"/a/cpu.max", "many of them\n"}}, 0},
+    {"an empty file", "0::/a\n", {{"/a/cpu.max", ""}}, 0},
+    {"no period", "0::/a\n", {{"/a/cpu.max", "100000"}}, 0},
+    {"a period of 0", "0::/a\n", {{"/a/cpu.max", "100000 0\n"}}, 0},
+    {"a number without end", "0::/a\n", {{"/a/cpu.max", "9" LONG " 1\n"}}, 0},
+    {"a garbled list", "what is this\n::::\n\n0::/a", {{"/a/cpu.max", "100000 100000\n"}}, 0},
+    {"version 1",
+     "12:cpuset:/b\n4:cpu,cpuacct:/a\n1:name=systemd:/a\n",
+     {{"/cpu,cpuacct/a/cpu.cfs_quota_us", "250000\n"},
+      {"/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"},
+      {"/cpuset/b/cpu.max", "100000 100000\n"}},
+     3},
+    {"version 1 without a limit",
+     "4:cpu:/a\n",
+     {{"/cpu/a/cpu.cfs_quota_us", "-1\n"}, {"/cpu/a/cpu.cfs_period_us", "100000\n"}},
+     0},
+    {"version 1 in a container",
+     "4:cpuacct,cpu:/docker/" LONG "\n",
+     {{"/cpuacct,cpu/cpu.cfs_quota_us", "200000\n"},
+      {"/cpuacct,cpu/cpu.cfs_period_us", "100000\n"}},
+     2},
+    {"version 1 by the name of one controller",
+     "4:cpuacct,cpu:/a\n",
+     {{"/cpu/a/cpu.cfs_quota_us", "100001\n"}, {"/cpu/a/cpu.cfs_period_us", "100000\n"}},
+     2},
+    {"a path that is too long",
+     "0::/" LONG LONG LONG LONG LONG LONG LONG "\n",
+     {{"/cpu.max", "100000 100000\n"}},
+     1},
+};
+
+static void quotas_of_made_up_groups(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(root, sizeof root, "/tmp/hakmem-cpu-XXXXXX");
+        CHECK(mkdtemp(root) != NULL, "no folder");
+        snprintf(groups, sizeof groups, "%s/groups", root);
+        if (cases[i].groups) write_file("/groups", cases[i].groups);
+        for (unsigned k = 0; k < 4 && cases[i].files[k][0]; k++)
+            write_file(cases[i].files[k][0], cases[i].files[k][1]);
+        unsigned cpus = hak_os_cpu_quota(groups, root);
+        nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        REQUIRE(cpus == cases[i].cpus, "%s: %u CPUs, not %u", cases[i].what, cpus, cases[i].cpus);
+    }
+}
+
+/* ---- A process that may use more CPUs later ---------------------------------------------------- */
+
+/* 0: as it is. */
+static _Atomic unsigned made_up;
+static _Atomic bool has_changed;
+
+unsigned __real_hak_os_cpu_count(void);
+bool __real_hak_os_cpu_look(void);
+unsigned __wrap_hak_os_cpu_count(void);
+bool __wrap_hak_os_cpu_look(void);
+
+unsigned __wrap_hak_os_cpu_count(void) {
+    return atomic_load(&made_up) ? atomic_load(&made_up) : __real_hak_os_cpu_count();
+}
+
+bool __wrap_hak_os_cpu_look(void) {
+    return atomic_load(&made_up) ? atomic_exchange(&has_changed, false) : __real_hak_os_cpu_look();
+}
+
+/* Long after the last look. */
+static void look(void) {
+    static uint64_t now_ms = 1000000000;
+    hak_thread_look_at_cpus(now_ms += 60000, true);
+}
+
+static void now_there_are(unsigned cpus) {
+    atomic_store(&made_up, cpus);
+    atomic_store(&has_changed, true);
+    look();
+}
+
+static void *home_of(void *unused) {
+    (void)unused;
+    hakmem_free(hakmem_malloc(100));
+    return (void *)(uintptr_t)(1u << hak_thread_cache()->shard);
+}
+
+/* Homes of as many threads that are there at once: each waits for the next one. */
+static void *chain(void *left) {
+    uintptr_t homes = (uintptr_t)home_of(NULL);
+    pthread_t next;
+    void *others = NULL;
+    if ((uintptr_t)left > 1) {
+        CHECK(pthread_create(&next, NULL, chain, (void *)((uintptr_t)left - 1)) == 0, "no thread");
+        pthread_join(next, &others);
+    }
+    return (void *)(homes | (uintptr_t)others);
+}
+
+static unsigned homes(unsigned threads) {
+    pthread_t first;
+    void *found;
+    CHECK(pthread_create(&first, NULL, chain, (void *)(uintptr_t)threads) == 0, "no thread");
+    pthread_join(first, &found);
+    return (unsigned)__builtin_popcountl((uintptr_t)found);
+}
+
+/* Started on one CPU, and let on all. */
+static void widen(void) {
+    cpu_set_t one, all;
+    CHECK(sched_getaffinity(0, sizeof one, &one) == 0 && CPU_COUNT(&one) == 1, "more CPUs");
+    CHECK(hak_shard_count() == 1 && homes(8) == 1, "%u shards on one CPU", hak_shard_count());
+    memset(&all, 0xff, sizeof all);
+    CHECK(sched_setaffinity(0, sizeof all, &all) == 0, "no more CPUs");
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0 && CPU_COUNT(&all) > 1, "no more CPUs");
+    look();
+    unsigned count = hak_shard_count();
+    CHECK(count > 1 && homes(8) == hak_min(count, 8), "%u shards, %u homes", count, homes(8));
+}
+
+static void a_process_that_gets_more_cpus_gets_more_shards(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    struct child_end end;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    const char *const environment[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+    unit_rerun("widen", environment, 60, &end);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    REQUIRE(end.in_time && end.status == 0, "%s", end.err);
+}
+
+static void homes_follow_the_number(void **state) {
+    (void)state;
+    now_there_are(6);
+    assert_int_equal(hak_shard_count(), 6);
+    assert_int_equal(homes(12), 6);
+    now_there_are(2);
+    assert_int_equal(hak_shard_homes(), 2);
+    assert_int_equal(hak_shard_count(), 6); /* whose slabs there still are */
+    assert_int_equal(homes(12), 2);
+    now_there_are(100);
+    assert_int_equal(hak_shard_count(), HAK_SHARDS_MAX);
+    assert_int_equal(homes(40), HAK_SHARDS_MAX);
+}
+
+static _Atomic bool done;
+
+static void *work(void *unused) {
+    void *blocks[64] = {NULL};
+    for (unsigned i = 0; !atomic_load(&done); i++) {
+        unsigned slot = i * 7 % 64;
+        hakmem_free(blocks[slot]);
+        blocks[slot] = hakmem_malloc((size_t)16 << i % 13);
+        CHECK(blocks[slot] != NULL, "no block");
+        memset(blocks[slot], (int)i, 16);
+    }
+    for (unsigned i = 0; i < 64; i++) hakmem_free(blocks[i]);
+    return unused;
+}
+
+static void fork_once(void) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        for (unsigned i = 0; i < 64; i++) hakmem_free(hakmem_malloc((size_t)16 << i % 13));
+        (void)hak_stats_begin();
+        hak_stats_end();
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "the child failed");
+}
+
+/* With forks and statistics, which go through all locks. */
+static void the_number_changes_while_threads_work(const void *unused) {
+    enum { THREADS = 4, ROUNDS = 20 };
+    pthread_t threads[THREADS];
+    (void)unused;
+    now_there_are(1);
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0, "no thread");
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        now_there_are(i < 17 ? i + 1 : 1 + i % 3);
+        CHECK(homes(3) <= 3, "more homes than threads");
+        fork_once();
+        (void)hak_stats_begin();
+        hak_stats_end();
+        hak_thread_trim();
+    }
+    atomic_store(&done, true);
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    CHECK(hak_shard_count() == HAK_SHARDS_MAX, "%u shards", hak_shard_count());
+}
+
+static void shards_grow_under_load(void **state) {
+    (void)state;
+    unit_child(the_number_changes_while_threads_work, NULL, 60, "growth");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quotas_of_made_up_groups),
+        cmocka_unit_test(a_process_that_gets_more_cpus_gets_more_shards),
+        cmocka_unit_test(shards_grow_under_load),
+        cmocka_unit_test(homes_follow_the_number),
+    };
+    if (argc > 1 && strcmp(argv[1], "widen") == 0) {
+        widen();
+        return 0;
+    }
+    unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_THREAD=0", NULL});
+    return cmocka_run_group_tests_name("cpu", tests, NULL, NULL);
+}
