@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "trace.h"
 
 enum {
     LINE_SIZE = 64,
@@ -189,6 +190,7 @@ void memory_atomic_end(const volatile void *address, const char *operation, bool
                        int order, uint64_t before, uint64_t after) {
     unsigned thread = explore_thread();
     if (thread == 0) return;
+    trace_touch(address, thread, writes);
     clock_vector_t *clock = &clock_of[thread];
     cell_t *cell = cell_of((uintptr_t)address);
     explore_note("%s %s: %#llx -> %#llx", operation, explore_name(address),

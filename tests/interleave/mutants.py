@@ -47,6 +47,8 @@ GROUPS = {
         ["tests/interleave/purger.c"],
         [],
     ),
+    "commit": ("src/region/commit.c", ["tests/interleave/commit.c"], []),
+    "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
     "record": ("src/region/record.[ch]", ["tests/interleave/record.c"], []),
 }
 
@@ -504,6 +506,39 @@ MUTANTS = [
     ("record", "who loses keeps its table",
      r"hak_meta_free\(\(void \*\)table, size\);",
      r""),
+    ("commit", "the sum is no single step",
+     r"hak_cas_weak_release\(&committed, &sum, sum \+ bytes\)",
+     r"(hak_store_relaxed(&committed, sum + bytes), true)"),
+    ("commit", "added after the look at the limit",
+     r"while \(!hak_cas_weak_release\(&committed, &sum, sum \+ bytes\)\);",
+     r"while (0); hak_add_relaxed(&committed, bytes);"),
+    ("commit", "a release is no single step",
+     r"hak_add_relaxed\(&committed, -bytes\) - bytes;",
+     r"hak_load_relaxed(&committed) - bytes; hak_store_relaxed(&committed, sum);"),
+    ("commit", "every look sees the call for a purge",
+     r"atomic_exchange_explicit\(&pressure, false, memory_order_relaxed\)",
+     r"(hak_store_relaxed(&pressure, false), true)"),
+    ("commit", "no call for a purge",
+     r"hak_store_relaxed\(&pressure, true\);",
+     r""),
+    ("dyn", "C1 is no single step",
+     r"if \(!hak_cas_acquire\(&state, &none, CHOOSING\)\) return 0;",
+     r"if (hak_load_relaxed(&state) != none) return 0; hak_store_relaxed(&state, CHOOSING);"),
+    ("dyn", "no C1",
+     r"if \(!hak_cas_acquire\(&state, &none, CHOOSING\)\) return 0;",
+     r"(void)none;"),
+    ("dyn", "C3 without an order",
+     r"hak_store_release\(&hak_class_by_128\[",
+     r"hak_store_relaxed(&hak_class_by_128["),
+    ("dyn", "a route is read without an order",
+     r"hak_load_acquire\((&hak_class_by_128)",
+     r"hak_load_relaxed(\1"),
+    ("dyn", "C4 without an order",
+     r"hak_store_release\(&chosen,",
+     r"hak_store_relaxed(&chosen,"),
+    ("dyn", "the size is read without an order",
+     r"hak_load_acquire\(&chosen\)",
+     r"hak_load_relaxed(&chosen)"),
 ]
 
 RUN_SECONDS = 120
@@ -554,7 +589,10 @@ def run(args, name, edits):
     try:
         program = build(args, name or "unbroken", GROUPS[args.group][2] + edits)
         words = [program, "--broken"] if name else [program]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS)
+        # What the unbroken sources do is noted for coverage.py.
+        notes = {} if name else {"INTERLEAVE_TRACE": str(program.with_name("trace"))}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS,
+                              env={**os.environ, **notes})
     except (LookupError, subprocess.SubprocessError) as problem:
         return False, f"FAIL {name}: {problem}"
     if not name:

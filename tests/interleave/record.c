@@ -10,6 +10,7 @@
 #include "region/meta.h"
 #include "region/region.h"
 #include "scenarios.h"
+#include "trace.h"
 
 enum { TABLE_WORDS = 1024, TABLES = 2, SIZE = 3000, OTHER_SIZE = 4000 };
 
@@ -132,6 +133,7 @@ int main(int argc, char **argv) {
     memory_track(&shared, sizeof shared);
     for (unsigned i = 0; i < TABLES; i++) { /* the lines that the two blocks' records lie in */
         unsigned span = (unsigned)((uintptr_t)BLOCK >> 11) % (TABLE_WORDS / 2);
+        trace_holds(tables[i], sizeof tables[i], "hak_superslab.records[]");
         memory_track(&tables[i][span], HAK_LINE);
         memory_track(&tables[i][TABLE_WORDS / 2 + span], HAK_LINE);
     }

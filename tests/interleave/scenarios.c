@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trace.h"
+
 static int must_hold(const explore_scenario_t *scenarios, unsigned count, bool heavy) {
     uint64_t executions = 0, violations = 0;
     for (unsigned i = 0; i < count; i++) {
         if (scenarios[i].heavy && !heavy) continue;
         explore_result_t result = explore(&scenarios[i]);
+        trace_end(scenarios[i].name);
         executions += result.executions;
         printf("%9llu executions, %8llu states: %s\n", (unsigned long long)result.executions,
                (unsigned long long)result.states, scenarios[i].name);
@@ -38,6 +41,7 @@ static int must_fail(const explore_scenario_t *scenarios, unsigned count) {
 
 int scenarios_main(const explore_scenario_t *scenarios, unsigned count, int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    trace_begin();
     const char *how = argc == 2 ? argv[1] : "";
     if (strcmp(how, "--broken") == 0) return must_fail(scenarios, count);
     return must_hold(scenarios, count, strcmp(how, "--heavy") == 0);

@@ -13,6 +13,7 @@
 #include "pool/pool.h"
 #include "region/meta.h"
 #include "region/region.h"
+#include "trace.h"
 
 enum {
     LIVE_MAX = 256,
@@ -86,10 +87,12 @@ void *hak_meta_alloc(size_t size) {
     unsigned thread = explore_thread();
     if (size > sizeof bitmaps[0][0]) {
         EXPLORE_CHECK(size <= WARM_SIZE && warm_count < WARMS, "the arena is too small");
+        trace_holds(warms[warm_count], WARM_SIZE, "hak_warm_t");
         return warms[warm_count++];
     }
     EXPLORE_CHECK(size <= sizeof bitmaps[0][0] && bitmap_count[thread] < BITMAPS_PER_THREAD,
                   "the arena is too small");
+    trace_holds(bitmaps[thread], sizeof bitmaps[thread], "hak_slab_remote()[]");
     return bitmaps[thread][bitmap_count[thread]++];
 }
 

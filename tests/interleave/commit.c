@@ -1,0 +1,118 @@
+/* commit.c: explores the limits on committed bytes, on the real src/region/commit.c.
+ *
+ *   commit             every scenario must hold
+ *   commit --broken    the source was broken on purpose: some scenario must fail */
+#include "region/commit.c" /* its words are its own, and have to be tracked */
+
+#include "explore.h"
+#include "memory.h"
+#include "scenarios.h"
+
+enum { LIMIT = 10, SOFT = 16 };
+
+/* The scenario's own, in a line of its own. */
+static struct __attribute__((aligned(64))) {
+    int64_t limit, soft;
+    size_t held; /* bytes charged and not released */
+    unsigned told;
+} model;
+
+int64_t hak_option(hak_option_t option) {
+    return option == HAK_OPTION_LIMIT ? model.limit : model.soft;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void prepare(int64_t limit, int64_t soft) {
+    hak_store_relaxed(&committed, 0);
+    hak_store_relaxed(&refused, 0);
+    hak_store_relaxed(&soft_next, 0);
+    hak_store_relaxed(&pressure, false);
+    model.limit = limit;
+    model.soft = soft;
+    model.held = model.told = 0;
+}
+
+static void prepare_hard(void) { prepare(LIMIT, 0); }
+static void prepare_soft(void) { prepare(0, SOFT); }
+
+static void charge(size_t bytes) {
+    if (hak_commit_charge(bytes)) model.held += bytes;
+}
+
+static void release(size_t bytes) {
+    hak_commit_release(bytes);
+    model.held -= bytes;
+}
+
+static void charge_most(void) { charge(6); }
+static void charge_and_release(void) {
+    if (!hak_commit_charge(6)) return;
+    hak_commit_release(6);
+}
+static void charge_little(void) {
+    charge(2);
+    release(2);
+}
+static void look_for_pressure(void) { model.told += hak_commit_pressure(); }
+static void charge_beyond(void) {
+    charge(SOFT + 4);
+    look_for_pressure();
+}
+
+static void stays_below(void) {
+    size_t sum = *(volatile size_t *)&committed;
+    EXPLORE_CHECK(sum <= LIMIT, "%zu bytes are committed, the limit is %d", sum, LIMIT);
+}
+
+static void adds_up(void) {
+    EXPLORE_CHECK(hak_commit_bytes() == model.held, "%zu bytes are committed, %zu are held",
+                  hak_commit_bytes(), model.held);
+}
+
+static void was_told_once(void) {
+    adds_up();
+    look_for_pressure();
+    EXPLORE_CHECK(model.told == 1, "%u threads were told to purge", model.told);
+}
+
+static void was_told(void) {
+    adds_up();
+    look_for_pressure();
+    EXPLORE_CHECK(model.told > 0, "nobody was told to purge");
+}
+
+static const char *describe(const volatile void *variable) {
+    return variable == &committed   ? "the sum"
+           : variable == &soft_next ? "the next sum that calls for a purge"
+           : variable == &pressure  ? "the call for a purge"
+                                    : NULL;
+}
+
+#define HARD .always = stays_below, .finally = adds_up, .describe = describe
+#define SOFTLY .finally = was_told_once, .describe = describe
+
+static const explore_scenario_t scenarios[] = {
+    {"two charges, room for one", prepare_hard, {charge_most, charge_most}, HARD},
+    {"charges and releases",
+     prepare_hard,
+     {charge_and_release, charge_and_release, charge_little},
+     HARD},
+    {"the soft limit is crossed, and two look",
+     prepare_soft,
+     {charge_beyond, look_for_pressure, look_for_pressure},
+     SOFTLY},
+    {"two cross the soft limit, one releases",
+     prepare_soft,
+     {charge_beyond, charge_beyond, charge_little},
+     .finally = was_told,
+     .describe = describe},
+};
+
+int main(int argc, char **argv) {
+    memory_track(&committed, sizeof committed);
+    memory_track(&refused, sizeof refused);
+    memory_track(&soft_next, sizeof soft_next);
+    memory_track(&pressure, sizeof pressure);
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
