@@ -44,6 +44,8 @@ enum {
     REST_PAGES = 512,         /* if its blocks may keep so many pages */
     PAGE_LEAST = 4096,
     BATCH_LEAST = 4,
+    BRAKED_SLOTS = 5, /* of a stack that is braked, sentinel included */
+    BRAKED_BINS = 8,  /* that one call brakes */
     FEW_SLOTS = 8, /* a stack of so many is refilled as a whole */
     LENT_MAX = 16, /* first blocks of a class taken from the class above */
     LENT_BYTES = 8 * 1024,
@@ -242,6 +244,29 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
         give(cache, class_index, blocks + 1, count);
 }
 
+static bool is_braked(const hak_bin_t *bin) {
+    return bin->limit && bin->limit != (uint32_t)(uintptr_t)(bin->base + bin->slots - 1);
+}
+
+static void set_limit(hak_bin_t *bin, unsigned slots) {
+    if (bin->limit) /* else it has colours, or no stack */
+        bin->limit = (uint32_t)(uintptr_t)(bin->base + slots - 1);
+}
+
+void hak_cache_brake(hak_cache_t *cache) {
+    cache->braked = true;
+    for (unsigned i = 0, bins = 0; i < HAK_CLASS_COUNT && bins < BRAKED_BINS; i++) {
+        unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
+        hak_bin_t *bin = &cache->bins[index];
+        if (count_of(bin) + hak_lifo_count(cache, index) < BRAKED_SLOTS) continue;
+        empty(cache, index);
+        if (bin->slots > BRAKED_SLOTS) set_limit(bin, BRAKED_SLOTS);
+        bins++;
+    }
+}
+
+void hak_cache_unbrake(hak_cache_t *cache) { cache->braked = false; }
+
 /* Counts a slow call of a bin, and looks at the next bin of its tier. Returns the tier's
  * count at the bin's last one. */
 static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
@@ -326,6 +351,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         one[0] = lend(cache, class_index);
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_LENT, one[0] != NULL)) return one[0];
     }
+    if (bin && HAK_UNLIKELY(is_braked(bin))) set_limit(bin, bin->slots);
     if (bin && !zeroed) grow(cache, class_index, REFILLED);
     if (bin && zeroed) cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
     if (zeroed || !bin || !bin->slots) {
@@ -358,7 +384,11 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
         return;
     }
     hak_bin_t *bin = &cache->bins[class_index];
-    if (count_of(bin) + 1 >= bin->slots && !grow(cache, class_index, FLUSHED)) {
+    if (HAK_UNLIKELY(is_braked(bin))) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
+        empty(cache, class_index);
+        if (!cache->braked) set_limit(bin, bin->slots);
+    } else if (count_of(bin) + 1 >= bin->slots && !grow(cache, class_index, FLUSHED)) {
         if (!bin->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
             give(cache, class_index, &block, 1);

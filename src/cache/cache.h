@@ -9,9 +9,9 @@
  *   pop: *top is NULL exactly when the bin is empty
  *   push: top >= limit is a full bin. limit = base + slots - 1, or 0, which no top is
  *         below: in every bin without a stack (all zero), and in those of classes whose slabs
- *         have colours, where it takes a closer look whether a block begins as it should.
- *         Low halves are compared: a stack that lies across a multiple of 4 GiB would be
- *         found full too early, and then looked at closely
+ *         have colours, where it takes a closer look whether a block begins as it should;
+ *         less in a bin that is braked. Low halves are compared: a stack that lies across
+ *         a multiple of 4 GiB would be found full too early, and then looked at closely
  *
  * So three rare cases need no branch of their own: a thread without a cache has
  * the shared `none` cache, whose bins are all full and whose routing table leads
@@ -46,6 +46,7 @@ typedef struct hak_cache {
     uint8_t shard;                         /* home; changes only between two threads */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     bool flushing;                         /* thread list lock; waited, and is being emptied */
+    bool braked;                           /* owner; see hak_cache_brake */
     uint8_t lent[HAK_BIN_COUNT];           /* blocks of the class above given for this one */
     uint8_t streak[HAK_BIN_COUNT];         /* slow calls that went the same way; 255 goes round */
     uint32_t tid;                          /* thread list lock; its thread's number, or 0 */
@@ -117,6 +118,13 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Empties all bins to the shards, and gives bound slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
+
+/* For a thread that frees faster than purge work gives back, which is done by slow calls: its
+ * frees become slow more often, and its stacks hold few blocks, each of which may be the last of
+ * its slab. The first does some more bins at each call; the second ends it, for each bin at its
+ * next slow call. */
+void hak_cache_brake(hak_cache_t *cache);
+void hak_cache_unbrake(hak_cache_t *cache);
 
 /* Empties one bin of a cache that has no thread and no bound slabs; false when all are empty. */
 bool hak_cache_flush_bin(hak_cache_t *cache);

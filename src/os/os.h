@@ -158,6 +158,12 @@ bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
 /* Unmaps it, and closes the file unless the program has done so. */
 void hak_os_unshare(hak_os_shared_t *shared);
 
+/* True when libc says that the process has no second thread; false when it may have one. */
+bool hak_os_is_single_threaded(void);
+
+/* True when libc tells whether the process has a second thread. */
+bool hak_os_knows_threads(void);
+
 /* True when the process has other libraries than libc, the loader and this one, as far as the
  * system says. */
 bool hak_os_has_libraries(void);

@@ -375,6 +375,13 @@ HAK_COMMON char **hak_os_environment(bool *secure) {
     return environ ? environ : given_environment;
 }
 
+/* glibc's word for "no second thread"; other libcs have no such name. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool hak_os_knows_threads(void) { return &__libc_single_threaded != NULL; }
+
+bool hak_os_is_single_threaded(void) { return hak_os_knows_threads() && __libc_single_threaded; }
+
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {
     int saved = errno;
     syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0);

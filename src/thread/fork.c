@@ -26,6 +26,7 @@
 
 #include "large/huge.h"
 #include "large/large.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
 #include "shard/warm.h"
@@ -41,10 +42,6 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-/* glibc's word for "no second thread": then no lock can be in another's hands, and a
- * fork in a signal handler that interrupted malloc must not wait for its own. */
-extern char __libc_single_threaded __attribute__((weak));
-
 hak_lock_t hak_snapshot_lock;
 
 /* Of the fork under way. glibc calls these handlers without a lock of its own, so two threads that
@@ -52,7 +49,9 @@ hak_lock_t hak_snapshot_lock;
 static _Atomic bool alone;
 
 static void before_fork(void) {
-    hak_store_relaxed(&alone, &__libc_single_threaded && __libc_single_threaded);
+    /* No lock can be in another's hands, and a fork in a signal handler that interrupted malloc
+     * must not wait for its own. */
+    hak_store_relaxed(&alone, hak_os_is_single_threaded());
     if (hak_load_relaxed(&alone)) return;
     if (_IO_list_lock) _IO_list_lock();
     hak_huge_close();

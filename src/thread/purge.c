@@ -14,6 +14,7 @@
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
  * | slabs were taken (VISIT)                    | sparse slabs of resting bins | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
+ * | a free finds more than may be kept (ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
  * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
  * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
@@ -35,6 +36,7 @@
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "shard/shard.h"
+#include "thread/ahead.h"
 #include "thread/look.h"
 #include "thread/thread.h"
 
@@ -45,12 +47,12 @@ enum {
     TICK_INTERVAL = 64,     /* slow calls between two looks at the clock */
     TICK_BYTES = 64 * 1024, /* as many bytes count as one more */
     PASS_INTERVAL_MS = 250,
+    SHORT_DELAY_MS = 2000,       /* longer ones are waited for, whoever then gives back */
     CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
 };
 
 hak_purge_stats_t hak_purge_stats;
 
-static const hak_budget_t of_a_call = {CALL_LOOKS, CALL_BYTES};
 static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
 /* ---- a pass ---- */
@@ -170,9 +172,11 @@ static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
 
 /* ---- calls ---- */
 
-static void count_piece(const hak_budget_t *left) {
-    size_t looks = CALL_LOOKS - left->looks, bytes = CALL_BYTES - left->bytes;
-    if (looks == 0 && bytes == 0) return;
+/* `own`: bytes that it has freed. */
+static void count_piece(const hak_budget_t *left, size_t own) {
+    size_t looks = CALL_LOOKS - left->looks, given = CALL_BYTES + own - left->bytes;
+    size_t bytes = given - hak_min(given, own);
+    if (looks == 0 && given == 0) return;
     HAK_COUNT(&hak_purge_stats.pieces, 1);
     hak_store_relaxed(&hak_purge_stats.most_looks,
                       hak_max(looks, hak_load_relaxed(&hak_purge_stats.most_looks)));
@@ -180,15 +184,57 @@ static void count_piece(const hak_budget_t *left) {
                       hak_max(bytes, hak_load_relaxed(&hak_purge_stats.most_bytes)));
 }
 
-/* The one piece of a call. `due`: a pass shall begin. */
-static void do_piece(bool is_look, bool due, int64_t delay_ms) {
-    hak_budget_t budget = of_a_call;
+/* What a slow call is there for. */
+typedef struct {
+    bool is_look; /* one of a few: it looks at the clock, too */
+    bool is_due;  /* a pass shall begin */
+    size_t freed; /* bytes, when it is a free */
+} call_t;
+
+/* Who sets a long delay wants to keep what is free, as long as LIMIT_SOFT is far away. */
+static bool gets_ahead(int64_t delay_ms) {
+    size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    if (HAK_UNLIKELY(soft && hak_commit_bytes() > soft / 2)) return true;
+    return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
+}
+
+/* What is too much, whatever its age. */
+static void get_ahead(hak_budget_t *budget) {
+    size_t excess = hak_ahead_excess(), most = hak_min(excess, budget->bytes);
+    if (excess == 0) return;
+    hak_budget_t some = {budget->looks, most};
+    hak_pool_purge_piece(0, true, &some);
+    unsigned heap = 0;
+    if (!hak_budget_is_spent(&some)) hak_large_purge_piece(&heap, 0, &some);
+    bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
+    if (!is_fixed && !hak_budget_is_spent(&some)) hak_huge_purge_piece(0, &some);
+    hak_budget_look(budget, budget->looks - some.looks);
+    hak_budget_give(budget, most - some.bytes);
+}
+
+/* Where more is left than a piece may give back, the thread shall come again soon; where a heap
+ * is emptied, each block in its cache may be the last of a slab. */
+static void brake(bool wanted) {
+    hak_cache_t *cache = hak_cache;
+    if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
+    if (wanted)
+        hak_cache_brake(cache);
+    else if (cache->braked)
+        hak_cache_unbrake(cache);
+}
+
+/* The one piece of a call. */
+static void do_piece(const call_t *call, int64_t delay_ms) {
+    hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
     if (!become_owner()) return;
-    if (due && !hak_load_relaxed(&has_pass)) begin_pass((uint32_t)delay_ms, false);
+    if (call->is_due && !hak_load_relaxed(&has_pass)) begin_pass((uint32_t)delay_ms, false);
+    if (call->is_look || call->freed) hak_ahead_look(hak_os_now_ms());
     do_noted(delay_ms, &budget);
-    if (is_look || hak_load_relaxed(&has_hurry)) go_on_with_pass(&budget);
-    count_piece(&budget);
+    if (call->freed && gets_ahead(delay_ms)) get_ahead(&budget);
+    if (call->is_look || hak_load_relaxed(&has_hurry)) go_on_with_pass(&budget);
+    count_piece(&budget, call->freed);
     leave();
+    if (call->freed) brake(gets_ahead(delay_ms) && (hak_ahead_falls() || hak_ahead_excess()));
 }
 
 /* True once when a pass is due. The first look starts the clock; a short program has none. */
@@ -201,30 +247,35 @@ static bool is_due(int64_t delay_ms) {
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }
 
-static HAK_OUT_OF_LINE void act(bool is_look, bool is_urgent) {
+static HAK_OUT_OF_LINE void act(call_t *call, bool is_urgent) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    bool due = is_look && is_due(delay_ms);
+    bool is_due_now = call->is_look && is_due(delay_ms);
+    if (is_due_now) hak_purger_note();
     if (hak_purger_runs()) {
+        brake(false);
         if (HAK_UNLIKELY(is_urgent)) hak_purger_urge();
-        if (due) hak_purger_note();
         return;
     }
-    if (due) hak_purger_note(); /* for the one that starts now */
-    due = due && delay_ms >= 0;
-    if (due || is_urgent || hak_load_relaxed(&has_pass)) do_piece(is_look, due, delay_ms);
+    call->is_due = is_due_now && delay_ms >= 0;
+    do_piece(call, delay_ms);
 }
 
-static void tick(size_t size) {
+/* `freed`: bytes, 0 for a malloc. */
+static void tick(size_t size, size_t freed) {
     static _Atomic uint32_t shared_ticks; /* of threads without a cache */
     hak_cache_t *cache = hak_cache;
     bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
     uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
     uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
     if (own) cache->ticks += more;
+    if (own && HAK_UNLIKELY(cache->braked) && !freed) hak_cache_unbrake(cache);
     if (HAK_UNLIKELY(hak_commit_pressure())) hak_budget_note(HAK_NOTE_PRESSURE);
-    bool is_look = ticks / TICK_INTERVAL != (ticks + more) / TICK_INTERVAL;
+    call_t call = {.freed = freed};
+    call.is_look = ticks / TICK_INTERVAL != (ticks + more) / TICK_INTERVAL;
     bool is_urgent = hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry);
-    if (HAK_UNLIKELY(is_look || is_urgent)) act(is_look, is_urgent);
+    bool is_ahead =
+        freed && ((own && cache->braked) || (hak_ahead_excess() && !hak_purger_runs()));
+    if (HAK_UNLIKELY(call.is_look || is_urgent || is_ahead)) act(&call, is_urgent);
 }
 
 static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
@@ -244,13 +295,13 @@ static HAK_SLOW_PATH void watch(bool may_start) {
 
 void hak_thread_tick_malloc(size_t size) {
     hak_purger_start();
-    tick(size);
+    tick(size, 0);
     if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
 }
 
 void hak_thread_tick_free(size_t size) {
     hak_purger_wake();
-    tick(size);
+    tick(size, size);
     if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
 }
 
@@ -295,6 +346,7 @@ size_t hak_thread_trim(void) {
 }
 
 void hak_purge_forget(void) {
+    hak_ahead_forget();
     the_pass.stage = END;
     hak_store_relaxed(&has_pass, false);
     hak_store_relaxed(&has_hurry, false);

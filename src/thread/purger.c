@@ -2,8 +2,8 @@
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
- * Started by a slow malloc of a program whose heap has grown large, or that is watched
- * (thread.h); never from free,
+ * Started by a slow malloc of a program that has threads and whose heap has grown large, or that is
+ * watched (thread.h); never from free,
  * which libc calls with its thread lists locked, and never from a constructor. It
  * sleeps on its state word until a slow free finds much memory to purge, wakes at
  * intervals until that is done, and ends when the last thread of the program has.
@@ -36,6 +36,7 @@ enum {
     WORK_MS = 5, /* CPU time in one round that is more than the helper's */
 };
 
+enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
 static _Atomic uint32_t state;
 
@@ -124,7 +125,7 @@ static void *run(void *unused) {
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
-    if (!hak_option(HAK_OPTION_PURGE_THREAD) || !(purges || hak_thread_watcher())) return;
+    if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_thread_watcher())) return;
     if (!hak_cas_acquire(&state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
@@ -139,10 +140,18 @@ static HAK_SLOW_PATH void start(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Not where it would be the program's second thread: unshare(CLONE_NEWUSER) would fail, and a
+ * fork in a signal handler that interrupts a fork would wait for ever. Where libc does not tell,
+ * a second cache does; a thread that never allocates is not seen. */
+static bool has_threads(void) {
+    return hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
+}
+
 void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
                   hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
-    if (HAK_UNLIKELY(used >= HEAP_UNITS) && hak_load_relaxed(&state) == NONE) start();
+    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&state) != NONE) return;
+    if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }
 
 void hak_purger_start_early(void) {

@@ -43,6 +43,8 @@ REASONS = [
             "hak_purge_stats_t.pieces",
             "hak_shard_grown",
             "hak_shard_visits_due",
+            "src/thread/ahead.c: falls",
+            "src/thread/ahead.c: kept",
             "src/thread/purge.c: busy",
             "src/thread/purge.c: calls_so_far",
             "src/thread/purge.c: has_hurry",

@@ -274,6 +274,7 @@ static const struct effect {
      {"3600000", 30, 60}},
     {"PURGE_DELAY_MS", "HAKMEM_PURGE_THREAD=0", sparse_purged, {"3600000", 10, 40}, {"-1", 0, 0}},
     {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"1", 1, 1}},
+    {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"2", 1, 1}},
     {"CACHE_BUDGET", NULL, cached_kib, {"1", 1, 64}, {"1G", 1000, 20000}},
     {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"16", 4, 4}},
     {"SHARD_MIX",

@@ -104,8 +104,9 @@ static void hold_one_of_each_tier(void) {
     for (size_t i = 0; i < COUNT_OF(sizes); i++) blocks[i] = API(malloc)(sizes[i]);
 }
 
-/* On one CPU: from one heap. */
+/* On one CPU: from one heap. What is freed stays. */
 static void hold_large(void) {
+    CHECK(hakmem_option_set("PURGE_DELAY_MS", "3600000") == 0, "there is no PURGE_DELAY_MS");
     stay_on_cpu(0);
     allocate_some(50, 900 * 1024);
 }

@@ -6,16 +6,19 @@
  * its own:
  *   growth   as much again in blocks of 4 KiB: the peak stays near one of the two, not their sum
  *   trim     malloc_trim gives the pages back at once
- *   idle     without any further call, they go back by themselves
+ *   idle     without any further call, they go back by themselves, where a thread is there: then the
+ *            helper is, too
  *   moved_on instead: values of a cache get longer, while old ones are evicted at random; the heap
  *            does not grow, and what lies between the last short ones goes back all the same
  *   swing    as many blocks of 4 KiB before, freed: while there is their memory for what comes
  *            next, nothing goes back, for the heap may rise again
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "figures.h"
@@ -90,8 +93,15 @@ static void check_trim(const void *unused) {
     check_kept(kept);
 }
 
+static void *stay(void *unused) {
+    for (;;) pause();
+    return unused;
+}
+
 static void check_idle(const void *unused) {
     (void)unused;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, stay, NULL) == 0, "no thread");
     unsigned char **kept = make_sparse();
     size_t full = proc_rss_kib(), now = full;
     for (int i = 0; i < IDLE_SECONDS * 10 && now >= full / 4; i++) {

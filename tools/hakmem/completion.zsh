@@ -12,7 +12,6 @@ _hakmem_values() {
     STATS) echo 'off text json' ;;
     TIMING) echo '0 1' ;;
     LIVE) echo '0 1' ;;
-    PURGE_THREAD) echo '0 1' ;;
     TINY_STATS_DUMP) echo '0 1' ;;
     TINY_POLICY_LOG) echo '0 1' ;;
     WARM_POOL_STATS) echo '0 1' ;;

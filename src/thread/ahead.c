@@ -1,0 +1,99 @@
+/* ahead.c: how much free memory a program keeps that has no helper thread.
+ *
+ * When such a program has freed much and makes no further call, nobody is there to give the
+ * memory back when its time has come. So frees give back as they go, a piece each, what is more
+ * than a small part of the recent peak: nothing is in use any more when the last one returns, and
+ * little is kept.
+ *
+ * But a program that frees and allocates the same memory in turn would pay for its pages again
+ * and again. Only what it does tells the two apart: memory in use that falls and rises again is a
+ * swing, and so much more is kept from then on. It sinks by an eighth of itself at every
+ * interval without a further swing, so a program pays for the first one, and for those that are
+ * seconds apart, as it does where the helper gives back what is old.
+ *
+ *   low    least in use since it last fell;  fallen  by how much it had fallen there
+ *   swing  the lesser of `fallen` and of the rise since
+ *   kept   = max(LEAST, peak / PART, swing, slowly sinking) */
+#include "thread/ahead.h"
+
+#include "large/huge.h"
+#include "large/large.h"
+#include "options/options.h"
+#include "pool/pool.h"
+
+enum {
+    LEAST = 16 * 1024 * 1024, /* bytes that are kept in any case */
+    PART = 64,                /* of the recent peak */
+    SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
+    FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
+    STEP = 512 * 1024,        /* less is not worth a piece */
+    INTERVAL_MS = 250,
+    INTERVALS_MOST = 32, /* after so many nothing is left of a peak or a swing */
+};
+
+static _Atomic size_t kept = LEAST; /* owner to write; what may be kept now */
+static _Atomic bool falls;          /* owner to write; see hak_ahead_falls */
+
+/* All of the owner. */
+static size_t peak, swing;
+static size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
+static uint64_t sunk_ms;
+
+/* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
+static size_t dirty_now(void) {
+    bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
+    return hak_pool_purgeable() * HAK_UNIT_SIZE + hak_large_idle_about() +
+           (is_fixed ? 0 : hak_load_relaxed(&hak_huge_stats.kept_bytes));
+}
+
+size_t hak_ahead_excess(void) {
+    size_t dirty = dirty_now(), most = hak_load_relaxed(&kept);
+    return dirty > most + STEP ? dirty - most : 0;
+}
+
+static size_t in_use(void) {
+    size_t pool = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
+    return pool - hak_min(pool, hak_large_idle_about()) + hak_load_relaxed(&hak_huge_stats.bytes);
+}
+
+static void sink(uint64_t now_ms) {
+    uint64_t intervals = (now_ms - sunk_ms) / INTERVAL_MS;
+    if (intervals == 0) return;
+    sunk_ms = now_ms;
+    for (uint64_t i = 0; i < hak_min(intervals, INTERVALS_MOST); i++) {
+        peak -= peak / 8;
+        swing -= swing / 8;
+    }
+}
+
+/* `used` fell, or rises again after a fall. */
+static void follow(size_t used) {
+    if (used <= low) {
+        low = used;
+        fallen = top - used;
+        return;
+    }
+    size_t risen = used - low;
+    swing = hak_max(swing, hak_min(fallen, risen));
+    if (risen < fallen) return;
+    top = low = used; /* as high as before: from here on it may fall again */
+    fallen = 0;
+}
+
+void hak_ahead_look(uint64_t now_ms) {
+    size_t used = in_use(), soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    sink(now_ms);
+    follow(used);
+    peak = hak_max(peak, used);
+    size_t most = hak_max(LEAST, hak_max(peak / PART, swing));
+    hak_store_relaxed(&kept, soft ? hak_min(most, soft / SOFT_PART) : most);
+    hak_store_relaxed(&falls, used == low && fallen / FALL_PART > used);
+}
+
+bool hak_ahead_falls(void) { return hak_load_relaxed(&falls); }
+
+void hak_ahead_forget(void) {
+    peak = swing = low = fallen = top = 0;
+    hak_store_relaxed(&kept, LEAST);
+    hak_store_relaxed(&falls, false);
+}

@@ -1,0 +1,97 @@
+/* idle.c - a program that frees all of a large heap and then makes no further call keeps little of
+ * it, although it has no thread, and no helper thread either.
+ *
+ *     idle [MiB]
+ *
+ * So much is allocated and freed, in order, in reverse and at random, in blocks of each tier, in a
+ * process of its own each. Two seconds later resident memory must be at most the base and 5 % of it. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "alloc_names.h"
+#include "check.h"
+#include "child.h"
+#include "proc.h"
+#include "rng.h"
+
+enum { IDLE_MS = 2000, KEPT_PERCENT = 5 };
+
+static size_t bytes;
+
+typedef enum { IN_ORDER, REVERSE, RANDOM, ORDERS } order_t;
+static const char *const order_names[] = {"in order", "in reverse", "at random"};
+
+struct trial {
+    size_t least, most;
+    order_t order;
+};
+
+static void shuffle(void **blocks, size_t count) {
+    struct rng rng = rng_make(count);
+    for (size_t i = count; i > 1; i--) {
+        size_t other = rng_below(&rng, i);
+        void *block = blocks[other];
+        blocks[other] = blocks[i - 1];
+        blocks[i - 1] = block;
+    }
+}
+
+static unsigned threads(void) {
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL, "no /proc");
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void check(const void *context) {
+    const struct trial *trial = context;
+    struct rng rng = rng_make(trial->least);
+    size_t table = bytes / trial->least * sizeof(void *), count = 0;
+    void **blocks = mmap(NULL, table, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    CHECK(blocks != MAP_FAILED, "no table");
+    API(free)(API(malloc)(100));
+    size_t base = proc_rss_kib();
+    for (size_t made = 0; made < bytes; count++) {
+        size_t size = rng_size(&rng, trial->least, trial->most);
+        blocks[count] = API(malloc)(size);
+        CHECK(blocks[count] != NULL, "no memory");
+        memset(blocks[count], 1, size);
+        made += size;
+    }
+    CHECK(proc_rss_kib() - base > bytes / 1024 / 10 * 9, "so much does not show");
+    if (trial->order == RANDOM) shuffle(blocks, count);
+    for (size_t i = 0; i < count; i++)
+        API(free)(blocks[trial->order == REVERSE ? count - 1 - i : i]);
+    size_t at_once = proc_rss_kib() - base;
+    proc_sleep_ms(IDLE_MS);
+    size_t now = proc_rss_kib(), most = base + bytes / 1024 * KEPT_PERCENT / 100;
+    CHECK(threads() == 1, "there are %u threads", threads());
+    fprintf(stdout, "%zu..%zu %s: %zu KiB at once, %zu after %d ms\n", trial->least, trial->most,
+            order_names[trial->order], at_once, now - base, IDLE_MS);
+    CHECK(now <= most, "%zu KiB of blocks of %zu..%zu freed %s remain", now - base, trial->least,
+          trial->most, order_names[trial->order]);
+}
+
+int main(int argc, char **argv) {
+    static const size_t sizes[][2] = {
+        {16, 1024}, {8192, 8192}, {100 << 10, 100 << 10}, {3 << 20, 3 << 20}};
+    bytes = argument(argc, argv, 1, 1024) << 20;
+    watchdog(300, "a program at rest");
+    require_hakmem();
+    bool all = true;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes * ORDERS; i++) {
+        struct trial trial = {sizes[i / ORDERS][0], sizes[i / ORDERS][1], (order_t)(i % ORDERS)};
+        struct child_end end;
+        child_run(check, &trial, 60, &end);
+        fputs(end.err, stderr);
+        all &= end.in_time && end.status == 0;
+    }
+    CHECK(all, "a program at rest keeps what it has freed");
+    return 0;
+}
