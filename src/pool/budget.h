@@ -32,10 +32,10 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
 /* What lower layers ask for, and the next piece does. Each is set here before anybody looks,
  * and taken by who does the work; a layer that counts what it asks for does that first. */
 enum {
-    HAK_NOTE_ROUND = 1, /* slab events have made a round of partial release due */
-    HAK_NOTE_GROWN = 2, /* the heap has grown: as many sparse pages */
-    HAK_NOTE_VISIT = 4, /* slabs were taken: a look at bins that rest */
-    HAK_NOTE_HUGE = 8,  /* more is kept of huge mappings than may be */
+    HAK_NOTE_ROUND = 1,     /* slab events have made a round of partial release due */
+    HAK_NOTE_GROWN = 2,     /* the heap has grown: as many sparse pages */
+    HAK_NOTE_VISIT = 4,     /* slabs were taken: a look at bins that rest */
+    HAK_NOTE_HUGE = 8,      /* more is kept of huge mappings than may be */
     HAK_NOTE_PRESSURE = 16, /* committed bytes have crossed LIMIT_SOFT: all that is free */
 };
 extern _Atomic uint32_t hak_budget_notes;

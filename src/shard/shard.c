@@ -11,10 +11,10 @@
 #include "shard/warm.h"
 
 enum {
-    SMALL_HEAP = 64, /* units; no look for sparse slabs, which would touch all bins */
-    SLABS_MOST = 4,  /* slabs that one take brings from the pool */
-    POOL_PART = 8,   /* of the units in use: more free ones with pages are many */
-    DRAIN_MOST = 64, /* blocks, so also slabs, that a sweep takes in under one lock */
+    SMALL_HEAP = 64,       /* units; no look for sparse slabs, which would touch all bins */
+    SLABS_MOST = 4,        /* slabs that one take brings from the pool */
+    POOL_PART = 8,         /* of the units in use: more free ones with pages are many */
+    DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep takes in under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
 };
 

@@ -40,8 +40,8 @@ enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
 enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
 static _Atomic uint32_t state;
 
-static _Atomic bool noted;      /* the program was at work since the helper's last round */
-static _Atomic uint32_t urged;  /* 1: a thread has noted what does not wait for the next one */
+static _Atomic bool noted;     /* the program was at work since the helper's last round */
+static _Atomic uint32_t urged; /* 1: a thread has noted what does not wait for the next one */
 
 static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
 
