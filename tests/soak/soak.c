@@ -13,6 +13,9 @@
  *
  *     for seed in 1 2 3; do LD_PRELOAD=libhakmem.so test_soak 100000000 8 $seed || break; done
  *
+ * 40 million operations take 27 s of CPU on a release build. Sanitizer builds run the same program
+ * without LD_PRELOAD, on the hakmem_* functions.
+ *
  * The first violation ends the program with one line. The seed gives the same requests in each
  * place; the order among the threads is the machine's. */
 #define _GNU_SOURCE
