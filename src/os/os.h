@@ -68,7 +68,8 @@ bool hak_os_make_readable(void *addr, size_t size);
 bool hak_os_commit(void *addr, size_t size);
 
 /* Gives the pages of a committed range back. True: it reads as zero from now on.
- * False: nothing is known of the contents (locked pages). */
+ * False: nothing is known of the contents (locked pages, or a system that only says that it
+ * did). The caller alone has the range, and needs nothing that is in it. */
 bool hak_os_purge(void *addr, size_t size);
 
 /* Asks for huge pages in a range as it is touched from now on, or no longer. A wish: where

@@ -170,7 +170,22 @@ static bool advise(void *addr, size_t size, int advice) {
     return result == 0;
 }
 
-bool hak_os_purge(void *addr, size_t size) { return advise(addr, size, MADV_DONTNEED); }
+/* Old versions of qemu-user answer that it is done and do nothing. The contents are lost anyway, so
+ * the first range that goes shows it: a word of it must be gone. */
+bool hak_os_purge(void *addr, size_t size) {
+    enum { UNKNOWN, NO, YES };
+    static _Atomic int works;
+    volatile uint64_t *word = addr;
+    const int known = hak_load_relaxed(&works);
+    if (HAK_UNLIKELY(known == NO)) return false;
+    if (HAK_UNLIKELY(known == UNKNOWN)) *word = UINT64_MAX;
+    if (!advise(addr, size, MADV_DONTNEED)) return false;
+    if (HAK_UNLIKELY(known == UNKNOWN)) {
+        hak_store_relaxed(&works, *word == 0 ? YES : NO);
+        advise(addr, size, MADV_DONTNEED); /* the look has brought a page of zeros back */
+    }
+    return hak_load_relaxed(&works) == YES;
+}
 
 bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }
 

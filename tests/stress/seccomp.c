@@ -1,0 +1,120 @@
+/* seccomp.c: what the system refuses, or only says that it did.
+ *
+ *   seccomp dontneed   madvise(MADV_DONTNEED) answers 0 and does nothing, as in old versions of
+ *                      qemu-user: calloc's memory must be zero all the same
+ *   seccomp strict     every call but those that memory is made of is refused: nothing crashes,
+ *                      and no block loses its contents
+ *
+ * A filter stands in for the system. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "alloc_names.h"
+#include "check.h"
+
+#define OFFSET(field) offsetof(struct seccomp_data, field)
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFFSET(field))
+#define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
+/* Goes on two steps later when it is not that one. */
+#define IF_EQUAL(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, 1)
+#define ALLOWED(call) IF_EQUAL(SYS_##call), ANSWER(SECCOMP_RET_ALLOW)
+
+static void install(struct sock_filter *filter, size_t count) {
+    struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+}
+
+static void dontneed_does_nothing(void) {
+    struct sock_filter filter[] = {
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+        LOAD(args[2]), /* the low half: both machines are little endian */
+        IF_EQUAL(MADV_DONTNEED),
+        ANSWER(SECCOMP_RET_ERRNO), /* with error 0: as if done */
+        ANSWER(SECCOMP_RET_ALLOW),
+    };
+    install(filter, sizeof filter / sizeof *filter);
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *page = 1;
+    CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && *page == 1, "the filter does not work");
+}
+
+static void memory_calls_only(void) {
+    struct sock_filter filter[] = {
+        LOAD(nr),           ALLOWED(mmap),       ALLOWED(munmap),
+        ALLOWED(mprotect),  ALLOWED(madvise),    ALLOWED(futex),
+        ALLOWED(write),     ALLOWED(exit_group), ANSWER(SECCOMP_RET_ERRNO | EPERM),
+    };
+    install(filter, sizeof filter / sizeof *filter);
+    CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == -1 && errno == EPERM, "no filter is at work");
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static const size_t sizes[] = {24, 200, 3000, 20000, 65000, 200000, 900000, 1500000, 9000000};
+enum { SIZES = sizeof sizes / sizeof *sizes, BYTES = 24 << 20, COUNT_MOST = 4096, ROUNDS = 4 };
+
+static unsigned char *blocks[SIZES][COUNT_MOST];
+
+static unsigned count_of(unsigned s) {
+    size_t count = BYTES / sizes[s];
+    return (unsigned)(count > COUNT_MOST ? COUNT_MOST : count);
+}
+
+static void check_bytes(const unsigned char *block, size_t size, unsigned char byte,
+                        const char *what) {
+    CHECK(block[0] == byte && memcmp(block, block + 1, size - 1) == 0, "%zu bytes: %s", size, what);
+}
+
+/* All of a size are there at once, freed, given back as far as the system goes, and taken anew. */
+static void callocs_are_zero(void) {
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned s = 0; s < SIZES; s++) {
+            for (unsigned i = 0; i < count_of(s); i++) {
+                blocks[s][i] = API(calloc)(1, sizes[s]);
+                CHECK(blocks[s][i] != NULL, "no memory for %zu bytes", sizes[s]);
+                check_bytes(blocks[s][i], sizes[s], 0, "calloc is not zero");
+                memset(blocks[s][i], 0xa5, sizes[s]);
+            }
+            for (unsigned i = 0; i < count_of(s); i++) API(free)(blocks[s][i]);
+            API(malloc_trim)(0);
+        }
+    }
+}
+
+static void reallocs_keep_contents(void) {
+    for (unsigned s = 0; s < SIZES; s++) {
+        unsigned char byte = (unsigned char)(s + 1);
+        unsigned char *block = API(malloc)(sizes[s]);
+        CHECK(block != NULL, "no memory for %zu bytes", sizes[s]);
+        memset(block, byte, sizes[s]);
+        for (size_t to = sizes[s] / 2; to < sizes[s] * 40 && to < 64 << 20; to = to * 2 + 8) {
+            size_t kept = to < sizes[s] ? to : sizes[s] / 2;
+            block = API(realloc)(block, to);
+            CHECK(block != NULL, "no memory for %zu bytes", to);
+            check_bytes(block, kept, byte, "realloc has lost contents");
+        }
+        API(free)(block);
+    }
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2, "dontneed or strict");
+    watchdog(100, "seccomp");
+    if (strcmp(argv[1], "dontneed") == 0)
+        dontneed_does_nothing();
+    else
+        memory_calls_only();
+    callocs_are_zero();
+    reallocs_keep_contents();
+    callocs_are_zero();
+    return 0;
+}
