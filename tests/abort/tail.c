@@ -1,7 +1,7 @@
 /* tail.c - a pointer into the room behind a slab's last block is refused, for every size class.
  *
- * It lies where one more block would begin. Taken for a block, it would be handed out, and reach into the
- * next slab. */
+ * It lies where one more block would begin. Taken for a block, it would be handed out, and reach
+ * into the next slab. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -17,8 +17,8 @@ enum { UNIT = 65536, BLOCKS_MOST = 4096 };
 
 static void *volatile sink;
 
-/* The first place behind the last block of the slab that `block` lies in, where one would begin; NULL
- * where the slab ends with its last block. */
+/* The first place behind the last block of the slab that `block` lies in, where one would begin;
+ * NULL where the slab ends with its last block. */
 static char *tail_of(char *block, size_t size) {
     uintptr_t unit = (uintptr_t)block / UNIT * UNIT, at = (uintptr_t)block;
     if (UNIT / size > BLOCKS_MOST) return (char *)(unit + BLOCKS_MOST * size);

@@ -13,7 +13,8 @@ static void check_cache(hak_cache_t *cache) {
         void **top = hak_load_relaxed(&bin->top);
         capacity[hak_tier_of_class(i)] += (size_t)bin->slots * hak_classes[i].size;
         if (!bin->slots) {
-            REQUIRE(*top == NULL && hak_cache_is_full(bin, top), "bin %u without a stack is not both", i);
+            REQUIRE(*top == NULL && hak_cache_is_full(bin, top),
+                    "bin %u without a stack is not both", i);
             continue;
         }
         REQUIRE(hak_is_pow2(bin->slots), "bin %u has %u slots", i, bin->slots);
