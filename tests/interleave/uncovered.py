@@ -130,6 +130,7 @@ REASONS = [
             "src/os/os_linux.c: cached",
             "src/os/os_linux.c: known",
             "src/os/os_linux.c: refused",
+            "src/os/os_linux.c: works",
             "src/os/place.c: top",
             "src/pool/pool.c: lender",
             "src/shard/shard.c: shard_count",
