@@ -7,6 +7,7 @@
 
 #include "classes/dyn.h"
 #include "options/options.h"
+#include "os/gate.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
@@ -76,7 +77,10 @@ static HAK_SLOW_PATH void look(unsigned class_index) {
     hak_store_relaxed(&ace.candidate, (uint32_t)entry);
     hak_store_relaxed(&ace.looks, looks);
     hak_store_relaxed(&ace.waste, saved);
-    if (looks >= SAME_LOOKS) hak_dyn_choose(entry * HAK_ROUTE_STEP);
+    if (looks < SAME_LOOKS) return;
+    hak_gate_enter(); /* a fork's child has no route to half a row */
+    hak_dyn_choose(entry * HAK_ROUTE_STEP);
+    hak_gate_leave();
 }
 
 static void note(unsigned class_index, size_t size) {

@@ -100,6 +100,7 @@ static size_t count_of(const hak_bin_t *bin) {
 /* A bin that has no stack has no lifo either. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     if (hak_load_relaxed(&cache->bins[class_index].top) == EMPTY_TOP) return 0;
+    if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);
     size_t count = count_of(&cache->bins[class_index]) + hak_lifo_count(cache, class_index);
     hak_lock_release(&cache->stack_lock);

@@ -26,6 +26,7 @@
 #include "base/base.h"
 #include "classes/classes.h"
 #include "debug/ways.h"
+#include "os/gate.h"
 #include "region/region.h"
 
 typedef struct {
@@ -43,6 +44,8 @@ typedef struct hak_cache {
     hak_bin_t bins[HAK_BIN_COUNT];
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its bin */
     hak_lock_t stack_lock;                 /* innermost but for meta; see above */
+    hak_gate_post_t post;                  /* whether its thread is inside the engine; lost, with
+                                              all that it holds, where a fork left that behind */
     uint8_t shard;                         /* home; changes only between two threads */
     bool holds;                            /* thread list lock; waits with blocks in its bins */
     bool flushing;                         /* thread list lock; waited, and is being emptied */
@@ -132,14 +135,14 @@ bool hak_cache_flush_bin(hak_cache_t *cache);
 /* A new cache, all bins without a stack. NULL without memory. */
 hak_cache_t *hak_cache_make(void);
 
-/* All bins without a stack, whatever they held: for the caches of threads that a
- * fork left behind in an unknown state. */
+/* All bins without a stack, whatever they held: for the cache of a thread that a fork left
+ * behind in an unknown state. Nothing is bound to it any more. */
 void hak_cache_reset(hak_cache_t *cache);
 
 /* Bytes of blocks of a tier that one cache may hold from now on; for all caches. */
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes);
 
-/* Blocks that a cache holds of a class, from any thread. */
+/* Blocks that a cache holds of a class, from any thread; of one that is lost, none. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);
 
 #endif

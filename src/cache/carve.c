@@ -5,6 +5,7 @@
 
 #include "debug/ways.h"
 #include "options/options.h"
+#include "os/gate.h"
 #include "region/meta.h"
 
 enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
@@ -37,10 +38,14 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
         all = hak_meta_alloc(sizeof *all);
         if (!all) return NULL;
         memset(all, 0, sizeof *all);
+        hak_gate_enter();
         hak_store_release(&cache->carve, all); /* partner: find */
+        hak_gate_leave();
     }
     hak_warm_t *warm = hak_warm_make(slabs);
+    hak_gate_enter(); /* the child of a fork has what a pointer leads to as well, or neither */
     if (warm) hak_store_release(&all->warm[class_index], warm); /* partner: find */
+    hak_gate_leave();
     return warm;
 }
 

@@ -1,8 +1,6 @@
 /* extent.c: best fit over free extents, and their joining. */
 #include "large/extent.h"
 
-#include <string.h>
-
 #include "region/region.h"
 
 enum {
@@ -218,9 +216,4 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
         grains -= part;
     }
     insert(extents, start, grains);
-}
-
-void hak_extents_reset(hak_extents_t *extents) {
-    memset(extents->filled, 0, sizeof extents->filled);
-    memset(extents->bins, 0, sizeof extents->bins);
 }

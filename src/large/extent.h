@@ -60,7 +60,4 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains);
 /* Length of the extent that begins in a unit and its first byte; 0 when none does. */
 size_t hak_extent_in(const hak_slab_t *unit, char **start);
 
-/* Forgets everything, for a rebuild. */
-void hak_extents_reset(hak_extents_t *extents);
-
 #endif

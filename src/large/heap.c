@@ -351,9 +351,11 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t r
     size_t cleaned = purge_short(heap, &work);
     if (work.is_cut) put_first(heap, super);
     if (work.count) { /* what is claimed keeps the superslab in this heap */
+        hak_gate_enter(); /* a fork's child would have the claim for ever */
         hak_lock_release(&heap->lock);
         work.calls += purge_grains(super, work.clean);
         hak_lock_acquire(&heap->lock);
+        hak_gate_leave();
     }
     HAK_COUNT(&heap->purge_calls, work.calls);
     return cleaned + unclaim(heap, &work);
@@ -372,79 +374,8 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
         hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
         purged += cleaned;
         if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
+        hak_lock_let_fork_in(&heap->lock);
     }
     hak_lock_release(&heap->lock);
     return purged << HAK_GRAIN_SHIFT;
-}
-
-/* ---- rebuild ---- */
-
-static hak_heap_t *heap_of(const hak_superslab_t *super) {
-    return &hak_heaps[hak_owner_shard(hak_load_relaxed(&super->slabs[0].owner))];
-}
-
-static void forget_superslab(hak_superslab_t *super, void *context) {
-    (void)context;
-    if (!super->large) return;
-    super->on_dirty = false;
-    super->used_grains = 0;
-    for (unsigned i = 0; i < hak_superslab_units(); i++)
-        super->slabs[i].extent_first = super->slabs[i].extent_last = 0;
-    hak_add_relaxed(&hak_pool_lent, 1);
-}
-
-static void find_gap(hak_superslab_t *super, const char *from, const char *to) {
-    unsigned first = (unsigned)((size_t)(from - start_of(super)) >> HAK_GRAIN_SHIFT);
-    hak_part_t gap = {super, first, (unsigned)((size_t)(to - from) >> HAK_GRAIN_SHIFT)};
-    hak_heap_t *heap = heap_of(super);
-    if (from >= to) return;
-    HAK_COUNT(&heap->idle, touched_in(&gap));
-    if (touched_in(&gap)) dirty_append(heap, super, hak_os_now_ms());
-    hak_extents_give(&heap->extents, start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT),
-                     gap.count);
-}
-
-/* How far find_blocks has come: ends of the last block and of the last superslab. A block
- * may reach over several superslabs. */
-typedef struct {
-    char *block_end, *superslab_end;
-} found_t;
-
-/* Blocks in the order of their addresses. */
-static void find_blocks(hak_superslab_t *super, void *context) {
-    found_t *found = context;
-    char *start = start_of(super), **end = &found->block_end;
-    if (!super->large) return;
-    if (found->superslab_end != start || *end < start) *end = start;
-    found->superslab_end = start + hak_superslab_size();
-    for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        hak_slab_t *unit = &super->slabs[i];
-        uint32_t run = hak_load_relaxed(&unit->run);
-        if (run & HAK_RUN_FREED) hak_store_relaxed(&unit->run, 0);
-        if (!run || run & HAK_RUN_FREED) continue;
-        char *at = unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
-        size_t left = hak_run_length(run);
-        find_gap(super, *end, at);
-        *end = at + (left << HAK_GRAIN_SHIFT);
-        HAK_COUNT(&heap_of(super)->live, left);
-        HAK_COUNT(&heap_of(super)->live_count, 1);
-        for (hak_part_t part; hak_part_next(&at, &left, &part);) set_used(&part);
-    }
-    find_gap(super, *end, found->superslab_end);
-}
-
-void hak_heap_rebuild_all(void) {
-    for (hak_heap_t *heap = hak_heaps; heap < hak_heaps + HAK_HEAPS_MAX; heap++) {
-        hak_extents_reset(&heap->extents);
-        heap->oldest = heap->newest = NULL;
-        hak_store_relaxed(&heap->idle, 0);
-        hak_store_relaxed(&heap->live, 0);
-        hak_store_relaxed(&heap->live_count, 0);
-        hak_store_relaxed(&heap->transfer_grains, 0);
-        heap->transfer_count = 0;
-    }
-    hak_store_relaxed(&hak_pool_lent, 0);
-    hak_region_each_superslab(forget_superslab, NULL);
-    found_t found = {NULL, NULL};
-    hak_region_each_superslab(find_blocks, &found);
 }

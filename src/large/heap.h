@@ -19,9 +19,9 @@
  * CPU than the heap's, goes into the heap's transfer array under a lock of its own, so that
  * it waits for no allocation; a full array is emptied into the extents.
  *
- * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block is in
- * the hands of one thread, with counted as used; a fork's child frees what has `freed`
- * set and whatever is used without being a block (a purge under way).
+ * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block that is freed, or
+ * memory that is purged, is in the hands of one thread, and counted as used. That thread is
+ * inside the gate (os/gate.h), so a fork's child has no such block.
  *
  * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
  * idle = touched and not used; `hak_pool_lent` = superslabs, over all heaps, without
@@ -97,8 +97,5 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
 
 /* Gives one wholly free superslab to the pool; false when there is none. */
 bool hak_heap_lend(hak_heap_t *heap);
-
-/* In the child of a fork, without locks: free is what no block says it uses. */
-void hak_heap_rebuild_all(void);
 
 #endif

@@ -33,7 +33,7 @@ static HAK_SLOW_PATH bool enter_closed(void) {
     uint32_t now;
     do {
         atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
-        if (hak_lock_is_keeper()) return false;
+        if (hak_gate_is_mine()) return false;
         while ((now = hak_load_relaxed(&inside)) & CLOSED) hak_os_futex_wait(&inside, now);
     } while (atomic_fetch_add_explicit(&inside, 1, memory_order_acquire) & CLOSED);
     return true;

@@ -36,7 +36,7 @@
  *   leave   subtract 1
  *   close   set the bit; look again every millisecond while anything else is left, for a
  *           second: after that the child shall rather lose a mapping
- * The thread that forks may call in between (os/lock.h has the keeper): it is not counted.
+ * The thread that forks may call in between (os/gate.h): it is not counted.
  * Rejected: a list of the stretches in hand. Nobody can tell whether the system call that
  * was under way has been made, and by now the address may be another mapping's. */
 #ifndef HAK_HUGE_H

@@ -277,23 +277,36 @@ static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
     return room;
 }
 
-size_t hak_large_free(unsigned home, void *block) {
-    hak_slab_t *unit = hak_slab_of(block);
+/* Marks the block that begins at `block` freed; returns its grains, 0 when it is none in use. */
+static size_t mark_freed(hak_slab_t *unit, const void *block) {
     uint32_t run = hak_load_acquire(&unit->run);
     if (!run || run & HAK_RUN_FREED || run_start(unit, run) != block) return 0;
     if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return 0;
-    size_t size = hak_run_length(run) << HAK_GRAIN_SHIFT;
-    hak_heap_t *heap = heap_of(unit);
-    bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
-    bool remote = batch && heap != &hak_heaps[home];
-    if (remote && put_transferred(heap, unit, hak_run_length(run))) return size;
+    return hak_run_length(run);
+}
+
+static void merge_freed(hak_heap_t *heap, hak_slab_t *unit, unsigned home, bool remote) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (!remote) note_home(heap, home);
     if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
-    if (!batch) {
+}
+
+/* Inside the gate from the mark on until the block is free or in the array. */
+size_t hak_large_free(unsigned home, void *block) {
+    hak_slab_t *unit = hak_slab_of(block);
+    hak_heap_t *heap = heap_of(unit);
+    bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
+    bool remote = batch && heap != &hak_heaps[home];
+    hak_gate_enter();
+    size_t grains = mark_freed(unit, block);
+    if (grains && !(remote && put_transferred(heap, unit, grains)))
+        merge_freed(heap, unit, home, remote);
+    hak_gate_leave();
+    size_t size = grains << HAK_GRAIN_SHIFT;
+    if (grains && !batch) {
         hak_budget_t own = {UINT32_MAX, size + 2 * HAK_UNIT_SIZE};
         hak_heap_purge(heap, 0, &own);
     }
@@ -399,14 +412,4 @@ bool hak_large_each_lock(hak_lock_visit_t visit, void *context) {
         if (!visit(&hak_heaps[i].lock, context) || !visit(&hak_heaps[i].transfer_lock, context))
             return false;
     return true;
-}
-
-void hak_large_rebuild(void) {
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
-        hak_lock_reset(&hak_heaps[i].transfer_lock);
-        hak_lock_reset(&hak_heaps[i].lock);
-        hak_heaps[i].idle_published = 0;
-    }
-    hak_store_relaxed(&idle_published, 0);
-    hak_heap_rebuild_all();
 }

@@ -64,7 +64,4 @@ bool hak_large_used_bytes(const hak_slab_t *unit, uint16_t used[HAK_UNIT_GRAINS]
 /* Visits every lock in order, until a visit says false. */
 bool hak_large_each_lock(hak_lock_visit_t visit, void *context);
 
-/* The repair in the child of a fork, which also frees the locks. */
-void hak_large_rebuild(void);
-
 #endif

@@ -76,15 +76,15 @@ static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
 }
 
 /* The watcher of thread/thread.h. `at_once`: even if it is not due. Not for one who keeps all
- * locks, as a fork does: a collection under way waits for them, and this one for that. */
+ * locks or is about to fork: a collection under way waits for that, and this one for it. */
 static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;
-    if (hak_lock_is_keeper() || !hak_lock_try(&refresh_lock)) return;
+    if (hak_lock_is_keeper() || hak_gate_is_mine() || !hak_lock_try_apart(&refresh_lock)) return;
     if (make_page()) refresh(now, at_once);
     uint64_t took = hak_os_now_ms() - now;
     hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));
-    hak_lock_release(&refresh_lock);
+    hak_lock_release_apart(&refresh_lock);
 }
 
 static void after_fork_child(void) {

@@ -23,7 +23,7 @@ static bool passes(hak_lock_t *lock) {
 HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
     if (passes(lock)) return;
     for (int i = 0; i < SPIN_COUNT; i++) {
-        if (hak_lock_try(lock)) return;
+        if (hak_lock_try_apart(lock)) return;
         hak_cpu_relax();
     }
     for (;;) {
@@ -47,13 +47,30 @@ HAK_SLOW_PATH void hak_lock_wake(hak_lock_t *lock) {
 
 void hak_lock_keep(hak_lock_t *lock) { hak_add_relaxed(&lock->state, KEEP); }
 
-void hak_lock_unkeep(hak_lock_t *lock) { open_and_wake(lock, KEPT_WAITED); }
+void hak_lock_unkeep(hak_lock_t *lock) {
+    open_and_wake(lock, KEPT_WAITED);
+    hak_gate_leave();
+}
 
-bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries) {
-    while (!hak_lock_try(lock)) {
+static bool acquire_within(hak_lock_t *lock, unsigned *tries, bool apart) {
+    while (!(apart ? hak_lock_try_apart(lock) : hak_lock_try(lock))) {
         if (*tries == 0) return false;
         --*tries;
         hak_os_sleep_ms(1);
     }
     return true;
+}
+
+bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries) {
+    return acquire_within(lock, tries, false);
+}
+
+bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries) {
+    return acquire_within(lock, tries, true);
+}
+
+void hak_lock_let_fork_in(hak_lock_t *lock) {
+    if (HAK_LIKELY(!hak_gate_is_awaited()) || hak_gate_thread.depth > 1) return;
+    hak_lock_release(lock);
+    hak_lock_acquire(lock);
 }

@@ -6,25 +6,31 @@
  * A thread that wakes takes the lock as 2, since others may still sleep: at most
  * one needless wake, never a lost one.
  *
- * A thread that holds every lock there is may keep them (fork, and a report that may have
- * interrupted anything): then it is the keeper, for whom acquire and release of a kept lock
+ * Who acquires a lock is inside the gate (gate.h) until its release: a fork waits for that, and
+ * no lock is held in the child. A lock that a fork must not wait for is taken apart from the gate:
+ * its holder may be at work for long, and the child resets it.
+ *
+ * A thread that holds every lock there is may keep them (a report that may have interrupted
+ * anything): then it is the keeper, for whom acquire and release of a kept lock
  * do nothing, so that code that locks can run. A lock that was not kept works as ever.
  *   keep:    add 2, of a held lock
  *   unkeep:  exchange 0; wake one when it was 4
  * Rejected: to let the keeper's release open the lock and close it again, since others would
  * slip in; and to tell a kept lock by the keeper alone, since new locks are made meanwhile.
  *
- * Lock order, outermost first (taken in this order by fork as well):
+ * Lock order, outermost first:
  *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps
  *   (each: heap, then its transfer array) -> pool -> region -> huge -> meta
  * The lock of a refresh of the live page comes before all, since a refresh takes a snapshot; it
- * is only ever tried. The snapshot's is held while the report reads caches under the list's.
+ * is only ever tried. The snapshot's is held while the report reads caches under the list's. Both
+ * are apart from the gate, and nobody who is inside waits for them.
  * The lock of thread/look.c is taken with none of them held, and holds none.
  * A second shard bin is only ever tried, never waited for, while one is held. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 
 #include "base/base.h"
+#include "os/gate.h"
 
 typedef struct {
     _Atomic uint32_t state;
@@ -45,23 +51,47 @@ bool hak_lock_is_keeper(void);
 
 /* Acquires, but gives up when *tries are used up; about a millisecond each. */
 bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries);
+bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries);
 
-HAK_FAST_PATH bool hak_lock_try(hak_lock_t *lock) {
+/* Long work under a lock: if a fork waits, and this is all that the caller is inside for, the lock
+ * is released until the fork is done. */
+void hak_lock_let_fork_in(hak_lock_t *lock);
+
+/* Apart from the gate. */
+HAK_FAST_PATH bool hak_lock_try_apart(hak_lock_t *lock) {
     uint32_t free_state = 0;
     return hak_load_relaxed(&lock->state) == 0 && hak_cas_acquire(&lock->state, &free_state, 1);
 }
 
-HAK_FAST_PATH void hak_lock_acquire(hak_lock_t *lock) {
+HAK_FAST_PATH void hak_lock_acquire_apart(hak_lock_t *lock) {
     uint32_t free_state = 0;
     if (HAK_UNLIKELY(!hak_cas_acquire(&lock->state, &free_state, 1))) hak_lock_wait(lock);
 }
 
-HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
+HAK_FAST_PATH void hak_lock_release_apart(hak_lock_t *lock) {
     uint32_t held = 1;
     if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
-/* In the child of a fork: nobody else lives, so the lock is simply free. */
+/* False also while a fork is under way, unless the caller is inside. */
+HAK_FAST_PATH bool hak_lock_try(hak_lock_t *lock) {
+    if (hak_load_relaxed(&lock->state) != 0 || !hak_gate_try_enter()) return false;
+    if (hak_lock_try_apart(lock)) return true;
+    hak_gate_leave();
+    return false;
+}
+
+HAK_FAST_PATH void hak_lock_acquire(hak_lock_t *lock) {
+    hak_gate_enter();
+    hak_lock_acquire_apart(lock);
+}
+
+HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
+    hak_lock_release_apart(lock);
+    hak_gate_leave();
+}
+
+/* In the child of a fork, of a lock apart: nobody else lives, so the lock is simply free. */
 HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) { hak_store_relaxed(&lock->state, 0); }
 
 #endif

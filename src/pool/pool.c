@@ -497,9 +497,11 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
 static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget_t *budget,
                                 bool *refused) {
     uint32_t claimed = claim(super, budget->bytes);
+    hak_gate_enter(); /* until the claim ends: a fork's child would have it for ever */
     hak_lock_release(&hak_pool_lock);
     uint32_t clean = purge_units(super, claimed);
     hak_lock_acquire(&hak_pool_lock);
+    hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
     super->dirty &= ~clean;
     hak_commit_release((size_t)units << HAK_UNIT_SHIFT);
@@ -529,8 +531,10 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     look_at_clock(now);
     bool round = in_a_round(all);
     hak_superslab_t *super;
-    while (!refused && (super = next_of_age(now, delay_ms, round, budget)) != NULL)
+    while (!refused && (super = next_of_age(now, delay_ms, round, budget)) != NULL) {
         purged += purge_superslab(super, now, budget, &refused);
+        hak_lock_let_fork_in(&hak_pool_lock);
+    }
     if (!hak_budget_is_spent(budget)) epoch.is_open = false;
     hak_lock_release(&hak_pool_lock);
     return purged;
@@ -539,32 +543,6 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
 size_t hak_pool_purge(uint32_t delay_ms, bool all) {
     hak_budget_t budget = HAK_BUDGET_ALL;
     return hak_pool_purge_piece(delay_ms, all, &budget);
-}
-
-/* Units without an owner are free, whatever the dead threads were about to do with
- * them; what one of them was purging may be dirty or not. */
-static void rebuild_superslab(hak_superslab_t *super, void *context) {
-    (void)context;
-    uint32_t owned = 0;
-    if (super->large) {
-        HAK_COUNT(&hak_pool_stats.used_units, hak_superslab_units());
-        return;
-    }
-    for (unsigned i = 0; i < hak_superslab_units(); i++)
-        if (hak_load_relaxed(&super->slabs[i].owner) != 0) owned |= 1u << i;
-    uint32_t unowned = owned && one_slab_each() ? 0 : all_units() & ~owned;
-    dirty_remove(super);
-    if (unowned != super->free) add_free(super, unowned);
-    if (dirty_count(super)) dirty_append(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, dirty_count(super));
-    HAK_COUNT(&hak_pool_stats.used_units, owned ? hak_bit_count(owned) : 0);
-}
-
-void hak_pool_rebuild(void) {
-    hak_store_relaxed(&hak_pool_stats.dirty_units, 0);
-    hak_store_relaxed(&hak_pool_stats.used_units, 0);
-    hak_region_each_superslab(rebuild_superslab, NULL);
-    hak_store_relaxed(&hak_pool_stats.held_units, 0);
 }
 
 size_t hak_pool_purgeable(void) {

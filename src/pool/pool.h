@@ -32,15 +32,15 @@ typedef struct {
     _Atomic size_t held_units;        /* those of them that wait for a round */
     _Atomic size_t used_units;
     _Atomic size_t ragged_units; /* of slabs whose blocks leave much of them untouched;
-                                    atomic addition, by shards. A fork may lose a slab that
-                                    was being made: the child then counts one too many */
+                                    atomic addition, by shards */
 } hak_pool_stats_t;              /* written under the pool lock, read by anyone */
 
 extern hak_pool_stats_t hak_pool_stats;
 extern hak_lock_t hak_pool_lock;
 
 /* Takes `count` units in a row, of one superslab. `*zeroed`: all of them read as zero.
- * NULL without memory. The caller enters the class. */
+ * NULL without memory. The caller enters the class; it is inside the gate (os/gate.h) until then,
+ * and from when it has taken units out of a class until it gives them. */
 hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
 
 /* Takes up to `want` (>= 1) units, each by itself, under one lock; beyond the first one only
@@ -69,10 +69,6 @@ void hak_pool_give_superslab(hak_superslab_t *super);
 typedef bool (*hak_pool_lender_t)(void);
 extern _Atomic size_t hak_pool_lent;
 void hak_pool_set_lender(hak_pool_lender_t lender);
-
-/* In the child of a fork: units that another thread had taken and not yet entered
- * a class for, or was purging, are free again. */
-void hak_pool_rebuild(void);
 
 /* Purges what has been free for longer than `delay_ms`; returns units purged. Superslabs
  * with slabs in use wait for their round, unless `all`. */

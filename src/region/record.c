@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "options/options.h"
+#include "os/gate.h"
 #include "region/meta.h"
 #include "region/region.h"
 
@@ -49,13 +50,23 @@ static uint32_t low_half(const void *block, size_t size) {
     return (uint32_t)((uintptr_t)block & ((1u << SPAN_SHIFT) - 1)) << SIZE_BITS | (uint32_t)size;
 }
 
+/* False when another thread was first. Inside the gate: a fork's child, whose pages are copied one
+ * after the other, must not have the pointer without the zeros. */
+static bool publish(hak_superslab_t *super, _Atomic uint64_t *table) {
+    _Atomic uint64_t *old = NULL;
+    hak_gate_enter();
+    while (!old && !hak_cas_weak_release(&super->records, &old, table)) { /* partner: table_of */
+    }
+    hak_gate_leave();
+    return !old;
+}
+
 static _Atomic uint64_t *make_table(hak_superslab_t *super) {
     size_t size = table_size();
-    _Atomic uint64_t *table = hak_meta_alloc(size), *old = NULL;
+    _Atomic uint64_t *table = hak_meta_alloc(size);
     if (!table) return NULL;
     memset((void *)table, 0, size);
-    while (!hak_cas_weak_release(&super->records, &old, table)) { /* partner: table_of */
-        if (!old) continue;
+    if (!publish(super, table)) {
         hak_meta_free((void *)table, size);
         return hak_load_acquire(&super->records);
     }

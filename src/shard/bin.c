@@ -344,20 +344,6 @@ static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t
     return merged;
 }
 
-/* In the child of a fork: what half-finished freers left is what the words say. */
-void hak_bin_repend(hak_slab_t *slab) {
-    uint16_t owner = hak_load_relaxed(&slab->owner);
-    hak_store_relaxed(&slab->remote_words, 0);
-    if (!hak_owner_is_bin(owner)) return;
-    unsigned count = hak_classes[hak_owner_class(owner)].words;
-    _Atomic uint64_t *remote = hak_slab_remote(slab, count);
-    uint64_t words = 0;
-    for (unsigned w = 0; w < count; w++)
-        if (hak_load_relaxed(&remote[w])) words |= (uint64_t)1 << w;
-    hak_store_relaxed(&slab->remote_words, words);
-    if (words) pending_push(slab, bin_of_owner(owner));
-}
-
 /* What a bounded drain leaves: the slabs are as they were, and nobody else can have
  * pushed one of them, since its remote_words stayed non-zero. They come behind what was pushed
  * meanwhile, which is little; they themselves may be many. */

@@ -52,14 +52,10 @@ void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
 
-/* After a fork, in the child: puts a slab with remote blocks on its bin's stack,
- * whatever state its freers died in. The stacks were emptied before. */
-void hak_bin_repend(hak_slab_t *slab);
-
 /* A block that was given twice: found where its frees meet. No lock held. */
 void hak_bin_report_twice(const void *block, unsigned class_index);
 
-/* Step F1..F3 of the protocol. Returns the blocks of `mask` that were free already. */
+/* Step F1..F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free already. */
 uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask);
 
 /* Makes a pool unit a slab of a class, all blocks free; false without memory. */

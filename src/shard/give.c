@@ -221,6 +221,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
         blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, 0, NULL};
     hak_slab_t *slab;
     hold_t hold = {NULL, NULL};
+    hak_gate_enter();
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
         slab = hak_slab_of(*batch.next);
@@ -247,6 +248,7 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     }
     if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
     if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);
+    hak_gate_leave();
     return batch.bad;
 }
 

@@ -120,7 +120,8 @@ static unsigned take_listed(const request_t *request, hak_shard_bin_t *bin, unsi
     return taken;
 }
 
-/* One locked visit. */
+/* One locked visit. Its end is that of the caller's section of the gate, too: a slab that is
+ * released is in nobody's hands for a fork. */
 static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
                             what_t what) {
     unsigned class_index = request->class_index;
@@ -142,6 +143,7 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
     }
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
+    hak_gate_leave();
     if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
     return taken;
 }
@@ -149,6 +151,7 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
 static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
     hak_shard_bin_t *bin = hak_bin_of(shard, request->class_index);
     if (!may_give(shard, request->class_index)) return 0;
+    hak_gate_enter();
     HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
     return take_locked(request, bin, shard, what);
 }
@@ -164,7 +167,8 @@ static unsigned take_from_others(const request_t *request, what_t what, unsigned
     return 0;
 }
 
-/* Enters slabs that belong to nobody in the home bin, and takes from there. */
+/* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside
+ * the gate since it took them; here it leaves. */
 static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs, unsigned count) {
     unsigned home = request->home, class_index = request->class_index;
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
@@ -205,6 +209,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     unsigned made = 0, most = (unsigned)hak_min(request->want / 2, SLABS_MOST);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     unsigned taken;
+    hak_gate_enter();
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
     note_taken(taken, superslabs);
     for (unsigned i = 0; i < taken; i++) {
@@ -213,7 +218,9 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
         else
             hak_pool_give(slabs[i], 1);
     }
-    return made ? take_from_new(request, slabs, made) : 0;
+    if (made) return take_from_new(request, slabs, made);
+    hak_gate_leave();
+    return 0;
 }
 
 static unsigned take_from_pool(const request_t *request) {
@@ -223,13 +230,16 @@ static unsigned take_from_pool(const request_t *request) {
         return take_ones_from_pool(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_slab_t *slab;
+    hak_gate_enter();
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
     note_taken(slab != NULL, superslabs);
     if (slab && !hak_slab_make(slab, class_index, fresh)) {
         hak_pool_give(slab, 1);
         slab = NULL;
     }
-    return slab ? take_from_new(request, &slab, 1) : 0;
+    if (slab) return take_from_new(request, &slab, 1);
+    hak_gate_leave();
+    return 0;
 }
 
 /* Takes in a bin's remote frees, `most` blocks or a little more, takes slabs back that threads
@@ -240,7 +250,11 @@ static bool tidy(unsigned shard, unsigned class_index, unsigned age, bool any, u
     hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!has_free(bin) && !warm) return false;
-    if (!hak_lock_try(&bin->lock)) return false;
+    hak_gate_enter();
+    if (!hak_lock_try(&bin->lock)) {
+        hak_gate_leave();
+        return false;
+    }
     void *twice = NULL;
     hak_slab_t *slab = NULL, *released = hak_bin_drain(bin, shard, class_index, &most, &twice);
     bool more = most == 0;
@@ -254,6 +268,7 @@ static bool tidy(unsigned shard, unsigned class_index, unsigned age, bool any, u
     }
     hak_lock_release(&bin->lock);
     hak_slab_release_list(released, class_index);
+    hak_gate_leave();
     if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
     return more;
 }
@@ -285,13 +300,17 @@ static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
 static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
     unsigned count = hak_shard_count();
     hak_slab_t *slab = NULL;
+    hak_gate_enter();
     for (unsigned i = 1; i < count && !slab; i++) {
         hak_shard_bin_t *other = hak_bin_of((request->home + i) % count, request->class_index);
         if (!hak_load_relaxed(&other->listed_count) || !hak_lock_try(&other->lock)) continue;
         slab = hak_bin_drop_empty(other);
         hak_lock_release(&other->lock);
     }
-    if (!slab) return 0;
+    if (!slab) {
+        hak_gate_leave();
+        return 0;
+    }
     hak_add_relaxed(&adopted_empty, 1);
     return take_from_new(request, &slab, 1);
 }
@@ -360,27 +379,6 @@ bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
             if (!visit(&hak_bin_of(shard, class_index)->lock, context)) return false;
     return true;
-}
-
-/* A bin begins with its lock. */
-static bool forget_pending(hak_lock_t *bin, void *context) {
-    (void)context;
-    hak_lock_reset(bin);
-    hak_store_relaxed(&((hak_shard_bin_t *)(void *)bin)->pending, NULL);
-    return true;
-}
-
-_Static_assert(offsetof(hak_shard_bin_t, lock) == 0, "a bin begins with its lock");
-
-static void repend_superslab(hak_superslab_t *super, void *context) {
-    (void)context;
-    for (unsigned i = 0; i < hak_superslab_units(); i++) hak_bin_repend(&super->slabs[i]);
-}
-
-void hak_shard_rebuild(void) {
-    hak_warm_unbind_all();
-    hak_shard_each_lock(forget_pending, NULL);
-    hak_region_each_superslab(repend_superslab, NULL);
 }
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */

@@ -40,8 +40,9 @@
  *    S off before D2 makes it 0.
  *  - ABA on the stack: the only removal is the exchange of the whole list.
  *
- * In the child of a fork the freers are gone, perhaps between F1 and F3;
- * hak_shard_rebuild() finds their words again. */
+ * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
+ * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half
+ * of such a step. */
 #ifndef HAK_SHARD_H
 #define HAK_SHARD_H
 
@@ -188,10 +189,6 @@ uint64_t hak_shard_purged_sparse(void);
 
 /* Visits the lock of every bin in lock order, until a visit says false. */
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
-
-/* In the child of a fork: half-finished remote frees are found again, and no slab stays
- * bound. */
-void hak_shard_rebuild(void);
 
 /* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
  * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */

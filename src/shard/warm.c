@@ -186,9 +186,11 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
                        void **top, bool locked) {
     void **end = top + want;
     if (has_bound(warm)) {
+        hak_gate_enter(); /* no fork finds a claim */
         if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_ATTEMPTS], 1);
         end = locked ? carve_locked(warm, home, class_index, top, end)
                      : carve_all(warm, class_index, top, end, false);
+        hak_gate_leave();
     }
     unsigned taken = want - (unsigned)(end - top);
     HAK_COUNT(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
@@ -206,6 +208,7 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
     if (!has_bound(warm)) return;
     hak_shard_bin_t *bin = hak_bin_of(home, class_index);
     hak_slab_t *released = NULL;
+    hak_gate_enter();
     hak_lock_acquire(&bin->lock);
     for (unsigned i = 0; i < warm->count; i++) {
         if (!claim(&warm->bindings[i])) continue; /* none; others claim with the lock only */
@@ -214,6 +217,7 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
     }
     hak_lock_release(&bin->lock);
     if (released) hak_slab_release_list(released, class_index);
+    hak_gate_leave();
 }
 
 /* ---- With the bin lock ----------------------------------------------------------------------- */
@@ -316,13 +320,6 @@ static bool each_bound(visit_t visit, void *context) {
     return true;
 }
 
-/* A carve is short, but its thread may not have a CPU. */
-static bool claim_waiting(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
-    (void)bin, (void)unused;
-    while (!claim(binding)) hak_os_sleep_ms(1);
-    return true;
-}
-
 typedef struct {
     unsigned tries, claimed;
 } bounded_t;
@@ -350,17 +347,7 @@ static bool end_claimed(hak_binding_t *binding, hak_shard_bin_t *bin, void *cont
     return bounded->claimed-- > 0 && end_claim(binding, bin, NULL);
 }
 
-/* Nothing is released: the pool is put right after the bins. */
-static bool unbind_listed(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
-    (void)unused;
-    hak_slab_t *slab = unbind(binding, bin, "unbind");
-    if (slab->free_count > 0) hak_bin_list_last(bin, slab);
-    return true;
-}
-
-void hak_warm_claim_all(void) { each_bound(claim_waiting, NULL); }
 void hak_warm_unclaim_all(void) { each_bound(end_claim, NULL); }
-void hak_warm_unbind_all(void) { each_bound(unbind_listed, NULL); }
 
 bool hak_warm_claim_all_within(unsigned *tries) {
     bounded_t bounded = {.tries = *tries};

@@ -28,7 +28,9 @@
  *   a drain    puts S back on the stack, remote_words as they were (so nobody else has
  *              pushed S meanwhile)
  *   a take that looks for used blocks, and a sweep, pass S over
- * Only a fork and a report at exit, which hold all bin locks, wait.
+ * Only a report at exit, which holds all bin locks, waits. A carve is inside the gate (os/gate.h):
+ * in the child of a fork nothing is claimed. Slabs that were bound to other threads are so there,
+ * too, until a take or a sweep takes them back.
  *
  * A give claims a bound slab for all of its batch ("lifts" it): the owner word loses its
  * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
@@ -45,7 +47,8 @@
  *
  * Who takes a binding away (U by others): a take that would touch fresh memory otherwise,
  * also for a thread of another shard; a sweep, when nothing was carved since the last one;
- * a give or a drain that sets S wholly free; the child of a fork, all.
+ * a give or a drain that sets S wholly free; a new thread that gets the cache of one that a fork
+ * left behind, all of that.
  *
  * Rejected races:
  *  - The thread claims S after somebody unbound it. It looked at state when that was S; U
@@ -151,15 +154,12 @@ uint64_t hak_warm_used(unsigned shard, unsigned class_index);
 
 /* ---- With all bin locks held ----------------------------------------------------------------- */
 
-/* Claims all bound slabs, waiting for their threads; ends that, also for what the caller has
- * bound meanwhile; in the child of a fork, ends it and unbinds all. */
-void hak_warm_claim_all(void);
-void hak_warm_unclaim_all(void);
-void hak_warm_unbind_all(void);
-
-/* Claims all as well, but sleeps `tries` milliseconds at most and takes from them what it
+/* Claims all bound slabs, but sleeps `tries` milliseconds at most and takes from them what it
  * slept: the caller may have interrupted a carve, whose claim does not end. False: none. */
 bool hak_warm_claim_all_within(unsigned *tries);
+
+/* Ends that, also for what the caller has bound meanwhile. */
+void hak_warm_unclaim_all(void);
 
 /* Slabs of a class that are bound; bindings of it that were taken away so far. */
 uint64_t hak_warm_bound(unsigned class_index);

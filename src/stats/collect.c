@@ -162,7 +162,7 @@ static void collect(hak_stats_t *stats) {
 }
 
 const hak_stats_t *hak_stats_begin(void) {
-    hak_lock_acquire(&hak_snapshot_lock);
+    hak_lock_acquire_apart(&hak_snapshot_lock);
     collect(&snapshot);
     return &snapshot;
 }
@@ -170,7 +170,7 @@ const hak_stats_t *hak_stats_begin(void) {
 const hak_stats_t *hak_stats_try_begin(void) {
     enum { MOST_MS = 1000 };
     unsigned tries = MOST_MS;
-    if (!hak_lock_acquire_within(&hak_snapshot_lock, &tries)) return NULL;
+    if (!hak_lock_acquire_apart_within(&hak_snapshot_lock, &tries)) return NULL;
     bool all = hak_locks_keep_within(tries);
     if (all) {
         collect(&snapshot);
@@ -181,4 +181,4 @@ const hak_stats_t *hak_stats_try_begin(void) {
     return all ? &snapshot : NULL;
 }
 
-void hak_stats_end(void) { hak_lock_release(&hak_snapshot_lock); }
+void hak_stats_end(void) { hak_lock_release_apart(&hak_snapshot_lock); }

@@ -11,22 +11,14 @@
 #include "shard/warm.h"
 #include "thread/thread.h"
 
-static bool keeps_stacks; /* list lock; the keeper has the locks of caches' stacks too */
-
 /* All within that of the thread list, which is the last to be let go: the list of caches
  * must not grow before. */
-static bool each(hak_lock_visit_t visit, void *context, bool stacks) {
+static bool each(hak_lock_visit_t visit, void *context) {
     if (!hak_shard_each_lock(visit, context) || !hak_large_each_lock(visit, context)) return false;
     if (!visit(&hak_pool_lock, context) || !visit(&hak_region_lock, context)) return false;
     if (!visit(&hak_huge_lock, context)) return false;
-    if (stacks && !hak_thread_each_stack_lock(visit, context)) return false;
+    if (!hak_thread_each_stack_lock(visit, context)) return false;
     return visit(&hak_meta_lock, context);
-}
-
-static bool acquire(hak_lock_t *lock, void *unused) {
-    (void)unused;
-    hak_lock_acquire(lock);
-    return true;
 }
 
 static bool keep(hak_lock_t *lock, void *unused) {
@@ -38,12 +30,6 @@ static bool keep(hak_lock_t *lock, void *unused) {
 static bool unkeep(hak_lock_t *lock, void *unused) {
     (void)unused;
     hak_lock_unkeep(lock);
-    return true;
-}
-
-static bool reset(hak_lock_t *lock, void *unused) {
-    (void)unused;
-    hak_lock_reset(lock);
     return true;
 }
 
@@ -66,28 +52,16 @@ static bool release_taken(hak_lock_t *lock, void *context) {
     return true;
 }
 
-static void become_keeper(bool stacks) {
-    keeps_stacks = stacks;
-    hak_lock_keep(&hak_thread_list_lock);
-    each(keep, NULL, stacks);
-    hak_lock_set_keeper(true);
-}
-
-void hak_locks_keep(void) {
-    hak_lock_acquire(&hak_thread_list_lock);
-    each(acquire, NULL, false);
-    hak_warm_claim_all();
-    become_keeper(false);
-}
-
 bool hak_locks_keep_within(unsigned tries) {
     bounded_t bounded = {.tries = tries};
     if (!hak_lock_acquire_within(&hak_thread_list_lock, &bounded.tries)) return false;
-    bool all = each(acquire_within, &bounded, true) && hak_warm_claim_all_within(&bounded.tries);
+    bool all = each(acquire_within, &bounded) && hak_warm_claim_all_within(&bounded.tries);
     if (all) {
-        become_keeper(true);
+        hak_lock_keep(&hak_thread_list_lock);
+        each(keep, NULL);
+        hak_lock_set_keeper(true);
     } else {
-        each(release_taken, &bounded, true);
+        each(release_taken, &bounded);
         hak_lock_release(&hak_thread_list_lock);
     }
     return all;
@@ -96,12 +70,6 @@ bool hak_locks_keep_within(unsigned tries) {
 void hak_locks_let_go(void) {
     hak_lock_set_keeper(false);
     hak_warm_unclaim_all();
-    each(unkeep, NULL, keeps_stacks);
+    each(unkeep, NULL);
     hak_lock_unkeep(&hak_thread_list_lock);
-}
-
-void hak_locks_reset(void) {
-    hak_lock_set_keeper(false);
-    each(reset, NULL, false);
-    hak_lock_reset(&hak_thread_list_lock);
 }

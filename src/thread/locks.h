@@ -8,18 +8,9 @@
 
 #include "base/base.h"
 
-/* Waits for all locks but those of caches' stacks, which belong to threads that a fork leaves
- * behind. */
-void hak_locks_keep(void);
-
-/* All of them; false, and none, when one, or a warm slab, is not to be had within `tries`
- * milliseconds. */
+/* False, and none, when one, or a warm slab, is not to be had within `tries` milliseconds. */
 bool hak_locks_keep_within(unsigned tries);
 
-/* What either has taken. */
 void hak_locks_let_go(void);
-
-/* In the child of a fork: all are free; the claims on warm slabs are left as they are. */
-void hak_locks_reset(void);
 
 #endif

@@ -5,8 +5,7 @@
  * number doubles, so that all of these together cost a long program nothing.
  *
  * One thread looks at a time, another one that finds the lock taken goes on. The lock is
- * innermost: nothing else is taken while it is held. A fork does not wait for it, since
- * each of the numbers below is right by itself, and the child takes it as free. */
+ * innermost: nothing else is taken while it is held. */
 #include "thread/look.h"
 
 #include <stdio.h>
@@ -153,5 +152,3 @@ void hak_look_apply(void) {
     choose();
     hak_lock_release(&look_lock);
 }
-
-void hak_look_forget(void) { hak_lock_reset(&look_lock); }

@@ -26,7 +26,4 @@ void hak_look_start(void);
 /* The options of the policy have changed. */
 void hak_look_apply(void);
 
-/* In the child of a fork: nobody is at a look. */
-void hak_look_forget(void);
-
 #endif

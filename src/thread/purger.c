@@ -197,9 +197,7 @@ void hak_purger_urge(void) {
     hak_os_futex_wake(&urged, true);
 }
 
-bool hak_purger_forget(void) {
-    uint32_t before = hak_load_relaxed(&state);
+void hak_purger_forget(void) {
     hak_store_relaxed(&urged, 0);
     hak_store_relaxed(&state, NONE);
-    return before != NONE && before != REFUSED;
 }

@@ -1,7 +1,9 @@
 /* thread.c: caches over the lives of threads.
  *
  * A cache outlives its thread: it waits in a list, still full for the few threads
- * that may come next, emptied otherwise, and serves the next thread as it is. */
+ * that may come next, emptied otherwise, and serves the next thread as it is. In a fork's child
+ * the caches of other threads may be in any state: they are lost, with what they hold, until
+ * a new thread needs one and finds none that waits. */
 #include "thread/thread.h"
 
 #include <errno.h>
@@ -28,7 +30,9 @@ static hak_cache_t *waiting;          /* list lock; without a thread and empty, 
 static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so
                                          that nobody looks for one among the others, which may
                                          be as many as threads ever were at once */
-static unsigned waiting_full;         /* list lock; those of them that still hold blocks */
+static unsigned waiting_full;         /* list lock; those of them that still hold blocks, and... */
+static unsigned ending_full;          /* list lock; ...those that will, of threads that end now */
+static hak_cache_t *maybe_lost;       /* list lock; lost caches are here or behind */
 static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
 static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
 static pthread_key_t exit_key;                 /* list lock, then constant */
@@ -66,17 +70,21 @@ static hak_cache_t *pop_waiting(hak_cache_t **stack) {
 static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
+    hak_gate_use(NULL);
     hak_lock_acquire(&hak_thread_list_lock);
     bool keep = waiting_full < hak_os_cpu_count();
-    if (keep) waiting_full++;
+    waiting_full += keep;
+    ending_full += keep;
     hak_lock_release(&hak_thread_list_lock);
     if (keep)
         hak_carve_release(cache);
     else
         hak_cache_flush_all(cache);
     hak_lock_acquire(&hak_thread_list_lock);
+    ending_full -= keep;
     push_waiting(cache, keep);
     cache->tid = 0;
+    hak_gate_release(&cache->post);
     shard_threads[cache->shard]--;
     HAK_COUNT(&thread_count, -1u);
     share_budget();
@@ -113,18 +121,40 @@ void hak_thread_look_at_cpus(uint64_t now_ms, bool at_once) {
     if (at_once || !is_first) follow_cpus();
 }
 
-/* Takes a waiting cache, one with blocks if there is one, or makes one. */
+/* A cache of a thread that a fork left behind, emptied; each is looked at once. List lock held. */
+static hak_cache_t *take_lost(void) {
+    hak_cache_t *cache = maybe_lost;
+    while (cache && !hak_gate_is_lost(&cache->post)) cache = cache->next;
+    maybe_lost = cache ? cache->next : NULL;
+    if (!cache) return NULL;
+    hak_carve_release(cache); /* what is bound is so in the shard that it had */
+    hak_cache_reset(cache);
+    cache->holds = cache->flushing = false;
+    memset(cache->streak, 0, sizeof cache->streak);
+    return cache;
+}
+
+static hak_cache_t *make_cache(void) {
+    hak_cache_t *cache = hak_cache_make();
+    if (!cache) return NULL;
+    cache->next = all_caches;
+    all_caches = cache;
+    hak_gate_list(&cache->post);
+    return cache;
+}
+
+/* Takes a waiting cache, one with blocks if there is one, or one that was lost, or makes one. */
 static hak_cache_t *acquire_cache(void) {
     hak_lock_acquire(&hak_thread_list_lock);
     hak_cache_t *cache = pop_waiting(waiting_with ? &waiting_with : &waiting);
     if (cache) {
         if (cache->holds) waiting_full--;
         memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
-    } else if ((cache = hak_cache_make()) != NULL) {
-        cache->next = all_caches;
-        all_caches = cache;
+    } else if ((cache = take_lost()) == NULL) {
+        cache = make_cache();
     }
     if (cache) {
+        hak_gate_take(&cache->post);
         cache->tid = hak_os_thread_id();
         cache->born = cache->slow_count;
         cache->shard = (uint8_t)home_shard();
@@ -156,6 +186,7 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;
+    hak_gate_use(&cache->post);
     prepare_process();
     if (has_key) pthread_setspecific(exit_key, cache);
     errno = saved;
@@ -190,6 +221,7 @@ static hak_cache_t *take_full(void) {
         waiting_full--;
         cache->holds = false;
         cache->flushing = true;
+        hak_gate_take(&cache->post); /* a fork while it is emptied loses it */
     }
     hak_lock_release(&hak_thread_list_lock);
     return cache;
@@ -200,6 +232,7 @@ static void put_back(hak_cache_t *cache, bool holds) {
     push_waiting(cache, holds);
     cache->flushing = false;
     if (holds) waiting_full++;
+    hak_gate_release(&cache->post);
     hak_lock_release(&hak_thread_list_lock);
 }
 
@@ -235,23 +268,12 @@ void hak_thread_renumber(void) {
         hak_cache->tid = hak_os_thread_id();
 }
 
-/* The other threads' caches may be in any state: their stacks are forgotten, and
- * the caches wait for new threads. What they held stays allocated in the child. */
-bool hak_thread_list_rebuild(void) {
-    bool others = all_caches && all_caches->next;
-    for (hak_cache_t *cache = all_caches; cache; cache = cache->next) {
-        bool gone = cache->tid && cache != hak_cache;
-        if (!gone && !cache->flushing) continue;
-        hak_cache_reset(cache);
-        if (gone) {
-            shard_threads[cache->shard]--;
-            HAK_COUNT(&thread_count, -1u);
-        }
-        cache->tid = 0;
-        cache->flushing = false;
-        push_waiting(cache, false);
-    }
-    waiting_full = 0; /* one that was exiting had its place, too */
-    for (hak_cache_t *cache = waiting_with; cache; cache = cache->next_waiting) waiting_full++;
-    return others;
+void hak_thread_forget_others(void) {
+    bool has_cache = hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead;
+    memset(shard_threads, 0, sizeof shard_threads);
+    if (has_cache) shard_threads[hak_cache->shard] = 1;
+    hak_store_relaxed(&thread_count, has_cache);
+    waiting_full -= ending_full;
+    ending_full = 0;
+    maybe_lost = all_caches;
 }

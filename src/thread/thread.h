@@ -29,9 +29,9 @@ bool hak_thread_flush_waiting(unsigned *caches);
  * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
 void hak_purger_start(void);
 void hak_purger_wake(void);
-void hak_purger_note(void);   /* the program is at work: a look is due once it rests */
-void hak_purger_urge(void);   /* something is noted that does not wait for its next round */
-bool hak_purger_forget(void); /* true when there was one */
+void hak_purger_note(void); /* the program is at work: a look is due once it rests */
+void hak_purger_urge(void); /* something is noted that does not wait for its next round */
+void hak_purger_forget(void);
 
 /* After an option was changed: what was worked out from options is so anew. */
 void hak_thread_apply_options(void);
@@ -77,7 +77,7 @@ bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context);
 
 /* In the child: the thread has another number there; also when it never was one of several. */
 void hak_thread_renumber(void);
-/* In the child: forgets the other threads. True when there ever were any. */
-bool hak_thread_list_rebuild(void);
+/* In the child, after hak_gate_reset: the other threads are gone. Their caches are not touched. */
+void hak_thread_forget_others(void);
 
 #endif

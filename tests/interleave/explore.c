@@ -124,6 +124,32 @@ static bool state_is_known(void) {
     return false;
 }
 
+/* ---- Variables that each thread has for itself --------------------------------------------- */
+
+enum { APART_MAX = 64 };
+static struct {
+    void *variable;
+    size_t size;
+    char contents[EXPLORE_THREADS_MAX][APART_MAX];
+} apart;
+
+void explore_keep_apart(void *variable, size_t size) {
+    if (size > APART_MAX || apart.variable) abort();
+    apart.variable = variable;
+    apart.size = size;
+}
+
+static void begin_apart(void) {
+    memset(apart.contents, 0, sizeof apart.contents);
+    if (apart.variable) memset(apart.variable, 0, apart.size);
+}
+
+static void switch_apart(unsigned before, unsigned next) {
+    if (!apart.variable) return;
+    memcpy(apart.contents[before], apart.variable, apart.size);
+    memcpy(apart.variable, apart.contents[next], apart.size);
+}
+
 /* ---- Choices and switches -------------------------------------------------------------------- */
 
 static unsigned choose(unsigned count) {
@@ -165,6 +191,7 @@ static void schedule(void) {
     unsigned before = current, next = ready[choose(count)];
     if (next == before) return;
     if (threads[before].alive && _setjmp(threads[before].here)) return;
+    switch_apart(before, next);
     current = next;
     if (threads[next].begun) _longjmp(threads[next].here, 1);
     threads[next].begun = true;
@@ -215,6 +242,7 @@ static void make_thread(unsigned index) {
 
 static void begin(void) {
     current = step_count = note_count = path_position = 0;
+    begin_apart();
     memory_reset();
     scenario->prepare();
     for (thread_count = 0; scenario->bodies[thread_count]; thread_count++) {
@@ -234,6 +262,7 @@ static bool execute(void) {
         begin();
         return false;
     case ENDED:
+        switch_apart(current, 0);
         current = 0;
         memory_join();
         if (scenario->finally) scenario->finally();

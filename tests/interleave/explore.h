@@ -12,6 +12,7 @@
 #define TESTS_INTERLEAVE_EXPLORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { EXPLORE_THREADS_MAX = 6 }; /* thread 0 is the explorer itself: prepare, finally */
@@ -49,6 +50,10 @@ void explore_await(bool (*ready)(const void *argument), const void *argument);
 
 /* A choice that is not the scheduler's: every number below `count` is tried. */
 unsigned explore_choose(unsigned count);
+
+/* Each thread has contents of its own in this variable, zero at its start; once, before the first
+ * exploration. It stands for __thread, of which the explorer's threads have one in common. */
+void explore_keep_apart(void *variable, size_t size);
 
 /* The other threads are gone, wherever they are: the child of a fork. */
 void explore_stop_others(void);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "gates.h"
 #include "large/heap.h"
 #include "memory.h"
 #include "options/options.h"
@@ -40,7 +41,8 @@ static struct {
 /* The scenario's own. */
 static struct {
     char *blocks[BLOCKS];
-    bool held[BLOCKS]; /* by the program */
+    bool held[BLOCKS];    /* by the program */
+    bool freeing[BLOCKS]; /* in a call of hak_large_free */
     unsigned freed[BLOCKS];
     int64_t array_size; /* L25_TC_SPILL */
     int64_t array_first;
@@ -124,7 +126,6 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     (void)heap, (void)delay_ms, (void)budget;
     return 0;
 }
-void hak_heap_rebuild_all(void) {}
 void hak_pool_set_lender(bool (*lend)(void)) { (void)lend; }
 void hak_region_prepare(void) {}
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
@@ -145,7 +146,9 @@ static void allocate(unsigned home) {
 /* The first free of a block must find it, and no other one. */
 static void release(unsigned home, unsigned i) {
     model.held[i] = false;
+    model.freeing[i] = true;
     if (hak_large_free(home, model.blocks[i])) model.freed[i]++;
+    model.freeing[i] = false;
 }
 
 /* All blocks in use, made for the heap's own CPU. */
@@ -153,6 +156,7 @@ static void prepare(int64_t array_size, int64_t array_first) {
     memset(hak_heaps, 0, sizeof hak_heaps);
     hak_store_relaxed(&hak_heaps[HEAP].runs, 1); /* what it has was a run once */
     memset(&model, 0, sizeof model);
+    gates_reset(false);
     memset(slabs, 0, sizeof slabs);
     memset(&extents, 0, sizeof extents);
     for (unsigned i = 0; i < UNITS; i++) {
@@ -174,6 +178,15 @@ static void prepare_array_later(void) { prepare(2, 0); }
 static void prepare_waiting(void) {
     prepare(2, 1);
     release(OTHER, 2);
+}
+
+static void prepare_to_fork(void) {
+    prepare_array();
+    gates_reset(true);
+}
+static void prepare_small_to_fork(void) {
+    prepare_small_array();
+    gates_reset(true);
 }
 
 static void free_0(void) { release(HEAP, 0); }
@@ -202,6 +215,15 @@ static void grow_and_free_0_afar(void) {
 static void grow_and_free_0(void) {
     grow_0();
     free_0();
+}
+
+/* A block whose free had not marked it stays in use in the child. */
+static void fork_and_take(void) {
+    gates_fork();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (model.freeing[i] && !(slabs[2 * i].run & HAK_RUN_FREED) && slabs[2 * i].run)
+            model.held[i] = true;
+    allocate(HEAP);
 }
 
 static bool is_waiting(const hak_heap_t *heap, unsigned i) {
@@ -279,6 +301,11 @@ static const explore_scenario_t scenarios[] = {
      {grow_and_free_0, free_1_afar, take},
      RULES},
     {"a purge and a free at home", prepare_waiting, {purge, free_0}, RULES},
+    {"a fork among frees", prepare_to_fork, {free_0, free_1_afar, fork_and_take}, RULES},
+    {"a fork while the array is full",
+     prepare_small_to_fork,
+     {free_0_afar, free_1_afar, fork_and_take},
+     RULES},
 };
 
 int main(int argc, char **argv) {

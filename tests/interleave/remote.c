@@ -64,6 +64,27 @@ static void prepare_guarded(void) {
     prepare_full_and_empty(WORLD_PAIR, 2);
     world_guard();
 }
+/* The same, to fork. */
+static void prepare_quad_to_fork(void) {
+    prepare_quad();
+    world_forks();
+}
+static void prepare_pair_to_fork(void) {
+    prepare_pair_freed_afar();
+    world_forks();
+}
+static void prepare_empty_to_fork(void) {
+    prepare_pair_and_empty();
+    world_forks();
+}
+static void prepare_guarded_to_fork(void) {
+    prepare_guarded();
+    world_forks();
+}
+static void prepare_units_to_fork(void) {
+    prepare_one_and_units();
+    world_forks();
+}
 static void prepare_two_words(void) { prepare_full_slab(WORLD_TWO_WORDS, 68, 0); }
 
 /* The next lock of the bin's makes its counter go round. */
@@ -145,6 +166,13 @@ static void fork_and_go_on(void) {
     world_free(1, WORLD_QUAD, block[2]);
     adopt_as_quad();
 }
+
+static void free_pair_locally(void) {
+    world_free(0, WORLD_PAIR, block[0]);
+    world_free(0, WORLD_PAIR, block[1]);
+}
+
+static void only_fork(void) { world_fork(); }
 
 static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
@@ -248,9 +276,35 @@ static const explore_scenario_t scenarios[] = {
      prepare_quad_freed_afar,
      {free_quad_1, purge, take_and_return_quad},
      RULES},
+    {"a fork among two freers", prepare_quad_to_fork, {free_quad_0, free_quad_1, fork_and_go_on}, RULES},
+    {"a fork beside a freer and a sweep",
+     prepare_quad_to_fork,
+     {free_quad_0, sweep, fork_and_go_on},
+     RULES},
     {"a fork among two freers and a sweep",
-     prepare_quad,
+     prepare_quad_to_fork,
      {free_quad_0, free_quad_1, sweep, fork_and_go_on},
+     RULES,
+     .heavy = true},
+    {"a fork while a slab is released by a free",
+     prepare_empty_to_fork,
+     {free_pair_locally, only_fork},
+     RULES},
+    {"a fork while a slab is released by a sweep",
+     prepare_pair_to_fork,
+     {free_pair_1, sweep, only_fork},
+     RULES},
+    {"a fork while a slab is released by a take",
+     prepare_pair_to_fork,
+     {free_pair_1, take_pair, only_fork},
+     RULES},
+    {"a fork while slabs come from the pool",
+     prepare_units_to_fork,
+     {adopt_as_quad, take_two_and_return_one, only_fork},
+     RULES},
+    {"a fork while an empty slab moves to another shard",
+     prepare_guarded_to_fork,
+     {adopt_pair, free_pair_0, only_fork},
      RULES},
     {"a counter is read while it goes round",
      prepare_counter_about_to_turn,

@@ -31,6 +31,10 @@ static void prepare_slabs(unsigned more, void **others, unsigned spare) {
 static void prepare_bound(unsigned spare) { prepare_slabs(0, NULL, spare); }
 static void prepare(void) { prepare_bound(0); }
 static void prepare_and_spare(void) { prepare_bound(1); }
+static void prepare_to_fork(void) {
+    prepare();
+    world_forks();
+}
 
 /* The same, and an empty slab that the bin keeps, so that the bound one is released when it is
  * wholly free. */
@@ -191,7 +195,7 @@ static const explore_scenario_t scenarios[] = {
     {"a carve and a free from home", prepare, {carve_twice, free_0_locally}, RULES},
     {"the statistics beside a carve", prepare, {carve_one, collect}, RULES},
     {"the statistics beside a free from home", prepare, {free_0_locally, collect}, RULES},
-    {"a fork among a carve and a free", prepare, {carve_one, free_0, fork_and_go_on}, RULES},
+    {"a fork among a carve and a free", prepare_to_fork, {carve_one, free_0, fork_and_go_on}, RULES},
     {"a refill and a take", prepare_and_spare, {refill, take_here}, RULES},
     {"a refill and a take of another shard", prepare_and_spare, {refill, take_there}, RULES},
     {"a carve, a free from home, one from afar",
@@ -239,7 +243,7 @@ static const explore_scenario_t scenarios[] = {
      RULES,
      .heavy = true},
     {"a fork among a carve and a free from home",
-     prepare,
+     prepare_to_fork,
      {carve_twice, free_0_locally, fork_and_go_on},
      RULES,
      .heavy = true},

@@ -7,6 +7,7 @@
 #include "error/error.h"
 #include "error/log.h"
 #include "explore.h"
+#include "gates.h"
 #include "memory.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -56,11 +57,8 @@ static struct {
     size_t size;
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
 
-static unsigned carving[EXPLORE_THREADS_MAX]; /* blocks wanted, in a call that takes some */
-
 static unsigned reports, reports_expected;
 static bool larson_guard;
-static bool forked;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
@@ -246,7 +244,6 @@ static unsigned enter_taken(unsigned class_index, unsigned want, unsigned taken,
         enter_live(blocks[i], size);
         use_block(blocks[i], size);
     }
-    carving[explore_thread()] = 0;
     return taken;
 }
 
@@ -260,7 +257,6 @@ hak_warm_t *world_warm(void) { return hak_warm_make(1); }
 
 unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
     void *top[LIVE_MAX + 1];
-    carving[explore_thread()] = want;
     unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, false);
     return enter_taken(WORLD_QUAD, want, taken, top, blocks);
 }
@@ -269,7 +265,6 @@ unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks) {
     void *top[LIVE_MAX + 1];
     unsigned taken = world_carve(warm, want, blocks);
     if (taken) return taken;
-    carving[explore_thread()] = want;
     taken = hak_shard_take_warm(0, WORLD_QUAD, want, top, warm);
     return enter_taken(WORLD_QUAD, want, taken, top, blocks);
 }
@@ -309,42 +304,12 @@ static bool was_given(char *block) {
     return bits >> index % 64 & 1;
 }
 
-static void pool_rebuild(void) {
-    pool.count = 0;
-    for (unsigned i = 0; i < WORLD_UNITS; i++)
-        if (!slabs[i].owner) pool.stack[pool.count++] = &slabs[i];
-}
-
-/* What the other threads had just taken is nobody's in the child, and stays in use. */
-static void enter_lost(unsigned most) {
-    for (unsigned i = 0; i < WORLD_UNITS; i++) {
-        uint16_t owner = slabs[i].owner;
-        const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
-        for (unsigned k = 0; owner && k < info->count; k++) {
-            char *block = hak_slab_first(&slabs[i], info) + k * (size_t)info->size;
-            if (was_given(block) || is_live(block, info->size)) continue;
-            EXPLORE_CHECK(most > 0, "a block is lost in the child of a fork");
-            most--;
-            enter_live(block, info->size);
-        }
-    }
-}
-
 /* A block whose free had not come to F1 stays in use in the child. */
 void world_fork(void) {
-    unsigned most = 0;
-    hak_shard_each_lock(world_lock, NULL);
-    hak_warm_claim_all();
-    forked = true;
-    explore_stop_others();
-    memory_join();
+    gates_fork();
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++)
         if (freeing[i].block && !was_given(freeing[i].block))
             enter_live(freeing[i].block, freeing[i].size);
-    for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++) most += carving[i];
-    if (most) enter_lost(most);
-    hak_shard_rebuild();
-    pool_rebuild();
 }
 
 /* ---- Making the first state ------------------------------------------------------------------ */
@@ -379,16 +344,17 @@ void world_reset(unsigned unit_count) {
     memset(bitmap_count, 0, sizeof bitmap_count);
     memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
-    memset(carving, 0, sizeof carving);
+    gates_reset(false);
     live_count = reports = reports_expected = warm_count = 0;
     hak_warm_total = 0;
     hak_bin_used_shards = UINT32_MAX; /* a matter of pages only */
-    larson_guard = forked = false;
+    larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
 
 void world_guard(void) { larson_guard = true; }
+void world_forks(void) { gates_reset(true); }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -464,7 +430,7 @@ static void check_counts(unsigned class_index) {
     EXPLORE_CHECK(counts.used + carved == used, "class %u has %llu blocks in use, counted are %llu",
                   class_index, (unsigned long long)used,
                   (unsigned long long)(counts.used + carved));
-    EXPLORE_CHECK(forked || counts.remote == counts.counts[HAK_SHARD_DRAINED],
+    EXPLORE_CHECK(counts.remote == counts.counts[HAK_SHARD_DRAINED],
                   "%llu blocks of class %u were freed remotely, %llu were drained",
                   (unsigned long long)counts.remote, class_index,
                   (unsigned long long)counts.counts[HAK_SHARD_DRAINED]);

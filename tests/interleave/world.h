@@ -48,8 +48,8 @@ void world_free_again(unsigned home, unsigned class_index, void *block);
 /* Frees two blocks in one batch; with `again`, the first one for the second time. */
 void world_free_two(unsigned home, unsigned class_index, void *first, void *second, bool again);
 
-/* Takes a lock, in steps; a visit of hak_shard_each_lock. In locking.c. */
-bool world_lock(hak_lock_t *lock, void *unused);
+/* Until the next reset: the gate's steps are explored, too. In prepare. */
+void world_forks(void);
 
 /* What thread/fork.c does around a fork, up to the child: every other thread ends here. */
 void world_fork(void);

@@ -31,6 +31,10 @@ static size_t field_kib(const char *path, const char *field) {
 
 size_t proc_rss_kib(void) { return field_kib("/proc/self/smaps_rollup", "Rss"); }
 
+size_t proc_private_dirty_kib(void) {
+    return field_kib("/proc/self/smaps_rollup", "Private_Dirty");
+}
+
 size_t proc_status_kib(const char *field) { return field_kib("/proc/self/status", field); }
 
 void proc_reset_peak(void) {

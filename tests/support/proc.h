@@ -7,6 +7,9 @@
 /* Resident memory in KiB, exact (/proc/self/smaps_rollup; the counters of statm lag). */
 size_t proc_rss_kib(void);
 
+/* Memory in KiB that this process alone has written to. */
+size_t proc_private_dirty_kib(void);
+
 /* A field of /proc/self/status in KiB, for example "VmHWM". */
 size_t proc_status_kib(const char *field);
 

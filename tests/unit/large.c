@@ -268,40 +268,6 @@ static void threads_trade_blocks(void **state) {
     assert_int_equal(hak_large_stats().bytes, live);
 }
 
-/* What a fork's child does: the heaps are made anew from what the blocks say. */
-static bool lock(hak_lock_t *lock, void *context) {
-    (void)context;
-    hak_lock_acquire(lock);
-    return true;
-}
-
-static void repair(const void *context) {
-    (void)context;
-    struct held blocks[32];
-    for (unsigned i = 0; i < 32; i++) {
-        allocate(&blocks[i], i);
-        if (i % 3 == 0) release(&blocks[i]);
-    }
-    hak_large_stats_t before = hak_large_stats();
-    size_t lent = hak_pool_lent;
-    hak_large_each_lock(lock, NULL);
-    hak_large_rebuild();
-    hak_large_stats_t after = hak_large_stats();
-    CHECK(after.count == before.count && after.bytes == before.bytes, "blocks are lost or found");
-    CHECK(after.idle_bytes == before.idle_bytes + before.transfer_bytes, "free memory is lost");
-    CHECK(hak_pool_lent >= lent, "free superslabs are lost");
-    for (unsigned i = 0; i < 32; i++) {
-        if (blocks[i].start) release(&blocks[i]);
-        allocate(&blocks[i], i + 100);
-    }
-    for (unsigned i = 0; i < 32; i++) release(&blocks[i]);
-}
-
-static void a_rebuild_finds_the_same(void **state) {
-    (void)state;
-    unit_child(repair, NULL, 60, "rebuild");
-}
-
 /* ---- knobs: this program again, in another environment ---- */
 
 /* Blocks of 100 KiB from heap 0, each freed by who has heap 1: prints the counters. */
@@ -377,7 +343,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_cpu_has_a_heap),
         cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),
-        cmocka_unit_test(a_rebuild_finds_the_same),
         cmocka_unit_test(every_knob_shows),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);

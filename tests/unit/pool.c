@@ -32,7 +32,7 @@ static struct {
     unsigned count;
 } held[HELD_MAX];
 
-/* Held units have an owner, as the pool's callers give them; so a rebuild leaves them alone. */
+/* Held units have an owner, as the pool's callers give them. */
 static hak_slab_t *take_units(unsigned count, bool *zeroed) {
     hak_slab_t *slab = hak_pool_take(count, zeroed);
     REQUIRE(slab != NULL, "no memory for %u units", count);
@@ -371,26 +371,6 @@ static void locked_pages_stay_dirty(void **state) {
     unit_child(purge_locked_pages, NULL, SECONDS, "purge of locked pages");
 }
 
-/* The child of a fork: units that nobody owns and the pool does not have. */
-static void a_rebuild_finds_lost_units(void **state) {
-    (void)state;
-    counts_t before = counts();
-    hak_slab_t *kept = take(3), *lost = take(4);
-    for (unsigned i = 0; i < 4; i++) lost[i].owner = 0;
-    hak_pool_rebuild();
-    assert_int_equal(counts().used, before.used + 3);
-    hak_superslab_t *super = hak_region_superslab_of(lost);
-    unsigned first = (unsigned)(lost - super->slabs);
-    assert_int_equal(super->free >> first & 0xf, 0xf);
-    uint64_t stage3 = counts().stage3;
-    hak_slab_t *again = take(4);
-    assert_int_equal(counts().stage3, stage3);
-    give(again, 4);
-    give(kept, 3);
-    hak_pool_rebuild();
-    assert_int_equal(counts().used, before.used);
-}
-
 /* Random requests against a record of who has which unit; take_units looks at it. */
 static void many_requests(void **state) {
     (void)state;
@@ -470,7 +450,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(slab_events_end_an_epoch),
         cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(locked_pages_stay_dirty),
-        cmocka_unit_test(a_rebuild_finds_lost_units),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
     };

@@ -444,55 +444,7 @@ static void a_block_behind_the_last_is_reported(void **state) {
     }
 }
 
-/* ---- Fork ------------------------------------------------------------------------------------ */
-
-static _Atomic uint64_t *remote_word(hak_slab_t *slab, unsigned word) {
-    return &hak_slab_remote(slab, hak_classes[hak_owner_class(slab->owner)].words)[word];
-}
-
-/* A freer that died after F1, after F2, and after F3; and a unit whose owner is gone. */
-static void a_rebuild_finds_half_finished_frees(void **state) {
-    (void)state;
-    void *blocks[2 * 68];
-    take(HOME, TWO_WORDS, 68, blocks);
-    take(HOME, TWO_WORDS, 68, blocks + 68);
-    hak_slab_t *one = slab_of(blocks[0]), *two = slab_of(blocks[68]);
-    assert_ptr_not_equal(one, two);
-    hak_bin_of(HOME, TWO_WORDS)->lock.state = 1; /* and its lock was held */
-    *remote_word(one, 0) |= 6;
-    *remote_word(one, 1) |= 1;
-    *remote_word(two, 1) |= 2;
-    two->remote_words = 2;
-    hak_shard_rebuild();
-    assert_int_equal(hak_bin_of(HOME, TWO_WORDS)->lock.state, 0);
-    assert_int_equal(one->remote_words, 3);
-    assert_int_equal(two->remote_words, 2);
-    hak_shard_sweep();
-    assert_int_equal(one->free_count, 3);
-    assert_int_equal(two->free_count, 1);
-    check_slab(one);
-    check_slab(two);
-    assert_null(hak_bin_of(HOME, TWO_WORDS)->pending);
-    void *again[4];
-    take(HOME, TWO_WORDS, 4, again);
-    give(AWAY, TWO_WORDS, blocks, 2 * 68);
-    release_all();
-    assert_int_equal(one->owner, 0);
-}
-
-static void a_rebuild_clears_units_of_the_pool(void **state) {
-    (void)state;
-    void *blocks[4];
-    release_all();
-    take(HOME, FOUR, 4, blocks);
-    hak_slab_t *slab = slab_of(blocks[0]);
-    give(HOME, FOUR, blocks, 4);
-    release_all();
-    assert_int_equal(slab->owner, 0);
-    slab->remote_words = 1;
-    hak_shard_rebuild();
-    assert_int_equal(slab->remote_words, 0);
-}
+/* ---- All locks ------------------------------------------------------------------------------- */
 
 static bool visit_lock(hak_lock_t *lock, void *count) {
     unsigned number = (*(unsigned *)count)++;
@@ -570,8 +522,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_double_free_is_reported),
         cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
-        cmocka_unit_test(a_rebuild_finds_half_finished_frees),
-        cmocka_unit_test(a_rebuild_clears_units_of_the_pool),
         cmocka_unit_test(each_lock_is_visited_in_order_until_a_visit_says_no),
         cmocka_unit_test(many_batches),
     };

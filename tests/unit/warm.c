@@ -310,43 +310,6 @@ static void claims_end_when_one_is_not_to_be_had(void **state) {
     end(warm, before);
 }
 
-static bool lock(hak_lock_t *bin, void *unused) {
-    (void)unused;
-    hak_lock_acquire(bin);
-    return true;
-}
-
-static bool unlock(hak_lock_t *bin, void *unused) {
-    (void)unused;
-    hak_lock_release(bin);
-    return true;
-}
-
-/* In the child of a fork nothing is bound. */
-static void a_rebuild_unbinds_all(void **state) {
-    (void)state;
-    void *kept[BATCH_MAX], *one;
-    unsigned before = used_units();
-    hak_warm_t *warm = make_warm();
-    make_half_used(3, kept);
-    refill(warm, 1, &one);
-    assert_int_equal(bound(warm), 2);
-    hak_shard_each_lock(lock, NULL);
-    hak_warm_claim_all();
-    assert_int_equal(hak_warm_take(warm, HOME, TINY, 1, top, false), 0);
-    hak_warm_unclaim_all();
-    hak_shard_each_lock(unlock, NULL);
-    assert_int_equal(bound(warm), 2);
-    hak_shard_each_lock(lock, NULL);
-    hak_warm_claim_all();
-    hak_shard_rebuild();
-    assert_int_equal(bound(warm), 0);
-    check_bin(HOME, TINY, 0);
-    give(HOME, TINY, &one, 1);
-    give(HOME, TINY, kept, 3 * TINY_COUNT / 2);
-    end(warm, before);
-}
-
 static void free_twice(const void *context) {
     const bool *merged = context;
     void *kept[BATCH_MAX], *one;
@@ -545,7 +508,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(idle_bindings_are_taken_back),
         cmocka_unit_test(nothing_is_withheld),
         cmocka_unit_test(claims_end_when_one_is_not_to_be_had),
-        cmocka_unit_test(a_rebuild_unbinds_all),
         cmocka_unit_test(a_double_free_is_found_in_a_bound_slab),
         cmocka_unit_test(only_promoted_bands_bind),
         cmocka_unit_test(threads_never_mix_blocks),

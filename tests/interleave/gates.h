@@ -1,0 +1,13 @@
+/* gates.h: the gate of src/os/gate.h as the explorer's own; the real one has a checker by itself. */
+#ifndef TESTS_INTERLEAVE_GATES_H
+#define TESTS_INTERLEAVE_GATES_H
+
+#include <stdbool.h>
+
+/* A new execution: nobody is inside. Only where it has `forks` are the gate's steps explored. */
+void gates_reset(bool forks);
+
+/* Closes the gate, waits, and goes on as the child of a fork: every other thread ends here. */
+void gates_fork(void);
+
+#endif

@@ -1,0 +1,163 @@
+/* fork_memory.c - what a fork costs the child of a process with threads, over the size of its heap.
+ *
+ *     fork_memory [threads [most GiB]]
+ *
+ * The heap is of blocks that are never touched, so it costs little memory itself. The child must not
+ * write to the records of it: neither its private memory nor its page faults before its first own line
+ * may grow with the heap. Then a child goes on with what the other threads left: each of many threads
+ * that it starts in turn, and at once, gets a cache. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "load.h"
+#include "proc.h"
+
+enum {
+    BLOCK = 8192,
+    THREADS_MOST = 512,
+    CHILD_SECONDS = 60,
+    DIRTY_KIB_MOST = 256, /* more than the child of a small heap has */
+    FAULTS_MOST = 8,      /* the same; the kernel's own work varies a little */
+    TRIES = 3,
+};
+
+static const size_t gib[] = {0, 1, 4, 16};
+
+static sem_t started, go_on;
+
+/* Blocks of many classes, some of which another thread frees: caches, stacks, and remote blocks. */
+static void *have_a_cache(void *argument) {
+    struct load load = {.rng = rng_make((uint64_t)(uintptr_t)argument), .most = 200000};
+    load_run(&load, 2000);
+    sem_post(&started);
+    while (sem_wait(&go_on) != 0) continue;
+    load_end(&load);
+    return NULL;
+}
+
+static void start_threads(pthread_t *threads, unsigned long count) {
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 * 1024);
+    for (unsigned long i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], &small, have_a_cache, (void *)(i + 1)) == 0, "no thread");
+    for (unsigned long i = 0; i < count; i++)
+        while (sem_wait(&started) != 0) continue;
+}
+
+struct cost {
+    size_t dirty_kib;
+    long faults;
+    double ms; /* of the child's own time; for the reader of the output only */
+};
+
+static double cpu_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The parent rests meanwhile: each page that it writes to would be the child's own, too. */
+static struct cost fork_once(void) {
+    int ends[2], status;
+    struct cost cost;
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork failed");
+    if (pid == 0) {
+        cost = (struct cost){.ms = cpu_ms(), .faults = proc_minor_faults()};
+        cost.dirty_kib = proc_private_dirty_kib();
+        _exit(write(ends[1], &cost, sizeof cost) != sizeof cost);
+    }
+    CHECK(read(ends[0], &cost, sizeof cost) == sizeof cost, "no word of the child");
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x",
+          (unsigned)status);
+    close(ends[0]);
+    close(ends[1]);
+    return cost;
+}
+
+/* What the system adds now and then does not count. */
+static struct cost fork_best(void) {
+    struct cost best = fork_once();
+    for (int i = 1; i < TRIES; i++) {
+        struct cost cost = fork_once();
+        if (cost.dirty_kib < best.dirty_kib) best.dirty_kib = cost.dirty_kib;
+        if (cost.faults < best.faults) best.faults = cost.faults;
+        if (cost.ms < best.ms) best.ms = cost.ms;
+    }
+    return best;
+}
+
+static void grow_to(size_t bytes) {
+    static size_t held;
+    for (; held < bytes; held += BLOCK) CHECK(API(malloc)(BLOCK) != NULL, "no memory");
+}
+
+static void *work(void *argument) {
+    struct load load = {.rng = rng_make((uint64_t)(uintptr_t)argument), .most = 200000};
+    load_run(&load, 500);
+    load_end(&load);
+    return NULL;
+}
+
+/* In the child: one thread after the other, then many at a time, and then a child again. */
+static void go_on_alone(unsigned long count) {
+    pthread_t threads[THREADS_MOST];
+    int status;
+    alarm(CHILD_SECONDS);
+    for (unsigned long i = 0; i < 20; i++) {
+        CHECK(pthread_create(threads, NULL, work, (void *)i) == 0, "no thread in the child");
+        pthread_join(threads[0], NULL);
+    }
+    for (unsigned long i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0, "no thread in the child");
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(CHILD_SECONDS);
+        work((void *)1);
+        _exit(0);
+    }
+    for (unsigned long i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a grandchild ended with status %#x",
+          (unsigned)status);
+    _exit(0);
+}
+
+int main(int argc, char **argv) {
+    static pthread_t threads[THREADS_MOST];
+    unsigned long count = argument(argc, argv, 1, 64), most = argument(argc, argv, 2, 16);
+    struct cost base = {0, 0, 0};
+    int status;
+    CHECK(count <= THREADS_MOST, "at most %d threads", THREADS_MOST);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    watchdog(110, "forks of large heaps");
+    require_hakmem();
+    proc_no_core_files();
+    start_threads(threads, count);
+    printf("   heap   private   faults   the child's own ms\n");
+    for (size_t i = 0; i < sizeof gib / sizeof *gib && gib[i] <= most; i++) {
+        grow_to(gib[i] << 30);
+        struct cost cost = fork_best();
+        if (i == 0) base = cost;
+        printf("%3zu GiB %5zu KiB %8ld %10.2f\n", gib[i], cost.dirty_kib, cost.faults, cost.ms);
+        CHECK(cost.dirty_kib <= base.dirty_kib + DIRTY_KIB_MOST,
+              "the child has %zu KiB to itself, and %zu KiB where the heap is small",
+              cost.dirty_kib, base.dirty_kib);
+        CHECK(cost.faults <= base.faults + FAULTS_MOST,
+              "the child had %ld page faults, and %ld where the heap is small", cost.faults,
+              base.faults);
+    }
+    pid_t pid = fork();
+    if (pid == 0) go_on_alone(count);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the last child ended with status %#x",
+          (unsigned)status);
+    for (unsigned long i = 0; i < count; i++) sem_post(&go_on);
+    for (unsigned long i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
