@@ -209,13 +209,14 @@ static void take_out_old(batch_t *batch, size_t most, uint32_t delay_ms) {
     note_kept();
 }
 
+/* A budget may be any number of bytes; a stretch is cut only between two pages. */
 static size_t purge(uint32_t delay_ms, hak_budget_t *budget) {
-    size_t bytes = 0;
+    size_t bytes = 0, page = hak_os_page_size();
     bool counted = enter();
     for (bool more = true; more && !hak_budget_is_spent(budget);) {
         batch_t batch = {.count = 0};
         hak_lock_acquire(&hak_huge_lock);
-        take_out_old(&batch, budget->bytes, delay_ms);
+        take_out_old(&batch, budget->bytes & ~(page - 1), delay_ms);
         hak_lock_release(&hak_huge_lock);
         size_t gone = unmap_batch(&batch);
         hak_budget_look(budget, batch.count);

@@ -198,6 +198,27 @@ static void what_is_kept_is_bounded(void **state) {
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
+/* What a piece of purge work may still give back is any number of bytes: the size of a small block
+ * that was freed, or an eighth less of a peak. */
+static void a_piece_gives_whole_pages_back(void **state) {
+    enum { SIZE = 20 << 20, PIECE = 1 << 20 };
+    (void)state;
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_free(hak_huge_alloc(SIZE, 1, false)), SIZE);
+    size_t kept = hak_huge_stats.kept_bytes;
+    assert_true(kept >= SIZE);
+    for (unsigned odd = 1; odd < 4096; odd += 1023) {
+        hak_budget_t budget = {64, PIECE + odd};
+        size_t given = hak_huge_purge_piece(0, &budget);
+        REQUIRE(given >= PIECE / 2 && given <= PIECE + odd && given % hak_os_page_size() == 0,
+                "%zu bytes of a budget of %u", given, PIECE + odd);
+        kept -= given;
+        assert_int_equal(hak_huge_stats.kept_bytes, kept);
+    }
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+}
+
 /* ---- a system that refuses ---- */
 
 static unsigned refuse_in; /* calls until one is refused; 0: none is */
@@ -554,6 +575,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(freed_mappings_serve_again),
         cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
         cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
