@@ -392,13 +392,10 @@ void hak_pool_give_superslab(hak_superslab_t *super) {
     hak_lock_release(&hak_pool_lock);
 }
 
-/* The addresses of one wholly free superslab go back, and its pages with them. *left is what is
- * still to be tried. Under the lock. */
-static bool unmap_one(unsigned *left) {
-    hak_superslab_t *super = lists[hak_superslab_units()];
-    if (!super || *left == 0) return false;
+/* The addresses of a wholly free superslab go back, and its pages with them, unless the region
+ * keeps it. Under the lock. */
+static bool unmap(hak_superslab_t *super) {
     unsigned dirty_units = dirty_count(super);
-    --*left;
     dirty_remove(super);
     list_remove(super);
     bool done = hak_region_unmap(super);
@@ -414,16 +411,43 @@ static bool unmap_one(unsigned *left) {
     return done;
 }
 
+/* The same with any superslab. Its record may say that it is free after it was unmapped; it is
+ * mapped again under the lock alone. */
+static bool unmap_if_free(hak_superslab_t *super) {
+    hak_lock_acquire(&hak_pool_lock);
+    bool is_free = hak_load_relaxed(&super->mapped) && super->longest == hak_superslab_units();
+    bool done = is_free && unmap(super);
+    hak_lock_release(&hak_pool_lock);
+    return done;
+}
+
+/* With a superslab those before it that are free, for it may be the last of a row. */
+static void unmap_row(hak_superslab_t *super, void *context) {
+    size_t *unmapped = context;
+    for (; super && unmap_if_free(super); super = hak_region_superslab_before(super))
+        *unmapped += hak_superslab_size();
+}
+
+/* False when the one that became free last is kept, or there is none. */
+static bool unmap_newest(void) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_superslab_t *super = lists[hak_superslab_units()];
+    bool done = super && unmap(super);
+    hak_lock_release(&hak_pool_lock);
+    return done;
+}
+
+/* First those that became free last, without a look at any other. One that is kept lies between
+ * others, where it would make one piece more; then by address, since those beside a hole make
+ * none. As many as there are now: others may free some all the time. */
 size_t hak_pool_unmap_free(void) {
-    enum { TRIES = 4096 };
     size_t unmapped = 0;
-    unsigned left = TRIES;
-    for (bool done = true; done;) {
-        hak_lock_acquire(&hak_pool_lock);
-        done = unmap_one(&left);
-        hak_lock_release(&hak_pool_lock);
-        unmapped += done ? hak_superslab_size() : 0;
-    }
+    for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
+        unmapped += hak_superslab_size();
+    hak_lock_acquire(&hak_pool_lock);
+    bool is_rest = lists[hak_superslab_units()] != NULL;
+    hak_lock_release(&hak_pool_lock);
+    if (is_rest) hak_region_each_superslab(unmap_row, &unmapped);
     return unmapped;
 }
 

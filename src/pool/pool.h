@@ -78,7 +78,7 @@ size_t hak_pool_purge(uint32_t delay_ms, bool all);
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
 /* Gives the addresses of wholly free superslabs back, where the address space is limited; returns
- * bytes. It ends with the first one that the region keeps, or after some thousand. */
+ * bytes. Not of those that the region keeps. */
 size_t hak_pool_unmap_free(void);
 
 /* Superslabs that there are, in the hands of the pool or of large heaps. */

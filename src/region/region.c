@@ -288,6 +288,11 @@ bool hak_region_superslab_follows(const hak_superslab_t *super) {
     return next < hak_load_acquire(&region.carved) && is_mapped(next);
 }
 
+hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super) {
+    size_t number = number_of(super);
+    return number > 0 && is_mapped(number - 1) ? super - 1 : NULL;
+}
+
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
     _Atomic uint16_t *entries = &hak_map.entries[region.first_unit + (size_t)(slab - region.slabs)];
     for (unsigned i = 0; i < count; i++)

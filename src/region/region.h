@@ -103,6 +103,9 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
 /* True when the record behind this one is that of the next superslab, already handed out. */
 bool hak_region_superslab_follows(const hak_superslab_t *super);
 
+/* The superslab before this one, NULL when that is a hole or there is none. */
+hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super);
+
 /* Enters the class of `count` units from `slab` on in the map. */
 void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index);
 

@@ -344,6 +344,29 @@ static void superslabs_in_a_row(void **state) {
         if (row[i]) hak_pool_give_superslab(row[i]);
 }
 
+/* Every second superslab is freed and unmapped, as far as the number of pieces allows; then the
+ * others are free too, and most of them lie between others that are. */
+static void what_is_free_can_be_unmapped(void **state) {
+    (void)state;
+    enum { COUNT = 8 * HAK_PIECES_MAX };
+    static hak_superslab_t *supers[COUNT];
+    unsigned taken;
+    hak_pool_unmap_free();
+    size_t before = hak_region_mapped_superslabs();
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_non_null(supers[i] = hak_pool_take_superslabs(1, 1, &taken));
+    for (unsigned first = 0; first < 2; first++) {
+        for (unsigned i = first; i < COUNT; i += 2) hak_pool_give_superslab(supers[i]);
+        size_t mapped = hak_region_mapped_superslabs();
+        size_t bytes = hak_pool_unmap_free();
+        assert_int_equal(mapped - hak_region_mapped_superslabs(), bytes / hak_superslab_size());
+        REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
+    }
+    /* What the region has mapped ahead stays. */
+    size_t rest = hak_region_mapped_superslabs();
+    REQUIRE(rest <= before + COUNT / 8, "%zu superslabs are mapped, %zu before", rest, before);
+}
+
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
@@ -449,6 +472,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_live_superslab_waits_for_its_round),
         cmocka_unit_test(slab_events_end_an_epoch),
         cmocka_unit_test(superslabs_in_a_row),
+        cmocka_unit_test(what_is_free_can_be_unmapped),
         cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
