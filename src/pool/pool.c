@@ -149,12 +149,9 @@ static bool is_dense(void) {
            !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
 }
 
-/* A fresh superslab, behind all others for one that is to stand in a row with the last. Under
- * SS_PREFAULT=2 with all its pages: then it is charged whole, and dirty. Under the lock. */
-static hak_superslab_t *fresh_superslab(bool in_a_row) {
-    hak_superslab_t *super = in_a_row ? NULL : hak_region_take_unmapped();
-    if (!super) super = hak_region_take_superslab(is_dense());
-    if (!super) return NULL;
+/* A superslab from the region joins the free ones. Under SS_PREFAULT=2 with all its pages: then it
+ * is charged whole, and dirty. Under the lock. */
+static void enter(hak_superslab_t *super) {
     HAK_COUNT(&hak_pool_stats.stage3, 1);
     if (hak_region_wishes_huge(super)) HAK_COUNT(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
@@ -166,6 +163,19 @@ static hak_superslab_t *fresh_superslab(bool in_a_row) {
         dirty_append(super);
     }
     list_insert(super);
+}
+
+/* Behind all others. Under the lock, as the next one. */
+static hak_superslab_t *last_superslab(void) {
+    hak_superslab_t *super = hak_region_take_superslab(is_dense());
+    if (super) enter(super);
+    return super;
+}
+
+static hak_superslab_t *fresh_superslab(void) {
+    hak_superslab_t *super = hak_region_take_unmapped();
+    if (!super) return last_superslab();
+    enter(super);
     return super;
 }
 
@@ -209,7 +219,7 @@ static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     if (super) {
         HAK_COUNT(&hak_pool_stats.stage2, count);
     } else {
-        super = fresh_superslab(false);
+        super = fresh_superslab();
     }
     return super ? take_from(super, count, zeroed) : NULL;
 }
@@ -360,15 +370,42 @@ static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count)
     return NULL;
 }
 
+/* Whether a superslab is free, or was unmapped and now is. Under the lock. */
+static bool joins_row(hak_superslab_t *super) {
+    if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
+    if (!hak_region_map_again(super)) return false;
+    enter(super);
+    return true;
+}
+
+/* A row of superslabs that were unmapped, and of free ones among them. *count as in find_row. Under
+ * the lock. */
+static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) {
+    hak_superslab_t *first;
+    for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped()) != NULL; i++) {
+        unsigned n = 1;
+        enter(first);
+        while (n < most && joins_row(&first[n])) n++;
+        for (; n < least && joins_row(first - 1); n++) first--;
+        *count = n;
+        if (n >= least) return first;
+    }
+    *count = 0;
+    return NULL;
+}
+
+/* While there are addresses that went back, the heap grows by no more than is needed: what it has
+ * grown by has records for good. */
 hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     hak_lock_acquire(&hak_pool_lock);
     unsigned n;
     hak_superslab_t *first = find_row(least, most, &n);
-    /* Fresh ones lie behind the last of their region. */
-    while (n < most && (n == 0 || !hak_region_superslab_follows(&first[n - 1]))) {
-        hak_superslab_t *super = fresh_superslab(most > 1);
+    if (n == 0) first = map_row(least, most, &n);
+    if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
+    while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
+        hak_superslab_t *super = last_superslab();
         if (!super || (super != first + n && n >= least)) break;
-        if (n == 0 || super != first + n) { /* in another region: what is before stays behind */
+        if (n == 0 || super != first + n) { /* behind a hole: what is before stays behind */
             first = super;
             n = 0;
         }

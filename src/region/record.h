@@ -3,8 +3,8 @@
  *
  * A superslab gets a table beside it with its first such block: one word, and with call
  * sites one address more, for each 2 KiB. These blocks are longer than that, so at most
- * one begins in each. A table is never given back, nor is a superslab; so anyone may
- * look at any record at any time.
+ * one begins in each. A table is never given back, and stays where its superslab is
+ * unmapped and mapped again; so anyone may look at any record at any time.
  *
  *   word = magic of its state << 32 | start, counted in its 2 KiB << 21 | size asked for
  *   0    = no block with a record has begun here

@@ -32,7 +32,7 @@ static struct {
     size_t limit;            /* superslabs carved .. limit-1 are mapped */
     _Atomic size_t mapped;   /* superslabs that are; anyone reads */
     size_t pieces;
-    hak_superslab_t *unmapped; /* holes that were superslabs, by `next` */
+    hak_superslab_t *unmapped; /* holes that were superslabs, by `next` and `prev` */
 } region HAK_APART;
 
 static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
@@ -217,24 +217,55 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
     return super;
 }
 
+static void list_unmapped(hak_superslab_t *super) {
+    super->prev = NULL;
+    super->next = region.unmapped;
+    if (super->next) super->next->prev = super;
+    region.unmapped = super;
+    super->unmapped = true;
+}
+
+static void unlist_unmapped(hak_superslab_t *super) {
+    *(super->prev ? &super->prev->next : &region.unmapped) = super->next;
+    if (super->next) super->next->prev = super->prev;
+    super->unmapped = false;
+}
+
+/* One of the list. It leaves that unless the system refuses; where somebody else has taken its place
+ * it stays a hole. */
+static hak_os_answer_t map_again(hak_superslab_t *super) {
+    size_t number = number_of(super), neighbours = mapped_neighbours(number);
+    hak_os_answer_t answer = map_superslabs(number, 1, false);
+    if (answer == HAK_OS_REFUSED) return answer;
+    unlist_unmapped(super);
+    if (answer != HAK_OS_MAPPED) return answer;
+    region.pieces += 1 - neighbours;
+    make_superslab(number);
+    return answer;
+}
+
 hak_superslab_t *hak_region_take_unmapped(void) {
-    hak_superslab_t *super;
+    hak_superslab_t *super = NULL;
+    hak_os_answer_t answer = HAK_OS_TAKEN;
     hak_lock_acquire(&hak_region_lock);
-    while ((super = region.unmapped) != NULL) {
-        size_t number = number_of(super), neighbours = mapped_neighbours(number);
-        hak_os_answer_t answer = map_superslabs(number, 1, false);
-        if (answer == HAK_OS_REFUSED) {
-            super = NULL;
-            break;
-        }
-        region.unmapped = super->next;
-        if (answer != HAK_OS_MAPPED) continue; /* somebody else's: it stays a hole */
-        region.pieces += 1 - neighbours;
-        make_superslab(number);
-        break;
-    }
+    while (answer == HAK_OS_TAKEN && (super = region.unmapped) != NULL) answer = map_again(super);
     hak_lock_release(&hak_region_lock);
-    return super;
+    return answer == HAK_OS_MAPPED ? super : NULL;
+}
+
+bool hak_region_map_again(hak_superslab_t *super) {
+    hak_lock_acquire(&hak_region_lock);
+    bool done = number_of(super) < hak_load_relaxed(&region.carved) && super->unmapped &&
+                map_again(super) == HAK_OS_MAPPED;
+    hak_lock_release(&hak_region_lock);
+    return done;
+}
+
+bool hak_region_has_unmapped(void) {
+    hak_lock_acquire(&hak_region_lock);
+    bool has = region.unmapped != NULL;
+    hak_lock_release(&hak_region_lock);
+    return has;
 }
 
 bool hak_region_unmap(hak_superslab_t *super) {
@@ -244,8 +275,7 @@ bool hak_region_unmap(hak_superslab_t *super) {
                 hak_os_unmap(address_of(number), hak_superslab_size());
     if (done) {
         hak_store_relaxed(&super->mapped, false);
-        super->next = region.unmapped;
-        region.unmapped = super;
+        list_unmapped(super);
         region.pieces = pieces;
         HAK_COUNT(&region.mapped, -(size_t)1);
     }
@@ -286,6 +316,15 @@ hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
 bool hak_region_superslab_follows(const hak_superslab_t *super) {
     size_t next = number_of(super) + 1;
     return next < hak_load_acquire(&region.carved) && is_mapped(next);
+}
+
+bool hak_region_superslab_is_last(const hak_superslab_t *super) {
+    return number_of(super) + 1 == hak_load_relaxed(&region.carved);
+}
+
+bool hak_region_is_mapped(const hak_superslab_t *super) {
+    size_t number = number_of(super);
+    return number < hak_load_acquire(&region.carved) && is_mapped(number);
 }
 
 hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super) {

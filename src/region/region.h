@@ -64,8 +64,11 @@ void hak_region_prepare(void);
  * is there is in use; should more have to be made accessible, then with huge pages. */
 hak_superslab_t *hak_region_take_superslab(bool dense);
 
-/* A superslab that was unmapped, mapped again: as a fresh one. NULL when there is none. */
+/* A superslab that was unmapped, mapped again: as a fresh one. NULL when there is none. The second
+ * is for a certain one, perhaps beyond the first or the last: false when it is no such. */
 hak_superslab_t *hak_region_take_unmapped(void);
+bool hak_region_map_again(hak_superslab_t *super);
+bool hak_region_has_unmapped(void);
 
 /* Unmaps a superslab of which nothing is in use; nobody may have it in a list. False when that would
  * make too many pieces, or the kernel refuses: then nothing has changed. */
@@ -102,6 +105,12 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
 
 /* True when the record behind this one is that of the next superslab, already handed out. */
 bool hak_region_superslab_follows(const hak_superslab_t *super);
+
+/* True when the next fresh superslab will be the one behind this one, if that is free. */
+bool hak_region_superslab_is_last(const hak_superslab_t *super);
+
+/* True of a superslab that was handed out and is no hole; it may be beyond the first or the last. */
+bool hak_region_is_mapped(const hak_superslab_t *super);
 
 /* The superslab before this one, NULL when that is a hole or there is none. */
 hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super);

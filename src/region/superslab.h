@@ -46,6 +46,8 @@ typedef struct hak_superslab {
                                                       wait for a round of partial release */
     bool large;                                    /* pool lock; in the hands of a large heap */
     _Atomic bool mapped;                           /* region lock to write; false: a hole */
+    bool unmapped;                                 /* region lock; in its list of holes by next and
+                                                      prev */
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */

@@ -367,6 +367,27 @@ static void what_is_free_can_be_unmapped(void **state) {
     REQUIRE(rest <= before + COUNT / 8, "%zu superslabs are mapped, %zu before", rest, before);
 }
 
+/* Rows of superslabs come and their addresses go, again and again: the heap does not grow. */
+static void unmapped_superslabs_make_rows(void **state) {
+    (void)state;
+    enum { TURNS = 60, FIRST_TURNS = 20, ROWS = 24, MOST = 3 };
+    static hak_superslab_t *rows[ROWS];
+    unsigned taken[ROWS];
+    size_t end = 0;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        for (unsigned i = 0; i < ROWS; i++) {
+            unsigned least = 1 + (i + turn) % MOST;
+            rows[i] = hak_pool_take_superslabs(least, MOST, &taken[i]);
+            REQUIRE(rows[i] && taken[i] >= least, "%u superslabs of %u", taken[i], least);
+        }
+        for (unsigned i = 0; i < ROWS; i++)
+            for (unsigned k = 0; k < taken[i]; k++) hak_pool_give_superslab(&rows[i][k]);
+        hak_pool_unmap_free();
+        if (turn == FIRST_TURNS) end = hak_map.unit_end;
+        REQUIRE(!end || hak_map.unit_end == end, "the heap has grown in turn %u", turn);
+    }
+}
+
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
@@ -473,6 +494,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(slab_events_end_an_epoch),
         cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(what_is_free_can_be_unmapped),
+        cmocka_unit_test(unmapped_superslabs_make_rows),
         cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
