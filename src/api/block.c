@@ -18,8 +18,6 @@ static hak_block_t in_huge(const void *pointer) {
         block.start = (void *)(uintptr_t)pointer;
     } else if (hak_huge_find(pointer, &block.start, &block.size)) {
         block.kind = HAK_KIND_INSIDE;
-    } else if (hak_huge_is_kept(pointer)) {
-        block.kind = HAK_KIND_FREED;
     }
     return block;
 }

@@ -97,11 +97,22 @@ static HAK_OUT_OF_LINE hak_slab_t *find_among(hak_extents_t *extents, unsigned b
     return NULL;
 }
 
+/* The same, and those that are as long as a superslab get a search of their own: most begin where
+ * one does. */
+static hak_slab_t *find_aligned(hak_extents_t *extents, unsigned bin, unsigned end, size_t grains,
+                                size_t align_grains) {
+    unsigned whole = bin_of(hak_superslab_grains());
+    hak_slab_t *unit = find_among(extents, bin, hak_min(whole, end), grains, align_grains);
+    if (!unit && whole >= bin && whole < end)
+        unit = find_among(extents, whole, end, grains, align_grains);
+    return unit;
+}
+
 /* In the bins above that of a length that may be too short everything fits. */
 static hak_slab_t *find(hak_extents_t *extents, size_t grains, size_t align_grains) {
     unsigned bin = bin_of(grains), sure = bin_of(grains + align_grains - 2) + 1;
     hak_slab_t *unit = NULL;
-    if (HAK_UNLIKELY(bin < sure)) unit = find_among(extents, bin, sure, grains, align_grains);
+    if (HAK_UNLIKELY(bin < sure)) unit = find_aligned(extents, bin, sure, grains, align_grains);
     if (HAK_UNLIKELY(unit != NULL)) return unit;
     return (sure = filled_bin(extents, sure)) ? extents->bins[sure] : NULL;
 }

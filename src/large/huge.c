@@ -399,13 +399,6 @@ size_t hak_huge_size(const void *block) {
     return size;
 }
 
-bool hak_huge_is_kept(const void *pointer) {
-    hak_lock_acquire(&hak_huge_lock);
-    bool is_kept = hak_reuse_has(pointer);
-    hak_lock_release(&hak_huge_lock);
-    return is_kept;
-}
-
 /* All blocks, a few at a time: the lock is not held for longer. */
 static void walk(hak_mapping_visitor_t visit, void *context) {
     size_t at = 0;

@@ -68,9 +68,6 @@ size_t hak_huge_size(const void *block);
  * held for a part of the table at a time: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* `pointer` is in what was freed and is kept: not in what has gone back to the system. */
-bool hak_huge_is_kept(const void *pointer);
-
 /* Bytes of the block, 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 

@@ -175,14 +175,30 @@ static void note_home(hak_heap_t *heap, unsigned home) {
     if (hak_load_relaxed(&heap->last_home) != home) hak_store_relaxed(&heap->last_home, home);
 }
 
+/* A fresh run, and the block out of it. Superslabs begin at multiples of their size, so a block that
+ * is no longer than one needs no more than its own length; but the run joins what is free beside it,
+ * where a short search for an aligned block may miss it: then a length with a fit wherever it lies.
+ * Heap lock held. */
+static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
+    size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
+    size_t sure = request->grains + request->align_grains - 1;
+    bool is_short = hak_max(request->grains, request->align_grains) <= hak_superslab_grains();
+    size_t least = is_short ? request->grains : sure;
+    outcome_t outcome = NO_ROOM;
+    for (; outcome == NO_ROOM; least = sure) {
+        if (!hak_heap_grow(heap, least, hak_max(run, least))) break;
+        outcome = take_extent(heap, request);
+        if (least == sure) break;
+    }
+    return outcome;
+}
+
 /* One heap's answer, under its lock; `grow` lets it take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     outcome_t outcome = take(heap, request);
     if (outcome == NO_ROOM && grow) {
-        size_t least = request->grains + request->align_grains - 1; /* a fit, wherever it lies */
-        size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
-        if (hak_heap_grow(heap, least, hak_max(run, least))) outcome = take_extent(heap, request);
+        outcome = take_grown(heap, request);
         request->fresh = outcome == FOUND;
     }
     if (outcome == FOUND) {

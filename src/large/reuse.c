@@ -121,12 +121,6 @@ bool hak_reuse_take_at(char *start, size_t size) {
     return i < count && kept[i].start == start && kept[i].size >= size && cut(i, start, size);
 }
 
-bool hak_reuse_has(const char *pointer) {
-    unsigned i = place_of(pointer);
-    if (i < count && kept[i].start == pointer) return true;
-    return i > 0 && (size_t)(pointer - kept[i - 1].start) < kept[i - 1].size;
-}
-
 bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size) {
     window_t in = window();
     unsigned best = in.end;

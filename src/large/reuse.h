@@ -39,9 +39,6 @@ char *hak_reuse_take(size_t size, size_t align);
 /* Takes exactly these bytes; false when they are not kept. */
 bool hak_reuse_take_at(char *start, size_t size);
 
-/* The byte at `pointer` is kept. */
-bool hak_reuse_has(const char *pointer);
-
 /* Takes out the largest of the stretches that are shorter than `size`. False when there is none. */
 bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size);
 

@@ -28,7 +28,7 @@ static _Atomic unsigned known_count;         /* 0 until the first question */
 
 /* Adds what a thread may run on. The raw call: libc's CPU_ALLOC path would allocate on wide
  * machines. */
-static void add_affinity(unsigned thread) {
+static HAK_COMMON void add_affinity(unsigned thread) {
     unsigned long mask[MASK_WORDS];
     int saved = errno;
     long bytes = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
@@ -45,14 +45,14 @@ static void add_affinity(unsigned thread) {
 
 /* The CPUs of the caller, of the first thread, and of all that asked before. Rejected: those of the
  * caller alone, for programs keep each of their threads on a CPU of its own. */
-static unsigned read_affinity(void) {
+static HAK_COMMON unsigned read_affinity(void) {
     add_affinity(0);
     unsigned count = hak_load_relaxed(&others);
     for (unsigned i = 0; i < KEPT_WORDS; i++) count += hak_bit_count(hak_load_relaxed(&allowed[i]));
     return hak_max(count, 1u);
 }
 
-unsigned hak_os_cpu_count(void) {
+HAK_COMMON unsigned hak_os_cpu_count(void) {
     unsigned known = hak_load_relaxed(&known_count);
     if (HAK_LIKELY(known != 0)) return known;
     known = read_affinity();
@@ -235,7 +235,8 @@ unsigned hak_os_cpu_quota(const char *groups, const char *root) {
 bool hak_os_cpu_look(void) {
     unsigned before = hak_os_cpu_count();
     add_affinity(hak_os_process_id());
-    unsigned now = smaller(read_affinity(), hak_os_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
+    unsigned now =
+        smaller(read_affinity(), hak_os_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
     hak_store_relaxed(&known_count, now);
     return now != before;
 }

@@ -10,7 +10,7 @@
 #include "region/zone.h"
 
 enum {
-    STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a sixteenth of the heap */
+    STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
     HUGE_MIN_UNITS = 768, /* 48 MiB: a huge page too much is then 4 % of the heap, and falling */
     HOLE_TRIES = 24,      /* each twice as long as the one before */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
@@ -48,15 +48,15 @@ static bool place(char *window, size_t size) {
     size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
     size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
     size_t slabs = units * sizeof(hak_slab_t);
-    size_t map = (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
+    size_t map =
+        (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
     char *at_supers = window + hak_meta_window_part(size);
     char *at_slabs = after(at_supers, supers);
     char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - HAK_AREA_GUARD;
     char *heap = after(at_map, map);
-    bool done =
-        hak_area_place(&region.supers_area, at_supers, supers, map_name) == HAK_OS_MAPPED &&
-        hak_area_place(&region.slabs_area, at_slabs, slabs, map_name) == HAK_OS_MAPPED &&
-        hak_area_place(&region.map_area, at_map, map, map_name) == HAK_OS_MAPPED;
+    bool done = hak_area_place(&region.supers_area, at_supers, supers, map_name) == HAK_OS_MAPPED &&
+                hak_area_place(&region.slabs_area, at_slabs, slabs, map_name) == HAK_OS_MAPPED &&
+                hak_area_place(&region.map_area, at_map, map, map_name) == HAK_OS_MAPPED;
     region.heap = heap;
     region.supers = (hak_superslab_t *)(void *)region.supers_area.base;
     region.slabs = (hak_slab_t *)(void *)region.slabs_area.base;
@@ -134,7 +134,7 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense)
  * superslab of its own, it has its own call too. */
 static HAK_COMMON size_t next_step(bool dense) {
     size_t have = hak_load_relaxed(&region.mapped);
-    size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 16);
+    size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 64);
     size_t step = hak_min(hak_max(have / 4, 1), most);
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) return 1;
     /* A step with huge pages ends where one does, so that none is lost between two steps. */
@@ -231,8 +231,8 @@ static void unlist_unmapped(hak_superslab_t *super) {
     super->unmapped = false;
 }
 
-/* One of the list. It leaves that unless the system refuses; where somebody else has taken its
- * place it stays a hole. */
+/* One of the list. It leaves that unless the system refuses; where somebody else has taken its place
+ * it stays a hole. */
 static hak_os_answer_t map_again(hak_superslab_t *super) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = map_superslabs(number, 1, false);
@@ -289,7 +289,9 @@ static size_t unit_of(const hak_superslab_t *super) {
     return number_of(super) << hak_map.super_shift;
 }
 
-bool hak_region_wishes_huge(const hak_superslab_t *super) { return hak_zone_wishes(unit_of(super)); }
+bool hak_region_wishes_huge(const hak_superslab_t *super) {
+    return hak_zone_wishes(unit_of(super));
+}
 
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
     if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {

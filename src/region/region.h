@@ -109,7 +109,7 @@ bool hak_region_superslab_follows(const hak_superslab_t *super);
 /* True when the next fresh superslab will be the one behind this one, if that is free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);
 
-/* True of a superslab that was handed out and is no hole; it may be beyond the first or last. */
+/* True of a superslab that was handed out and is no hole; it may be beyond the first or the last. */
 bool hak_region_is_mapped(const hak_superslab_t *super);
 
 /* The superslab before this one, NULL when that is a hole or there is none. */

@@ -9,7 +9,7 @@ enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */
 
 static _Atomic uint8_t states[HAK_ZONES_MAX]; /* region lock to write */
 
-unsigned hak_zone_of(size_t unit) {
+HAK_COMMON unsigned hak_zone_of(size_t unit) {
     size_t step = unit / HAK_ZONE_UNITS;
     if (step < 1u << DOUBLING_SHIFT) return (unsigned)step;
     unsigned shift = hak_highest_bit(step) - DOUBLING_SHIFT;
@@ -23,7 +23,7 @@ static size_t first_unit(unsigned zone) {
     return ((size_t)(zone - (shift << DOUBLING_SHIFT)) << shift) * HAK_ZONE_UNITS;
 }
 
-hak_zone_range_t hak_zone_range(unsigned zone) {
+HAK_COMMON hak_zone_range_t hak_zone_range(unsigned zone) {
     return (hak_zone_range_t){first_unit(zone), first_unit(zone + 1)};
 }
 
@@ -32,7 +32,7 @@ static void advise(char *heap, size_t first, size_t end, bool wish) {
     hak_os_wish_huge(heap + (first << HAK_UNIT_SHIFT), (end - first) << HAK_UNIT_SHIFT, wish);
 }
 
-void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense) {
+HAK_COMMON void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense) {
     for (size_t first = units.first, end; first < units.end; first = end) {
         unsigned zone = hak_zone_of(first);
         uint8_t state = hak_load_relaxed(&states[zone]);
@@ -42,7 +42,9 @@ void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense) {
     }
 }
 
-bool hak_zone_wishes(size_t unit) { return hak_load_relaxed(&states[hak_zone_of(unit)]) == WISHED; }
+HAK_COMMON bool hak_zone_wishes(size_t unit) {
+    return hak_load_relaxed(&states[hak_zone_of(unit)]) == WISHED;
+}
 
 void hak_zone_refuse(char *heap, size_t unit, size_t end) {
     unsigned zone = hak_zone_of(unit);

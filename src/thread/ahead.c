@@ -40,13 +40,13 @@ static size_t low, fallen, top; /* of memory in use: see above; top: the most si
 static uint64_t sunk_ms;
 
 /* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
-static size_t dirty_now(void) {
+static HAK_COMMON size_t dirty_now(void) {
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
     return hak_pool_purgeable() * HAK_UNIT_SIZE + hak_large_idle_about() +
            (is_fixed ? 0 : hak_load_relaxed(&hak_huge_stats.kept_bytes));
 }
 
-size_t hak_ahead_excess(void) {
+HAK_COMMON size_t hak_ahead_excess(void) {
     size_t dirty = dirty_now(), most = hak_load_relaxed(&kept);
     return dirty > most + STEP ? dirty - most : 0;
 }

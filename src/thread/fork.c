@@ -73,7 +73,7 @@ static void after_fork_child(void) {
     hak_thread_forget_others();
 }
 
-void hak_fork_install(void) {
+HAK_COMMON void hak_fork_install(void) {
     static _Atomic bool installed;
     if (!atomic_exchange(&installed, true))
         pthread_atfork(before_fork, after_fork_parent, after_fork_child);

@@ -79,7 +79,8 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         if (hak_thread_flush_waiting(&pass->left)) return true;
         hak_budget_look(budget, CALL_LOOKS); /* its blocks may be of as many slabs */
         return false;
-    case BINS: return hak_shard_sweep_on(&pass->walk, budget);
+    case BINS:
+        return hak_shard_sweep_on(&pass->walk, budget);
     case LARGE:
         *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
         return pass->heap == hak_heap_count();
@@ -113,8 +114,7 @@ static _Atomic bool has_pass;  /* owner to write: the_pass is not at its end; to
 static _Atomic bool has_hurry; /* the same, and it goes on with each slow call */
 
 static bool become_owner(void) {
-    return !hak_load_relaxed(&busy) &&
-           !atomic_exchange_explicit(&busy, true, memory_order_acquire);
+    return !hak_load_relaxed(&busy) && !atomic_exchange_explicit(&busy, true, memory_order_acquire);
 }
 
 static void leave(void) { hak_store_release(&busy, false); }
@@ -261,7 +261,7 @@ static HAK_OUT_OF_LINE void act(call_t *call, bool is_urgent) {
 }
 
 /* `freed`: bytes, 0 for a malloc. */
-static void tick(size_t size, size_t freed) {
+static HAK_COMMON void tick(size_t size, size_t freed) {
     static _Atomic uint32_t shared_ticks; /* of threads without a cache */
     hak_cache_t *cache = hak_cache;
     bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
@@ -273,15 +273,14 @@ static void tick(size_t size, size_t freed) {
     call_t call = {.freed = freed};
     call.is_look = ticks / TICK_INTERVAL != (ticks + more) / TICK_INTERVAL;
     bool is_urgent = hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry);
-    bool is_ahead =
-        freed && ((own && cache->braked) || (hak_ahead_excess() && !hak_purger_runs()));
+    bool is_ahead = freed && ((own && cache->braked) || (hak_ahead_excess() && !hak_purger_runs()));
     if (HAK_UNLIKELY(call.is_look || is_urgent || is_ahead)) act(&call, is_urgent);
 }
 
 static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
 
 void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
-hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
+HAK_COMMON hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
 
 /* A slow call of a program that is watched. It gets its helper when it has made so many
  * that it is no short one; until then the looks become rarer. */
@@ -293,13 +292,13 @@ static HAK_SLOW_PATH void watch(bool may_start) {
     hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
 }
 
-void hak_thread_tick_malloc(size_t size) {
+HAK_COMMON void hak_thread_tick_malloc(size_t size) {
     hak_purger_start();
     tick(size, 0);
     if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
 }
 
-void hak_thread_tick_free(size_t size) {
+HAK_COMMON void hak_thread_tick_free(size_t size) {
     hak_purger_wake();
     tick(size, size);
     if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);

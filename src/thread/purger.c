@@ -43,16 +43,18 @@ static _Atomic uint32_t state;
 static _Atomic bool noted;     /* the program was at work since the helper's last round */
 static _Atomic uint32_t urged; /* 1: a thread has noted what does not wait for the next one */
 
-static size_t other_units(void) { return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE; }
+static HAK_COMMON size_t other_units(void) {
+    return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
+}
 
 /* Free units with pages; the sum is cheap and a little behind, or exact. */
-static size_t dirty_units(size_t of_pool) {
+static HAK_COMMON size_t dirty_units(size_t of_pool) {
     return of_pool + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
 }
 
 /* Whether there is enough of them. Most frees end with the first question, which counts
  * also what TINY_SS_PARTIAL=0 keeps. */
-static bool worth_waking(void) {
+static HAK_COMMON bool worth_waking(void) {
     return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= WAKE_UNITS) &&
            dirty_units(hak_pool_purgeable()) >= WAKE_UNITS;
 }
@@ -147,7 +149,7 @@ static bool has_threads(void) {
     return hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
 }
 
-void hak_purger_start(void) {
+HAK_COMMON void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
                   hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
     if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&state) != NONE) return;
@@ -158,7 +160,7 @@ void hak_purger_start_early(void) {
     if (hak_load_relaxed(&state) == NONE) start();
 }
 
-bool hak_purger_runs(void) {
+HAK_COMMON bool hak_purger_runs(void) {
     uint32_t now = hak_load_relaxed(&state);
     return now == AWAKE || now == ASLEEP;
 }
@@ -174,7 +176,7 @@ static void wake(void) {
  * each free a part of what is worth a wake-up could miss each other's. On x86-64 it is that of
  * the lock's release: each free of a large block comes by, and one more would wait for all
  * that the program has written. */
-void hak_purger_wake(void) {
+HAK_COMMON void hak_purger_wake(void) {
     hak_fence_after_update();
     if (worth_waking() || hak_thread_count() == 0) wake();
 }

@@ -315,11 +315,6 @@ def case_other_allocators(folder):
     expect_line(hakmem("run", linked), 125, linked, "an allocator of its own")
     needing = build(folder, "needing", WITNESS, "-Wl,--no-as-needed", other, f"-Wl,-rpath,{folder}")
     expect_served(folder, needing)
-    for name in ("libasan.so.8", "libtsan.so.2"):
-        runtime = build(folder, name, "int runtime;", "-shared", "-fPIC", f"-Wl,-soname,{name}")
-        checked = build(folder, f"checked_{name}", WITNESS, "-Wl,--no-as-needed", runtime,
-                        f"-Wl,-rpath,{folder}")
-        expect_line(hakmem("run", checked), 125, checked, "sanitizer", name[:name.index(".so")])
 
 
 def case_other_libc(folder):

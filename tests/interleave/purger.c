@@ -31,7 +31,7 @@ static struct {
     void *(*helper)(void *);
     unsigned rounds; /* naps */
     uint64_t now_ms;
-    unsigned busy;   /* threads of the program that are not done */
+    unsigned busy; /* threads of the program that are not done */
 } model __attribute__((aligned(64)));
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
@@ -49,6 +49,10 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
+
+/* A program that has threads, or had. */
+bool hak_os_knows_threads(void) { return true; }
+bool hak_os_is_single_threaded(void) { return false; }
 size_t hak_pool_purgeable(void) { return atomic_load(&hak_pool_stats.dirty_units); }
 size_t hak_large_idle(void) { return 0; }
 size_t hak_large_idle_about(void) { return 0; }

@@ -96,20 +96,6 @@ static bool check_preloaded(const char *list, const char *library) {
     return true;
 }
 
-/* A sanitizer's runtime refuses to start behind another allocator, or crashes: its shadow memory
- * and the preload's want the same addresses. Only names tell; one that is linked in has a malloc. */
-static bool check_sanitizers(const char *list, const char *subject) {
-    static const char *const runtimes[] = {"libasan.so", "libhwasan.so", "libtsan.so"};
-    char wanted[32];
-    for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
-        snprintf(wanted, sizeof wanted, "\t%s", runtimes[i]);
-        if (strstr(list, wanted))
-            return explain("%s was built with a sanitizer, whose runtime %s must be its allocator",
-                           subject, runtimes[i]);
-    }
-    return true;
-}
-
 /* The loader lists the library, "PATH (0x...", and had nothing to say against the program. It is
  * given the file itself: a link would make it look for libraries around the link. */
 static bool ask_loader(const char *path, const char *subject, const char *library,
@@ -125,7 +111,7 @@ static bool ask_loader(const char *path, const char *subject, const char *librar
     if (!starts) return explain("its loader does not start %s: %.*s", subject, length, words);
     if (!strstr(list, wanted))
         return explain("the loader of %s does not take %s: %.*s", subject, library, length, words);
-    return check_preloaded(list, library) && check_sanitizers(list, subject);
+    return check_preloaded(list, library);
 }
 
 static bool check_elf(const char *path, const char *subject, const char *library,

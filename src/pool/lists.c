@@ -1,0 +1,78 @@
+/* lists.c: the lists that superslabs of the pool are in. */
+#include "pool/lists.h"
+
+#include "pool/pool.h"
+
+hak_lists_t hak_lists HAK_APART;
+
+static unsigned longest_run(uint32_t mask) {
+    unsigned length = 0;
+    for (; mask; mask &= mask >> 1) length++;
+    return length;
+}
+
+void hak_lists_remove(hak_superslab_t *super) {
+    if (super == hak_lists.rows_seen) hak_lists.rows_seen = super->next;
+    if (super->prev)
+        super->prev->next = super->next;
+    else
+        hak_lists.by_run[super->longest] = super->next;
+    if (super->next) super->next->prev = super->prev;
+}
+
+void hak_lists_insert(hak_superslab_t *super) {
+    super->longest = (uint8_t)longest_run(super->free);
+    super->prev = NULL;
+    super->next = hak_lists.by_run[super->longest];
+    if (super->next) super->next->prev = super;
+    hak_lists.by_run[super->longest] = super;
+}
+
+unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
+    return super->free & super->dirty ? hak_bit_count(super->free & super->dirty) : 0;
+}
+
+void hak_lists_remove_dirty(hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    if (super->held) HAK_COUNT(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
+    hak_superslab_t **oldest = super->held ? &hak_lists.held.oldest : &hak_lists.dirty.oldest;
+    hak_superslab_t **newest = super->held ? &hak_lists.held.newest : &hak_lists.dirty.newest;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : newest) = super->dirty_prev;
+    super->on_dirty = super->held = false;
+}
+
+static void append(hak_superslab_t *super, hak_superslab_t **oldest, hak_superslab_t **newest) {
+    super->dirty_next = NULL;
+    super->dirty_prev = *newest;
+    *(*newest ? &(*newest)->dirty_next : oldest) = super;
+    *newest = super;
+    super->on_dirty = true;
+}
+
+void hak_lists_append_dirty(hak_superslab_t *super) {
+    append(super, &hak_lists.dirty.oldest, &hak_lists.dirty.newest);
+}
+
+void hak_lists_hold(hak_superslab_t *super) {
+    hak_lists_remove_dirty(super);
+    append(super, &hak_lists.held.oldest, &hak_lists.held.newest);
+    super->held = true;
+    HAK_COUNT(&hak_pool_stats.held_units, hak_lists_dirty_count(super));
+}
+
+void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
+    hak_lists_remove(super);
+    super->free |= mask;
+    hak_lists_insert(super);
+}
+
+void hak_lists_put_first(hak_superslab_t *super) {
+    if (super->on_dirty || !(super->free & super->dirty)) return;
+    super->dirty_prev = NULL;
+    super->dirty_next = hak_lists.dirty.oldest;
+    *(hak_lists.dirty.oldest ? &hak_lists.dirty.oldest->dirty_prev : &hak_lists.dirty.newest) =
+        super;
+    hak_lists.dirty.oldest = super;
+    super->on_dirty = true;
+}

@@ -1,0 +1,224 @@
+/* purge.c: free units' pages and addresses go back to the system, oldest first; the epochs that
+ * rounds of partial release are counted in. */
+#include "options/options.h"
+#include "os/gate.h"
+#include "os/os.h"
+#include "pool/lists.h"
+#include "pool/pool.h"
+#include "region/commit.h"
+
+enum {
+    EPOCH_MS = 250,
+    EPOCH_EVENTS = 1024,
+    SPARE_UNITS = 512, /* 32 MiB of addresses that may be mapped in any case */
+};
+
+/* Under the lock. */
+static struct {
+    uint64_t count;   /* epochs so far */
+    uint64_t round;   /* the one of the last round of partial release */
+    uint64_t ends_ms; /* of the present one: when it has lasted long enough */
+    uint32_t events;  /* slabs taken and given in it */
+    bool is_open;     /* a round is under way: it may take several pieces */
+} epoch;
+
+/* Whether live superslabs give their free pages back now. Under the lock. */
+static bool round_is_due(void) {
+    return hak_option(HAK_OPTION_TINY_SS_PARTIAL) &&
+           epoch.count - epoch.round >= (uint64_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
+}
+
+/* Ends the epoch if it has lasted long enough, or those that have passed since unseen. */
+static void look_at_clock(uint64_t now) {
+    if (epoch.ends_ms == 0) epoch.ends_ms = now + EPOCH_MS;
+    if (now < epoch.ends_ms) return;
+    uint64_t ended = 1 + (now - epoch.ends_ms) / EPOCH_MS;
+    epoch.count += ended;
+    epoch.ends_ms += ended * EPOCH_MS;
+    epoch.events = 0;
+}
+
+HAK_COMMON void hak_pool_count_taken(void) { epoch.events++; }
+
+/* Ends the epoch if it had slab events enough, and says so when a round is due for that. */
+HAK_COMMON void hak_pool_count_given(uint64_t now) {
+    if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return;
+    epoch.count++;
+    epoch.ends_ms = now + EPOCH_MS;
+    epoch.events = 0;
+    if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
+}
+
+/* The addresses of a wholly free superslab go back, and its pages with them. False when the region
+ * keeps it; then nothing has changed but its place in the lists. Under the lock. */
+static bool unmap(hak_superslab_t *super) {
+    unsigned dirty_units = hak_lists_dirty_count(super);
+    hak_lists_remove_dirty(super);
+    hak_lists_remove(super);
+    if (!hak_region_unmap(super)) {
+        hak_lists_insert(super);
+        if (dirty_units) hak_lists_append_dirty(super);
+        return false;
+    }
+    super->dirty = 0;
+    HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
+    hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
+    HAK_COUNT(&hak_pool_stats.unmapped, 1);
+    return true;
+}
+
+/* The same with any superslab. Its record may say that it is free after it was unmapped; it is
+ * mapped again under the lock alone. */
+static bool unmap_if_free(hak_superslab_t *super) {
+    hak_lock_acquire(&hak_pool_lock);
+    bool is_free = hak_load_relaxed(&super->mapped) && super->longest == hak_superslab_units();
+    bool done = is_free && unmap(super);
+    hak_lock_release(&hak_pool_lock);
+    return done;
+}
+
+/* With a superslab those before it that are free, for it may be the last of a row. */
+static void unmap_row(hak_superslab_t *super, void *context) {
+    size_t *unmapped = context;
+    for (; super && unmap_if_free(super); super = hak_region_superslab_before(super))
+        *unmapped += hak_superslab_size();
+}
+
+/* False when the one that became free last is kept, or there is none. */
+static bool unmap_newest(void) {
+    hak_lock_acquire(&hak_pool_lock);
+    hak_superslab_t *super = hak_lists.by_run[hak_superslab_units()];
+    bool done = super && unmap(super);
+    hak_lock_release(&hak_pool_lock);
+    return done;
+}
+
+/* First those that became free last, without a look at any other. One that is kept lies between
+ * others, where it would make one piece more; then by address, since those beside a hole make
+ * none. As many as there are now: others may free some all the time. */
+size_t hak_pool_unmap_free(void) {
+    size_t unmapped = 0;
+    for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
+        unmapped += hak_superslab_size();
+    hak_lock_acquire(&hak_pool_lock);
+    bool is_rest = hak_lists.by_run[hak_superslab_units()] != NULL;
+    hak_lock_release(&hak_pool_lock);
+    if (is_rest) hak_region_each_superslab(unmap_row, &unmapped);
+    return unmapped;
+}
+
+/* More than twice what is in use, and something to begin with: the heap was larger once. Under
+ * the lock. */
+static bool has_addresses_to_spare(void) {
+    size_t units = hak_pool_superslabs() * hak_superslab_units();
+    return units > 2 * hak_load_relaxed(&hak_pool_stats.used_units) + SPARE_UNITS;
+}
+
+/* Purges the units of `claimed`, run by run; returns those now known to be zero. */
+static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
+    uint32_t clean = 0;
+    for (uint32_t rest = claimed; rest;) {
+        unsigned start = hak_lowest_bit(rest);
+        unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
+        uint32_t mask = hak_unit_mask(start, count);
+        if (hak_region_purge(super, super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
+            clean |= mask;
+        rest &= ~mask;
+    }
+    return clean;
+}
+
+/* Pages that the kernel would not take (locked ones) wait for another round. */
+static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
+    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(mask));
+    super->freed_ms = now;
+    hak_lists_remove_dirty(super);
+    hak_lists_append_dirty(super);
+}
+
+/* The next superslab to be purged. Without a round, one that holds slabs in use is put
+ * aside. Under the lock. */
+static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
+                                    hak_budget_t *budget) {
+    for (hak_superslab_t *super; (super = hak_lists.dirty.oldest) != NULL; hak_lists_hold(super)) {
+        if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
+        if (hak_budget_is_spent(budget)) return NULL;
+        hak_budget_look(budget, 1);
+        if (round || super->free == hak_all_units()) return super;
+    }
+    if (!round || !hak_lists.held.oldest || hak_budget_is_spent(budget)) return NULL;
+    hak_budget_look(budget, 1);
+    return hak_lists.held.oldest;
+}
+
+/* The free units with pages that one piece may give back. Under the lock. */
+static uint32_t claim(hak_superslab_t *super, size_t bytes) {
+    uint32_t claimed = super->free & super->dirty;
+    while (hak_bit_count(claimed) > bytes >> HAK_UNIT_SHIFT)
+        claimed &= ~((uint32_t)1 << hak_highest_bit(claimed));
+    size_t units = hak_bit_count(claimed);
+    if (super->free != hak_all_units()) HAK_COUNT(&hak_pool_stats.purged_partial, units);
+    hak_lists_remove_dirty(super);
+    hak_lists_remove(super);
+    super->free &= ~claimed;
+    hak_lists_insert(super);
+    HAK_COUNT(&hak_pool_stats.dirty_units, -units);
+    HAK_COUNT(&hak_pool_stats.purge_calls, 1);
+    HAK_COUNT(&hak_pool_stats.purged_units, units);
+    return claimed;
+}
+
+/* Purges one superslab, as far as the budget goes; returns the units that are zero now. The
+ * free units are claimed under the lock and purged without it, so that no request waits for
+ * the kernel; meanwhile they look used. *refused: the kernel would not take some. Lock held. */
+static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget_t *budget,
+                                bool *refused) {
+    uint32_t claimed = claim(super, budget->bytes);
+    hak_gate_enter(); /* until the claim ends: a fork's child would have it for ever */
+    hak_lock_release(&hak_pool_lock);
+    uint32_t clean = purge_units(super, claimed);
+    hak_lock_acquire(&hak_pool_lock);
+    hak_gate_leave();
+    unsigned units = clean ? hak_bit_count(clean) : 0;
+    super->dirty &= ~clean;
+    hak_commit_release((size_t)units << HAK_UNIT_SHIFT);
+    hak_budget_give(budget, (size_t)units << HAK_UNIT_SHIFT);
+    hak_lists_add_free(super, claimed);
+    *refused = clean != claimed;
+    if (HAK_UNLIKELY(*refused))
+        keep_dirty(super, claimed & ~clean, now);
+    else
+        hak_lists_put_first(super);
+    if (super->free == hak_all_units() && !super->dirty && has_addresses_to_spare()) unmap(super);
+    return units;
+}
+
+/* Whether superslabs with slabs in use have their turn. Under the lock. */
+static bool in_a_round(bool all) {
+    bool allowed = hak_option(HAK_OPTION_TINY_SS_PARTIAL) != 0;
+    if (round_is_due()) epoch.is_open = true;
+    if (allowed && (all || epoch.is_open)) epoch.round = epoch.count;
+    return allowed && (all || epoch.is_open);
+}
+
+size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
+    size_t purged = 0;
+    bool refused = false;
+    uint64_t now = hak_os_now_ms();
+    hak_lock_acquire(&hak_pool_lock);
+    look_at_clock(now);
+    bool round = in_a_round(all);
+    hak_superslab_t *super;
+    while (!refused && (super = next_of_age(now, delay_ms, round, budget)) != NULL) {
+        purged += purge_superslab(super, now, budget, &refused);
+        hak_lock_let_fork_in(&hak_pool_lock);
+    }
+    if (!hak_budget_is_spent(budget)) epoch.is_open = false;
+    hak_lock_release(&hak_pool_lock);
+    return purged;
+}
+
+size_t hak_pool_purge(uint32_t delay_ms, bool all) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    return hak_pool_purge_piece(delay_ms, all, &budget);
+}
