@@ -157,8 +157,15 @@ REASONS = [
         ],
     ),
     (
-        "a fork: see src/thread/fork.c; the gates of a fork have no scenario yet",
+        "of one thread and its signal handlers, which no scenario has; the steps are argued in gate.c",
         [
+            "hak_gate_thread_t.noted_at",
+        ],
+    ),
+    (
+        "a fork: written by its thread before others run again, or in the child, which is alone",
+        [
+            "src/os/gate.c: generation",
             "src/thread/fork.c: alone",
         ],
     ),

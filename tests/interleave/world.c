@@ -58,6 +58,7 @@ static struct {
 } freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
 
 static unsigned reports, reports_expected;
+static unsigned units_there; /* in the pool at the beginning */
 static bool larson_guard;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
@@ -350,6 +351,7 @@ void world_reset(unsigned unit_count) {
     hak_bin_used_shards = UINT32_MAX; /* a matter of pages only */
     larson_guard = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
+    units_there = unit_count;
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];
 }
 
@@ -446,7 +448,7 @@ void world_check_finally(void) {
         unsigned places = 0;
         for (unsigned k = 0; k < pool.count; k++) places += pool.stack[k] == &slabs[i];
         in_pool += places;
-        if (!slabs[i].bits) continue; /* was never used */
+        if (i >= units_there) continue;
         if (slabs[i].owner == 0) {
             EXPLORE_CHECK(places == 1, "slab %u has no owner and is not in the pool", i);
             continue;
