@@ -48,10 +48,6 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_PURGE_DELAY_MS ? (int64_t)hak_load_relaxed(&world.delay) : 1;
 }
 
-/* The program has threads, and libc says so. */
-bool hak_os_knows_threads(void) { return true; }
-bool hak_os_is_single_threaded(void) { return false; }
-
 unsigned hak_thread_count(void) { return atomic_load(&world.threads); }
 
 /* A program that has threads, or had. */
