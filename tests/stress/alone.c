@@ -7,7 +7,6 @@
  *              same with a large heap as with none
  *   handler    forks in the handler of a timer, which interrupts forks, do not hang */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -42,23 +41,14 @@ static void free_heap(void) {
     for (size_t i = 0; i < BLOCKS; i++) API(free)(blocks[i]);
 }
 
-static unsigned threads(void) {
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL, "no /proc");
-    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
-    closedir(tasks);
-    return count;
-}
-
 static void check_threads(const void *unused) {
     (void)unused;
     for (int round = 0; round < ROUNDS; round++) {
         make_heap();
         proc_sleep_ms(ROUND_MS);
-        CHECK(threads() == 1, "there are %u threads", threads());
+        CHECK(proc_threads() == 1, "there are %u threads", proc_threads());
         free_heap();
-        CHECK(threads() == 1, "there are %u threads", threads());
+        CHECK(proc_threads() == 1, "there are %u threads", proc_threads());
     }
 }
 

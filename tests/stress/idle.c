@@ -6,7 +6,6 @@
  * So much is allocated and freed, in order, in reverse and at random, in blocks of each tier, in a
  * process of its own each. Two seconds later resident memory must be at most the base and 5 % of it. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,15 +38,6 @@ static void shuffle(void **blocks, size_t count) {
     }
 }
 
-static unsigned threads(void) {
-    unsigned count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL, "no /proc");
-    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
-    closedir(tasks);
-    return count;
-}
-
 static void check(const void *context) {
     const struct trial *trial = context;
     struct rng rng = rng_make(trial->least);
@@ -71,7 +61,7 @@ static void check(const void *context) {
     size_t at_once = proc_rss_kib() - base;
     proc_sleep_ms(IDLE_MS);
     size_t now = proc_rss_kib(), most = base + bytes / 1024 * KEPT_PERCENT / 100;
-    CHECK(threads() == 1, "there are %u threads", threads());
+    CHECK(proc_threads() == 1, "there are %u threads", proc_threads());
     fprintf(stdout, "%zu..%zu %s: %zu KiB at once, %zu after %d ms\n", trial->least, trial->most,
             order_names[trial->order], at_once, now - base, IDLE_MS);
     CHECK(now <= most, "%zu KiB of blocks of %zu..%zu freed %s remain", now - base, trial->least,

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,4 +63,13 @@ void proc_no_core_files(void) {
 void proc_sleep_ms(unsigned milliseconds) {
     struct timespec rest = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR) continue;
+}
+
+unsigned proc_threads(void) {
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL, "no /proc");
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
 }

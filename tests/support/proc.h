@@ -1,4 +1,4 @@
-/* proc.h - what the kernel knows of this process. Nothing here allocates. */
+/* proc.h - what the kernel knows of this process. Nothing here allocates, unless it says so. */
 #ifndef TESTS_SUPPORT_PROC_H
 #define TESTS_SUPPORT_PROC_H
 
@@ -18,6 +18,9 @@ void proc_reset_peak(void);
 
 /* Page faults so far that needed no disk. */
 long proc_minor_faults(void);
+
+/* Threads of this process. Unlike the others it allocates. */
+unsigned proc_threads(void);
 
 /* Limits the address space of this process to so many bytes. */
 void proc_limit_address_space(size_t bytes);
