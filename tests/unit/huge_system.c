@@ -1,0 +1,269 @@
+/* huge.c where the system refuses a call or takes its time: no block, and nobody else's mapping, may
+ * suffer from it, and nobody waits who has no need to. */
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "large/huge.h"
+#include "os/os.h"
+#include "region/commit.h"
+#include "thread/thread.h"
+
+/* ---- the system's calls, as a test wants them ---- */
+
+static unsigned refuse_in; /* calls until one is refused; 0: none is */
+static unsigned refused;
+static bool refuse_unmaps;
+static unsigned refuse_move_in; /* calls of mremap to a given place until one is refused; 0: none */
+static char *foreign;           /* what was mapped at once where that left a hole */
+static atomic_bool unmaps_slowly;
+static atomic_bool holds_remaps, remap_goes_on; /* mremap waits for the second one */
+static atomic_bool remapping;
+static _Atomic(void *) unmapping; /* the last address */
+
+static bool refuse(void) {
+    if (refuse_in == 0 || --refuse_in > 0) return false;
+    refused++;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset) {
+    return refuse() ? MAP_FAILED : __real_mmap(at, size, prot, flags, fd, offset);
+}
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size) {
+    if (atomic_load(&unmaps_slowly)) {
+        atomic_store(&unmapping, at);
+        usleep(200000);
+    }
+    return refuse() || refuse_unmaps ? -1 : __real_munmap(at, size);
+}
+void *__real_mremap(void *at, size_t old_size, size_t size, int flags, ...);
+void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...);
+void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    void *to = va_arg(more, void *);
+    va_end(more);
+    if (refuse()) return MAP_FAILED;
+    atomic_store(&remapping, true);
+    while (atomic_load(&holds_remaps) && !atomic_load(&remap_goes_on)) usleep(1000);
+    if (flags & MREMAP_FIXED && refuse_move_in && --refuse_move_in == 0) {
+        foreign = __real_mmap(to, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        memset(foreign, 0x77, size);
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return flags & MREMAP_FIXED ? __real_mremap(at, old_size, size, flags, to)
+                                : __real_mremap(at, old_size, size, flags);
+}
+
+/* Every block that was served keeps its contents, whatever fails. */
+static void script(void) {
+    enum { COUNT = 12 };
+    char *held[COUNT] = {NULL};
+    size_t sizes[COUNT] = {0};
+    for (unsigned turn = 0; turn < 200; turn++) {
+        unsigned i = unit_random(COUNT);
+        size_t size = (1 + unit_random(8)) << 20;
+        if (!held[i]) {
+            held[i] = hak_huge_alloc(size, 1, turn % 2);
+            if (turn % 2 && held[i]) assert_int_equal(held[i][size - 1], 0);
+            sizes[i] = held[i] ? size : 0;
+        } else if (turn % 3 == 0) {
+            char *moved = hak_huge_resize(held[i], size);
+            assert_int_equal((moved ? moved : held[i])[0], (char)i);
+            if (moved) sizes[i] = size;
+            if (moved) held[i] = moved;
+        } else {
+            assert_int_equal(held[i][0], (char)i);
+            assert_int_equal(held[i][sizes[i] - 1], (char)i);
+            assert_true(hak_huge_free(held[i]));
+            held[i] = NULL;
+        }
+        if (held[i]) held[i][0] = held[i][sizes[i] - 1] = (char)i;
+        if (turn % 8 == 0) hak_huge_purge(0);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        if (held[i]) assert_true(hak_huge_free(held[i]));
+}
+
+static void a_refusal_loses_nothing(void **state) {
+    (void)state;
+    hak_huge_purge(0);
+    size_t charged = hak_commit_bytes(), bytes = hak_huge_stats.bytes;
+    for (unsigned index = 1; index < 150; index++) {
+        refuse_in = index;
+        script();
+        refuse_in = 0;
+        hak_huge_purge(0); /* a mapping that could not be unmapped is still known */
+        assert_int_equal(hak_huge_stats.kept_bytes, 0);
+        assert_int_equal(hak_huge_stats.bytes, bytes);
+        REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+                hak_commit_bytes(), charged);
+    }
+    assert_true(refused > 40);
+}
+
+/* More mappings that cannot be unmapped than there is room for stretches at first. */
+static void what_cannot_be_unmapped_is_kept(void **state) {
+    (void)state;
+    enum { COUNT = 1200, SIZE = 1 << 20 };
+    static char *held[COUNT];
+    hak_huge_purge(0);
+    size_t charged = hak_commit_bytes();
+    for (unsigned i = 0; i < COUNT; i++) held[i] = hak_huge_alloc(SIZE, 1, false);
+    refuse_unmaps = true;
+    for (unsigned i = 0; i < COUNT; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
+    hak_huge_purge(0);
+    refuse_unmaps = false;
+    size_t kept = hak_huge_stats.kept_bytes;
+    REQUIRE(kept >= (size_t)COUNT / 2 * SIZE, "%zu bytes are kept of %zu", kept,
+            (size_t)COUNT / 2 * SIZE);
+    for (unsigned i = 1; i < COUNT; i += 2) assert_true(hak_huge_free(held[i]));
+    hak_huge_purge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+            hak_commit_bytes(), charged);
+}
+
+/* A move of several mappings is refused half-way, and what the kernel has unmapped for it is
+ * another library's at once: no contents are lost, and none of the other's are touched. */
+static void a_move_that_stops_half_way_changes_nothing(void **state) {
+    enum { PARTS = 4, PART = 1 << 20, SIZE = PARTS * PART };
+    (void)state;
+    if (!hak_os_moves_several()) return;
+    for (unsigned at = 1; at <= PARTS; at++) {
+        hak_huge_purge(0);
+        size_t charged = hak_commit_bytes();
+        char *longer, *block = hak_huge_alloc(SIZE, 1, false);
+        for (unsigned k = 0; k < SIZE; k += 512) block[k] = (char)(1 + k / PART);
+        for (unsigned i = 1; i < PARTS; i += 2) /* what differs in this is several mappings */
+            assert_int_equal(madvise(block + i * PART, PART, MADV_DONTDUMP), 0);
+        foreign = NULL;
+        refuse_move_in = at;
+        longer = hak_huge_resize(block, 2 * SIZE);
+        refuse_move_in = 0;
+        REQUIRE(foreign && !longer, "move %u is not refused", at);
+        for (size_t k = 0; k < SIZE; k += 512)
+            REQUIRE(block[k] == (char)(1 + k / PART), "part %u is refused: byte %zu is %d", at, k,
+                    block[k]);
+        for (size_t k = 0; k < PART; k++)
+            REQUIRE(foreign[k] == 0x77, "another's memory is changed at %zu", k);
+        __real_munmap(foreign, PART);
+        longer = hak_huge_resize(block, 2 * SIZE);
+        assert_non_null(longer);
+        for (size_t k = 0; k < 2 * SIZE; k += 512)
+            REQUIRE(longer[k] == (k < SIZE ? (char)(1 + k / PART) : 0), "byte %zu is %d", k,
+                    longer[k]);
+        assert_int_equal(hak_huge_free(longer), 2 * SIZE);
+        assert_int_equal(hak_huge_purge(0), 2 * SIZE);
+        REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
+                hak_commit_bytes(), charged);
+    }
+}
+
+/* ---- other calls while one waits for the system ---- */
+
+static void *resize_held(void *block) { return hak_huge_resize(block, 16 << 20); }
+
+/* The system takes its time to lengthen a block: nobody waits for that who asks for another one. */
+static void resize_meanwhile(const void *context) {
+    enum { SIZE = 2 << 20 };
+    pthread_t thread;
+    void *moved, *start;
+    size_t size;
+    (void)context;
+    hak_huge_purge(0);
+    char *behind = hak_huge_alloc(SIZE, 1, false), *block = hak_huge_alloc(SIZE, 1, false);
+    memset(block, 5, SIZE);
+    atomic_store(&remapping, false);
+    atomic_store(&holds_remaps, true);
+    CHECK(pthread_create(&thread, NULL, resize_held, block) == 0, "no thread");
+    while (!atomic_load(&remapping)) usleep(1000);
+    CHECK(hak_huge_size(behind) == SIZE, "another block is unknown");
+    CHECK(hak_huge_find(behind + 5000, &start, &size) && start == behind, "it is not found");
+    CHECK(hak_huge_free(block) == 0, "a block in hand is freed");
+    CHECK(!hak_huge_resize(block, SIZE), "a block in hand is resized");
+    CHECK(hak_huge_stats.block_count == 2, "%zu blocks", (size_t)hak_huge_stats.block_count);
+    char *held[40]; /* more than the table has slots for at first */
+    for (unsigned i = 0; i < 40; i++) CHECK(held[i] = hak_huge_alloc(SIZE, 1, true), "no block");
+    for (unsigned i = 0; i < 40; i++) CHECK(hak_huge_free(held[i]) == SIZE, "not freed");
+    atomic_store(&remap_goes_on, true);
+    pthread_join(thread, &moved);
+    CHECK(moved && hak_huge_size(moved) == 16 << 20, "not resized");
+    CHECK(moved == block || hak_huge_size(block) == 0, "the old address is known");
+    for (unsigned k = 0; k < SIZE; k++) CHECK(((char *)moved)[k] == 5, "byte %u is lost", k);
+    CHECK(hak_huge_stats.bytes == SIZE + (16 << 20), "%zu bytes", (size_t)hak_huge_stats.bytes);
+    CHECK(hak_huge_free(moved) && hak_huge_free(behind), "not freed");
+}
+
+static void a_resize_holds_nobody_up(void **state) {
+    (void)state;
+    unit_child(resize_meanwhile, NULL, 20, "calls while a block is resized");
+}
+
+/* ---- fork ---- */
+
+static void *purge(void *unused) {
+    hak_huge_purge(0);
+    return unused;
+}
+
+/* Another thread is in munmap: the child has the mapping no more, or still knows it. */
+static void fork_while_unmapping(const void *context) {
+    enum { SIZE = 6 << 20 };
+    pthread_t thread;
+    unsigned char resident;
+    int status;
+    (void)context;
+    hak_fork_install();
+    CHECK(hak_huge_free(hak_huge_alloc(SIZE, 1, false)), "no huge block");
+    atomic_store(&unmaps_slowly, true);
+    CHECK(pthread_create(&thread, NULL, purge, NULL) == 0, "no thread");
+    while (!atomic_load(&unmapping)) usleep(1000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        atomic_store(&unmaps_slowly, false);
+        hak_huge_purge(0);
+        bool mapped = mincore(atomic_load(&unmapping), 1, &resident) == 0;
+        syscall(SYS_exit_group, (int)mapped); /* a sanitizer's exit would miss the thread */
+    }
+    CHECK(waitpid(pid, &status, 0) == pid, "no child");
+    CHECK(status == 0, "the child has a mapping that it does not know of");
+    pthread_join(thread, NULL);
+}
+
+static void a_fork_loses_no_mapping(void **state) {
+    (void)state;
+    unit_child(fork_while_unmapping, NULL, 20, "fork while unmapping");
+}
+
+int main(int argc, char **argv) {
+    static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refusal_loses_nothing),
+        cmocka_unit_test(what_cannot_be_unmapped_is_kept),
+        cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
+        cmocka_unit_test(a_resize_holds_nobody_up),
+        cmocka_unit_test(a_fork_loses_no_mapping),
+    };
+    return cmocka_run_group_tests_name("huge_system", tests, NULL, NULL);
+}
