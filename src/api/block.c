@@ -89,12 +89,12 @@ static const char *origin(const hak_block_t *block, const void *start, char text
     if (record.state != HAK_RECORD_IN_USE && record.state != HAK_RECORD_FREE) return text;
     const char *site = record.site;
     if (!site)
-        snprintf(text, ORIGIN_SIZE, " (%zu bytes)", record.size);
+        snprintf(text, ORIGIN_SIZE, " (%zu %s)", HAK_ERROR_BYTES(record.size));
     else if (hak_os_module_of(site - 1, module, sizeof module, &offset))
-        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %s+%#zx)", record.size, module,
-                 (size_t)offset);
+        snprintf(text, ORIGIN_SIZE, " (%zu %s, allocated at %s+%#zx)", HAK_ERROR_BYTES(record.size),
+                 module, (size_t)offset);
     else
-        snprintf(text, ORIGIN_SIZE, " (%zu bytes, allocated at %p)", record.size,
+        snprintf(text, ORIGIN_SIZE, " (%zu %s, allocated at %p)", HAK_ERROR_BYTES(record.size),
                  (const void *)(site - 1));
     return text;
 }
@@ -107,7 +107,8 @@ static bool judge(const char *function, const hak_block_t *block, hak_record_sta
         hak_block_report_double(function, block->start);
     else
         hak_error_report(
-            function, "damaged record: %p is a %zu-byte block whose debug record was overwritten",
+            function,
+            "damaged record: %p is a block of %zu bytes whose debug record was overwritten",
             block->start, block->size);
     return false;
 }
@@ -127,8 +128,8 @@ bool hak_block_has_size(const char *function, const void *pointer, size_t size) 
     hak_record_t record = hak_record_read(pointer);
     if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
     hak_add_relaxed(&hak_record_errors, 1);
-    hak_error_report(function, "wrong size: %p is freed as a block of %zu bytes%s", pointer, size,
-                     origin(&block, pointer, text));
+    hak_error_report(function, "wrong size: %p is freed as a block of %zu %s%s", pointer,
+                     HAK_ERROR_BYTES(size), origin(&block, pointer, text));
     return false;
 }
 
@@ -150,10 +151,11 @@ void hak_block_report(const char *function, const void *pointer, const hak_block
     if (block->kind == HAK_KIND_FREED) {
         hak_block_report_double(function, pointer);
     } else if (block->kind == HAK_KIND_INSIDE) {
-        hak_error_report(function, "%s pointer: %p lies %zu bytes inside a %zu-byte block at %p%s",
+        size_t offset = (uintptr_t)pointer - (uintptr_t)block->start;
+        hak_error_report(function, "%s pointer: %p lies %zu %s inside a block of %zu bytes at %p%s",
                          (uintptr_t)pointer % 8 ? "misaligned" : "interior", pointer,
-                         (size_t)((uintptr_t)pointer - (uintptr_t)block->start), block->size,
-                         block->start, origin(block, block->start, text));
+                         HAK_ERROR_BYTES(offset), block->size, block->start,
+                         origin(block, block->start, text));
     } else {
         hak_error_report(function, "foreign pointer: %p was not allocated by hakmem", pointer);
     }

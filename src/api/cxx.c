@@ -24,9 +24,9 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site)
     if (block) return block;
     hak_throw_bad_alloc(site);
     hak_error_report("operator new",
-                     "out of memory: %zu bytes, and no C++ runtime to throw "
+                     "out of memory: %zu %s, and no C++ runtime to throw "
                      "std::bad_alloc",
-                     size);
+                     HAK_ERROR_BYTES(size));
     __builtin_trap();
 }
 

@@ -11,7 +11,10 @@ __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_report(const 
                                                                           const char *format, ...);
 
 /* What such a line says; %p and %zu are the block and its usable size. */
-#define HAK_ERROR_DOUBLE_FREE "double free: %p is a %zu-byte block that is already free"
+#define HAK_ERROR_DOUBLE_FREE "double free: %p is a block of %zu bytes that is already free"
+
+/* A number of bytes for "%zu %s". */
+#define HAK_ERROR_BYTES(size) (size), (size) == 1 ? "byte" : "bytes"
 
 /* The line for a block of `size` bytes that is free already. */
 HAK_SLOW_PATH void hak_error_double_free(const char *function, const void *block, size_t size);

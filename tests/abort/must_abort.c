@@ -287,6 +287,11 @@ static void fail(const struct trial *trial, const struct child_end *end, const c
             end->err);
 }
 
+/* No "a 80-byte block", no "1 bytes". */
+static bool is_english(const char *line) {
+    return strstr(line, " a 8") == NULL && strstr(line, " 1 bytes") == NULL;
+}
+
 /* Does the line say "hakmem: FUNCTION(): KIND: POINTER"? */
 static bool line_is(const char *line, const struct misuse *misuse, const char *kind) {
     char wanted[100];
@@ -316,6 +321,8 @@ static void check(const struct misuse *misuse, size_t size, bool reported) {
     else if (!line_is(end.err, misuse, misuse->kind) &&
              !line_is(end.err, misuse, misuse->other_kind))
         fail(&trial, &end, "the line does not name it");
+    else if (!is_english(end.err))
+        fail(&trial, &end, "the line is no English");
 }
 
 /* What is right must pass in silence, or the rest proves little. */

@@ -234,14 +234,15 @@ static bool names_the_fault(const char **line, const trial_t *trial) {
     snprintf(text, sizeof text, "hakmem: %s(): ", misuse->function);
     if (!skip(line, text)) return false;
     if (misuse->kind == TWICE) {
-        snprintf(text, sizeof text, "double free: %p is a %zu-byte block that is already free",
+        snprintf(text, sizeof text, "double free: %p is a block of %zu bytes that is already free",
                  shared->block, shared->usable);
         snprintf(other, sizeof other, "double free: %p lies in memory that is already free",
                  shared->block);
     } else if (misuse->kind == INSIDE) {
-        snprintf(
-            text, sizeof text, "interior pointer: %p lies %d bytes inside a %zu-byte block at %p",
-            (void *)((char *)shared->block + INSIDE_BY), INSIDE_BY, shared->usable, shared->block);
+        snprintf(text, sizeof text,
+                 "interior pointer: %p lies %d bytes inside a block of %zu bytes at %p",
+                 (void *)((char *)shared->block + INSIDE_BY), INSIDE_BY, shared->usable,
+                 shared->block);
     } else {
         snprintf(text, sizeof text, "wrong size: %p is freed as a block of %zu bytes",
                  shared->block, trial->size - WRONG_BY);

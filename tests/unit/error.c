@@ -69,7 +69,7 @@ static void in_report_mode_it_returns(void **state) {
 static void a_double_free_names_pointer_and_size(void **state) {
     (void)state;
     expect("double", reporting, false,
-           "hakmem: free(): double free: 0x1230 is a 48-byte block that is already free");
+           "hakmem: free(): double free: 0x1230 is a block of 48 bytes that is already free");
 }
 
 static void a_long_line_is_cut(void **state) {

@@ -111,10 +111,11 @@ static void a_damaged_record_is_reported(void **state) {
     unit_rerun("damaged", variables, SECONDS, &end);
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
     snprintf(block, sizeof block, "%.*s", (int)strcspn(end.err, "\n"), end.err);
-    snprintf(expected, sizeof expected,
-             "%s\nhakmem: free(): damaged record: %s is a 3072-byte block whose debug record was "
-             "overwritten\n",
-             block, block);
+    snprintf(
+        expected, sizeof expected,
+        "%s\nhakmem: free(): damaged record: %s is a block of 3072 bytes whose debug record was "
+        "overwritten\n",
+        block, block);
     assert_string_equal(end.err, expected);
 }
 
@@ -135,7 +136,7 @@ static void an_older_record_is_not_of_a_tiny_block(void **state) {
     struct child_end end;
     unit_rerun("tiny", variables, SECONDS, &end);
     REQUIRE(end.in_time && end.status == 0, "status %#x: %s", (unsigned)end.status, end.err);
-    assert_non_null(strstr(end.err, " is a 64-byte block that is already free\n"));
+    assert_non_null(strstr(end.err, " is a block of 64 bytes that is already free\n"));
 }
 
 /* ---- Modules ----------------------------------------------------------------------------------- */

@@ -411,7 +411,7 @@ static void a_double_free_is_reported(void **state) {
                 (unsigned)end.status, end.err);
         assert_int_equal(sscanf(end.err, "%p\n", &block), 1);
         snprintf(line, sizeof line,
-                 "hakmem: free(): double free: %p is a 14336-byte block that is already free\n",
+                 "hakmem: free(): double free: %p is a block of 14336 bytes that is already free\n",
                  block);
         REQUIRE(strstr(end.err, line) != NULL, "%s: no report in: %s", row->what, end.err);
         unsigned reports = unit_line_count(end.err) - 1;
