@@ -36,13 +36,15 @@ CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
 .PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-deps test test-full lab-test run bench \
         bench-report install format lint clean help
 
+# The root's names are those of one build: of release, or of debug where that alone was asked for.
+LINK = @for file in $(LINKS); do if [ -e build/$(1)/$$file ]; then ln -sfn build/$(1)/$$file .; fi; done
+LINK_DEBUG = $(call LINK,debug); echo "the links in the root are the debug build's; 'make' makes them release's"
+
 all: release ## Build release and link its results into the root (the default)
-	@for file in $(LINKS); do \
-	    if [ -e build/release/$$file ]; then ln -sfn build/release/$$file .; fi; \
-	done
+	$(call LINK,release)
 
 release: ## Build build/release: optimised, with LTO where the tools can
-debug: ## Build build/debug: asserts, verification and timing
+debug: ## Build build/debug: asserts, verification and timing; alone, link it into the root
 asan: ## Build build/asan: AddressSanitizer and UBSan, hakmem_* names only
 tsan: ## Build build/tsan: ThreadSanitizer, hakmem_* names only
 
@@ -56,6 +58,7 @@ TESTS = $(if $(filter test test-full,$(MAKECMDGOALS)),ON,$(or $(shell sed -n \
 $(PRESETS) nolto: build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
 	@$(CMAKE) --preset $@ --log-level=NOTICE -DHAKMEM_BUILD_TESTS=$(TESTS) $(CMAKE_FLAGS)
 	@$(CMAKE) --build --preset $@ --parallel $(JOBS)
+	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
 # The lab trains the instrumented library on its own rows; what was instrumented never stays behind.
 PGO_STEP = $(CMAKE) --preset pgo --log-level=NOTICE -DHAKMEM_PGO=$(1) $(CMAKE_FLAGS) && \

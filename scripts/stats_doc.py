@@ -21,10 +21,9 @@ FORMS = {
     "STAT_TIER": "name kind unit figure large huge help".split(),
     "STAT_VALUE": "group name kind unit where help".split(),
     "STAT_CACHE": "name kind unit where help".split(),
-    "TIMING": "name tier use help".split(),
+    "TIMING": "name tier help".split(),
 }
 KINDS = {"COUNTER": "counter", "GAUGE": "gauge"}
-USES = ("MEASURED", "ABSENT")
 
 HEAD = """# Statistics
 
@@ -124,6 +123,9 @@ A time is the difference of two readings of `clock_gettime(CLOCK_MONOTONIC)`; ab
 the clock's own. Steps nest: a refill contains its locks. The child of a fork begins with what its
 parent had.
 
+The names are the predecessor's. Where this engine has another step in that place it counts under
+the old name, and the last column says what it is.
+
 | step | tier | what is timed |
 |---|---|---|
 """
@@ -160,9 +162,8 @@ def rows(path):
         row = dict(zip(FORMS[form], values), form=form)
         for text_of in {"unit", "help"} & set(row):
             row[text_of] = ast.literal_eval(row[text_of])
-        column, words = ("use", USES) if form == "TIMING" else ("kind", KINDS)
-        if row[column] not in words:
-            sys.exit(f"{path.name}: {row['name']} is {row[column]}, not one of {', '.join(words)}")
+        if row.get("kind", "GAUGE") not in KINDS:
+            sys.exit(f"{path.name}: {row['name']} is {row['kind']}, not one of {', '.join(KINDS)}")
         yield row
     if text[place:].strip():
         sys.exit(f"{path.name}: not a row: {text[place:].strip()[:60]}")
@@ -191,7 +192,7 @@ def page():
     text += CACHES + table(row for row in members if row["form"] == "STAT_CACHE")
     return text + DEBUG + "".join(
         f"| `{row['name']}` | {row['tier']} | "
-        f"{'not used by this engine: ' * (row['use'] == 'ABSENT')}{row['help']} |\n"
+        f"{row['help']} |\n"
         for row in rows(STEPS))
 
 

@@ -6,10 +6,8 @@
 #include "options/options.h"
 #include "os/os.h"
 
-enum { MEASURED = true, ABSENT = false };
-
 const hak_timing_row_t hak_timing_rows[HAK_TIMINGS] = {
-#define TIMING(name, tier, use, help) {#name, #tier, use, help},
+#define TIMING(name, tier, help) {#name, #tier},
 #include "debug/timing.def"
 };
 

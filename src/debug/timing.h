@@ -28,8 +28,6 @@ typedef enum {
 
 typedef struct {
     char name[20], tier[6];
-    bool is_measured;
-    const char *help; /* or why it is absent */
 } hak_timing_row_t;
 
 extern const hak_timing_row_t hak_timing_rows[HAK_TIMINGS];

@@ -137,7 +137,9 @@ static void zero_touched(const request_t *request) {
 
 /* Takes a block out of the extents. Heap lock held. */
 static outcome_t take_extent(hak_heap_t *heap, request_t *request) {
-    char *block = hak_extents_take(&heap->extents, request->grains, request->align_grains);
+    char *block;
+    HAK_TIME(l25_tls_lifo_pop,
+             block = hak_extents_take(&heap->extents, request->grains, request->align_grains));
     if (!block) return NO_ROOM;
     if (request->zero) note_touched(request, block);
     if (!hak_heap_use(heap, block, request->grains)) return REFUSED;

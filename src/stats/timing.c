@@ -28,20 +28,8 @@ static void write_table(hak_out_t *out) {
     }
     hak_table_head(out, &table, "step");
     for (unsigned i = 0; i < HAK_TIMINGS; i++) {
-        if (!hak_timing_rows[i].is_measured) continue;
         hak_timing_read((hak_timing_t)i, figures);
         hak_table_line(out, &table, hak_timing_rows[i].name, figures);
-    }
-}
-
-static void write_absent(hak_out_t *out) {
-    for (unsigned i = 0; i < HAK_TIMINGS; i++) {
-        if (hak_timing_rows[i].is_measured) continue;
-        hak_out_text(out, "not used by this engine: ");
-        hak_out_text(out, hak_timing_rows[i].name);
-        hak_out_text(out, ": ");
-        hak_out_text(out, hak_timing_rows[i].help);
-        hak_out_text(out, "\n");
     }
 }
 
@@ -54,7 +42,6 @@ void hak_stats_write_timing(hak_out_t *out) {
     hak_out_number(out, hak_timing_clock_ns(), 0);
     hak_out_text(out, " of each time its own; steps nest\n");
     write_table(out);
-    write_absent(out);
 }
 
 void hak_stats_write_timing_json(hak_out_t *out) {
@@ -66,8 +53,7 @@ void hak_stats_write_timing_json(hak_out_t *out) {
         hak_out_open(out, row->name, '{');
         hak_out_member_text(out, "tier", row->tier);
         hak_timing_read((hak_timing_t)i, figures);
-        if (!row->is_measured) hak_out_member_text(out, "absent", row->help);
-        for (unsigned k = 0; row->is_measured && k < HAK_TIMING_FIGURE_COUNT; k++)
+        for (unsigned k = 0; k < HAK_TIMING_FIGURE_COUNT; k++)
             hak_out_member(out, columns[k].name, figures[k]);
         hak_out_close(out, '}');
     }

@@ -1,0 +1,31 @@
+"""The Makefile's steps, seen by what make would run."""
+
+import shutil
+import subprocess
+
+import pytest
+from hakmem_lab.paths import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+
+
+def make(*words):
+    """The output of make -n; nothing of a make that runs these tests may reach it."""
+    return subprocess.run(
+        ["env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-n", "-C", ROOT,
+         *words],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "goals, linked",
+    [([], "release"), (["all"], "release"), (["debug"], "debug"), (["-j4", "debug"], "debug"),
+     (["release"], None), (["debug", "release"], None), (["asan"], None)],
+)  # fmt: skip
+def test_the_names_in_the_root_are_those_of_the_build_asked_for(goals, linked):
+    """`make -j4 debug`, then HAKMEM_TIMING=1 LD_PRELOAD=./libhakmem.so prog, works as typed."""
+    done = make(*goals)
+    assert done.returncode == 0, done.stderr
+    found = {name for name in ("release", "debug") if f"ln -sfn build/{name}/" in done.stdout}
+    assert found == ({linked} if linked else set())
