@@ -16,6 +16,9 @@ enum {
 };
 
 hak_heap_t hak_heaps[HAK_HEAPS_MAX] HAK_APART;
+HAK_LOCK_RANKS(heap_ranks, HEAP, &hak_heaps[0].lock, sizeof hak_heaps, sizeof *hak_heaps, NULL);
+HAK_LOCK_RANKS(transfer_ranks, TRANSFER, &hak_heaps[0].transfer_lock,
+               sizeof hak_heaps - offsetof(hak_heap_t, transfer_lock), sizeof *hak_heaps, NULL);
 
 /* ---- bits ---- */
 
@@ -350,7 +353,7 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t r
     claim(heap, &work);
     size_t cleaned = purge_short(heap, &work);
     if (work.is_cut) put_first(heap, super);
-    if (work.count) { /* what is claimed keeps the superslab in this heap */
+    if (work.count) {     /* what is claimed keeps the superslab in this heap */
         hak_gate_enter(); /* a fork's child would have the claim for ever */
         hak_lock_release(&heap->lock);
         work.calls += purge_grains(super, work.clean);

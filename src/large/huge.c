@@ -20,6 +20,7 @@ enum {
 
 hak_huge_stats_t hak_huge_stats;
 hak_lock_t hak_huge_lock;
+HAK_LOCK_RANK(HUGE, hak_huge_lock, NULL);
 
 /* ---- calls and forks ---- */
 

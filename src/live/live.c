@@ -27,7 +27,8 @@ enum {
 bool hak_live_on;
 hak_live_private_t *hak_live_private;
 
-static hak_lock_t refresh_lock; /* innermost when tried, outermost when held */
+static hak_lock_t refresh_lock;
+HAK_LOCK_RANK(REFRESH, refresh_lock, NULL);
 static hak_os_shared_t shared;  /* refresh lock */
 static unsigned owner;          /* refresh lock; the process that the page is of */
 static bool refused;            /* refresh lock; the system makes no such file */

@@ -23,7 +23,7 @@ static bool passes(hak_lock_t *lock) {
 HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
     if (passes(lock)) return;
     for (int i = 0; i < SPIN_COUNT; i++) {
-        if (hak_lock_try_apart(lock)) return;
+        if (hak_lock_take_free(lock)) return;
         hak_cpu_relax();
     }
     for (;;) {
@@ -45,7 +45,10 @@ HAK_SLOW_PATH void hak_lock_wake(hak_lock_t *lock) {
     if (hak_load_relaxed(&lock->state) < KEPT) open_and_wake(lock, WAITED);
 }
 
-void hak_lock_keep(hak_lock_t *lock) { hak_add_relaxed(&lock->state, KEEP); }
+void hak_lock_keep(hak_lock_t *lock) {
+    HAK_RANK_FORGET(lock);
+    hak_add_relaxed(&lock->state, KEEP);
+}
 
 void hak_lock_unkeep(hak_lock_t *lock) {
     open_and_wake(lock, KEPT_WAITED);

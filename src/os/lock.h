@@ -18,19 +18,15 @@
  * Rejected: to let the keeper's release open the lock and close it again, since others would
  * slip in; and to tell a kept lock by the keeper alone, since new locks are made meanwhile.
  *
- * Lock order, outermost first:
- *   snapshot of statistics -> thread list -> shard bins (by shard, then class) -> large heaps
- *   (each: heap, then its transfer array) -> pool -> region -> huge -> meta
- * The lock of a refresh of the live page comes before all, since a refresh takes a snapshot; it
- * is only ever tried. The snapshot's is held while the report reads caches under the list's. Both
- * are apart from the gate, and nobody who is inside waits for them.
- * The lock of thread/look.c is taken with none of them held, and holds none.
- * A second shard bin is only ever tried, never waited for, while one is held. */
+ * The order of all locks is in rank.h; the debug build checks it. The refresh's and the snapshot's
+ * are apart from the gate, and only ever tried: nobody who is inside waits for them. The snapshot's
+ * is held while the report reads caches under the list's. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 
 #include "base/base.h"
 #include "os/gate.h"
+#include "os/rank.h"
 
 typedef struct {
     _Atomic uint32_t state;
@@ -57,19 +53,28 @@ bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries);
  * is released until the fork is done. */
 void hak_lock_let_fork_in(hak_lock_t *lock);
 
-/* Apart from the gate. */
-HAK_FAST_PATH bool hak_lock_try_apart(hak_lock_t *lock) {
+/* Its rank is the caller's. */
+HAK_FAST_PATH bool hak_lock_take_free(hak_lock_t *lock) {
     uint32_t free_state = 0;
     return hak_load_relaxed(&lock->state) == 0 && hak_cas_acquire(&lock->state, &free_state, 1);
 }
 
+/* Apart from the gate. */
+HAK_FAST_PATH bool hak_lock_try_apart(hak_lock_t *lock) {
+    bool taken = hak_lock_take_free(lock);
+    if (taken) HAK_RANK_TAKEN(lock);
+    return taken;
+}
+
 HAK_FAST_PATH void hak_lock_acquire_apart(hak_lock_t *lock) {
     uint32_t free_state = 0;
+    HAK_RANK_WAIT(lock);
     if (HAK_UNLIKELY(!hak_cas_acquire(&lock->state, &free_state, 1))) hak_lock_wait(lock);
 }
 
 HAK_FAST_PATH void hak_lock_release_apart(hak_lock_t *lock) {
     uint32_t held = 1;
+    HAK_RANK_RELEASE(lock);
     if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
@@ -92,6 +97,9 @@ HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
 }
 
 /* In the child of a fork, of a lock apart: nobody else lives, so the lock is simply free. */
-HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) { hak_store_relaxed(&lock->state, 0); }
+HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {
+    HAK_RANK_RESET(lock);
+    hak_store_relaxed(&lock->state, 0);
+}
 
 #endif

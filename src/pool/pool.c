@@ -8,6 +8,7 @@
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
+HAK_LOCK_RANK(POOL, hak_pool_lock, NULL);
 
 /* Under the lock. Units that large heaps have; how full those are is not known here. */
 static size_t large_units;

@@ -18,6 +18,7 @@ typedef struct node {
 } node_t;
 
 hak_lock_t hak_meta_lock;
+HAK_LOCK_RANK(META, hak_meta_lock, NULL);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];

@@ -19,6 +19,7 @@ enum {
 
 hak_map_t hak_map;
 hak_lock_t hak_region_lock;
+HAK_LOCK_RANK(REGION, hak_region_lock, NULL);
 
 /* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
 static struct {

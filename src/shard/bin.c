@@ -20,6 +20,8 @@ static struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
+HAK_LOCK_RANKS(bin_ranks, BIN, &shards[0].bins[0].lock, sizeof shards - sizeof shards[0].counts,
+               sizeof(hak_shard_bin_t), NULL);
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
@@ -330,9 +332,8 @@ static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t
             const uint16_t owner = hak_load_relaxed(&slab->owner);
             *double_freed =
                 hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
-            hak_add_relaxed(
-                &hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->remote,
-                -(uint64_t)hak_bit_count(twice));
+            hak_add_relaxed(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->remote,
+                            -(uint64_t)hak_bit_count(twice));
         }
         mask &= ~twice;
         if (!mask) continue;

@@ -38,6 +38,7 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
 hak_lock_t hak_snapshot_lock; /* apart from the gate */
+HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
 /* Of the fork under way. glibc calls these handlers without a lock of its own, so two threads that
  * fork at once both write here, and both write false. */

@@ -1,4 +1,4 @@
-/* locks.c: every lock, in the order of os/lock.h. */
+/* locks.c: every lock, in the order of os/rank.h. */
 #include "thread/locks.h"
 
 #include "large/huge.h"

@@ -25,6 +25,7 @@ enum {
 hak_look_stats_t hak_look_stats;
 
 static hak_lock_t look_lock;
+HAK_LOCK_RANK(LOOK, look_lock, NULL);
 static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due; the first
                                         round's only starts to count */
 static _Atomic uint64_t next_rounds; /* look lock to write; 0 is FIRST_ROUNDS */

@@ -25,6 +25,7 @@ enum {
 };
 
 hak_lock_t hak_thread_list_lock;
+HAK_LOCK_RANK(THREADS, hak_thread_list_lock, NULL);
 static hak_cache_t *all_caches;       /* list lock */
 static hak_cache_t *waiting;          /* list lock; without a thread and empty, a stack */
 static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so

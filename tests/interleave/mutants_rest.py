@@ -8,7 +8,7 @@ RELAXED = r"memory_order_relaxed"
 MUTANTS = [
     ("lock", "a sleeper forgets the others",
      r"hak_os_futex_wait\(&lock->state, waited\);",
-     r"{ hak_os_futex_wait(&lock->state, waited); if (hak_lock_try_apart(lock)) return; }"),
+     r"{ hak_os_futex_wait(&lock->state, waited); if (hak_lock_take_free(lock)) return; }"),
     ("lock", "the wait has no order",
      r"!hak_cas_acquire\(&lock->state, &seen, waited\)",
      r"!atomic_compare_exchange_strong_explicit(&lock->state, &seen, waited,"

@@ -1,0 +1,100 @@
+/* rank.c: which locks each thread holds; builds with HAKMEM_VERIFY only. */
+#include "os/rank.h"
+
+#if HAKMEM_VERIFY
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "os/os.h"
+
+enum { HELD_MOST = 16 }; /* that a thread notes one by one; a report at exit holds all there are */
+
+static const char *const names[HAK_RANK_COUNT] = {
+#define RANK(name, text) text,
+    HAK_RANKS(RANK)
+#undef RANK
+};
+
+/* The linker's names for the two ends of the section. */
+extern const hak_rank_row_t __start_hak_lock_ranks[] __attribute__((weak, visibility("hidden")));
+extern const hak_rank_row_t __stop_hak_lock_ranks[] __attribute__((weak, visibility("hidden")));
+
+static const hak_rank_row_t any_other = {.rank = HAK_RANK_STACK};
+
+/* Its thread's own; a signal handler leaves it as it was. */
+typedef struct {
+    const void *locks[HELD_MOST]; /* NULL: released before one that was taken later */
+    unsigned count;
+    unsigned more; /* that there was no place for */
+} held_t;
+
+static __thread volatile held_t held;
+
+static const hak_rank_row_t *row_of(const void *lock) {
+    for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
+        size_t offset = (uintptr_t)lock - (uintptr_t)row->first;
+        if (offset < row->bytes && offset % row->stride == 0) return row;
+    }
+    return &any_other;
+}
+
+static const char *name_of(const void *lock) { return names[row_of(lock)->rank]; }
+
+static HAK_SLOW_PATH void stop(const void *lock, const char *what, const void *other) {
+    char line[256];
+    int size = other ? snprintf(line, sizeof line, "hakmem: lock order: \"%s\" %p %s \"%s\" %p\n",
+                                name_of(lock), lock, what, name_of(other), other)
+                     : snprintf(line, sizeof line, "hakmem: lock order: \"%s\" %p %s\n",
+                                name_of(lock), lock, what);
+    hak_os_write_stderr(line, (size_t)size);
+    abort();
+}
+
+/* Written twice: a signal handler between the two steps uses the place, and clears it. */
+static void note(const void *lock) {
+    if (held.count == HELD_MOST) {
+        held.more++;
+        return;
+    }
+    held.locks[held.count] = lock;
+    held.count++;
+    held.locks[held.count - 1] = lock;
+}
+
+/* The note of a lock is cleared; false when there is none. */
+static bool clear(const void *lock) {
+    unsigned at = held.count;
+    while (at > 0 && held.locks[at - 1] != lock) at--;
+    if (at == 0) return false;
+    held.locks[at - 1] = NULL;
+    while (held.count && !held.locks[held.count - 1]) held.count--;
+    return true;
+}
+
+void hak_rank_wait(const void *lock) {
+    for (unsigned i = 0; i < held.count; i++) {
+        const void *other = held.locks[i];
+        if (other && row_of(other)->rank >= row_of(lock)->rank)
+            stop(lock, "is waited for while the thread holds", other);
+    }
+    note(lock);
+}
+
+void hak_rank_taken(const void *lock) { note(lock); }
+
+void hak_rank_forget(const void *lock) {
+    if (clear(lock)) return;
+    if (held.more == 0) stop(lock, "is released by a thread that does not hold it", NULL);
+    held.more--;
+}
+
+void hak_rank_reset(const void *lock) { clear(lock); }
+
+void hak_rank_release(const void *lock) {
+    const hak_rank_row_t *row = row_of(lock);
+    if (row->check) row->check(lock);
+    hak_rank_forget(lock);
+}
+
+#endif
