@@ -120,9 +120,7 @@ static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     return &super->slabs[start];
 }
 
-/* Asks for a superslab that is held free elsewhere, without the lock; true when the
- * pool has got one. */
-static bool borrow(void) {
+bool hak_pool_borrow(void) {
     hak_pool_lender_t function = hak_load_relaxed(&lender);
     if (HAK_LIKELY(!function || hak_load_relaxed(&hak_pool_lent) == 0)) return false;
     hak_lock_release(&hak_pool_lock);
@@ -134,7 +132,7 @@ static bool borrow(void) {
 /* Lock held. */
 static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
-    if (!super && borrow()) super = choose(count);
+    if (!super && hak_pool_borrow()) super = choose(count);
     if (super) {
         HAK_COUNT(&hak_pool_stats.stage2, count);
     } else {

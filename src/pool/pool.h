@@ -70,6 +70,9 @@ typedef bool (*hak_pool_lender_t)(void);
 extern _Atomic size_t hak_pool_lent;
 void hak_pool_set_lender(hak_pool_lender_t lender);
 
+/* Asks them for one; true when the pool has got it. Under the pool's lock, which is dropped. */
+bool hak_pool_borrow(void);
+
 /* Purges what has been free for longer than `delay_ms`; returns units purged. Superslabs
  * with slabs in use wait for their round, unless `all`. */
 size_t hak_pool_purge(uint32_t delay_ms, bool all);

@@ -93,11 +93,16 @@ static bool unmap_newest(void) {
     return done;
 }
 
-/* First those that became free last, without a look at any other. One that is kept lies between
+/* Large heaps may have wholly free ones whose pages the kernel would not take, since they are locked:
+ * their addresses can go all the same. Then first those that became free last, without a look at any other. One that is kept lies between
  * others, where it would make one piece more; then by address, since those beside a hole make
  * none. As many as there are now: others may free some all the time. */
 size_t hak_pool_unmap_free(void) {
     size_t unmapped = 0;
+    hak_lock_acquire(&hak_pool_lock);
+    for (size_t left = hak_load_relaxed(&hak_pool_lent); left && hak_pool_borrow(); left--)
+        continue;
+    hak_lock_release(&hak_pool_lock);
     for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
         unmapped += hak_superslab_size();
     hak_lock_acquire(&hak_pool_lock);

@@ -4,20 +4,21 @@
 #include "region/commit.h"
 
 hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const char *name) {
-    enum { FIRST = 3 * HAK_AREA_GUARD }; /* the guard below, the first records, the guard behind */
-    hak_os_answer_t answer = hak_os_reserve_at(start, FIRST);
-    *area = (hak_area_t){.base = answer == HAK_OS_MAPPED ? start + HAK_AREA_GUARD : NULL,
-                         .reserved = FIRST - HAK_AREA_GUARD,
-                         .limit = hak_area_span(size) - HAK_AREA_GUARD,
+    size_t page = hak_os_page_size(), first = 3 * page; /* a guard, the first records, a guard */
+    hak_os_answer_t answer = hak_os_reserve_at(start, first);
+    *area = (hak_area_t){.base = answer == HAK_OS_MAPPED ? start + page : NULL,
+                         .reserved = first - page,
+                         .limit = hak_area_span(size) - page,
                          .name = name};
-    if (answer == HAK_OS_MAPPED) hak_os_name(start, FIRST, name);
+    if (answer == HAK_OS_MAPPED) hak_os_name(start, first, name);
     return answer;
 }
 
 void hak_area_remove(hak_area_t *area) {
     if (!area->base) return;
     hak_commit_release(area->committed);
-    hak_os_unmap(area->base - HAK_AREA_GUARD, HAK_AREA_GUARD + area->reserved);
+    size_t page = hak_os_page_size();
+    hak_os_unmap(area->base - page, page + area->reserved);
     area->base = NULL;
 }
 
@@ -32,9 +33,8 @@ static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     return HAK_OS_MAPPED;
 }
 
-HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want) {
-    if (HAK_LIKELY(want <= area->committed)) return HAK_OS_MAPPED;
-    size_t end = hak_align_up(want, HAK_AREA_GUARD), need = end + HAK_AREA_GUARD;
+static HAK_COMMON hak_os_answer_t commit(hak_area_t *area, size_t end) {
+    size_t need = end + hak_os_page_size();
     hak_os_answer_t answer = HAK_OS_MAPPED;
     if (need > area->reserved) answer = reserve(area, hak_max(need, 2 * area->reserved));
     if (answer != HAK_OS_MAPPED) answer = reserve(area, need);
@@ -46,4 +46,13 @@ HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want) {
     }
     area->committed = end;
     return HAK_OS_MAPPED;
+}
+
+HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want) {
+    if (HAK_LIKELY(want <= area->committed)) return HAK_OS_MAPPED;
+    size_t exact = hak_align_up(want, hak_os_page_size());
+    size_t end = hak_max(exact, hak_min(2 * area->committed, HAK_AREA_STEP));
+    if (end > HAK_AREA_STEP) end = hak_align_up(end, HAK_AREA_STEP);
+    hak_os_answer_t answer = commit(area, end);
+    return answer == HAK_OS_MAPPED || exact == end ? answer : commit(area, exact);
 }

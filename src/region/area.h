@@ -3,10 +3,11 @@
  *   | guard | accessible ......... | reserved .... guard |            | limit
  *           ^base                  ^base + committed     ^base + reserved
  *
- * What is accessible grows by doubling reservations, or by the exact need where a doubling is
- * refused. Behind it there is always HAK_AREA_GUARD or more without access, and below it the same:
- * whoever writes beyond a block of the program runs into it before he reaches a record. Everything
- * here is under the lock of the owner. */
+ * What is accessible grows by doubling up to HAK_AREA_STEP and then by steps, what is reserved by
+ * doubling; both by the exact need where more is refused. Behind it there is always a page or more
+ * without access, and below it the same: whoever writes beyond a block of the program runs into it
+ * before he reaches a record. A guard is not longer than that since a process that locks its memory
+ * (mlockall) has all of its addresses counted. Everything here is under the lock of the owner. */
 #ifndef HAK_AREA_H
 #define HAK_AREA_H
 
@@ -14,11 +15,11 @@
 #include "os/os.h"
 
 enum {
-    HAK_AREA_GUARD = 64 * 1024, /* a page at least, however large pages are */
-    HAK_AREA_MAPPINGS = 3,      /* that one area is to the kernel */
+    HAK_AREA_STEP = 64 * 1024, /* a page at least, however large pages are */
+    HAK_AREA_MAPPINGS = 3,     /* that one area is to the kernel */
 };
 
-/* Invariant: committed + HAK_AREA_GUARD <= reserved <= limit; all are multiples of the guard. */
+/* Invariant: committed + a page <= reserved <= limit; all are multiples of a page. */
 typedef struct {
     char *base;       /* constant once placed; NULL before */
     size_t committed; /* bytes that can be read and written; only grows */
@@ -29,7 +30,7 @@ typedef struct {
 
 /* Bytes of addresses that an area for `size` bytes of records takes, both guards included. */
 HAK_FAST_PATH size_t hak_area_span(size_t size) {
-    return hak_align_up(size, HAK_AREA_GUARD) + 3 * (size_t)HAK_AREA_GUARD;
+    return hak_align_up(size, HAK_AREA_STEP) + 3 * (size_t)HAK_AREA_STEP;
 }
 
 /* Places an area of hak_area_span(size) bytes at `start`; nothing of it is accessible yet. */

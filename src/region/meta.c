@@ -78,10 +78,10 @@ static hak_os_answer_t extend(size_t more) {
     return answer;
 }
 
-/* Steps grow with the sum so far: 256 KiB at first, 4 MiB at most, so that their number stays
+/* Steps grow with the sum so far: 64 KiB at first, 4 MiB at most, so that their number stays
  * small. As much as is needed when that is more, or when the system has no more. */
 static bool take_step(size_t least) {
-    size_t step = hak_max(hak_min(hak_max(bytes_total, 256 * KIB), 4 * MIB), least);
+    size_t step = hak_max(hak_min(hak_max(bytes_total, 64 * KIB), 4 * MIB), least);
     for (;;) {
         hak_os_answer_t answer = HAK_OS_TAKEN;
         if (area_count) answer = extend(step);

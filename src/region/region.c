@@ -53,7 +53,7 @@ static bool place(char *window, size_t size) {
         (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
     char *at_supers = window + hak_meta_window_part(size);
     char *at_slabs = after(at_supers, supers);
-    char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - HAK_AREA_GUARD;
+    char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - hak_os_page_size();
     char *heap = after(at_map, map);
     bool done = hak_area_place(&region.supers_area, at_supers, supers, map_name) == HAK_OS_MAPPED &&
                 hak_area_place(&region.slabs_area, at_slabs, slabs, map_name) == HAK_OS_MAPPED &&

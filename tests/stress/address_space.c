@@ -3,9 +3,12 @@
  *   test_stress_address_space room LIMIT_MIB SIZE   prints the MiB that malloc gives under a limit
  *   test_stress_address_space thread LIMIT_MIB      under it: a thread, a library, 3 MiB
  *   test_stress_address_space locked                mlockall(MCL_CURRENT) with up to 1 GiB allowed
+ *   test_stress_address_space all_locked LIMIT_MIB SIZE
+ *                                                   as room, where mlockall(MCL_CURRENT | MCL_FUTURE)
+ *                                                   makes every mapping count as locked memory
  *   test_stress_address_space used                  addresses of a small and of a large heap
  *
- * address_space.py runs the first three on the system's allocator, too, and compares. */
+ * address_space.py runs all but the last on the system's allocator, too, and compares. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -57,18 +60,22 @@ static void free_all(size_t size, void **first) {
 }
 
 /* The second time as much: what was freed is found again, also by blocks of another tier. */
-static void room(const char *mib, size_t size) {
+static void take_twice(size_t size, size_t another) {
     void *first = NULL;
-    work_a_little();
-    limit(RLIMIT_AS, mib);
     size_t count = take_all(size, &first);
     free_all(size, &first);
-    void *other = API(malloc)(strtoul(mib, NULL, 10) * MIB / 2);
-    CHECK(other != NULL, "half of the limit cannot be had after all was freed");
+    void *other = API(malloc)(another);
+    CHECK(other != NULL, "%zu bytes cannot be had after all was freed", another);
     API(free)(other);
     size_t again = take_all(size, &first);
     CHECK(again >= count - count / 20, "%zu blocks, then %zu", count, again);
-    printf("%zu\n", count * size / MIB);
+    printf("%zu\n", count * size / 1024);
+}
+
+static void room(const char *mib, size_t size) {
+    work_a_little();
+    limit(RLIMIT_AS, mib);
+    take_twice(size, strtoul(mib, NULL, 10) * MIB / 2);
 }
 
 static void *allocate_in_thread(void *unused) {
@@ -88,10 +95,20 @@ static void thread(const char *mib) {
     puts("done");
 }
 
-static void locked(void) {
+static void limit_locked(const char *mib) {
     API(free)(API(malloc)(1000));
-    limit(RLIMIT_MEMLOCK, "1024");
+    limit(RLIMIT_MEMLOCK, mib);
     CHECK(geteuid() != 0 || setuid(NOBODY) == 0, "rights that know no limit cannot be given up");
+}
+
+static void all_locked(const char *mib, size_t size) {
+    limit_locked(mib);
+    CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall is refused under %s MiB", mib);
+    take_twice(size, strtoul(mib, NULL, 10) * MIB / 4);
+}
+
+static void locked(void) {
+    limit_locked("1024");
     puts(mlockall(MCL_CURRENT) == 0 ? "locked" : "refused");
     void *first = NULL;
     CHECK((first = API(malloc)(100 * MIB)) != NULL, "no block after mlockall");
@@ -118,6 +135,8 @@ int main(int argc, char **argv) {
         room(argv[2], strtoul(argv[3], NULL, 10));
     else if (strcmp(what, "thread") == 0 && argc > 2)
         thread(argv[2]);
+    else if (strcmp(what, "all_locked") == 0 && argc > 3)
+        all_locked(argv[2], strtoul(argv[3], NULL, 10));
     else if (strcmp(what, "locked") == 0)
         locked();
     else

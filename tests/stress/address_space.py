@@ -18,6 +18,12 @@ SIZES = (256, 4000, 30000, 200000, 3000000)
 TOUCHED_MOST = 2 << 30  # bytes of pages that a run may touch: small blocks only under small limits
 SMALL_MORE_MIB = 64
 
+# Where every mapping counts as locked memory. Of so little the library itself and the end of the last
+# superslab are a tenth.
+LOCKED_MIB = 8
+LOCKED_LEAST_MIB = 4
+LOCKED_SIZES = (256, 4000, 200000)
+
 
 def both(library, argv):
     """The output on HAKMEM and on the system's allocator."""
@@ -37,15 +43,26 @@ def compare_room(library, program):
             if (limit << 20) // size * min(size, pages) > TOUCHED_MOST:
                 continue
             ours, theirs = map(int, both(library, [program, "room", str(limit), str(size)]))
-            print(f"limit {limit} MiB, blocks of {size} bytes: {ours} MiB, system {theirs}")
+            print(f"limit {limit} MiB, blocks of {size} bytes: {ours} KiB, system {theirs}")
             if ours * 10 < theirs * 9:
-                harness.fail(f"{ours} MiB of blocks of {size} bytes under a limit of {limit} MiB, "
+                harness.fail(f"{ours} KiB of blocks of {size} bytes under a limit of {limit} MiB, "
                              f"where the system's allocator gives {theirs}")
+
+
+def compare_locked(library, program):
+    for size in LOCKED_SIZES:
+        ours, theirs = map(int, both(library, [program, "all_locked", str(LOCKED_MIB), str(size)]))
+        print(f"{LOCKED_MIB} MiB locked, blocks of {size} bytes: {ours} KiB, system {theirs}")
+        if ours * 5 < theirs * 4:
+            harness.fail(f"{ours} KiB of blocks of {size} bytes with {LOCKED_MIB} MiB locked, "
+                         f"where the system's allocator gives {theirs}")
+    both(library, [program, "all_locked", str(LOCKED_LEAST_MIB), "1000"])
 
 
 def main():
     library, program = os.path.realpath(sys.argv[1]), sys.argv[2]
     compare_room(library, program)
+    compare_locked(library, program)
     for limit in LIMITS_MIB:
         both(library, [program, "thread", str(limit)])
     ours, theirs = both(library, [program, "locked"])

@@ -32,8 +32,8 @@ static void what_is_committed_can_be_used(void **state) {
     size_t charged = hak_commit_bytes();
     for (size_t want = 1; want <= room; want = want * 3 + 1000) {
         assert_int_equal(hak_area_commit(&area, want), HAK_OS_MAPPED);
-        assert_true(area.committed >= want && area.committed < want + HAK_AREA_GUARD);
-        assert_true(area.committed + HAK_AREA_GUARD <= area.reserved);
+        assert_true(area.committed >= want && area.committed < want + HAK_AREA_STEP);
+        assert_true(area.committed + hak_os_page_size() <= area.reserved);
         assert_int_equal(hak_commit_bytes() - charged, area.committed);
         memset(area.base + want / 3, 1, want - want / 3);
         assert_int_equal(hak_area_commit(&area, want / 2), HAK_OS_MAPPED);
@@ -62,9 +62,10 @@ static void both_ends_are_inaccessible(void **state) {
     for (size_t want = 1; want < room; want *= 30) {
         assert_int_equal(hak_area_commit(&area, want), HAK_OS_MAPPED);
         must_fault(area.base - 1, "the byte below");
-        must_fault(area.base - HAK_AREA_GUARD, "the first byte of the guard");
+        must_fault(area.base - hak_os_page_size(), "the first byte of the guard");
         must_fault(area.base + area.committed, "the byte behind");
-        must_fault(area.base + area.committed + HAK_AREA_GUARD - 1, "the last byte of the guard");
+        must_fault(area.base + area.committed + hak_os_page_size() - 1,
+                   "the last byte of the guard");
     }
     hak_area_remove(&area);
 }
@@ -78,14 +79,15 @@ static void growth_ends_at_others_memory(void **state) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     REQUIRE(foreign != MAP_FAILED, "no place");
     memset(foreign, 0x5A, MIB);
-    assert_int_equal(hak_area_commit(&area, 4 * MIB - HAK_AREA_GUARD), HAK_OS_MAPPED);
+    assert_int_equal(hak_area_commit(&area, 4 * MIB - hak_os_page_size()), HAK_OS_MAPPED);
     memset(area.base, 1, area.committed);
     assert_int_equal(hak_area_commit(&area, 4 * MIB), HAK_OS_TAKEN);
-    assert_int_equal(area.committed, 4 * MIB - HAK_AREA_GUARD);
+    assert_int_equal(area.committed, 4 * MIB - hak_os_page_size());
     must_fault(area.base + area.committed, "the byte behind");
     for (size_t i = 0; i < MIB; i++) REQUIRE(foreign[i] == 0x5A, "others' memory has changed");
     hak_area_t other;
-    assert_int_equal(hak_area_place(&other, foreign - HAK_AREA_GUARD, MIB, "test"), HAK_OS_TAKEN);
+    assert_int_equal(hak_area_place(&other, foreign - hak_os_page_size(), MIB, "test"),
+                     HAK_OS_TAKEN);
     assert_null(other.base);
     hak_area_remove(&area);
     munmap(foreign, MIB);
