@@ -10,7 +10,8 @@
 #include "region/record.h"
 #include "region/region.h"
 
-static hak_block_t in_huge(const void *pointer) {
+/* A huge block, or what was a block and is no more. */
+static hak_block_t not_in_region(const void *pointer) {
     hak_block_t block = {.kind = HAK_KIND_FOREIGN};
     block.size = hak_huge_size(pointer);
     if (block.size) {
@@ -18,6 +19,8 @@ static hak_block_t in_huge(const void *pointer) {
         block.start = (void *)(uintptr_t)pointer;
     } else if (hak_huge_find(pointer, &block.start, &block.size)) {
         block.kind = HAK_KIND_INSIDE;
+    } else if (hak_huge_was_freed(pointer, &block.size) || hak_region_was_unmapped(pointer)) {
+        block.kind = HAK_KIND_FREED;
     }
     return block;
 }
@@ -44,7 +47,7 @@ static void in_slab(hak_block_t *block, const void *pointer) {
 hak_block_t hak_block_of(const void *pointer) {
     hak_block_t block = {.kind = HAK_KIND_FOREIGN};
     block.slab = hak_region_slab_of(pointer);
-    if (!block.slab) return in_huge(pointer);
+    if (!block.slab) return not_in_region(pointer);
     block.class_index = hak_owner_class(hak_load_acquire(&block.slab->owner));
     if (block.class_index == HAK_CLASS_NONE) {
         block.kind = HAK_KIND_FREED;

@@ -21,7 +21,7 @@ typedef struct {
     unsigned class_index; /* of CACHED */
     hak_slab_t *slab;     /* of CACHED */
     void *start;          /* of the block; NULL when FREED or FOREIGN */
-    size_t size;          /* usable bytes; 0 when FREED or FOREIGN */
+    size_t size;          /* usable bytes; 0 when FOREIGN, or FREED and not known */
 } hak_block_t;
 
 hak_block_t hak_block_of(const void *pointer);

@@ -431,6 +431,14 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     return true;
 }
 
+bool hak_huge_was_freed(const void *pointer, size_t *size) {
+    hak_lock_acquire(&hak_huge_lock);
+    *size = hak_mappings_removed((uintptr_t)pointer);
+    bool was = *size || hak_reuse_has(pointer);
+    hak_lock_release(&hak_huge_lock);
+    return was;
+}
+
 typedef struct {
     hak_range_visitor_t visit;
     void *context;

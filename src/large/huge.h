@@ -68,6 +68,10 @@ size_t hak_huge_size(const void *block);
  * held for a part of the table at a time: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
+/* True for a pointer to a block that was freed, or moved away, as far as that is still known; it is
+ * in no block now. *size: of that block; 0 when only its memory is known, which is kept. */
+bool hak_huge_was_freed(const void *pointer, size_t *size);
+
 /* Bytes of the block, 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 

@@ -7,8 +7,9 @@
 
 enum {
     LEAST_SLOTS = 64,
-    EMPTIED_AT_ONCE = 8, /* slots and entries for each block that is entered */
-    WALKED_AT_ONCE = 512 /* slots */
+    EMPTIED_AT_ONCE = 8,  /* slots and entries for each block that is entered */
+    WALKED_AT_ONCE = 512, /* slots */
+    REMOVED_MAX = 256,
 };
 
 /* Entries of a chain are never separated by a free slot (removal moves followers up), so a
@@ -23,6 +24,10 @@ static table_t current;
 static table_t former;  /* its entries move to the current one */
 static size_t next_out; /* below it, the former one is empty */
 static size_t in_hand;
+
+/* For the line about a double free, which comes soon after the first one if at all. */
+static hak_mapping_t removed[REMOVED_MAX]; /* a ring */
+static unsigned removed_next;
 
 static size_t slot_of(const table_t *table, uintptr_t start) {
     return (size_t)((start >> 12) * 0x9E3779B97F4A7C15u >> 20) & (table->size - 1);
@@ -106,8 +111,17 @@ void hak_mappings_put(uintptr_t start, size_t size) {
 }
 
 void hak_mappings_remove(hak_mapping_t *mapping) {
+    removed[removed_next++ % REMOVED_MAX] = *mapping;
     bool is_former = (uintptr_t)mapping - (uintptr_t)former.slots < former.size * sizeof *mapping;
     remove_from(is_former ? &former : &current, mapping);
+}
+
+size_t hak_mappings_removed(uintptr_t start) {
+    for (unsigned i = 1; i <= REMOVED_MAX; i++) {
+        const hak_mapping_t *mapping = &removed[(removed_next - i) % REMOVED_MAX];
+        if (mapping->start == start) return mapping->size;
+    }
+    return 0;
 }
 
 void hak_mappings_take_in_hand(hak_mapping_t *mapping) {

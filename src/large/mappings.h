@@ -35,6 +35,10 @@ void hak_mappings_put(uintptr_t start, size_t size);
 
 void hak_mappings_remove(hak_mapping_t *mapping);
 
+/* Size of the block that began there, if it is one of those that were removed last; 0 otherwise.
+ * Whether another one has its place by now is not asked. */
+size_t hak_mappings_removed(uintptr_t start);
+
 /* The same, but room is kept for it, until it is put back, under whatever start. */
 void hak_mappings_take_in_hand(hak_mapping_t *mapping);
 void hak_mappings_put_back(uintptr_t start, size_t size);

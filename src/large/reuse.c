@@ -155,6 +155,11 @@ bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint64_t freed_b
     return true;
 }
 
+bool hak_reuse_has(const char *address) {
+    unsigned i = place_of(address + 1);
+    return i > 0 && address < kept[i - 1].start + kept[i - 1].size;
+}
+
 void hak_reuse_each_range(hak_range_visitor_t visit, void *context) {
     for (unsigned i = 0; i < count; i++)
         visit(context, HAK_RANGE_KEPT, kept[i].start, kept[i].size);

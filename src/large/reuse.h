@@ -47,6 +47,9 @@ bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size);
  * unless less than 1 MiB would be left. False when there is none. */
 bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint64_t freed_by);
 
+/* True for an address in one of them. */
+bool hak_reuse_has(const char *address);
+
 /* Calls `visit` for every stretch. */
 void hak_reuse_each_range(hak_range_visitor_t visit, void *context);
 

@@ -312,6 +312,15 @@ hak_slab_t *hak_region_slab_of(const void *addr) {
     return &region.slabs[unit];
 }
 
+bool hak_region_was_unmapped(const void *addr) {
+    size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
+    size_t number = unit >> hak_map.super_shift;
+    hak_lock_acquire(&hak_region_lock);
+    bool was = number < hak_load_relaxed(&region.carved) && region.supers[number].unmapped;
+    hak_lock_release(&hak_region_lock);
+    return was;
+}
+
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
     return &region.supers[(size_t)(slab - region.slabs) >> hak_map.super_shift];
 }

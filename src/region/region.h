@@ -92,6 +92,9 @@ HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
     return hak_region_slab_of(block);
 }
 
+/* True when an address lies in a superslab that was unmapped, and was not mapped again. */
+bool hak_region_was_unmapped(const void *addr);
+
 hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
 
 /* The record of the superslab that a block lies in. */
