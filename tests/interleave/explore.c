@@ -51,7 +51,7 @@ static size_t known_size, known_count;
 
 static char notes[NOTES_MAX][NOTE_SIZE];
 static unsigned note_count;
-static bool noting;
+bool explore_noting;
 static char failure[400];
 
 unsigned explore_thread(void) { return current; }
@@ -68,8 +68,8 @@ const char *explore_name(const volatile void *variable) {
     return text[next];
 }
 
-void explore_note(const char *format, ...) {
-    if (!noting || note_count == NOTES_MAX) return;
+void explore_note_line(const char *format, ...) {
+    if (note_count == NOTES_MAX) return;
     va_list list;
     va_start(list, format);
     char *note = notes[note_count++];
@@ -186,7 +186,7 @@ static void schedule(void) {
     if (!count) explore_fail("deadlock: %u threads wait for ever", alive);
     if (path_position == path_length) {
         if (scenario->always) scenario->always();
-        if (!noting && state_is_known()) leave(KNOWN);
+        if (!explore_noting && state_is_known()) leave(KNOWN);
     }
     unsigned before = current, next = ready[choose(count)];
     if (next == before) return;
@@ -281,14 +281,14 @@ static bool next_path(void) {
 }
 
 void explore_report(void) {
-    noting = true;
+    explore_noting = true;
     execute(); /* the same choices again, this time with notes */
-    noting = false;
+    explore_noting = false;
     printf("VIOLATION in %s: %s\n", scenario->name, failure);
     for (unsigned i = 0; i < note_count; i++) puts(notes[i]);
 }
 
-explore_result_t explore(const explore_scenario_t *what) {
+explore_result_t explore(const explore_scenario_t *what, uint64_t limit) {
     explore_result_t result = {0};
     scenario = what;
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++) make_thread(i);
@@ -299,7 +299,8 @@ explore_result_t explore(const explore_scenario_t *what) {
     do {
         result.executions++;
         if (!execute()) result.failure = failure;
-    } while (!result.failure && next_path());
+        result.exhausted = !result.failure && !next_path();
+    } while (!result.failure && !result.exhausted && result.executions < limit);
     result.states = known_count;
     return result;
 }

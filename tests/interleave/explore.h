@@ -31,10 +31,11 @@ typedef struct {
     uint64_t executions; /* to their end, or to a state known already */
     uint64_t states;
     const char *failure; /* NULL when every execution was right */
+    bool exhausted;      /* no execution is left */
 } explore_result_t;
 
-/* Explores a scenario until it is exhausted or an execution fails. */
-explore_result_t explore(const explore_scenario_t *scenario);
+/* Explores a scenario until it is exhausted, an execution fails, or `limit` of them were right. */
+explore_result_t explore(const explore_scenario_t *scenario, uint64_t limit);
 
 /* Prints the execution that failed, step by step. */
 void explore_report(void);
@@ -58,8 +59,14 @@ void explore_keep_apart(void *variable, size_t size);
 /* The other threads are gone, wherever they are: the child of a fork. */
 void explore_stop_others(void);
 
-/* Adds a line to the report of this execution, should it fail. */
-__attribute__((format(printf, 1, 2))) void explore_note(const char *format, ...);
+/* Adds a line to the report, while an execution that failed is repeated for it. In all others the
+ * arguments are not even made: names are most of the work of an access. */
+#define explore_note(...)                                   \
+    do {                                                    \
+        if (explore_noting) explore_note_line(__VA_ARGS__); \
+    } while (0)
+extern bool explore_noting;
+__attribute__((format(printf, 1, 2))) void explore_note_line(const char *format, ...);
 
 /* Name of a variable in such a line. */
 const char *explore_name(const volatile void *variable);

@@ -30,7 +30,6 @@ typedef struct {
 } byte_t;
 
 typedef struct {
-    uintptr_t address;
     uint64_t execution; /* the bytes' marks are those of this one */
     byte_t bytes[LINE_SIZE];
 } line_t;
@@ -43,7 +42,10 @@ typedef struct {
 
 static line_t lines[LINES_MAX];
 static unsigned line_count;
-static uint16_t line_slots[LINE_SLOTS]; /* index + 1; 0 is free */
+static struct {
+    uintptr_t address;
+    line_t *line; /* NULL: free */
+} line_slots[LINE_SLOTS];
 
 static cell_t cells[CELLS_MAX];
 static unsigned cell_count;
@@ -70,26 +72,26 @@ uint64_t memory_mix(uint64_t a, uint64_t b) {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
+/* Every access of the checked code comes here: one multiplication, and mostly one look. */
 static unsigned line_slot(uintptr_t address) {
-    unsigned slot = (unsigned)(memory_mix(0, address / LINE_SIZE) % LINE_SLOTS);
-    while (line_slots[slot] && lines[line_slots[slot] - 1].address != address)
+    unsigned slot = (unsigned)(address / LINE_SIZE * 0x9E3779B97F4A7C15u >> 32) % LINE_SLOTS;
+    while (line_slots[slot].line && line_slots[slot].address != address)
         slot = (slot + 1) % LINE_SLOTS;
     return slot;
 }
 
 static line_t *line_of(uintptr_t address) {
-    unsigned slot = line_slot(address & ~(uintptr_t)(LINE_SIZE - 1));
-    return line_slots[slot] ? &lines[line_slots[slot] - 1] : NULL;
+    return line_slots[line_slot(address & ~(uintptr_t)(LINE_SIZE - 1))].line;
 }
 
 void memory_track(const volatile void *start, size_t size) {
     uintptr_t first = (uintptr_t)start & ~(uintptr_t)(LINE_SIZE - 1);
     for (uintptr_t address = first; address < (uintptr_t)start + size; address += LINE_SIZE) {
         unsigned slot = line_slot(address);
-        if (line_slots[slot]) continue;
+        if (line_slots[slot].line) continue;
         EXPLORE_CHECK(line_count < LINES_MAX, "too many tracked lines");
-        lines[line_count++].address = address;
-        line_slots[slot] = (uint16_t)line_count;
+        line_slots[slot].address = address;
+        line_slots[slot].line = &lines[line_count++];
     }
 }
 
@@ -121,19 +123,17 @@ static void check_race(const byte_t *byte, bool writes, const volatile void *add
                       explore_name(address), i);
 }
 
-static void access_bytes(const volatile void *address, size_t size, bool writes) {
+/* The bytes of an access that lie in one line. */
+static void access_line(line_t *line, uintptr_t at, size_t size, bool writes) {
+    if (line->execution != execution) {
+        memset(line->bytes, 0, sizeof line->bytes);
+        line->execution = execution;
+    }
     unsigned thread = explore_thread();
-    for (size_t i = 0; i < size; i++) {
-        uintptr_t at = (uintptr_t)address + i;
-        line_t *line = line_of(at);
-        if (!line) continue;
-        if (line->execution != execution) {
-            memset(line->bytes, 0, sizeof line->bytes);
-            line->execution = execution;
-        }
-        byte_t *byte = &line->bytes[at % LINE_SIZE];
-        check_race(byte, writes, address);
-        uint32_t now = clock_of[thread].by_thread[thread];
+    uint32_t now = clock_of[thread].by_thread[thread];
+    byte_t *byte = &line->bytes[at % LINE_SIZE];
+    for (size_t i = 0; i < size; i++, byte++) {
+        check_race(byte, writes, (const volatile void *)(at + i));
         if (writes) {
             byte->write_time = now;
             byte->writer = (uint8_t)thread;
@@ -144,10 +144,19 @@ static void access_bytes(const volatile void *address, size_t size, bool writes)
 }
 
 static void access_memory(const volatile void *address, size_t size, bool writes) {
-    if (explore_thread() == 0 || !memory_is_tracked(address)) return;
+    if (explore_thread() == 0) return;
+    uintptr_t at = (uintptr_t)address, end = at + size;
+    line_t *line = line_of(at);
+    if (!line) return;
     explore_note("%s %s", writes ? "write" : "read", explore_name(address));
     check_allowed(address, size);
-    access_bytes(address, size, writes);
+    while (at < end) {
+        size_t rest = LINE_SIZE - at % LINE_SIZE;
+        if (rest > end - at) rest = end - at;
+        if (line) access_line(line, at, rest, writes);
+        at += rest;
+        line = at < end ? line_of(at) : NULL;
+    }
 }
 
 void memory_read(const volatile void *address, size_t size) { access_memory(address, size, false); }

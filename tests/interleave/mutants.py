@@ -75,48 +75,61 @@ def edited(files, pattern, replacement):
     return hits[0]
 
 
-def build(args, name, edits):
-    """Compiles and links one set of edits; returns the program."""
-    patterns, others, _ = GROUPS[args.group]
-    paths = [path for pattern in patterns.split() for path in args.root.glob(pattern)]
-    files = {str(path.relative_to(args.root)): path.read_text() for path in paths}
-    work = args.work / re.sub(r"\W+", "_", name)
-    shutil.rmtree(work, ignore_errors=True)
-    for row in edits:
-        file, text = edited(files, *row)
-        files[file] = text
-    for file, text in files.items():
-        (work / file).parent.mkdir(parents=True, exist_ok=True)
-        (work / file).write_text(text)
-    objects = []
-    sources = [args.root / file for file in others]
-    included = "".join(source.read_text() for source in sources)
-    # The .c file that a test includes is a part of it.
-    sources += [work / file for file in files
-                if file.endswith(".c") and f'"{file.removeprefix("src/")}"' not in included]
-    for source in sources:
-        objects.append(work / f"{len(objects)}.o")
+class Build:
+    """One set of edits, compiled and linked. What `like` has compiled from the same text is taken
+    from there: a mutant differs in one file."""
+
+    def __init__(self, args, name, edits, like=None):
+        patterns, others, _ = GROUPS[args.group]
+        self.work = args.work / re.sub(r"\W+", "_", name)
+        self.program = self.work / "program"
+        self.files = {str(path.relative_to(args.root)): path.read_text()
+                      for pattern in patterns.split() for path in sorted(args.root.glob(pattern))}
+        for row in edits:
+            file, text = edited(self.files, *row)
+            self.files[file] = text
+        self.write()
+        included = "".join((args.root / other).read_text() for other in others)
+        changed = {file for file, text in self.files.items() if like and like.files[file] != text}
+        # A header, or a .c file that a test includes, is a part of all.
+        alone = {file for file in self.files
+                 if file.endswith(".c") and f'"{file.removeprefix("src/")}"' not in included}
+        everything = like is None or not changed <= alone
+        self.objects = []
+        for i, source in enumerate([*others, *sorted(alone)]):
+            if everything or source in changed:
+                place = self.work if source in alone else args.root
+                self.compile(args, place / source, self.work / f"{i}.o")
+            else:
+                self.objects.append(like.objects[i])
+        words = [args.compile[0], *self.objects, *args.objects, "-o", self.program]
+        subprocess.run(words, check=True)
+
+    def write(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+        for file, text in self.files.items():
+            (self.work / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.work / file).write_text(text)
+
+    def compile(self, args, source, output):
         # The copies of headers stand before the headers.
-        words = [args.compile[0], "-I", work / "src", *args.compile[1:], "-w"]
-        subprocess.run([*words, "-c", source, "-o", objects[-1]], check=True)
-    program = work / "program"
-    subprocess.run([args.compile[0], *objects, *args.objects, "-o", program], check=True)
-    return program
+        words = [args.compile[0], "-I", self.work / "src", *args.compile[1:], "-w"]
+        subprocess.run([*words, "-c", source, "-o", output], check=True)
+        self.objects.append(output)
 
 
-def run(args, name, edits):
-    """True and a line to print when the outcome is what it must be."""
+def explore(program, words, **notes):
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=RUN_SECONDS,
+                          env={**os.environ, **notes})
+
+
+def try_mutant(args, unbroken, name, row):
+    """True and a line to print when the mutant is found."""
     try:
-        program = build(args, name or "unbroken", GROUPS[args.group][2] + edits)
-        words = [program, "--broken"] if name else [program]
-        # What the unbroken sources do is noted for coverage.py.
-        notes = {} if name else {"INTERLEAVE_TRACE": str(program.with_name("trace"))}
-        done = subprocess.run(words, capture_output=True, text=True, timeout=RUN_SECONDS,
-                              env={**os.environ, **notes})
+        program = Build(args, name, GROUPS[args.group][2] + [row], unbroken).program
+        done = explore(program, ["--broken"])
     except (LookupError, subprocess.SubprocessError) as problem:
         return False, f"FAIL {name}: {problem}"
-    if not name:
-        return done.returncode == 0, done.stdout.rstrip()
     if done.returncode < 0:
         return True, f"{name}: crashes"
     return done.returncode == 0, f"{name}: {done.stdout.strip()}"
@@ -130,12 +143,18 @@ def main():
     parser.add_argument("--objects", nargs="+", required=True)
     parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
     args = parser.parse_args()
-    rows = [(name, [row]) for group, name, *row in MUTANTS if group == args.group]
+    rows = [(name, row) for group, name, *row in MUTANTS if group == args.group]
+    unbroken = Build(args, "unbroken", GROUPS[args.group][2])
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for right, line in pool.map(lambda row: run(args, *row), [("", []), *rows]):
+        # What the unbroken sources do is noted for coverage.py.
+        holds = pool.submit(explore, unbroken.program, [],
+                            INTERLEAVE_TRACE=str(unbroken.work / "trace"))
+        for found, line in pool.map(lambda row: try_mutant(args, unbroken, *row), rows):
             print(line, flush=True)
-            failures += not right
+            failures += not found
+        print(holds.result().stdout.rstrip())
+        failures += holds.result().returncode != 0
     print(f"interleave: {len(rows)} mutants, {failures} failures")
     return 1 if failures else 0
 
