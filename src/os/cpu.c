@@ -1,8 +1,7 @@
 /* cpu.c: how many CPUs the process may use: those of its affinity, and no more than the quotas
  * of its control groups allow.
  *
- * The affinity is read with the first question and widened by each look; a process that is
- * confined to fewer CPUs later keeps what it has for the others. The quotas are read only when somebody
+ * The affinity is read with the first question, and anew by each look. The quotas are read only when somebody
  * looks (hak_os_cpu_look), since a short program needs none. A quota is what the kernel gives in a
  * period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of version 1. That of
  * every group from the process's own up to the root counts, the smallest decides. In a
@@ -20,15 +19,20 @@
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; of 1024 the numbers are kept */
 enum { PATH_SIZE = 400, CHUNK = 256, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64 };
 
-static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at some look */
-static _Atomic unsigned others;              /* of those that have no number, at the last look */
+static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
+static _Atomic unsigned others;              /* of those that have no number */
 static _Atomic unsigned known_count;         /* 0 until the first question */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 
+typedef struct {
+    uint64_t words[KEPT_WORDS];
+    unsigned others; /* that have no number here */
+} cpus_t;
+
 /* Adds what a thread may run on. The raw call: libc's CPU_ALLOC path would allocate on wide
  * machines. */
-static HAK_COMMON void add_affinity(unsigned thread) {
+static HAK_COMMON void add_affinity(cpus_t *cpus, unsigned thread) {
     unsigned long mask[MASK_WORDS];
     int saved = errno;
     long bytes = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
@@ -37,25 +41,29 @@ static HAK_COMMON void add_affinity(unsigned thread) {
     for (long i = 0; i < bytes / (long)sizeof *mask; i++) {
         if (i >= KEPT_WORDS)
             beyond += hak_bit_count(mask[i]);
-        else if (mask[i] & ~hak_load_relaxed(&allowed[i]))
-            (void)atomic_fetch_or_explicit(&allowed[i], mask[i], memory_order_relaxed);
+        else
+            cpus->words[i] |= mask[i];
     }
-    hak_store_relaxed(&others, beyond);
+    cpus->others = hak_max(cpus->others, beyond);
 }
 
-/* The CPUs of the caller, of the first thread, and of all that asked before. Rejected: those of the
- * caller alone, for programs keep each of their threads on a CPU of its own. */
-static HAK_COMMON unsigned read_affinity(void) {
-    add_affinity(0);
-    unsigned count = hak_load_relaxed(&others);
-    for (unsigned i = 0; i < KEPT_WORDS; i++) count += hak_bit_count(hak_load_relaxed(&allowed[i]));
+static HAK_COMMON unsigned note_allowed(const cpus_t *cpus) {
+    unsigned count = cpus->others;
+    hak_store_relaxed(&others, cpus->others);
+    for (unsigned i = 0; i < KEPT_WORDS; i++) {
+        count += hak_bit_count(cpus->words[i]);
+        if (cpus->words[i] != hak_load_relaxed(&allowed[i]))
+            hak_store_relaxed(&allowed[i], cpus->words[i]);
+    }
     return hak_max(count, 1u);
 }
 
 HAK_COMMON unsigned hak_os_cpu_count(void) {
     unsigned known = hak_load_relaxed(&known_count);
     if (HAK_LIKELY(known != 0)) return known;
-    known = read_affinity();
+    cpus_t cpus = {.others = 0};
+    add_affinity(&cpus, 0);
+    known = note_allowed(&cpus);
     hak_store_release(&known_count, known);
     return known;
 }
@@ -232,11 +240,55 @@ unsigned hak_os_cpu_quota(const char *groups, const char *root) {
     return least;
 }
 
+/* ---- Looks ----------------------------------------------------------------------------------- */
+
+/* As getdents64(2) gives it. */
+typedef struct {
+    uint64_t inode, offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+} entry_t;
+
+/* The first threads of the process, some sixty; false without /proc. */
+static bool add_first_threads(cpus_t *cpus) {
+    HAK_ALIGNED(8) char entries[2048];
+    int saved = errno, file = open_to_read("/proc/self/task");
+    long bytes = file < 0 ? -1 : syscall(SYS_getdents64, file, entries, sizeof entries);
+    if (file >= 0) syscall(SYS_close, file);
+    errno = saved;
+    for (long i = 0; i < bytes;) {
+        const entry_t *entry = (const entry_t *)(const void *)&entries[i];
+        const char *name = entry->name;
+        unsigned thread = (unsigned)number(&name);
+        if (thread) add_affinity(cpus, thread);
+        i += entry->size;
+    }
+    return bytes > 0;
+}
+
+/* True when there are fewer than at the last look. */
+static bool has_lost_some(const cpus_t *cpus) {
+    bool lost = cpus->others < hak_load_relaxed(&others);
+    for (unsigned i = 0; i < KEPT_WORDS; i++)
+        lost |= (hak_load_relaxed(&allowed[i]) & ~cpus->words[i]) != 0;
+    return lost;
+}
+
+/* The CPUs of the caller and of the first thread. Where those are fewer than before, programs may
+ * keep each of their threads on a CPU of its own: more threads are asked. */
+static unsigned look_at_affinity(void) {
+    cpus_t cpus = {.others = 0};
+    add_affinity(&cpus, 0);
+    add_affinity(&cpus, hak_os_process_id());
+    if (has_lost_some(&cpus) && !add_first_threads(&cpus)) return hak_os_cpu_count();
+    return note_allowed(&cpus);
+}
+
 bool hak_os_cpu_look(void) {
     unsigned before = hak_os_cpu_count();
-    add_affinity(hak_os_process_id());
     unsigned now =
-        smaller(read_affinity(), hak_os_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
+        smaller(look_at_affinity(), hak_os_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
     hak_store_relaxed(&known_count, now);
     return now != before;
 }

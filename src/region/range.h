@@ -16,7 +16,7 @@ typedef enum {
 typedef void (*hak_range_visitor_t)(void *context, hak_range_kind_t kind, const void *start,
                                     size_t size);
 
-/* Each calls `visit` for its ranges, the last two under their locks: it must not allocate. */
+/* Each calls `visit` for its ranges, most of them under a lock: it must not allocate. */
 void hak_region_each_range(hak_range_visitor_t visit, void *context);
 void hak_meta_each_range(hak_range_visitor_t visit, void *context);
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);

@@ -362,9 +362,15 @@ void hak_region_each_range(hak_range_visitor_t visit, void *context) {
     hak_lock_acquire(&hak_region_lock);
     for (unsigned i = 0; region.heap && i < AREAS; i++)
         visit(context, HAK_RANGE_RECORDS, areas[i]->base, areas[i]->committed);
-    size_t end = hak_load_relaxed(&region.carved);
-    if (region.heap) visit(context, HAK_RANGE_HEAP, region.heap, end * hak_superslab_size());
     hak_lock_release(&hak_region_lock);
+    /* Without the holes: others may have memory there. */
+    size_t end = hak_load_acquire(&region.carved), first = 0;
+    for (size_t i = 0; i <= end; i++) {
+        if (i < end && is_mapped(i)) continue;
+        if (i > first)
+            visit(context, HAK_RANGE_HEAP, address_of(first), (i - first) * hak_superslab_size());
+        first = i + 1;
+    }
 }
 
 /* ---- figures ---- */

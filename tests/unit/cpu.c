@@ -200,6 +200,58 @@ static void a_process_that_gets_more_cpus_gets_more_shards(void **state) {
     REQUIRE(end.in_time && end.status == 0, "%s", end.err);
 }
 
+static void confine(int thread, int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    CHECK(sched_setaffinity(thread, sizeof set, &set) == 0, "not on CPU %d", cpu);
+}
+
+static _Atomic bool is_there, may_go;
+
+static void *stay_on(void *cpu) {
+    confine(0, (int)(intptr_t)cpu);
+    look();
+    atomic_store(&is_there, true);
+    while (!atomic_load(&may_go)) usleep(1000);
+    return NULL;
+}
+
+/* Confined to one CPU while it runs, as a whole or each thread to its own, and let on all again. */
+static void confine_and_widen(const void *context) {
+    const cpu_set_t *all = context;
+    pthread_t thread;
+    int cpus[2], found = 0;
+    for (int i = 0; found < 2; i++)
+        if (CPU_ISSET(i, all)) cpus[found++] = i;
+    look();
+    const unsigned before = hak_os_cpu_count();
+    confine(0, cpus[0]);
+    look();
+    CHECK(hak_os_cpu_count() == 1, "%u CPUs, not 1", hak_os_cpu_count());
+    CHECK(hak_shard_homes() == 1 && hak_os_this_cpu() == 0, "%u homes", hak_shard_homes());
+    CHECK(pthread_create(&thread, NULL, stay_on, (void *)(intptr_t)cpus[1]) == 0, "no thread");
+    while (!atomic_load(&is_there)) usleep(1000);
+    CHECK(hak_os_cpu_count() == hak_min(before, 2), "%u CPUs, not 2", hak_os_cpu_count());
+    look();
+    CHECK(hak_os_cpu_count() == hak_min(before, 2), "%u CPUs later", hak_os_cpu_count());
+    atomic_store(&may_go, true);
+    pthread_join(thread, NULL);
+    look();
+    CHECK(hak_os_cpu_count() == 1, "%u CPUs without the thread", hak_os_cpu_count());
+    CHECK(sched_setaffinity(0, sizeof *all, all) == 0, "not on all CPUs");
+    look();
+    CHECK(hak_os_cpu_count() == before, "%u CPUs, not %u", hak_os_cpu_count(), before);
+}
+
+static void a_process_that_is_confined_later_gets_fewer(void **state) {
+    (void)state;
+    cpu_set_t all;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2) return; /* there is nothing to lose */
+    unit_child(confine_and_widen, &all, 60, "a process that is confined later");
+}
+
 static void homes_follow_the_number(void **state) {
     (void)state;
     now_there_are(6);
@@ -271,6 +323,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas_of_made_up_groups),
         cmocka_unit_test(a_process_that_gets_more_cpus_gets_more_shards),
+        cmocka_unit_test(a_process_that_is_confined_later_gets_fewer),
         cmocka_unit_test(shards_grow_under_load),
         cmocka_unit_test(homes_follow_the_number),
     };

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "region/range.h"
 #include "region/region.h"
 
 enum {
@@ -200,7 +201,14 @@ static char *map_foreign(char *address) {
     return got;
 }
 
+static void check_range(void *context, hak_range_kind_t kind, const void *start, size_t size) {
+    const char *foreign = context;
+    REQUIRE(foreign - (const char *)start >= (ptrdiff_t)size || foreign < (const char *)start,
+            "somebody else's memory at %p is in a range of kind %d", (void *)foreign, (int)kind);
+}
+
 static void check_foreign(const char *foreign) {
+    hak_region_each_range(check_range, (void *)(uintptr_t)foreign);
     for (size_t i = 0; foreign && i < FOREIGN_SIZE; i++)
         REQUIRE(foreign[i] == 0x5A, "somebody else's memory has changed at %p", foreign + i);
     REQUIRE(!hak_region_slab_of(foreign), "somebody else's memory at %p is a slab", foreign);
