@@ -46,14 +46,14 @@ static void in_slab(hak_block_t *block, const void *pointer) {
 
 hak_block_t hak_block_of(const void *pointer) {
     hak_block_t block = {.kind = HAK_KIND_FOREIGN};
-    block.slab = hak_region_slab_of(pointer);
+    block.slab = hak_region_unit_of(pointer);
     if (!block.slab) return not_in_region(pointer);
     block.class_index = hak_owner_class(hak_load_acquire(&block.slab->owner));
     if (block.class_index == HAK_CLASS_NONE) {
         block.kind = HAK_KIND_FREED;
         return block;
     }
-    if (block.class_index == HAK_CLASS_RUN)
+    if (block.class_index == HAK_CLASS_LARGE)
         in_run(&block, pointer);
     else
         in_slab(&block, pointer);
@@ -68,7 +68,7 @@ enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 /* True for a place where a record may be of the block, or of what was there before: not in
  * a slab of tiny blocks, whose starts may be those of older mid ones, nor beyond the slabs. */
 static bool has_record(const hak_block_t *block) {
-    bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_RUN;
+    bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_LARGE;
     if (!block->slab || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
         return false;
     return hak_records_settle();

@@ -5,7 +5,7 @@
 #define HAK_BLOCK_H
 
 #include "base/base.h"
-#include "region/slab.h"
+#include "region/unit.h"
 
 typedef enum {
     HAK_KIND_CACHED,  /* block of a size class */
@@ -19,7 +19,7 @@ typedef enum {
 typedef struct {
     hak_kind_t kind;
     unsigned class_index; /* of CACHED */
-    hak_slab_t *slab;     /* of CACHED */
+    hak_unit_t *slab;     /* of CACHED */
     void *start;          /* of the block; NULL when FREED or FOREIGN */
     size_t size;          /* usable bytes; 0 when FOREIGN, or FREED and not known */
 } hak_block_t;

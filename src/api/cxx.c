@@ -43,12 +43,12 @@ HAK_SLOW_PATH static void *nothrow_slow(size_t size, size_t align, const void *s
         void *block = hak_pop_small(size);                                          \
         return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, HAK_CALLER()); \
     }
-#define NEW_NOTHROW(name)                                                                   \
-    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                               \
-    void *name(size_t size, const nothrow_t *tag) {                                         \
-        void *block = hak_pop_small(size);                                                  \
-        (void)tag;                                                                          \
-        return HAK_LIKELY(block != NULL) ? block : nothrow_slow(size, 0, HAK_CALLER());     \
+#define NEW_NOTHROW(name)                                                               \
+    HAK_EXPORT void *name(size_t size, const nothrow_t *tag);                           \
+    void *name(size_t size, const nothrow_t *tag) {                                     \
+        void *block = hak_pop_small(size);                                              \
+        (void)tag;                                                                      \
+        return HAK_LIKELY(block != NULL) ? block : nothrow_slow(size, 0, HAK_CALLER()); \
     }
 #define NEW_ALIGNED(name)                                                               \
     HAK_EXPORT void *name(size_t size, size_t align);                                   \

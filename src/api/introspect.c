@@ -160,7 +160,7 @@ HAK_TWIN(int, malloc_info, (int options, FILE *stream))
 
 int hakmem_malloc_trim(size_t pad) {
     (void)pad; /* what is kept ready lies in the callers' caches, not at a heap's end */
-    return hak_thread_trim() > 0;
+    return hak_thread_purge_all() > 0;
 }
 HAK_TWIN(int, malloc_trim, (size_t pad))
 

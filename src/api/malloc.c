@@ -18,7 +18,7 @@
 #include "region/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
-#include "thread/look.h"
+#include "thread/sampler.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
@@ -33,7 +33,7 @@ __attribute__((constructor)) static void prepare(void) {
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
-    hak_look_start();
+    hak_sampler_start();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
@@ -66,7 +66,7 @@ static HAK_SLOW_PATH void *out_of_memory(void) {
 /* Counted by the class of the block, which may be another than that of the size. */
 static void count_call(const hak_block_t *block, int call) {
     (void)block, (void)call;
-    HAK_COUNT_CALL(block->kind == HAK_KIND_CACHED ? block->class_index : HAK_CLASS_RUN, call);
+    HAK_COUNT_CALL(block->kind == HAK_KIND_CACHED ? block->class_index : HAK_CLASS_LARGE, call);
 }
 
 /* What a slow call of malloc returns. */
@@ -100,18 +100,19 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     if (size > PTRDIFF_MAX) return out_of_memory();
     void *block = NULL;
     for (int tries = 0; !block && tries < 2; tries++)
-        if (HAK_LIKELY(tries == 0) || hak_thread_trim() > 0) block = try_large(size, align, zero);
+        if (HAK_LIKELY(tries == 0) || hak_thread_purge_all() > 0)
+            block = try_large(size, align, zero);
     hak_thread_tick_malloc(size);
     return served(block);
 }
 
-/* A block of a class whose bin is empty, or whose thread has no cache yet. */
+/* A block of a class whose magazine is empty, or whose thread has no cache yet. */
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* of the thread before */
     block = hak_cache_refill(cache, class_index, zeroed);
-    if (HAK_UNLIKELY(!block) && hak_thread_trim() > 0)
+    if (HAK_UNLIKELY(!block) && hak_thread_purge_all() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
     hak_thread_tick_malloc(1);
@@ -134,13 +135,13 @@ HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const v
     return find_large_recorded(size, align, zero, site);
 }
 
-/* The newest block of the thread's bin, NULL when that is empty. The caches of threads
+/* The newest block of the thread's magazine, NULL when that is empty. The caches of threads
  * without one have no tops. */
 HAK_FAST_PATH void *pop(unsigned class_index) {
-    hak_bin_t *bin = &hak_cache->bins[class_index];
-    void **top = hak_load_relaxed(&bin->top);
+    hak_magazine_t *magazine = &hak_cache->magazines[class_index];
+    void **top = hak_load_relaxed(&magazine->top);
     if (HAK_UNLIKELY(!top || !*top)) return NULL;
-    hak_store_relaxed(&bin->top, top - 1);
+    hak_store_relaxed(&magazine->top, top - 1);
     return *top;
 }
 
@@ -163,7 +164,7 @@ HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
 
 /* Of the tiers with classes. The first blocks of a class may be of the one above. */
 static size_t size_of_block(const void *block) {
-    return hak_classes[hak_owner_class(hak_load_relaxed(&hak_slab_of(block)->owner))].size;
+    return hak_classes[hak_owner_class(hak_load_relaxed(&hak_unit_of(block)->owner))].size;
 }
 
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
@@ -189,11 +190,11 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
  * one, so that is asked first. False when nothing was freed; *refused: and nothing may be,
  * for by now another thread may have been given the block. */
 static bool release_whole(void *pointer, bool *refused) {
-    const hak_slab_t *slab = hak_region_slab_of(pointer);
+    const hak_unit_t *slab = hak_region_unit_of(pointer);
     size_t size = 0;
     if (!slab) {
         size = hak_huge_free(pointer);
-    } else if (hak_owner_class(hak_load_acquire(&slab->owner)) == HAK_CLASS_RUN &&
+    } else if (hak_owner_class(hak_load_acquire(&slab->owner)) == HAK_CLASS_LARGE &&
                !hak_records_on()) {
         hak_thread_cache_of_free(); /* by which a fork knows of this thread */
         size = hak_large_free(hak_large_home(), pointer);
@@ -201,7 +202,7 @@ static bool release_whole(void *pointer, bool *refused) {
     }
     if (!size) return false;
     HAK_COUNT_WAY(slab ? HAK_WAY_FREE_LARGE : HAK_WAY_FREE_HUGE);
-    HAK_COUNT_CALL(HAK_CLASS_RUN, HAK_CALL_FREED);
+    HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
     hak_thread_tick_free(size);
     return true;
 }
@@ -209,10 +210,10 @@ static bool release_whole(void *pointer, bool *refused) {
 /* A block of a class; false when it is the one that was freed last. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block) {
     hak_cache_t *cache = hak_thread_cache_of_free();
-    hak_bin_t *bin = cache ? &cache->bins[block->class_index] : NULL;
-    bool has_stack = bin && bin->slots;
+    hak_magazine_t *magazine = cache ? &cache->magazines[block->class_index] : NULL;
+    bool has_stack = magazine && magazine->slots;
     if (!has_stack && hak_records_on() && !hak_block_close(function, block)) return true;
-    if (has_stack && *hak_load_relaxed(&bin->top) == pointer) return false;
+    if (has_stack && *hak_load_relaxed(&magazine->top) == pointer) return false;
     hak_cache_overflow(cache, block->class_index, pointer);
     hak_thread_tick_free(1);
     count_call(block, HAK_CALL_FREED);

@@ -26,24 +26,24 @@ void *hak_allocate_zeroed(size_t size, const void *site);
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
 /* A free block of the right class from the thread's stack, NULL when there is none:
- * an empty bin, a thread without a cache, or a size beyond the routing table. With it *found
- * is the byte offset of its bin. */
-HAK_FAST_PATH void *hak_pop_of_bin(size_t size, size_t *found) {
+ * an empty magazine, a thread without a cache, or a size beyond the routing table. With it *found
+ * is the byte offset of its magazine. */
+HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     hak_cache_t *cache = hak_cache;
     HAK_NOT_IN_RAX(cache);
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
-    size_t bin = *found = cache->route[(size + 7) >> 3];
-    void *block = *hak_load_relaxed(&hak_cache_bin(cache, bin)->top);
+    size_t magazine = *found = cache->route[(size + 7) >> 3];
+    void *block = *hak_load_relaxed(&hak_cache_magazine(cache, magazine)->top);
     if (HAK_LIKELY(block != NULL)) {
-        HAK_STEP_DOWN(cache, bin);
-        HAK_COUNT_CALL(bin >> HAK_BIN_SHIFT, HAK_CALL_ALLOCATED);
+        HAK_STEP_DOWN(cache, magazine);
+        HAK_COUNT_CALL(magazine >> HAK_MAGAZINE_SHIFT, HAK_CALL_ALLOCATED);
     }
     return block;
 }
 
 HAK_FAST_PATH void *hak_pop_small(size_t size) {
-    size_t bin;
-    return hak_pop_of_bin(size, &bin);
+    size_t magazine;
+    return hak_pop_of_magazine(size, &magazine);
 }
 
 /* The same at a multiple of `align`, a power of two. A size rounded up to such a multiple
@@ -55,23 +55,25 @@ HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
 }
 
 /* Puts a block on the thread's stack of its class. False when that needs a closer
- * look: NULL, foreign, large, a full bin, a double free, not the start of a block, a class
+ * look: NULL, foreign, large, a full magazine, a double free, not the start of a block, a class
  * whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
-    hak_bin_t *bin = hak_cache_bin(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
-    void **top = hak_load_relaxed(&bin->top);
-    if (HAK_UNLIKELY(hak_cache_is_full(bin, top))) return false;
+    hak_magazine_t *magazine =
+        hak_cache_magazine(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
+    void **top = hak_load_relaxed(&magazine->top);
+    if (HAK_UNLIKELY(hak_cache_is_full(magazine, top))) return false;
 #if HAKMEM_CHECKS
     if (HAK_UNLIKELY(*top == block)) return false;
-    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, bin->start_test)))
+    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, magazine->start_test)))
         return false;
 #endif
-    HAK_STEP_UP(bin->top);
+    HAK_STEP_UP(magazine->top);
     top[1] = block;
-    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_FREED);
-    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT,
+                   HAK_CALL_TLS_SLL);
     return true;
 }
 
@@ -81,19 +83,19 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
-    const hak_class_t *info = &hak_classes[offset >> HAK_BIN_SHIFT];
-    hak_bin_t *bin = hak_cache_bin(hak_cache, offset);
-    void **top = hak_load_relaxed(&bin->top);
-    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !bin->slots)) return false;
-    if (HAK_UNLIKELY(top >= bin->base + bin->slots - 1)) return false;
+    const hak_class_t *info = &hak_classes[offset >> HAK_MAGAZINE_SHIFT];
+    hak_magazine_t *magazine = hak_cache_magazine(hak_cache, offset);
+    void **top = hak_load_relaxed(&magazine->top);
+    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !magazine->slots)) return false;
+    if (HAK_UNLIKELY(top >= magazine->base + magazine->slots - 1)) return false;
     if (HAK_UNLIKELY(*top == block)) return false;
     if (HAK_UNLIKELY(
-            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), bin->start_test)))
+            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), magazine->start_test)))
         return false;
     top[1] = block;
-    hak_store_relaxed(&bin->top, top + 1);
-    HAK_COUNT_CALL(offset >> HAK_BIN_SHIFT, HAK_CALL_FREED);
-    HAK_COUNT_CALL(offset >> HAK_BIN_SHIFT, HAK_CALL_TLS_SLL);
+    hak_store_relaxed(&magazine->top, top + 1);
+    HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
+    HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_TLS_SLL);
     return true;
 }
 

@@ -13,14 +13,15 @@
 
 /* The whole block is zeroed, as glibc does it: programs use what malloc_usable_size tells. */
 void *hakmem_calloc(size_t count, size_t size) {
-    size_t bytes, bin;
+    size_t bytes, magazine;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = hak_pop_of_bin(bytes, &bin);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, hak_classes[bin >> HAK_BIN_SHIFT].size)
-                                     : hak_allocate_zeroed(bytes, HAK_CALLER());
+    void *block = hak_pop_of_magazine(bytes, &magazine);
+    return HAK_LIKELY(block != NULL)
+               ? memset(block, 0, hak_classes[magazine >> HAK_MAGAZINE_SHIFT].size)
+               : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 

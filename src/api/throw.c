@@ -21,15 +21,15 @@
 #if !HAKMEM_PREFIXED_ONLY
 
 /* RUNTIME(name, symbol): libstdc++'s and libc++'s names agree in all of them. */
-#define RUNTIME_SYMBOLS                                       \
-    RUNTIME(GET_HANDLER, _ZSt15get_new_handlerv)              \
-    RUNTIME(THROW_BAD_ALLOC, _ZSt17__throw_bad_allocv)        \
-    RUNTIME(ALLOCATE, __cxa_allocate_exception)               \
-    RUNTIME(THROW, __cxa_throw)                               \
-    RUNTIME(BEGIN_CATCH, __cxa_begin_catch)                   \
-    RUNTIME(END_CATCH, __cxa_end_catch)                       \
-    RUNTIME(TYPE_BAD_ALLOC, _ZTISt9bad_alloc)                 \
-    RUNTIME(TYPE_EXCEPTION, _ZTISt9exception)                 \
+#define RUNTIME_SYMBOLS                                \
+    RUNTIME(GET_HANDLER, _ZSt15get_new_handlerv)       \
+    RUNTIME(THROW_BAD_ALLOC, _ZSt17__throw_bad_allocv) \
+    RUNTIME(ALLOCATE, __cxa_allocate_exception)        \
+    RUNTIME(THROW, __cxa_throw)                        \
+    RUNTIME(BEGIN_CATCH, __cxa_begin_catch)            \
+    RUNTIME(END_CATCH, __cxa_end_catch)                \
+    RUNTIME(TYPE_BAD_ALLOC, _ZTISt9bad_alloc)          \
+    RUNTIME(TYPE_EXCEPTION, _ZTISt9exception)          \
     RUNTIME(CLASS_TYPE, _ZTVN10__cxxabiv120__si_class_type_infoE)
 
 #define RUNTIME(name, symbol) extern char symbol[] __attribute__((weak));
@@ -153,9 +153,9 @@ static __thread catcher_t *catcher; /* of the innermost handler under way */
 
 /* The personality of guarded(): whatever comes by is caught, but for a thread that is cancelled.
  * When it asks for the second time all frames below are gone, so the jump leaves none out. */
-HAK_SLOW_PATH __attribute__((used)) _Unwind_Reason_Code hak_throw_catch(
-    int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-    struct _Unwind_Exception *exception, struct _Unwind_Context *context);
+HAK_SLOW_PATH __attribute__((used)) _Unwind_Reason_Code
+hak_throw_catch(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                struct _Unwind_Exception *exception, struct _Unwind_Context *context);
 _Unwind_Reason_Code hak_throw_catch(int version, _Unwind_Action actions,
                                     _Unwind_Exception_Class class,
                                     struct _Unwind_Exception *exception,

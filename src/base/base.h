@@ -162,6 +162,6 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
                                           memory_order_relaxed)
 
 /* A counter that one lock holder writes and anyone may read. */
-#define HAK_COUNT(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))
+#define HAK_ADD_OWNED(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))
 
 #endif

@@ -86,8 +86,8 @@ static HAK_SLOW_PATH void look(unsigned class_index) {
 static void note(unsigned class_index, size_t size) {
     uint16_t count = (uint16_t)(hak_load_relaxed(&ace.by_class[class_index]) + 1);
     hak_store_relaxed(&ace.by_class[class_index], count);
-    HAK_COUNT(&ace.samples, 1);
-    HAK_COUNT(&ace.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
+    HAK_ADD_OWNED(&ace.samples, 1);
+    HAK_ADD_OWNED(&ace.by_size[(size + HAK_ROUTE_STEP - 1) / HAK_ROUTE_STEP], 1);
     if (HAK_LIKELY(count % LOOK_INTERVAL != 0)) return;
     look(class_index);
     if (count >= MEMORY) forget_half(class_index);

@@ -14,7 +14,7 @@ struct hak_lifo {
 
 /* The lifos of all classes, in one block of records. */
 static bool make(hak_cache_t *cache) {
-    size_t size = HAK_BIN_COUNT * sizeof *cache->lifos;
+    size_t size = HAK_CLASS_LIMIT * sizeof *cache->lifos;
     struct hak_lifo *lifos = hak_meta_alloc(size);
     if (!lifos) return false;
     memset(lifos, 0, size);
@@ -53,6 +53,6 @@ size_t hak_lifo_count(const hak_cache_t *cache, unsigned class_index) {
 }
 
 void hak_lifo_reset(hak_cache_t *cache) {
-    for (unsigned i = 0; cache->lifos && i < HAK_BIN_COUNT; i++)
+    for (unsigned i = 0; cache->lifos && i < HAK_CLASS_LIMIT; i++)
         hak_store_relaxed(&cache->lifos[i].count, 0);
 }

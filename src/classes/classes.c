@@ -5,7 +5,7 @@
 #define COUNT_OF(size) \
     (HAK_UNIT_SIZE / (size) < HAK_BLOCKS_MAX ? HAK_UNIT_SIZE / (size) : HAK_BLOCKS_MAX)
 
-hak_class_t hak_classes[HAK_BIN_COUNT] = {
+hak_class_t hak_classes[HAK_CLASS_LIMIT] = {
 #define CLASS_ROW(index, bytes)                                                       \
     [index] = {.size = (bytes),                                                       \
                .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
@@ -13,34 +13,34 @@ hak_class_t hak_classes[HAK_BIN_COUNT] = {
                .words = (COUNT_OF(bytes) + 63) / 64,                                  \
                .colours = HAK_COLOURS_OF(bytes),                                      \
                .step_shift = HAK_STEP_SHIFT_OF(bytes)},
-#define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes)
-#define CLASS_MID(index, bytes, below, band) CLASS_ROW(index, bytes)
+#define CLASS_BY_8(index, bytes, below, band) CLASS_ROW(index, bytes)
+#define CLASS_BY_128(index, bytes, below, band) CLASS_ROW(index, bytes)
 #include "classes/classes.def"
-#undef CLASS_SMALL
-#undef CLASS_MID
+#undef CLASS_BY_8
+#undef CLASS_BY_128
 };
 
-const uint8_t hak_bands[HAK_BIN_COUNT] HAK_NEAR = {
-#define CLASS_SMALL(index, bytes, below, band) [index] = HAK_BAND_##band,
-#define CLASS_MID(index, bytes, below, band) [index] = HAK_BAND_##band,
+const uint8_t hak_bands[HAK_CLASS_LIMIT] HAK_NEAR = {
+#define CLASS_BY_8(index, bytes, below, band) [index] = HAK_BAND_##band,
+#define CLASS_BY_128(index, bytes, below, band) [index] = HAK_BAND_##band,
 #include "classes/classes.def"
-#undef CLASS_SMALL
-#undef CLASS_MID
+#undef CLASS_BY_8
+#undef CLASS_BY_128
     [HAK_CLASS_DYN] = HAK_BAND_MID,
 };
 
 const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] HAK_NEAR = {
-#define CLASS_SMALL(index, bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = (index),
-#define CLASS_MID(index, bytes, below, band)
+#define CLASS_BY_8(index, bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = (index),
+#define CLASS_BY_128(index, bytes, below, band)
 #include "classes/classes.def"
-#undef CLASS_SMALL
-#undef CLASS_MID
+#undef CLASS_BY_8
+#undef CLASS_BY_128
 };
 
 _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1] = {
-#define CLASS_SMALL(index, bytes, below, band)
-#define CLASS_MID(index, bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = (index),
+#define CLASS_BY_8(index, bytes, below, band)
+#define CLASS_BY_128(index, bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = (index),
 #include "classes/classes.def"
-#undef CLASS_SMALL
-#undef CLASS_MID
+#undef CLASS_BY_8
+#undef CLASS_BY_128
 };

@@ -23,8 +23,8 @@ enum {
     HAK_CLASS_DYN = 82,    /* the dynamic class, of the mid tier; see dyn.h */
     HAK_CLASS_COUNT = 82,  /* classes 1..82 */
     HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
-    HAK_CLASS_RUN = 83,    /* units of a large block: known, but never cached */
-    HAK_BIN_COUNT = 84,    /* one bin for each of the above */
+    HAK_CLASS_LARGE = 83,  /* units of a large block: known, but never cached */
+    HAK_CLASS_LIMIT = 84,  /* one bin for each of the above */
     HAK_ROUTE_STEP = 128,  /* bytes between two entries of the second routing table */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */
@@ -62,7 +62,7 @@ typedef enum {
     HAK_BAND_COUNT
 } hak_band_t;
 
-extern const uint8_t hak_bands[HAK_BIN_COUNT]; /* hak_band_t of a class */
+extern const uint8_t hak_bands[HAK_CLASS_LIMIT]; /* hak_band_t of a class */
 
 typedef struct {
     uint32_t size;       /* bytes of a block */
@@ -75,7 +75,7 @@ typedef struct {
 
 /* Constant but for the row of the dynamic class, which is written once, before the first
  * route leads to it: whoever has the class from a route or from a block's slab may read it. */
-extern hak_class_t hak_classes[HAK_BIN_COUNT];
+extern hak_class_t hak_classes[HAK_CLASS_LIMIT];
 
 /* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. Written
  * by dyn.c alone. */

@@ -3,7 +3,7 @@
 
 #if HAKMEM_DEBUG
 
-_Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS];
+_Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS];
 _Atomic uint64_t hak_ways[HAK_WAYS];
 
 void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count) {

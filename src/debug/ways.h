@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "classes/classes.h"
 
-/* Blocks, by class; large and huge ones are HAK_CLASS_RUN. */
+/* Blocks, by class; large and huge ones are HAK_CLASS_LARGE. */
 enum {
     HAK_CALL_ALLOCATED, /* given to the program */
     HAK_CALL_FREED,     /* given back by it */
@@ -51,8 +51,8 @@ enum {
 };
 
 #if HAKMEM_DEBUG
-extern _Atomic uint64_t hak_calls[HAK_BIN_COUNT][HAK_CALLS]; /* anyone adds */
-extern _Atomic uint64_t hak_ways[HAK_WAYS];                  /* anyone adds */
+extern _Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS]; /* anyone adds */
+extern _Atomic uint64_t hak_ways[HAK_WAYS];                    /* anyone adds */
 
 void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count);
 

@@ -28,15 +28,15 @@ static unsigned bin_of(size_t grains) {
     return HAK_EXTENT_EXACT + 1 + (top - 8) * 4 + quarter;
 }
 
-size_t hak_extent_in(const hak_slab_t *unit, char **start) {
+size_t hak_extent_in(const hak_unit_t *unit, char **start) {
     *start = unit->base + ((size_t)(unit->extent_first % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
     return unit->extent_first / HAK_UNIT_GRAINS;
 }
 
 static void insert(hak_extents_t *extents, char *start, size_t grains) {
     unsigned bin = bin_of(grains);
-    hak_slab_t *unit = hak_slab_of(start), *last = hak_slab_of(end_of(start, grains) - 1);
-    hak_slab_t *prev = NULL, *next = extents->bins[bin];
+    hak_unit_t *unit = hak_unit_of(start), *last = hak_unit_of(end_of(start, grains) - 1);
+    hak_unit_t *prev = NULL, *next = extents->bins[bin];
     HAK_ASSERT(!unit->extent_first && !last->extent_last);
     for (int i = 0; i < WALK_MAX && next && next->base < start; i++) {
         prev = next;
@@ -53,7 +53,7 @@ static void insert(hak_extents_t *extents, char *start, size_t grains) {
 
 static void remove_extent(hak_extents_t *extents, char *start, size_t grains) {
     unsigned bin = bin_of(grains);
-    hak_slab_t *unit = hak_slab_of(start), *last = hak_slab_of(end_of(start, grains) - 1);
+    hak_unit_t *unit = hak_unit_of(start), *last = hak_unit_of(end_of(start, grains) - 1);
     *(unit->prev ? &unit->prev->next : &extents->bins[bin]) = unit->next;
     if (unit->next) unit->next->prev = unit->prev;
     if (!extents->bins[bin]) extents->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
@@ -76,18 +76,18 @@ static size_t to_align(const char *start, size_t align_grains) {
     return -(uintptr_t)start & ((align_grains << HAK_GRAIN_SHIFT) - 1);
 }
 
-static bool fits(hak_slab_t *unit, size_t grains, size_t align_grains) {
+static bool fits(hak_unit_t *unit, size_t grains, size_t align_grains) {
     char *start;
     size_t have = hak_extent_in(unit, &start);
     return have >= grains + (to_align(start, align_grains) >> HAK_GRAIN_SHIFT);
 }
 
 /* One that fits in the bins from `bin` up to `end`, in which not all do. */
-static HAK_OUT_OF_LINE hak_slab_t *find_among(hak_extents_t *extents, unsigned bin, unsigned end,
+static HAK_OUT_OF_LINE hak_unit_t *find_among(hak_extents_t *extents, unsigned bin, unsigned end,
                                               size_t grains, size_t align_grains) {
     unsigned left = LOOKS_MAX;
     while ((bin = filled_bin(extents, bin)) != 0 && bin < end) {
-        hak_slab_t *unit = extents->bins[bin++];
+        hak_unit_t *unit = extents->bins[bin++];
         for (unsigned i = 0; i < LOOKS_BIN && unit; i++, unit = unit->next) {
             if (left-- == 0) return NULL;
             extents->looks++;
@@ -99,19 +99,19 @@ static HAK_OUT_OF_LINE hak_slab_t *find_among(hak_extents_t *extents, unsigned b
 
 /* The same, and those that are as long as a superslab get a search of their own: most begin where
  * one does. */
-static hak_slab_t *find_aligned(hak_extents_t *extents, unsigned bin, unsigned end, size_t grains,
+static hak_unit_t *find_aligned(hak_extents_t *extents, unsigned bin, unsigned end, size_t grains,
                                 size_t align_grains) {
     unsigned whole = bin_of(hak_superslab_grains());
-    hak_slab_t *unit = find_among(extents, bin, hak_min(whole, end), grains, align_grains);
+    hak_unit_t *unit = find_among(extents, bin, hak_min(whole, end), grains, align_grains);
     if (!unit && whole >= bin && whole < end)
         unit = find_among(extents, whole, end, grains, align_grains);
     return unit;
 }
 
 /* In the bins above that of a length that may be too short everything fits. */
-static hak_slab_t *find(hak_extents_t *extents, size_t grains, size_t align_grains) {
+static hak_unit_t *find(hak_extents_t *extents, size_t grains, size_t align_grains) {
     unsigned bin = bin_of(grains), sure = bin_of(grains + align_grains - 2) + 1;
-    hak_slab_t *unit = NULL;
+    hak_unit_t *unit = NULL;
     if (HAK_UNLIKELY(bin < sure)) unit = find_aligned(extents, bin, sure, grains, align_grains);
     if (HAK_UNLIKELY(unit != NULL)) return unit;
     return (sure = filled_bin(extents, sure)) ? extents->bins[sure] : NULL;
@@ -139,7 +139,7 @@ static void cut(hak_extents_t *extents, char *start, size_t have, char *part, si
 }
 
 char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grains) {
-    hak_slab_t *unit = find(extents, grains, align_grains);
+    hak_unit_t *unit = find(extents, grains, align_grains);
     if (!unit) return NULL;
     char *start;
     size_t have = hak_extent_in(unit, &start);
@@ -150,17 +150,17 @@ char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grain
 
 /* The unit that `address` lies in, NULL when it is not one of this heap, as that of
  * its neighbour is. */
-static hak_slab_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
+static hak_unit_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
     size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
     if (HAK_LIKELY(differ >> HAK_UNIT_SHIFT >> hak_map.super_shift == 0))
-        return hak_slab_of(address);
-    hak_slab_t *unit = hak_region_slab_of(address);
+        return hak_unit_of(address);
+    hak_unit_t *unit = hak_region_unit_of(address);
     return unit && hak_load_relaxed(&unit->owner) == extents->owner ? unit : NULL;
 }
 
 /* Length of the extent that begins at `start`; 0 when none does. */
 static size_t length_from(hak_extents_t *extents, char *start) {
-    const hak_slab_t *unit = own_unit(extents, start, start - 1);
+    const hak_unit_t *unit = own_unit(extents, start, start - 1);
     extents->looks++;
     if (!unit || unit->extent_first % HAK_UNIT_GRAINS != grain_of(start)) return 0;
     return unit->extent_first / HAK_UNIT_GRAINS;
@@ -177,13 +177,13 @@ bool hak_extents_take_front(hak_extents_t *extents, char *start, size_t grains) 
  * HAK_EXTENT_MAX, so it begins that far back at most. Its length, 0 when there is none. */
 static size_t extent_around(hak_extents_t *extents, char *part, size_t grains, char **start) {
     char *end = end_of(part, grains);
-    uint32_t last = hak_slab_of(end - 1)->extent_last;
+    uint32_t last = hak_unit_of(end - 1)->extent_last;
     extents->looks++;
     if (last && last % HAK_UNIT_GRAINS == grain_of(end - 1)) {
         *start = end - ((size_t)(last / HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
         return *start <= part ? last / HAK_UNIT_GRAINS : 0;
     }
-    hak_slab_t *unit = hak_slab_of(part);
+    hak_unit_t *unit = hak_unit_of(part);
     for (unsigned i = 0; i <= HAK_EXTENT_MAX / HAK_UNIT_GRAINS; i++) {
         extents->looks++;
         size_t have = hak_extent_in(unit, start);
@@ -203,7 +203,7 @@ bool hak_extents_take_at(hak_extents_t *extents, char *part, size_t grains) {
 }
 
 void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
-    hak_slab_t *before = own_unit(extents, start - 1, start);
+    hak_unit_t *before = own_unit(extents, start - 1, start);
     if (before && before->extent_last &&
         before->extent_last % HAK_UNIT_GRAINS == grain_of(start - 1)) {
         size_t more = before->extent_last / HAK_UNIT_GRAINS;
@@ -211,7 +211,7 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
         grains += more;
         remove_extent(extents, start, more);
     }
-    hak_slab_t *behind = own_unit(extents, end_of(start, grains), end_of(start, grains) - 1);
+    hak_unit_t *behind = own_unit(extents, end_of(start, grains), end_of(start, grains) - 1);
     if (behind && behind->extent_first &&
         behind->extent_first % HAK_UNIT_GRAINS == grain_of(end_of(start, grains))) {
         size_t more = behind->extent_first / HAK_UNIT_GRAINS;

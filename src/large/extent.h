@@ -23,7 +23,7 @@
 #define HAK_EXTENT_H
 
 #include "base/base.h"
-#include "region/slab.h"
+#include "region/unit.h"
 #include "region/superslab.h"
 
 enum {
@@ -35,9 +35,9 @@ enum {
 };
 
 typedef struct {
-    uint16_t owner;                    /* constant from the heap's first superslab on; of its units */
+    uint16_t owner; /* constant from the heap's first superslab on; of its units */
     uint64_t filled[HAK_EXTENT_WORDS]; /* bit set <=> the bin is not empty */
-    hak_slab_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
+    hak_unit_t *bins[HAK_EXTENT_BINS]; /* units that extents begin in */
     uint64_t looks;                    /* units that searches looked at so far */
 } hak_extents_t;
 
@@ -58,6 +58,6 @@ bool hak_extents_take_at(hak_extents_t *extents, char *start, size_t grains);
 void hak_extents_give(hak_extents_t *extents, char *start, size_t grains);
 
 /* Length of the extent that begins in a unit and its first byte; 0 when none does. */
-size_t hak_extent_in(const hak_slab_t *unit, char **start);
+size_t hak_extent_in(const hak_unit_t *unit, char **start);
 
 #endif

@@ -49,7 +49,7 @@ static unsigned touched_in(const hak_part_t *part) {
     return count;
 }
 
-static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
+static char *start_of(const hak_superslab_t *super) { return super->units[0].base; }
 
 bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     if (*left == 0) return false;
@@ -118,7 +118,7 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
         idle += touch(&part);
         set_used(&part);
     }
-    HAK_COUNT(&heap->idle, -idle);
+    HAK_ADD_OWNED(&heap->idle, -idle);
     return true;
 }
 
@@ -133,7 +133,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
         idle += touched;
         if (touched) dirty_append(heap, part.super, now);
     }
-    HAK_COUNT(&heap->idle, idle);
+    HAK_ADD_OWNED(&heap->idle, idle);
     hak_extents_give(&heap->extents, start, grains);
 }
 
@@ -144,17 +144,17 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
     super->used_grains = 0;
     for (unsigned w = 0; w < hak_superslab_words(); w++) super->touched[w] = 0;
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        hak_slab_t *unit = &super->slabs[i];
+        hak_unit_t *unit = &super->units[i];
         unit->extent_first = unit->extent_last = 0;
-        hak_store_relaxed(&unit->run, 0);
+        hak_store_relaxed(&unit->large, 0);
         hak_store_release(&unit->owner, heap->extents.owner);
         if (super->dirty & 1u << i)
             super->touched[i / 4] |= (uint64_t)0xffff << i % 4 * HAK_UNIT_GRAINS;
     }
-    hak_region_set_class(super->slabs, hak_superslab_units(), HAK_CLASS_RUN);
+    hak_region_set_class(super->units, hak_superslab_units(), HAK_CLASS_LARGE);
     super->clean_grains =
         (uint16_t)(hak_superslab_grains() - hak_bit_count(super->dirty) * HAK_UNIT_GRAINS);
-    HAK_COUNT(&heap->idle, touched_in(&all));
+    HAK_ADD_OWNED(&heap->idle, touched_in(&all));
     if (super->dirty) dirty_append(heap, super, hak_os_now_ms());
 }
 
@@ -165,11 +165,11 @@ bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
     unsigned taken;
     hak_superslab_t *first = hak_pool_take_superslabs((unsigned)fewest, (unsigned)most, &taken);
     if (!first) return false;
-    heap->extents.owner = hak_owner((unsigned)(heap - hak_heaps), HAK_CLASS_RUN);
+    heap->extents.owner = hak_owner((unsigned)(heap - hak_heaps), HAK_CLASS_LARGE);
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     hak_add_relaxed(&hak_pool_lent, taken);
-    HAK_COUNT(&heap->runs, 1);
-    HAK_COUNT(&heap->run_units, (uint64_t)taken * hak_superslab_units());
+    HAK_ADD_OWNED(&heap->runs, 1);
+    HAK_ADD_OWNED(&heap->run_units, (uint64_t)taken * hak_superslab_units());
     hak_extents_give(&heap->extents, start_of(first), (size_t)taken * hak_superslab_grains());
     return true;
 }
@@ -177,11 +177,11 @@ bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
 /* A superslab whose grains are all free and out of the extents leaves the heap. */
 static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     hak_part_t all = {super, 0, hak_superslab_grains()};
-    HAK_COUNT(&heap->idle, -(size_t)touched_in(&all));
+    HAK_ADD_OWNED(&heap->idle, -(size_t)touched_in(&all));
     dirty_remove(heap, super);
-    hak_region_set_class(super->slabs, hak_superslab_units(), HAK_CLASS_NONE);
+    hak_region_set_class(super->units, hak_superslab_units(), HAK_CLASS_NONE);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
-        hak_store_relaxed(&super->slabs[i].owner, 0);
+        hak_store_relaxed(&super->units[i].owner, 0);
     hak_add_relaxed(&hak_pool_lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }
@@ -189,7 +189,7 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
 bool hak_heap_lend(hak_heap_t *heap) {
     hak_lock_acquire(&heap->lock);
     char *start = hak_extents_take(&heap->extents, hak_superslab_grains(), hak_superslab_grains());
-    if (start) send_back(heap, hak_region_superslab_of(hak_slab_of(start)));
+    if (start) send_back(heap, hak_region_superslab_of(hak_unit_of(start)));
     hak_lock_release(&heap->lock);
     return start != NULL;
 }
@@ -243,7 +243,7 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     if (!hak_extents_take_at(&heap->extents, start, piece.count)) return;
     for (unsigned w = 0; w < hak_superslab_words(); w++)
         claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
-    HAK_COUNT(&heap->idle, -(size_t)touched_in(&piece));
+    HAK_ADD_OWNED(&heap->idle, -(size_t)touched_in(&piece));
     set_used(&piece);
     claim->pieces[claim->count++] = piece;
 }
@@ -261,7 +261,7 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
         return;
     }
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        uint32_t last = super->slabs[i].extent_last, first = super->slabs[i].extent_first;
+        uint32_t last = super->units[i].extent_last, first = super->units[i].extent_first;
         unsigned base = i * HAK_UNIT_GRAINS;
         if (last) {
             unsigned end = base + last % HAK_UNIT_GRAINS + 1;
@@ -331,7 +331,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
 static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     claim->calls += purge_grains(claim->super, claim->short_clean);
     size_t cleaned = set_clean(claim->super, claim->short_clean);
-    HAK_COUNT(&heap->idle, -cleaned);
+    HAK_ADD_OWNED(&heap->idle, -cleaned);
     return cleaned;
 }
 
@@ -360,7 +360,7 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t r
         hak_lock_acquire(&heap->lock);
         hak_gate_leave();
     }
-    HAK_COUNT(&heap->purge_calls, work.calls);
+    HAK_ADD_OWNED(&heap->purge_calls, work.calls);
     return cleaned + unclaim(heap, &work);
 }
 

@@ -7,7 +7,7 @@
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
  * the heap whose superslab it lies in; any thread may free it.
  *
- * A block's record is the word `run` of the unit it begins in (at most one does,
+ * A block's record is the word `large` of the unit it begins in (at most one does,
  * since a block is longer than a unit):
  *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
  * Written by who holds the block, or the heap's lock where the block is made or
@@ -39,7 +39,7 @@
 enum {
     HAK_HEAPS_MAX = HAK_SHARDS_MAX,
     HAK_TRANSFER_MAX = 256,
-    HAK_RUN_FREED = 16,
+    HAK_LARGE_FREED = 16,
 };
 
 typedef struct {
@@ -58,15 +58,15 @@ typedef struct {
     unsigned transfer_count;        /* transfer lock */
     _Atomic size_t transfer_grains; /* written under the transfer lock */
     _Atomic uint64_t transferred, spilled;
-    hak_slab_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
+    hak_unit_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
 } hak_heap_t;
 
 extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 
 HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
 
-/* Of the word `run`. */
-HAK_FAST_PATH size_t hak_run_length(uint32_t run) { return run >> 5; }
+/* Of the word `large`. */
+HAK_FAST_PATH size_t hak_large_length(uint32_t run) { return run >> 5; }
 
 /* A stretch of grains within one superslab. */
 typedef struct {

@@ -73,8 +73,8 @@ static uint64_t sunk_ms;      /* when it last did */
 static uint64_t allocated_ms; /* the last request */
 
 static void count(size_t blocks, size_t bytes) {
-    HAK_COUNT(&hak_huge_stats.block_count, blocks);
-    HAK_COUNT(&hak_huge_stats.bytes, bytes);
+    HAK_ADD_OWNED(&hak_huge_stats.block_count, blocks);
+    HAK_ADD_OWNED(&hak_huge_stats.bytes, bytes);
     recent_peak = hak_max(recent_peak, hak_load_relaxed(&hak_huge_stats.bytes));
 }
 
@@ -125,7 +125,7 @@ static bool take_out(batch_t *batch, size_t most, uint64_t freed_by) {
 
 /* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Under
  * the lock. */
-static void trim(batch_t *batch, size_t most) {
+static void release_some(batch_t *batch, size_t most) {
     while (batch->count < BATCH_MAX && most && hak_reuse_bytes() > keep_most()) {
         size_t excess = hak_align_up(hak_reuse_bytes() - keep_most(), HAK_LARGE_MAX);
         if (!take_out(batch, hak_min(excess, most), UINT64_MAX)) break;
@@ -186,7 +186,7 @@ static void keep(char *start, size_t size, batch_t *batch) {
         batch->count = 1;
         hak_reuse_put(start, size, now); /* there is a place now */
     }
-    trim(batch, size);
+    release_some(batch, size);
 }
 
 static void sink_peak(uint64_t now) {
@@ -202,7 +202,7 @@ static void take_out_old(batch_t *batch, size_t most, uint32_t delay_ms) {
     uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
     sink_peak(now);
     if (allocated_ms > freed_by) {
-        trim(batch, most);
+        release_some(batch, most);
         return;
     }
     while (batch->count < BATCH_MAX && most && take_out(batch, most, freed_by))
@@ -284,7 +284,7 @@ static char *take_kept(size_t size, size_t align) {
     char *block = hak_mappings_wanted() ? NULL : hak_reuse_take(size, align);
     if (!block) return NULL;
     enter_block(block, size);
-    HAK_COUNT(&hak_huge_stats.reused, 1);
+    HAK_ADD_OWNED(&hak_huge_stats.reused, 1);
     note_kept();
     return block;
 }

@@ -30,16 +30,16 @@ typedef struct {
 
 static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
 
-static uint32_t run_word(const char *block, size_t grains) {
+static uint32_t word_of(const char *block, size_t grains) {
     unsigned first = (unsigned)((uintptr_t)block >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
     return (uint32_t)(grains << 5) | first;
 }
 
-static char *run_start(const hak_slab_t *unit, uint32_t run) {
-    return unit->base + ((size_t)(run % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
+static char *block_start(const hak_unit_t *unit, uint32_t word) {
+    return unit->base + ((size_t)(word % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
 }
 
-static hak_heap_t *heap_of(const hak_slab_t *unit) {
+static hak_heap_t *heap_of(const hak_unit_t *unit) {
     return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
 }
 
@@ -76,13 +76,13 @@ static char *take_transferred(hak_heap_t *heap, request_t *request) {
     HAK_TIMED(l25_tls_ring_pop);
     hak_lock_acquire(&heap->transfer_lock);
     for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
-        hak_slab_t *unit = heap->transfer[i];
-        uint32_t run = hak_load_relaxed(&unit->run);
-        size_t grains = hak_run_length(run);
+        hak_unit_t *unit = heap->transfer[i];
+        uint32_t word = hak_load_relaxed(&unit->large);
+        size_t grains = hak_large_length(word);
         if (grains < request->grains || grains > request->grains + request->grains / 8) continue;
         heap->transfer[i] = heap->transfer[--heap->transfer_count];
-        HAK_COUNT(&heap->transfer_grains, -grains);
-        block = run_start(unit, run);
+        HAK_ADD_OWNED(&heap->transfer_grains, -grains);
+        block = block_start(unit, word);
         request->grains = grains;
     }
     hak_lock_release(&heap->transfer_lock);
@@ -90,17 +90,17 @@ static char *take_transferred(hak_heap_t *heap, request_t *request) {
 }
 
 /* Merges a freed block with the free memory. Heap lock held. */
-static void merge(hak_heap_t *heap, hak_slab_t *unit) {
-    uint32_t run = hak_load_relaxed(&unit->run);
-    hak_store_relaxed(&unit->run, 0);
-    HAK_COUNT(&heap->live, -hak_run_length(run));
-    HAK_COUNT(&heap->live_count, -(size_t)1);
-    hak_heap_free(heap, run_start(unit, run), hak_run_length(run));
+static void merge(hak_heap_t *heap, hak_unit_t *unit) {
+    uint32_t word = hak_load_relaxed(&unit->large);
+    hak_store_relaxed(&unit->large, 0);
+    HAK_ADD_OWNED(&heap->live, -hak_large_length(word));
+    HAK_ADD_OWNED(&heap->live_count, -(size_t)1);
+    hak_heap_free(heap, block_start(unit, word), hak_large_length(word));
 }
 
 /* Empties the transfer array into the extents. Heap lock held. True if there was any. */
 static bool drain(hak_heap_t *heap) {
-    hak_slab_t *units[HAK_TRANSFER_MAX];
+    hak_unit_t *units[HAK_TRANSFER_MAX];
     hak_lock_acquire(&heap->transfer_lock);
     unsigned count = heap->transfer_count;
     for (unsigned i = 0; i < count; i++) units[i] = heap->transfer[i];
@@ -143,8 +143,8 @@ static outcome_t take_extent(hak_heap_t *heap, request_t *request) {
     if (!block) return NO_ROOM;
     if (request->zero) note_touched(request, block);
     if (!hak_heap_use(heap, block, request->grains)) return REFUSED;
-    HAK_COUNT(&heap->live, request->grains);
-    HAK_COUNT(&heap->live_count, 1);
+    HAK_ADD_OWNED(&heap->live, request->grains);
+    HAK_ADD_OWNED(&heap->live_count, 1);
     request->block = block;
     return FOUND;
 }
@@ -153,7 +153,7 @@ static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
     request->block = take_transferred(heap, request);
     if (!request->block) return false;
     memset(request->touched, 0xff, sizeof request->touched);
-    HAK_COUNT(&heap->remote, 1);
+    HAK_ADD_OWNED(&heap->remote, 1);
     return true;
 }
 
@@ -168,7 +168,7 @@ static outcome_t take(hak_heap_t *heap, request_t *request) {
         if (!remote_first && reuse_transferred(heap, request)) return FOUND;
         if (drain(heap)) outcome = take_extent(heap, request);
     }
-    if (outcome == FOUND) HAK_COUNT(&heap->local, 1);
+    if (outcome == FOUND) HAK_ADD_OWNED(&heap->local, 1);
     return outcome;
 }
 
@@ -205,8 +205,8 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     }
     if (outcome == FOUND) {
         note_home(heap, request->home);
-        hak_slab_t *unit = hak_slab_of(request->block);
-        hak_store_release(&unit->run, run_word(request->block, request->grains));
+        hak_unit_t *unit = hak_unit_of(request->block);
+        hak_store_release(&unit->large, word_of(request->block, request->grains));
         publish_idle(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);
@@ -281,32 +281,32 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 /* ---- free ---- */
 
 /* False when the array is full. */
-static bool put_transferred(hak_heap_t *heap, hak_slab_t *unit, size_t grains) {
+static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
     HAK_TIMED(l25_remote_push);
     size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
     hak_lock_acquire(&heap->transfer_lock);
     bool room = heap->transfer_count < most;
     if (room) {
         heap->transfer[heap->transfer_count++] = unit;
-        HAK_COUNT(&heap->transfer_grains, grains);
-        HAK_COUNT(&heap->transferred, 1);
+        HAK_ADD_OWNED(&heap->transfer_grains, grains);
+        HAK_ADD_OWNED(&heap->transferred, 1);
     }
     hak_lock_release(&heap->transfer_lock);
     return room;
 }
 
 /* Marks the block that begins at `block` freed; returns its grains, 0 when it is none in use. */
-static size_t mark_freed(hak_slab_t *unit, const void *block) {
-    uint32_t run = hak_load_acquire(&unit->run);
-    if (!run || run & HAK_RUN_FREED || run_start(unit, run) != block) return 0;
-    if (!hak_cas_acquire(&unit->run, &run, run | HAK_RUN_FREED)) return 0;
-    return hak_run_length(run);
+static size_t mark_freed(hak_unit_t *unit, const void *block) {
+    uint32_t word = hak_load_acquire(&unit->large);
+    if (!word || word & HAK_LARGE_FREED || block_start(unit, word) != block) return 0;
+    if (!hak_cas_acquire(&unit->large, &word, word | HAK_LARGE_FREED)) return 0;
+    return hak_large_length(word);
 }
 
-static void merge_freed(hak_heap_t *heap, hak_slab_t *unit, unsigned home, bool remote) {
+static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool remote) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (!remote) note_home(heap, home);
-    if (remote && drain(heap)) HAK_COUNT(&heap->spilled, 1);
+    if (remote && drain(heap)) HAK_ADD_OWNED(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
@@ -314,7 +314,7 @@ static void merge_freed(hak_heap_t *heap, hak_slab_t *unit, unsigned home, bool 
 
 /* Inside the gate from the mark on until the block is free or in the array. */
 size_t hak_large_free(unsigned home, void *block) {
-    hak_slab_t *unit = hak_slab_of(block);
+    hak_unit_t *unit = hak_unit_of(block);
     hak_heap_t *heap = heap_of(unit);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
     bool remote = batch && heap != &hak_heaps[home];
@@ -334,26 +334,26 @@ size_t hak_large_free(unsigned home, void *block) {
 /* ---- the rest ---- */
 
 bool hak_large_find(const void *pointer, void **start, size_t *size) {
-    hak_slab_t *unit = hak_region_slab_of(pointer);
+    hak_unit_t *unit = hak_region_unit_of(pointer);
     for (unsigned i = 0; unit && i <= UNITS_MAX; i++) {
-        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_RUN) return false;
-        uint32_t run = hak_load_acquire(&unit->run);
-        if (run && run_start(unit, run) <= (const char *)pointer) {
-            *start = run_start(unit, run);
-            *size = hak_run_length(run) << HAK_GRAIN_SHIFT;
-            return !(run & HAK_RUN_FREED) &&
+        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
+        uint32_t word = hak_load_acquire(&unit->large);
+        if (word && block_start(unit, word) <= (const char *)pointer) {
+            *start = block_start(unit, word);
+            *size = hak_large_length(word) << HAK_GRAIN_SHIFT;
+            return !(word & HAK_LARGE_FREED) &&
                    (size_t)((const char *)pointer - (char *)*start) < *size;
         }
-        unit = hak_region_slab_of(unit->base - 1);
+        unit = hak_region_unit_of(unit->base - 1);
     }
     return false;
 }
 
 bool hak_large_resize(void *block, size_t size) {
-    hak_slab_t *unit = hak_slab_of(block);
+    hak_unit_t *unit = hak_unit_of(block);
     hak_heap_t *heap = heap_of(unit);
-    uint32_t run = hak_load_acquire(&unit->run);
-    size_t want = grains_of(size), have = hak_run_length(run);
+    uint32_t word = hak_load_acquire(&unit->large);
+    size_t want = grains_of(size), have = hak_large_length(word);
     char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
     if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
@@ -364,9 +364,9 @@ bool hak_large_resize(void *block, size_t size) {
         done = hak_extents_take_front(&heap->extents, end, want - have) &&
                hak_heap_use(heap, end, want - have);
     if (done) {
-        hak_store_release(&unit->run, run_word(block, want));
-        HAK_COUNT(&heap->live, want - have);
-        HAK_COUNT(&heap->resized, 1);
+        hak_store_release(&unit->large, word_of(block, want));
+        HAK_ADD_OWNED(&heap->live, want - have);
+        HAK_ADD_OWNED(&heap->resized, 1);
         publish_idle(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);

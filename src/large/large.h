@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "pool/budget.h"
-#include "region/slab.h"
+#include "region/unit.h"
 #include "region/superslab.h"
 
 typedef struct {
@@ -59,7 +59,7 @@ hak_large_stats_t hak_large_stats(void);
 
 /* Bytes of blocks in use in each grain of a unit; in pages.c. False when the unit is in
  * no large heap now. No lock is taken: a view. */
-bool hak_large_used_bytes(const hak_slab_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
+bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
 
 /* Visits every lock in order, until a visit says false. */
 bool hak_large_each_lock(hak_lock_visit_t visit, void *context);

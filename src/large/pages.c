@@ -2,8 +2,8 @@
 #include "large/heap.h"
 #include "large/large.h"
 
-bool hak_large_used_bytes(const hak_slab_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
-    if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_RUN) return false;
+bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
+    if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
     for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++) {
         void *start;
         size_t size;

@@ -36,15 +36,15 @@ void hak_live_fill_caches(hak_live_page_t *page) {
 
 void hak_live_note_request(size_t size) {
     if (size > PTRDIFF_MAX) return;
-    unsigned class_index = size <= HAK_CLASS_MAX ? hak_class_of(size) : HAK_CLASS_RUN;
-    size_t served = class_index == HAK_CLASS_RUN ? hak_align_up(size, HAK_GRAIN_SIZE)
-                                                 : hak_classes[class_index].size;
+    unsigned class_index = size <= HAK_CLASS_MAX ? hak_class_of(size) : HAK_CLASS_LARGE;
+    size_t served = class_index == HAK_CLASS_LARGE ? hak_align_up(size, HAK_GRAIN_SIZE)
+                                                   : hak_classes[class_index].size;
     hak_add_relaxed(&hak_live_private->asked[class_index].asked_bytes, size);
     hak_add_relaxed(&hak_live_private->asked[class_index].served_bytes, served);
 }
 
 void hak_live_fill_asked(hak_live_page_t *page) {
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
         page->asked[i].asked_bytes = hak_load_relaxed(&hak_live_private->asked[i].asked_bytes);
         page->asked[i].served_bytes = hak_load_relaxed(&hak_live_private->asked[i].served_bytes);
     }
@@ -76,10 +76,10 @@ void hak_live_fill_ranges(hak_live_page_t *page) {
 
 /* ---- Slabs ------------------------------------------------------------------------------------ */
 
-static void fill_unit(const hak_slab_t *unit, hak_live_unit_t *out) {
+static void fill_unit(const hak_unit_t *unit, hak_live_unit_t *out) {
     unsigned class_index = hak_shard_used_bytes(unit, out->used);
     if (class_index == HAK_CLASS_NONE && hak_large_used_bytes(unit, out->used))
-        class_index = HAK_CLASS_RUN;
+        class_index = HAK_CLASS_LARGE;
     out->class_index = (uint16_t)class_index;
 }
 
@@ -92,9 +92,9 @@ static void fill_superslab(hak_superslab_t *super, void *context) {
     filling_t *filling = context;
     if (filling->seen++ % filling->stride != 0 || filling->stored == HAK_LIVE_SUPERSLABS) return;
     hak_live_superslab_t *out = &filling->page->superslabs[filling->stored++];
-    out->start = (uintptr_t)super->slabs[0].base;
+    out->start = (uintptr_t)super->units[0].base;
     for (unsigned i = 0; i < hak_superslab_units(); i++)
-        fill_unit(&super->slabs[i], &out->units[i]);
+        fill_unit(&super->units[i], &out->units[i]);
 }
 
 void hak_live_fill_superslabs(hak_live_page_t *page) {

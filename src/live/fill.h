@@ -10,7 +10,7 @@
 typedef struct {
     struct {
         _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
-    } asked[HAK_BIN_COUNT];
+    } asked[HAK_CLASS_LIMIT];
 } hak_live_private_t;
 
 extern hak_live_private_t *hak_live_private; /* constant after start */

@@ -50,7 +50,7 @@ typedef struct {
 } hak_live_option_t;
 
 /* What slow calls of malloc were asked for, and the sizes of the blocks that they gave: a
- * sample, since fast ones are not seen. By class; HAK_CLASS_RUN is all larger sizes. */
+ * sample, since fast ones are not seen. By class; HAK_CLASS_LARGE is all larger sizes. */
 typedef struct {
     uint64_t asked_bytes, served_bytes;
 } hak_live_asked_t;
@@ -62,7 +62,7 @@ typedef struct {
 } hak_live_range_t;
 
 typedef struct {
-    uint16_t class_index;           /* HAK_CLASS_NONE: free; HAK_CLASS_RUN: of a large heap */
+    uint16_t class_index;           /* HAK_CLASS_NONE: free; HAK_CLASS_LARGE: of a large heap */
     uint16_t used[HAK_UNIT_GRAINS]; /* bytes of blocks in use, in each 4 KiB */
 } hak_live_unit_t;
 
@@ -75,7 +75,7 @@ typedef struct {
     hak_live_head_t head;
     hak_stats_t stats;
     hak_live_option_t options[HAK_OPTION_COUNT];
-    hak_live_asked_t asked[HAK_BIN_COUNT];
+    hak_live_asked_t asked[HAK_CLASS_LIMIT];
     uint32_t cache_count; /* below; the newest, where there are more */
     uint32_t range_count;
     uint32_t ranges_total;     /* more than there is room for: the rest is not listed */

@@ -110,9 +110,7 @@ void hak_gate_take(hak_gate_post_t *post) {
     hak_store_relaxed(&post->process, process_now());
 }
 
-void hak_gate_release(hak_gate_post_t *post) {
-    hak_store_relaxed(&post->process, HAK_GATE_NOBODY);
-}
+void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process, HAK_GATE_NOBODY); }
 
 void hak_gate_use(hak_gate_post_t *post) { hak_gate_thread.post = post; }
 
@@ -162,7 +160,8 @@ void hak_gate_open(void) {
 }
 
 void hak_gate_reset(void) {
-    hak_gate_post_t *own = hak_gate_thread.post, *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    hak_gate_post_t *own = hak_gate_thread.post,
+                    *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
     hak_store_relaxed(&gate.generation, hak_load_relaxed(&gate.generation) + 1);
     if (own) hak_gate_take(own);
     hak_store_relaxed(&crowd.inside, 0);

@@ -129,8 +129,8 @@ void *hak_os_reserve(size_t size) {
 static HAK_COMMON hak_os_answer_t map_at(void *addr, size_t size, int prot) {
     int saved = errno;
     void *got = map_near(addr, size, prot, MAP_NORESERVE | FIXED_NOREPLACE);
-    hak_os_answer_t answer = got == addr         ? HAK_OS_MAPPED
-                             : got != MAP_FAILED ? HAK_OS_TAKEN
+    hak_os_answer_t answer = got == addr                          ? HAK_OS_MAPPED
+                             : got != MAP_FAILED                  ? HAK_OS_TAKEN
                              : errno == ENOMEM || errno == EAGAIN ? HAK_OS_REFUSED
                                                                   : HAK_OS_TAKEN;
     if (got != addr && got != MAP_FAILED) unmap(got, size);

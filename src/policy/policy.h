@@ -2,7 +2,7 @@
  *
  * Bands are on the shared shards by default. Where a band's threads often find their
  * caches empty, the policy promotes it: its threads may bind slabs, and then refill
- * without a lock. This file decides on given numbers; thread/look.c gathers them.
+ * without a lock. This file decides on given numbers; thread/sampler.c gathers them.
  *
  *   score = 4 x locks + misses + 5 x warm hits, each per second, averaged over the
  *           last looks; half as much again for a band that is promoted by its score

@@ -16,16 +16,16 @@ void hak_lists_remove(hak_superslab_t *super) {
     if (super->prev)
         super->prev->next = super->next;
     else
-        hak_lists.by_run[super->longest] = super->next;
+        hak_lists.by_span[super->longest] = super->next;
     if (super->next) super->next->prev = super->prev;
 }
 
 void hak_lists_insert(hak_superslab_t *super) {
     super->longest = (uint8_t)longest_run(super->free);
     super->prev = NULL;
-    super->next = hak_lists.by_run[super->longest];
+    super->next = hak_lists.by_span[super->longest];
     if (super->next) super->next->prev = super;
-    hak_lists.by_run[super->longest] = super;
+    hak_lists.by_span[super->longest] = super;
 }
 
 unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
@@ -34,7 +34,8 @@ unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
 
 void hak_lists_remove_dirty(hak_superslab_t *super) {
     if (!super->on_dirty) return;
-    if (super->held) HAK_COUNT(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
+    if (super->held)
+        HAK_ADD_OWNED(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
     hak_superslab_t **oldest = super->held ? &hak_lists.held.oldest : &hak_lists.dirty.oldest;
     hak_superslab_t **newest = super->held ? &hak_lists.held.newest : &hak_lists.dirty.newest;
     *(super->dirty_prev ? &super->dirty_prev->dirty_next : oldest) = super->dirty_next;
@@ -58,7 +59,7 @@ void hak_lists_hold(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
     append(super, &hak_lists.held.oldest, &hak_lists.held.newest);
     super->held = true;
-    HAK_COUNT(&hak_pool_stats.held_units, hak_lists_dirty_count(super));
+    HAK_ADD_OWNED(&hak_pool_stats.held_units, hak_lists_dirty_count(super));
 }
 
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {

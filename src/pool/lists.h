@@ -1,7 +1,7 @@
 /* lists.h: the lists that superslabs of the pool are in; internal to pool/, all under its lock.
  *
  * Invariants, whenever the lock is free:
- *   by_run[n] = superslabs whose longest free run is n units; each is in one of them
+ *   by_span[n] = superslabs whose longest free span is n units; each is in one of them
  *   dirty, held = superslabs with free dirty units, by the time of the last free: held are those
  *     that hold slabs in use, and came of age between two rounds of partial release */
 #ifndef HAK_LISTS_H
@@ -12,7 +12,7 @@
 #include "region/region.h"
 
 typedef struct {
-    hak_superslab_t *by_run[HAK_SUPERSLAB_UNITS_MAX + 1];
+    hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];
     struct {
         hak_superslab_t *oldest, *newest;
     } dirty, held;
@@ -31,7 +31,7 @@ HAK_FAST_PATH uint32_t hak_all_units(void) { return hak_unit_mask(0, hak_supersl
  * and not free either. */
 HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_USE_SUPERSLAB); }
 
-/* By the longest free run. */
+/* By the longest free span. */
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
 

@@ -33,16 +33,16 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
     return mask;
 }
 
-/* The superslab that was freed into last, when it has a dirty run long enough
+/* The superslab that was freed into last, when it has a dirty span long enough
  * (its pages are there, and warm); else the tightest fit of all, which may touch
  * fresh pages. For one unit: no fresh page is touched while a dirty one is free. */
 static hak_superslab_t *choose(unsigned count) {
     hak_superslab_t *newest =
         hak_lists.dirty.newest ? hak_lists.dirty.newest : hak_lists.held.newest;
-    if (HAK_UNLIKELY(hak_one_slab_each())) return hak_lists.by_run[hak_superslab_units()];
+    if (HAK_UNLIKELY(hak_one_slab_each())) return hak_lists.by_span[hak_superslab_units()];
     if (newest && run_starts(newest->free & newest->dirty, count)) return newest;
     for (unsigned n = count; n <= hak_superslab_units(); n++)
-        if (hak_lists.by_run[n]) return hak_lists.by_run[n];
+        if (hak_lists.by_span[n]) return hak_lists.by_span[n];
     return NULL;
 }
 
@@ -71,14 +71,14 @@ static bool is_dense(void) {
 /* A superslab from the region joins the free ones. Under SS_PREFAULT=2 with all its pages: then it
  * is charged whole, and dirty. Under the lock. */
 static void enter(hak_superslab_t *super) {
-    HAK_COUNT(&hak_pool_stats.stage3, 1);
-    if (hak_region_wishes_huge(super)) HAK_COUNT(&hak_pool_stats.huge, 1);
+    HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
+    if (hak_region_wishes_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
         hak_commit_charge(hak_superslab_size())) {
-        hak_pool_prefault(super->slabs[0].base, hak_superslab_size(), 2);
+        hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
         super->dirty = hak_all_units();
         super->freed_ms = hak_os_now_ms();
-        HAK_COUNT(&hak_pool_stats.dirty_units, hak_superslab_units());
+        HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_superslab_units());
         hak_lists_append_dirty(super);
     }
     hak_lists_insert(super);
@@ -98,7 +98,7 @@ static hak_superslab_t *fresh_superslab(void) {
     return super;
 }
 
-static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
+static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
     uint32_t starts = run_starts(super->free & super->dirty, count);
     if (!starts) starts = run_starts(super->free, count);
     unsigned start = hak_lowest_bit(starts);
@@ -112,12 +112,12 @@ static hak_slab_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     super->dirty |= mask;
     hak_lists_insert(super);
     size_t fewer = before - hak_lists_dirty_count(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, -fewer);
-    if (super->held) HAK_COUNT(&hak_pool_stats.held_units, -fewer);
-    HAK_COUNT(&hak_pool_stats.used_units, count);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -fewer);
+    if (super->held) HAK_ADD_OWNED(&hak_pool_stats.held_units, -fewer);
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, count);
     hak_pool_count_taken();
     if (super->on_dirty && (super->free & super->dirty) == 0) hak_lists_remove_dirty(super);
-    return &super->slabs[start];
+    return &super->units[start];
 }
 
 bool hak_pool_borrow(void) {
@@ -130,26 +130,26 @@ bool hak_pool_borrow(void) {
 }
 
 /* Lock held. */
-static hak_slab_t *take_locked(unsigned count, bool *zeroed) {
+static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
     if (!super && hak_pool_borrow()) super = choose(count);
     if (super) {
-        HAK_COUNT(&hak_pool_stats.stage2, count);
+        HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
     } else {
         super = fresh_superslab();
     }
     return super ? take_from(super, count, zeroed) : NULL;
 }
 
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     hak_lock_acquire(&hak_pool_lock);
-    hak_slab_t *slab = take_locked(count, zeroed);
+    hak_unit_t *slab = take_locked(count, zeroed);
     hak_lock_release(&hak_pool_lock);
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
 }
 
-unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed) {
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed) {
     unsigned taken = 0;
     hak_lock_acquire(&hak_pool_lock);
     do {
@@ -162,35 +162,35 @@ unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed) {
 }
 
 /* TINY_USE_SUPERSLAB=0: the slab's pages go back before the slab does. */
-static void give_whole(hak_superslab_t *super, hak_slab_t *slab, unsigned count) {
-    uint32_t mask = hak_unit_mask((unsigned)(slab - super->slabs), count);
+static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count) {
+    uint32_t mask = hak_unit_mask((unsigned)(slab - super->units), count);
     bool is_clean = hak_os_purge(slab->base, (size_t)count << HAK_UNIT_SHIFT);
     hak_lock_acquire(&hak_pool_lock);
-    HAK_COUNT(&hak_pool_stats.purge_calls, 1);
+    HAK_ADD_OWNED(&hak_pool_stats.purge_calls, 1);
     if (HAK_LIKELY(is_clean)) {
         super->dirty &= ~mask;
-        HAK_COUNT(&hak_pool_stats.purged_units, count);
+        HAK_ADD_OWNED(&hak_pool_stats.purged_units, count);
         hak_commit_release((size_t)count << HAK_UNIT_SHIFT);
     }
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)count);
     hak_lock_release(&hak_pool_lock);
 }
 
 /* Lock held. */
-static void give_locked(hak_superslab_t *super, hak_slab_t *slab, unsigned count, uint64_t now) {
+static void give_locked(hak_superslab_t *super, hak_unit_t *slab, unsigned count, uint64_t now) {
     hak_lists_remove_dirty(super);
-    hak_lists_add_free(super, hak_unit_mask((unsigned)(slab - super->slabs), count));
+    hak_lists_add_free(super, hak_unit_mask((unsigned)(slab - super->units), count));
     super->freed_ms = now;
     hak_lists_append_dirty(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, count);
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)count);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, count);
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)count);
     hak_pool_count_given(now);
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
+void hak_pool_give(hak_unit_t *slab, unsigned count) {
     hak_superslab_t *super = hak_region_superslab_of(slab);
     if (HAK_UNLIKELY(hak_one_slab_each())) {
         give_whole(super, slab, count);
@@ -202,12 +202,12 @@ void hak_pool_give(hak_slab_t *slab, unsigned count) {
     hak_lock_release(&hak_pool_lock);
 }
 
-void hak_pool_give_list(hak_slab_t *list) {
+void hak_pool_give_list(hak_unit_t *list) {
     uint64_t now = hak_os_now_ms();
     bool each = hak_one_slab_each();
     if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
     for (unsigned given = 1; list; given++) {
-        hak_slab_t *next = list->next;
+        hak_unit_t *next = list->next;
         hak_superslab_t *super = hak_region_superslab_of(list);
         if (HAK_UNLIKELY(each))
             give_whole(super, list, 1);
@@ -223,8 +223,8 @@ void hak_pool_give_list(hak_slab_t *list) {
 
 /* A superslab goes over to a large heap, whole. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
-    HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
-    HAK_COUNT(&hak_pool_stats.used_units, hak_superslab_units());
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, hak_superslab_units());
     hak_lists_remove(super);
     hak_lists_remove_dirty(super);
     super->free = 0;
@@ -259,7 +259,7 @@ static hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned least, u
                                       unsigned *count) {
     for (unsigned i = 0; i < ROWS_LOOKED_AT / 2 && *super; i++, *super = (*super)->next) {
         hak_superslab_t *begin = least > 1 ? begin_of_row(*super) : *super;
-        HAK_COUNT(&hak_pool_stats.row_looks, 1);
+        HAK_ADD_OWNED(&hak_pool_stats.row_looks, 1);
         if ((*count = free_row(begin, most)) >= least) return begin;
     }
     *count = 0;
@@ -271,7 +271,7 @@ static hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned least, u
  * it ended the last time, since in front of the list single ones gather. Rejected: to look at all
  * of them, as many as the heap has. Under the lock. */
 static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count) {
-    hak_superslab_t *newest = hak_lists.by_run[hak_superslab_units()];
+    hak_superslab_t *newest = hak_lists.by_span[hak_superslab_units()];
     hak_superslab_t *found = find_row_from(&newest, least, most, count);
     if (HAK_LIKELY(found || !newest)) return found;
     if (!hak_lists.rows_seen) hak_lists.rows_seen = newest;
@@ -332,8 +332,8 @@ void hak_pool_give_superslab(hak_superslab_t *super) {
     large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
-    HAK_COUNT(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
     hak_lock_release(&hak_pool_lock);
 }
 

@@ -9,7 +9,7 @@
  * the superslab is wholly free, otherwise in a round of partial release, which takes
  * place every TINY_SS_PARTIAL_INTERVAL epochs. An epoch ends 250 ms after the one before
  * or with the 1,024th slab event (a slab taken or given), whichever comes first.
- * Thread-safe; one lock, taken once per run or batch of slabs, never per block. */
+ * Thread-safe; one lock, taken once per span or batch of slabs, never per block. */
 #ifndef HAK_POOL_H
 #define HAK_POOL_H
 
@@ -19,10 +19,10 @@
 #include "region/region.h"
 
 typedef struct {
-    _Atomic uint64_t stage2; /* units served from a live superslab */
-    _Atomic uint64_t stage3; /* new superslabs */
+    _Atomic uint64_t stage2;   /* units served from a live superslab */
+    _Atomic uint64_t stage3;   /* new superslabs */
     _Atomic uint64_t unmapped; /* superslabs whose addresses were given back */
-    _Atomic uint64_t huge;   /* those of them that huge pages were asked for */
+    _Atomic uint64_t huge;     /* those of them that huge pages were asked for */
     _Atomic uint64_t purge_calls;
     _Atomic uint64_t purged_units;
     _Atomic uint64_t purged_partial;  /* those of them in superslabs with slabs in use */
@@ -41,17 +41,17 @@ extern hak_lock_t hak_pool_lock;
 /* Takes `count` units in a row, of one superslab. `*zeroed`: all of them read as zero.
  * NULL without memory. The caller enters the class; it is inside the gate (os/gate.h) until then,
  * and from when it has taken units out of a class until it gives them. */
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed);
+hak_unit_t *hak_pool_take(unsigned count, bool *zeroed);
 
 /* Takes up to `want` (>= 1) units, each by itself, under one lock; beyond the first one only
  * what superslabs have free that are there. Returns how many. */
-unsigned hak_pool_take_units(unsigned want, hak_slab_t **units, bool *zeroed);
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed);
 
 /* Gives units back; their class entry must be NONE already. */
-void hak_pool_give(hak_slab_t *slab, unsigned count);
+void hak_pool_give(hak_unit_t *slab, unsigned count);
 
 /* The same for a list of single units, linked by `next`; 64 of them under one lock. */
-void hak_pool_give_list(hak_slab_t *list);
+void hak_pool_give_list(hak_unit_t *list);
 
 /* Makes the pages of fresh memory, if SS_PREFAULT is `level`. */
 void hak_pool_prefault(char *start, size_t size, int level);

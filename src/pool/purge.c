@@ -61,9 +61,9 @@ static bool unmap(hak_superslab_t *super) {
         return false;
     }
     super->dirty = 0;
-    HAK_COUNT(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
     hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
-    HAK_COUNT(&hak_pool_stats.unmapped, 1);
+    HAK_ADD_OWNED(&hak_pool_stats.unmapped, 1);
     return true;
 }
 
@@ -87,7 +87,7 @@ static void unmap_row(hak_superslab_t *super, void *context) {
 /* False when the one that became free last is kept, or there is none. */
 static bool unmap_newest(void) {
     hak_lock_acquire(&hak_pool_lock);
-    hak_superslab_t *super = hak_lists.by_run[hak_superslab_units()];
+    hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()];
     bool done = super && unmap(super);
     hak_lock_release(&hak_pool_lock);
     return done;
@@ -106,7 +106,7 @@ size_t hak_pool_unmap_free(void) {
     for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
         unmapped += hak_superslab_size();
     hak_lock_acquire(&hak_pool_lock);
-    bool is_rest = hak_lists.by_run[hak_superslab_units()] != NULL;
+    bool is_rest = hak_lists.by_span[hak_superslab_units()] != NULL;
     hak_lock_release(&hak_pool_lock);
     if (is_rest) hak_region_each_superslab(unmap_row, &unmapped);
     return unmapped;
@@ -119,14 +119,14 @@ static bool has_addresses_to_spare(void) {
     return units > 2 * hak_load_relaxed(&hak_pool_stats.used_units) + SPARE_UNITS;
 }
 
-/* Purges the units of `claimed`, run by run; returns those now known to be zero. */
+/* Purges the units of `claimed`, span by span; returns those now known to be zero. */
 static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     uint32_t clean = 0;
     for (uint32_t rest = claimed; rest;) {
         unsigned start = hak_lowest_bit(rest);
         unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
         uint32_t mask = hak_unit_mask(start, count);
-        if (hak_region_purge(super, super->slabs[start].base, (size_t)count << HAK_UNIT_SHIFT))
+        if (hak_region_purge(super, super->units[start].base, (size_t)count << HAK_UNIT_SHIFT))
             clean |= mask;
         rest &= ~mask;
     }
@@ -135,7 +135,7 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
 
 /* Pages that the kernel would not take (locked ones) wait for another round. */
 static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
-    HAK_COUNT(&hak_pool_stats.dirty_units, hak_bit_count(mask));
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_bit_count(mask));
     super->freed_ms = now;
     hak_lists_remove_dirty(super);
     hak_lists_append_dirty(super);
@@ -162,14 +162,14 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     while (hak_bit_count(claimed) > bytes >> HAK_UNIT_SHIFT)
         claimed &= ~((uint32_t)1 << hak_highest_bit(claimed));
     size_t units = hak_bit_count(claimed);
-    if (super->free != hak_all_units()) HAK_COUNT(&hak_pool_stats.purged_partial, units);
+    if (super->free != hak_all_units()) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
     hak_lists_remove_dirty(super);
     hak_lists_remove(super);
     super->free &= ~claimed;
     hak_lists_insert(super);
-    HAK_COUNT(&hak_pool_stats.dirty_units, -units);
-    HAK_COUNT(&hak_pool_stats.purge_calls, 1);
-    HAK_COUNT(&hak_pool_stats.purged_units, units);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -units);
+    HAK_ADD_OWNED(&hak_pool_stats.purge_calls, 1);
+    HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
     return claimed;
 }
 

@@ -26,7 +26,7 @@ static struct {
     char *heap; /* constant once there is a region; NULL before */
     hak_area_t supers_area, slabs_area, map_area;
     hak_superslab_t *supers; /* constant: by number of the superslab */
-    hak_slab_t *slabs;       /* constant: by number of the unit */
+    hak_unit_t *slabs;       /* constant: by number of the unit */
     size_t first_unit;       /* constant: the number of unit 0 in the map */
     size_t window_end;       /* constant: superslabs that the window has room for */
     _Atomic size_t carved;   /* superslabs below it were handed out, or are holes; anyone reads */
@@ -48,7 +48,7 @@ static char *after(char *start, size_t records) {
 static bool place(char *window, size_t size) {
     size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
     size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
-    size_t slabs = units * sizeof(hak_slab_t);
+    size_t slabs = units * sizeof(hak_unit_t);
     size_t map =
         (units + units / 16 + HEAD_UNITS) * sizeof(uint16_t); /* the map's own addresses, too */
     char *at_supers = window + hak_meta_window_part(size);
@@ -60,7 +60,7 @@ static bool place(char *window, size_t size) {
                 hak_area_place(&region.map_area, at_map, map, map_name) == HAK_OS_MAPPED;
     region.heap = heap;
     region.supers = (hak_superslab_t *)(void *)region.supers_area.base;
-    region.slabs = (hak_slab_t *)(void *)region.slabs_area.base;
+    region.slabs = (hak_unit_t *)(void *)region.slabs_area.base;
     region.first_unit = (size_t)(heap - region.map_area.base) >> HAK_UNIT_SHIFT;
     region.window_end = units >> hak_map.super_shift;
     return done;
@@ -96,7 +96,7 @@ static HAK_COMMON bool commit_records(size_t count) {
     size_t units = count << hak_map.super_shift;
     return hak_area_commit(&region.map_area, (region.first_unit + units) * sizeof(uint16_t)) ==
                HAK_OS_MAPPED &&
-           hak_area_commit(&region.slabs_area, units * sizeof(hak_slab_t)) == HAK_OS_MAPPED &&
+           hak_area_commit(&region.slabs_area, units * sizeof(hak_unit_t)) == HAK_OS_MAPPED &&
            hak_area_commit(&region.supers_area, count * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
 }
 
@@ -109,7 +109,7 @@ static HAK_COMMON hak_os_answer_t map_superslabs(size_t first, size_t count, boo
     hak_os_name(start, count * hak_superslab_size(), heap_name);
     hak_zone_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
     hak_zone_mapped(region.heap, units, dense);
-    HAK_COUNT(&region.mapped, count);
+    HAK_ADD_OWNED(&region.mapped, count);
     return answer;
 }
 
@@ -176,7 +176,7 @@ static HAK_COMMON bool make_region(void) {
     if (!window) return false;
     size_t first = region.first_unit;
     hak_map.entries = (_Atomic uint16_t *)(void *)region.map_area.base;
-    hak_map.slabs = (uintptr_t)region.slabs - first * sizeof(hak_slab_t);
+    hak_map.units = (uintptr_t)region.slabs - first * sizeof(hak_unit_t);
     hak_map.supers =
         (uintptr_t)region.supers - (first >> hak_map.super_shift) * sizeof(hak_superslab_t);
     publish_limit();
@@ -188,8 +188,8 @@ static HAK_COMMON bool make_region(void) {
 /* A mapped superslab, all of it zero, becomes one that can be handed out. */
 static hak_superslab_t *make_superslab(size_t number) {
     hak_superslab_t *super = &region.supers[number];
-    hak_slab_t *slabs = &region.slabs[number << hak_map.super_shift];
-    super->slabs = slabs;
+    hak_unit_t *slabs = &region.slabs[number << hak_map.super_shift];
+    super->units = slabs;
     super->free = (uint32_t)(((uint64_t)1 << hak_superslab_units()) - 1);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         slabs[i].base = address_of(number) + ((size_t)i << HAK_UNIT_SHIFT);
@@ -278,7 +278,7 @@ bool hak_region_unmap(hak_superslab_t *super) {
         hak_store_relaxed(&super->mapped, false);
         list_unmapped(super);
         region.pieces = pieces;
-        HAK_COUNT(&region.mapped, -(size_t)1);
+        HAK_ADD_OWNED(&region.mapped, -(size_t)1);
     }
     hak_lock_release(&hak_region_lock);
     return done;
@@ -305,7 +305,7 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
 
 /* ---- look-up ---- */
 
-hak_slab_t *hak_region_slab_of(const void *addr) {
+hak_unit_t *hak_region_unit_of(const void *addr) {
     size_t carved = hak_load_acquire(&region.carved) << hak_map.super_shift;
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
     if (unit >= carved || !is_mapped(unit >> hak_map.super_shift)) return NULL;
@@ -321,7 +321,7 @@ bool hak_region_was_unmapped(const void *addr) {
     return was;
 }
 
-hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
     return &region.supers[(size_t)(slab - region.slabs) >> hak_map.super_shift];
 }
 
@@ -344,10 +344,10 @@ hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super) {
     return number > 0 && is_mapped(number - 1) ? super - 1 : NULL;
 }
 
-void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
+void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class_index) {
     _Atomic uint16_t *entries = &hak_map.entries[region.first_unit + (size_t)(slab - region.slabs)];
     for (unsigned i = 0; i < count; i++)
-        hak_store_relaxed(&entries[i], (uint16_t)(class_index << HAK_BIN_SHIFT));
+        hak_store_relaxed(&entries[i], (uint16_t)(class_index << HAK_MAGAZINE_SHIFT));
 }
 
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),

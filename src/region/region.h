@@ -4,11 +4,11 @@
  * mapped step by step from low to high, and so are the records that describe them, each kind in an
  * area of its own with inaccessible ends (area.h):
  *
- *   | records of meta.c | superslabs | slabs: 64 bytes a unit | map: 2 bytes a unit | units ... |
+ *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
  * A unit's number counts from the map's own address, so one pointer gives both the number and the
- * entry. An entry holds the class as the byte offset of its bin in a thread's cache; 0 = not ours.
+ * entry. An entry holds the class as the byte offset of its magazine in a thread's cache; 0 = not ours.
  * Units below the first are 0 too. `hak_map.unit_end` bounds what can be read, and grows.
  *
  * WHAT THE WINDOW MAY HOLD BESIDES. Somebody else may have mapped what lies behind the heap. Then
@@ -27,19 +27,19 @@
 
 #include "base/base.h"
 #include "os/lock.h"
-#include "region/slab.h"
+#include "region/unit.h"
 #include "region/superslab.h"
 
 enum {
-    HAK_BIN_SHIFT = 5,    /* log2 of the size of a cache bin */
-    HAK_PIECES_MAX = 256, /* beyond, no superslab becomes a hole that makes one more */
+    HAK_MAGAZINE_SHIFT = 5, /* log2 of the size of a magazine */
+    HAK_PIECES_MAX = 256,   /* beyond, no superslab becomes a hole that makes one more */
 };
 
 /* What free reads. All zero until there is a region, so that before it every pointer is foreign.
  * hak_region_prepare() runs before a second thread can, so only what changes later is atomic. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next two */
-    uintptr_t slabs;           /* of unit 0, if it had one: no subtraction to find a slab */
+    uintptr_t units;           /* of unit 0, if it had one: no subtraction to find a slab */
     uintptr_t supers;          /* the same of superslabs */
     _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. Whoever has
                                   a block was given it after the growth, and sees that */
@@ -82,20 +82,20 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 bool hak_region_wishes_huge(const hak_superslab_t *super);
 
 /* Descriptor of the unit that any address lies in, NULL when it is none of the heap. */
-hak_slab_t *hak_region_slab_of(const void *addr);
+hak_unit_t *hak_region_unit_of(const void *addr);
 
 /* The same for an address known to be in a unit. */
-HAK_FAST_PATH hak_slab_t *hak_slab_of(const void *block) {
+HAK_FAST_PATH hak_unit_t *hak_unit_of(const void *block) {
     size_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_LIKELY(hak_is_below(unit, &hak_map.unit_end)))
-        return (hak_slab_t *)(hak_map.slabs + unit * sizeof(hak_slab_t));
-    return hak_region_slab_of(block);
+        return (hak_unit_t *)(hak_map.units + unit * sizeof(hak_unit_t));
+    return hak_region_unit_of(block);
 }
 
 /* True when an address lies in a superslab that was unmapped, and was not mapped again. */
 bool hak_region_was_unmapped(const void *addr);
 
-hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab);
+hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab);
 
 /* The record of the superslab that a block lies in. */
 HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
@@ -103,7 +103,7 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     if (HAK_LIKELY(hak_is_below(unit, &hak_map.unit_end)))
         return (hak_superslab_t *)(hak_map.supers +
                                    (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
-    return hak_region_superslab_of(hak_region_slab_of(block));
+    return hak_region_superslab_of(hak_region_unit_of(block));
 }
 
 /* True when the record behind this one is that of the next superslab, already handed out. */
@@ -119,7 +119,7 @@ bool hak_region_is_mapped(const hak_superslab_t *super);
 hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super);
 
 /* Enters the class of `count` units from `slab` on in the map. */
-void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index);
+void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class_index);
 
 /* Calls `visit` for every superslab there is. */
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);

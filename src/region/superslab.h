@@ -18,7 +18,7 @@
 #define HAK_SUPERSLAB_H
 
 #include "base/base.h"
-#include "region/slab.h"
+#include "region/unit.h"
 
 enum {
     HAK_SUPERSLAB_SHIFT_MIN = 3, /* log2 of the units: 512 KiB */
@@ -33,7 +33,7 @@ enum {
 };
 
 typedef struct hak_superslab {
-    hak_slab_t *slabs;                             /* constant; the first descriptor */
+    hak_unit_t *units;                             /* constant; the first descriptor */
     struct hak_superslab *next, *prev;             /* pool lock; list by longest free run */
     struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; a list, oldest first */
     uint32_t free;                                 /* pool lock; bit per unit */

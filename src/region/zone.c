@@ -2,7 +2,7 @@
 #include "region/zone.h"
 
 #include "os/os.h"
-#include "region/slab.h"
+#include "region/unit.h"
 
 enum { UNDECIDED, PLAIN, WISHED, REFUSED };
 enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */

@@ -18,10 +18,10 @@ enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
  * of the small classes. They are narrow: with 64 bits each they would be a page more. */
 static struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
-    hak_shard_bin_t bins[HAK_CLASS_COUNT + 1];
+    hak_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 HAK_LOCK_RANKS(bin_ranks, BIN, &shards[0].bins[0].lock, sizeof shards - sizeof shards[0].counts,
-               sizeof(hak_shard_bin_t), NULL);
+               sizeof(hak_bin_t), NULL);
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
@@ -39,7 +39,7 @@ static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the sl
 
 uint32_t hak_bin_slab_count(unsigned shard) { return hak_load_relaxed(&slab_counts[shard]); }
 
-hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
+hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &shards[shard].bins[class_index];
 }
 
@@ -51,68 +51,68 @@ HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
     hak_add_release(&hak_bin_carries[class_index][counter], 1); /* partner: hak_bin_carried */
 }
 
-static hak_shard_bin_t *bin_of_owner(uint16_t owner) {
+static hak_bin_t *bin_of_owner(uint16_t owner) {
     return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
-void hak_bin_list_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab) {
     slab->next = NULL;
     slab->prev = bin->tail;
     *(bin->tail ? &bin->tail->next : &bin->head) = slab;
     bin->tail = slab;
     slab->listed = true;
-    HAK_COUNT(&bin->listed_count, 1);
+    HAK_ADD_OWNED(&bin->listed_count, 1);
 }
 
-void hak_bin_list_first(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_list_first(hak_bin_t *bin, hak_unit_t *slab) {
     slab->prev = NULL;
     slab->next = bin->head;
     *(bin->head ? &bin->head->prev : &bin->tail) = slab;
     bin->head = slab;
     slab->listed = true;
-    HAK_COUNT(&bin->listed_count, 1);
+    HAK_ADD_OWNED(&bin->listed_count, 1);
 }
 
-static void list_remove(hak_shard_bin_t *bin, hak_slab_t *slab) {
+static void list_remove(hak_bin_t *bin, hak_unit_t *slab) {
     *(slab->prev ? &slab->prev->next : &bin->head) = slab->next;
     *(slab->next ? &slab->next->prev : &bin->tail) = slab->prev;
     slab->listed = false;
-    HAK_COUNT(&bin->listed_count, -1u);
+    HAK_ADD_OWNED(&bin->listed_count, -1u);
 }
 
-void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab) {
     list_remove(bin, slab);
     hak_bin_list_last(bin, slab);
 }
 
 /* Purged pages count as touched again: the next take will. Bin lock held. */
-static void count_as_touched(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info) {
+static void count_as_touched(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info) {
     uint32_t blocks = hak_bin_purged_blocks(slab, info);
-    HAK_COUNT(&bin->touched, blocks);
-    HAK_COUNT(&bin->spare, blocks);
+    HAK_ADD_OWNED(&bin->touched, blocks);
+    HAK_ADD_OWNED(&bin->spare, blocks);
     slab->purged = 0;
 }
 
 /* A slab's share of touched and spare, added or, with a sign of -1, subtracted. */
-static void account(hak_shard_bin_t *bin, const hak_slab_t *slab, uint32_t sign) {
+static void account(hak_bin_t *bin, const hak_unit_t *slab, uint32_t sign) {
     const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
-    HAK_COUNT(&bin->touched, sign * slab->fresh);
-    HAK_COUNT(&bin->spare, sign * hak_bin_ready(slab, info));
+    HAK_ADD_OWNED(&bin->touched, sign * slab->fresh);
+    HAK_ADD_OWNED(&bin->spare, sign * hak_bin_ready(slab, info));
 }
 
-void hak_bin_leave(hak_shard_bin_t *bin, hak_slab_t *slab) {
+void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab) {
     if (slab->purged)
         count_as_touched(bin, slab, &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
     list_remove(bin, slab);
     account(bin, slab, -1u);
 }
 
-void hak_bin_return(hak_shard_bin_t *bin, hak_slab_t *slab) { account(bin, slab, 1); }
+void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab) { account(bin, slab, 1); }
 
 /* Bytes of a class's bitmap with its remote words. */
 static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
 
-bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
+bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
     uint64_t *bits = hak_meta_alloc(bitmap_size(info));
     if (!bits) return false;
@@ -133,42 +133,42 @@ bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed) {
     return true;
 }
 
-void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab) {
+void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
     hak_add_relaxed(&slab_counts[shard], 1);
     if (HAK_UNLIKELY(!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)))
         hak_or_acq_rel(&hak_bin_used_shards, 1u << shard); /* partner: who looks, at any time */
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
-    HAK_COUNT(&bin->adopted, 1);
-    HAK_COUNT(&bin->touched, blocks);
-    HAK_COUNT(&bin->spare, blocks);
+    HAK_ADD_OWNED(&bin->adopted, 1);
+    HAK_ADD_OWNED(&bin->touched, blocks);
+    HAK_ADD_OWNED(&bin->spare, blocks);
     hak_bin_list_last(bin, slab);
 }
 
 /* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
-static void disown(hak_shard_bin_t *bin, hak_slab_t *slab) {
+static void disown(hak_bin_t *bin, hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
-    HAK_COUNT(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->left, 1);
-    HAK_COUNT(&bin->touched, -blocks);
-    HAK_COUNT(&bin->spare, -blocks);
+    HAK_ADD_OWNED(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->left, 1);
+    HAK_ADD_OWNED(&bin->touched, -blocks);
+    HAK_ADD_OWNED(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
     hak_store_relaxed(&slab->owner, 0);
 }
 
-void hak_bin_log_hand_over(const char *event, const hak_slab_t *slab, unsigned class_index) {
+void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab, unsigned class_index) {
     hak_log("pagebox: %s slab %p of %u-byte blocks", event, (void *)slab->base,
             hak_classes[class_index].size);
 }
 
-void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
+void hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
     if (!list) return;
     size_t count = 0;
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
-    for (hak_slab_t *slab = list; slab; slab = slab->next, count++) {
+    for (hak_unit_t *slab = list; slab; slab = slab->next, count++) {
         if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
         hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
     }
@@ -178,16 +178,16 @@ void hak_slab_release_list(hak_slab_t *list, unsigned class_index) {
 }
 
 /* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */
-static hak_slab_t *unkeep(hak_shard_bin_t *bin) {
-    hak_slab_t *slab = bin->empty;
+static hak_unit_t *unkeep(hak_bin_t *bin) {
+    hak_unit_t *slab = bin->empty;
     if (!slab) return NULL;
     bin->empty = NULL;
-    HAK_COUNT(&bin->listed_count, -1u);
+    HAK_ADD_OWNED(&bin->listed_count, -1u);
     return slab;
 }
 
-hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin) {
-    hak_slab_t *slab = unkeep(bin);
+hak_unit_t *hak_bin_release_empty(hak_bin_t *bin) {
+    hak_unit_t *slab = unkeep(bin);
     if (slab) disown(bin, slab);
     return slab;
 }
@@ -203,7 +203,7 @@ HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
 /* Writes up to `want` of a slab's free blocks below index `limit` to *end, end[-1],
  * ..., lowest address first; whole words go out as 64 addresses in a row. Returns
  * how many. */
-HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, unsigned want,
+HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, unsigned want,
                                    unsigned limit, void **end) {
     uint64_t words_free = slab->words_free;
     char *first = hak_slab_first(slab, info);
@@ -242,17 +242,17 @@ HAK_FAST_PATH unsigned take_blocks(hak_slab_t *slab, const hak_class_t *info, un
     return want - left;
 }
 
-unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
-                      bool fresh, bool *zeroed) {
+unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
+                      bool *zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
     void **end = top + want;
     unsigned passed_over = 0;
     while (end > top) {
-        hak_slab_t *slab = bin->head;
+        hak_unit_t *slab = bin->head;
         if (!slab) {
             slab = unkeep(bin);
             if (!slab) break;
-            HAK_COUNT(&bin->stage1, 1);
+            HAK_ADD_OWNED(&bin->stage1, 1);
             hak_bin_list_last(bin, slab);
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
@@ -266,8 +266,8 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
             continue;
         }
         end -= count;
-        HAK_COUNT(&bin->touched, slab->fresh - used);
-        HAK_COUNT(&bin->spare, slab->fresh - used - count);
+        HAK_ADD_OWNED(&bin->touched, slab->fresh - used);
+        HAK_ADD_OWNED(&bin->spare, slab->fresh - used - count);
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - hak_slab_first(slab, info));
             *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
@@ -280,11 +280,11 @@ unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want,
     return taken;
 }
 
-unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end) {
+unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end) {
     return take_blocks(slab, &hak_classes[class_index], want, slab->fresh, end);
 }
 
-bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
+bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     unsigned class_index = hak_owner_class(hak_load_relaxed(&slab->owner));
     if (slab->free_count < hak_classes[class_index].count) {
         if (!slab->listed) hak_bin_list_first(bin, slab);
@@ -295,21 +295,21 @@ bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
     if (!bin->empty) {
         bin->empty = slab;
         bin->empty_age = 0;
-        HAK_COUNT(&bin->listed_count, 1);
+        HAK_ADD_OWNED(&bin->listed_count, 1);
         return false;
     }
     disown(bin, slab);
     return true;
 }
 
-static void pending_push(hak_slab_t *slab, hak_shard_bin_t *bin) {
-    hak_slab_t *old = hak_load_relaxed(&bin->pending);
+static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
+    hak_unit_t *old = hak_load_relaxed(&bin->pending);
     do {
         slab->pending_next = old;
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
+uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned word, uint64_t mask) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
     HAK_TIMED_MID(pool_remote_push, hak_owner_class(owner));
     _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
@@ -320,7 +320,7 @@ uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask) {
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
-static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t words,
+static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t words,
                              void **double_freed) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     uint32_t merged = 0;
@@ -348,10 +348,10 @@ static uint32_t merge_remote(hak_slab_t *slab, const hak_class_t *info, uint64_t
 /* What a bounded drain leaves: the slabs are as they were, and nobody else can have
  * pushed one of them, since its remote_words stayed non-zero. They come behind what was pushed
  * meanwhile, which is little; they themselves may be many. */
-static void push_back(hak_slab_t *rest, hak_shard_bin_t *bin) {
-    hak_slab_t *none = NULL;
+static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
+    hak_unit_t *none = NULL;
     while (!hak_cas_release(&bin->pending, &none, rest)) {
-        hak_slab_t *first = hak_exchange_acq_rel(&bin->pending, NULL), *last = first;
+        hak_unit_t *first = hak_exchange_acq_rel(&bin->pending, NULL), *last = first;
         while (last->pending_next) last = last->pending_next;
         last->pending_next = rest;
         rest = first;
@@ -360,34 +360,34 @@ static void push_back(hak_slab_t *rest, hak_shard_bin_t *bin) {
 }
 
 /* The place of a slab that got `some` blocks; true when it is to be released. */
-static bool drained(hak_shard_bin_t *bin, hak_slab_t *slab, uint32_t some) {
-    HAK_COUNT(&bin->spare, some);
+static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
+    HAK_ADD_OWNED(&bin->spare, some);
     return slab->free_count > 0 && hak_bin_after_free(bin, slab);
 }
 
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                          uint32_t *most, void **double_freed) {
-    hak_slab_t *released = NULL;
+hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
+                          void **double_freed) {
+    hak_unit_t *released = NULL;
     if (!hak_load_relaxed(&bin->pending)) return NULL;
     HAK_TIMED_MID(pool_tc_drain, class_index);
-    hak_slab_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
+    hak_unit_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
     const uint16_t mine = hak_owner(shard, class_index);
     while (slab && *most) {
-        hak_slab_t *next = slab->pending_next;
+        hak_unit_t *next = slab->pending_next;
         const uint16_t owner = hak_load_acquire(&slab->owner);
-        const bool is_bound = hak_owner_is_bound(owner, mine);
-        if (HAK_UNLIKELY(is_bound) && !hak_warm_claim(slab)) {
+        const bool is_warm = hak_owner_is_warm(owner, mine);
+        if (HAK_UNLIKELY(is_warm) && !hak_warm_claim(slab)) {
             pending_push(slab, bin);
             slab = next;
             continue;
         }
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         /* Another owner is the work of a block freed twice: it is not ours to touch. */
-        if (HAK_LIKELY(owner == mine || is_bound)) {
+        if (HAK_LIKELY(owner == mine || is_warm)) {
             uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
             hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
             *most -= (uint32_t)hak_min(some, *most);
-            if (is_bound ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
+            if (is_warm ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
                 slab->next = released;
                 released = slab;
             }

@@ -7,68 +7,68 @@
 /* Free blocks into top[1..], at most `want`: from listed slabs, then from
  * the kept empty slab; with `fresh` also blocks that were never in use, and whose
  * pages may not be there yet. Returns how many. Bin lock held. */
-unsigned hak_bin_take(hak_shard_bin_t *bin, unsigned class_index, unsigned want, void **top,
-                      bool fresh, bool *zeroed);
+unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,
+                      bool *zeroed);
 
 /* Enters a slab that belongs to nobody, all of its blocks free. Bin lock held. */
-void hak_bin_adopt(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, hak_slab_t *slab);
+void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab);
 
 /* After blocks were set free in `slab`: lists it, keeps it empty, or returns true
  * when the caller must release it once the lock is free. Bin lock held. */
-bool hak_bin_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
+bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab);
 
 /* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
  * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
  * and those that a thread is carving. Slabs that became free and are not kept are linked by
  * `next` into the returned list, for the caller to release. *double_freed: set to a
  * block that came back twice. Bin lock held. */
-hak_slab_t *hak_bin_drain(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                          uint32_t *most, void **double_freed);
+hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
+                          void **double_freed);
 
 /* Blocks of a slab that `purged` stands for. */
-HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_slab_t *slab, const hak_class_t *info) {
+HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_unit_t *slab, const hak_class_t *info) {
     return (uint32_t)slab->purged * info->count / 256;
 }
 
 /* Blocks of a slab that are free, and whose pages are there as far as is known. */
-HAK_FAST_PATH unsigned hak_bin_ready(const hak_slab_t *slab, const hak_class_t *info) {
+HAK_FAST_PATH unsigned hak_bin_ready(const hak_unit_t *slab, const hak_class_t *info) {
     return slab->free_count - (info->count - (unsigned)slab->fresh);
 }
 
 /* For slabs that are bound (warm.h). A listed slab leaves the list, touched and spare; a
  * slab comes back to touched and spare, and then into the list. Bin lock held. */
-void hak_bin_leave(hak_shard_bin_t *bin, hak_slab_t *slab);
-void hak_bin_return(hak_shard_bin_t *bin, hak_slab_t *slab);
-void hak_bin_list_first(hak_shard_bin_t *bin, hak_slab_t *slab);
-void hak_bin_list_last(hak_shard_bin_t *bin, hak_slab_t *slab);
+void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab);
+void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab);
+void hak_bin_list_first(hak_bin_t *bin, hak_unit_t *slab);
+void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab);
 
 /* Takes used blocks of one slab: up to `want` to *end, end[-1], ..., lowest address first.
  * Returns how many. The slab is claimed. */
-unsigned hak_bin_carve(hak_slab_t *slab, unsigned class_index, unsigned want, void **end);
+unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end);
 
 /* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
-void hak_bin_move_last(hak_shard_bin_t *bin, hak_slab_t *slab);
+void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab);
 
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
-hak_slab_t *hak_bin_drop_empty(hak_shard_bin_t *bin);
+hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 
 /* A block that was given twice: found where its frees meet. No lock held. */
 void hak_bin_report_twice(const void *block, unsigned class_index);
 
 /* Step F1..F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free already. */
-uint64_t hak_bin_remote_free(hak_slab_t *slab, unsigned word, uint64_t mask);
+uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned word, uint64_t mask);
 
 /* Makes a pool unit a slab of a class, all blocks free; false without memory. */
-bool hak_slab_make(hak_slab_t *slab, unsigned class_index, bool zeroed);
+bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed);
 
 /* Gives a list of slabs (by `next`) that belong to no bin back to the pool. */
-void hak_slab_release_list(hak_slab_t *list, unsigned class_index);
+void hak_slab_release_list(hak_unit_t *list, unsigned class_index);
 
 /* The line of TINY_PAGEBOX_LOG: a slab goes from the pool to a shard, or back. */
-HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_slab_t *slab,
+HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab,
                                          unsigned class_index);
 
-hak_shard_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
+hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
 /* Bit per shard: a bin of it has, or had, a slab. A single thread touches no other's bins.
  * Set once, before the slab is listed; a look that comes too early passes the shard over,

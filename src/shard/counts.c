@@ -5,15 +5,15 @@
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */
 static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *sum) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
     const hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
     if (!hak_load_relaxed(&bin->adopted)) return;
     hak_lock_acquire(&bin->lock);
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         sum->counts[i] += hak_load_relaxed(&counts->counts[i]);
     sum->stage1 += hak_load_relaxed(&bin->stage1);
-    sum->slabs += hak_load_relaxed(&bin->adopted) -
-                  hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
+    sum->slabs +=
+        hak_load_relaxed(&bin->adopted) - hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
     sum->used += hak_load_relaxed(&bin->touched) - hak_load_relaxed(&bin->spare);
     sum->used += hak_warm_used(shard, class_index);
     hak_lock_release(&bin->lock);

@@ -23,11 +23,11 @@ enum {
 typedef struct {
     void *const *next, *const *end;
     uint32_t reciprocal, size;
-    uint32_t total; /* blocks in a slab */
-    unsigned words; /* of its bitmap */
-    unsigned given; /* to the home bin */
+    uint32_t total;  /* blocks in a slab */
+    unsigned words;  /* of its bitmap */
+    unsigned given;  /* to the home bin */
     unsigned remote; /* to slabs of others */
-    void *bad;      /* first block found free already, or behind the last one */
+    void *bad;       /* first block found free already, or behind the last one */
 } batch_t;
 
 /* What a batch has for one word of one slab. */
@@ -97,19 +97,19 @@ HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
     return true;
 }
 
-HAK_FAST_PATH void note_twice(batch_t *batch, const hak_slab_t *slab, unsigned word,
+HAK_FAST_PATH void note_twice(batch_t *batch, const hak_unit_t *slab, unsigned word,
                               uint64_t twice) {
     note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
 }
 
 /* Blocks of a share that are free already, here or on their way; rare. */
-static HAK_SLOW_PATH uint64_t free_already(const hak_slab_t *slab, unsigned words, unsigned word) {
+static HAK_SLOW_PATH uint64_t free_already(const hak_unit_t *slab, unsigned words, unsigned word) {
     return slab->bits[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
 }
 
 /* Gives one block to a slab of the bin. False, and nothing done, when there is more to it: a
  * slab that was full or becomes free, a block that is free already or may be. Lock held. */
-HAK_FAST_PATH bool give_one(hak_slab_t *slab, uintptr_t block, uint32_t reciprocal,
+HAK_FAST_PATH bool give_one(hak_unit_t *slab, uintptr_t block, uint32_t reciprocal,
                             uint32_t total) {
     const uint32_t index = hak_block_index((uint16_t)block, reciprocal);
     const unsigned word = index >> 6, before = slab->free_count;
@@ -133,7 +133,7 @@ static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *l
     const uintptr_t near = total < 64 ? 0 : NEAR * (uintptr_t)info->size;
     for (; next < last; next++) {
         const uintptr_t block = (uintptr_t)next[0], apart = (uintptr_t)next[1] - block;
-        hak_slab_t *slab = hak_slab_of(next[0]);
+        hak_unit_t *slab = hak_unit_of(next[0]);
         if (apart + near <= 2 * near || hak_load_relaxed(&slab->owner) != mine) break;
         if (HAK_UNLIKELY(!give_one(slab, block, reciprocal, total))) break;
     }
@@ -141,7 +141,7 @@ static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *l
 }
 
 /* Gives a share to the slab's own bin; true when the slab must be released. Lock held. */
-HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *slab) {
+HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab) {
     share_t share;
     if (!gather(batch, &share)) return false;
     uint64_t bits = slab->bits[share.word];
@@ -163,15 +163,15 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_shard_bin_t *bin, hak_slab_t *
                      share.count);
     /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
     if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
-    if (slab->lifted) return false;       /* it is in no list, and has its place at the end */
-    HAK_COUNT(&bin->spare, batch->given); /* before the slab may leave with its blocks */
+    if (slab->lifted) return false;           /* it is in no list, and has its place at the end */
+    HAK_ADD_OWNED(&bin->spare, batch->given); /* before the slab may leave with its blocks */
     batch->given = 0;
     return hak_bin_after_free(bin, slab);
 }
 
 /* The same for a slab of another shard. A slab of another class: the block was free
  * already, and its slab has gone its way since. */
-HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t *slab) {
+HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_unit_t *slab) {
     share_t share;
     if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
         note_bad(batch, *batch->next++);
@@ -186,26 +186,26 @@ HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_slab_t 
 
 /* What is done for a batch under the lock: slabs linked by `next`. */
 typedef struct {
-    hak_slab_t *released;
-    hak_slab_t *lifted; /* bound ones, claimed until the batch is through */
+    hak_unit_t *released;
+    hak_unit_t *lifted; /* bound ones, claimed until the batch is through */
 } hold_t;
 
-HAK_FAST_PATH void link_to(hak_slab_t **list, hak_slab_t *slab) {
+HAK_FAST_PATH void link_to(hak_unit_t **list, hak_unit_t *slab) {
     slab->next = *list;
     *list = slab;
 }
 
 /* A block whose slab is bound, or of another shard. */
-static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, uint16_t mine, hak_slab_t *slab,
+static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, uint16_t mine, hak_unit_t *slab,
                                            hold_t *hold) {
-    if (hak_owner_is_bound(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(slab))
+    if (hak_owner_is_warm(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(slab))
         link_to(&hold->lifted, slab); /* from here on as any other of the bin */
     else
         give_remote(batch, hak_owner_class(mine), slab);
 }
 
-static void put_down(hak_shard_bin_t *bin, hold_t *hold) {
-    hak_slab_t *slab;
+static void put_down(hak_bin_t *bin, hold_t *hold) {
+    hak_unit_t *slab;
     while ((slab = hold->lifted) != NULL) {
         hold->lifted = slab->next;
         if (hak_warm_put_down(bin, slab)) link_to(&hold->released, slab);
@@ -214,19 +214,19 @@ static void put_down(hak_shard_bin_t *bin, hold_t *hold) {
 
 /* Returns the first bad block, as it was given, or NULL. */
 static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
     const hak_class_t *info = &hak_classes[class_index];
     batch_t batch = {
         blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, 0, NULL};
-    hak_slab_t *slab;
+    hak_unit_t *slab;
     hold_t hold = {NULL, NULL};
     hak_gate_enter();
     /* Blocks of other shards at the head of the batch need no lock. */
     while (batch.next < batch.end) {
-        slab = hak_slab_of(*batch.next);
+        slab = hak_unit_of(*batch.next);
         const uint16_t owner = hak_load_relaxed(&slab->owner);
-        if (owner == mine || hak_owner_is_bound(owner, mine)) break;
+        if (owner == mine || hak_owner_is_warm(owner, mine)) break;
         give_remote(&batch, class_index, slab);
     }
     if (batch.next < batch.end) {
@@ -236,13 +236,13 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
             void *const *from = batch.next;
             batch.next = give_apart(from, batch.end - 1, mine, info);
             batch.given += (unsigned)(batch.next - from);
-            slab = hak_slab_of(*batch.next);
+            slab = hak_unit_of(*batch.next);
             if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine))
                 give_elsewhere(&batch, mine, slab, &hold);
             else if (HAK_UNLIKELY(give_local(&batch, bin, slab)))
                 link_to(&hold.released, slab);
         } while (batch.next < batch.end);
-        HAK_COUNT(&bin->spare, batch.given);
+        HAK_ADD_OWNED(&bin->spare, batch.given);
         put_down(bin, &hold);
         hak_lock_release(&bin->lock);
     }

@@ -9,11 +9,11 @@ typedef struct {
     uint64_t words[HAK_WORDS_MAX]; /* 1 = in use, or in some cache */
 } bitmap_t;
 
-static unsigned copy_bitmap(const hak_slab_t *slab, bitmap_t *in_use) {
+static unsigned copy_bitmap(const hak_unit_t *slab, bitmap_t *in_use) {
     uint16_t owner = hak_load_acquire(&slab->owner);
     if (!hak_owner_is_bin(owner)) return HAK_CLASS_NONE;
     unsigned class_index = hak_owner_class(owner), words = hak_classes[class_index].words;
-    hak_shard_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
+    hak_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
     hak_lock_acquire(&bin->lock);
     bool same = hak_load_relaxed(&slab->owner) == owner;
     memset(in_use, 0, sizeof *in_use);
@@ -48,7 +48,7 @@ static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsign
     return sum;
 }
 
-unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
+unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
     bitmap_t in_use;
     unsigned class_index = copy_bitmap(slab, &in_use);
     const hak_class_t *info = &hak_classes[class_index];

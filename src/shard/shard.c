@@ -54,7 +54,7 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
 size_t hak_shard_in_use(unsigned class_index) {
     size_t blocks = 0;
     for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
-        const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        const hak_bin_t *bin = hak_bin_of(shard, class_index);
         size_t touched = hak_load_relaxed(&bin->touched), spare = hak_load_relaxed(&bin->spare);
         blocks += touched - hak_min(spare, touched);
     }
@@ -71,7 +71,7 @@ static unsigned probe_count(void) {
 }
 
 /* Whether a visit could bring anything; a look without the lock. */
-static bool has_free(const hak_shard_bin_t *bin) {
+static bool has_free(const hak_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
@@ -102,18 +102,17 @@ typedef struct {
  * another shard may have used ones; any. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
-static unsigned take(const request_t *request, hak_shard_bin_t *bin, bool fresh) {
+static unsigned take(const request_t *request, hak_bin_t *bin, bool fresh) {
     return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
                         request->zeroed);
 }
 
 /* What is listed, else what remote frees brought, else what other threads have bound. */
-static unsigned take_listed(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
-                            what_t what) {
+static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     unsigned taken = take(request, bin, what == ANY);
     if (!taken && hak_warm_any(shard, class_index) &&
-        hak_warm_reclaim(bin, shard, class_index, what == ANY))
+        hak_warm_release_one(bin, shard, class_index, what == ANY))
         taken = take(request, bin, what == ANY);
     if (!taken && what == USED_FIRST && bin->head && !others_have_free(request->home, class_index))
         taken = take(request, bin, true);
@@ -122,15 +121,14 @@ static unsigned take_listed(const request_t *request, hak_shard_bin_t *bin, unsi
 
 /* One locked visit. Its end is that of the caller's section of the gate, too: a slab that is
  * released is in nobody's hands for a fork. */
-static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsigned shard,
-                            what_t what) {
+static unsigned take_locked(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     hak_warm_t *warm = shard == request->home ? request->warm : NULL;
-    hak_slab_t *released = NULL;
+    hak_unit_t *released = NULL;
     void *twice = NULL;
     uint32_t most = (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX);
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
-    if (HAK_UNLIKELY(warm != NULL)) hak_warm_tidy(warm, bin);
+    if (HAK_UNLIKELY(warm != NULL)) hak_warm_release_used_up(warm, bin);
     if (!bin->head || what != ANY) released = hak_bin_drain(bin, shard, class_index, &most, &twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
@@ -148,7 +146,7 @@ static unsigned take_locked(const request_t *request, hak_shard_bin_t *bin, unsi
 }
 
 static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, request->class_index);
+    hak_bin_t *bin = hak_bin_of(shard, request->class_index);
     if (!may_give(shard, request->class_index)) return 0;
     hak_gate_enter();
     HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
@@ -168,9 +166,9 @@ static unsigned take_from_others(const request_t *request, what_t what, unsigned
 
 /* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside
  * the gate since it took them; here it leaves. */
-static unsigned take_from_new(const request_t *request, hak_slab_t *const *slabs, unsigned count) {
+static unsigned take_from_new(const request_t *request, hak_unit_t *const *slabs, unsigned count) {
     unsigned home = request->home, class_index = request->class_index;
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_bin_t *bin = hak_bin_of(home, class_index);
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (unsigned i = 0; HAK_UNLIKELY(logs) && i < count; i++)
         hak_bin_log_hand_over("acquire", slabs[i], class_index);
@@ -203,7 +201,7 @@ static void note_taken(unsigned units, uint64_t superslabs) {
  * what was taken and not used had to go back. */
 static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     unsigned class_index = request->class_index;
-    hak_slab_t *slabs[SLABS_MOST];
+    hak_unit_t *slabs[SLABS_MOST];
     bool fresh[SLABS_MOST];
     unsigned made = 0, most = (unsigned)hak_min(request->want / 2, SLABS_MOST);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
@@ -228,7 +226,7 @@ static unsigned take_from_pool(const request_t *request) {
     if (request->want >= 4 && hak_classes[class_index].count == 1)
         return take_ones_from_pool(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_slab_t *slab;
+    hak_unit_t *slab;
     hak_gate_enter();
     HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
     note_taken(slab != NULL, superslabs);
@@ -243,10 +241,11 @@ static unsigned take_from_pool(const request_t *request) {
 
 /* Takes in a bin's remote frees, `most` blocks or a little more, takes slabs back that threads
  * have bound and do not use, and gives up its kept empty slab if that has seen `age` sweeps;
- * not if the bin is busy. `any`: there are bound slabs in some bin. True when remote frees are
+ * not if the bin is busy. `any`: there are warm slabs in some bin. True when remote frees are
  * left. */
-static bool tidy(unsigned shard, unsigned class_index, unsigned age, bool any, uint32_t most) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+static bool drain_and_release(unsigned shard, unsigned class_index, unsigned age, bool any,
+                              uint32_t most) {
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!has_free(bin) && !warm) return false;
     hak_gate_enter();
@@ -255,11 +254,11 @@ static bool tidy(unsigned shard, unsigned class_index, unsigned age, bool any, u
         return false;
     }
     void *twice = NULL;
-    hak_slab_t *slab = NULL, *released = hak_bin_drain(bin, shard, class_index, &most, &twice);
+    hak_unit_t *slab = NULL, *released = hak_bin_drain(bin, shard, class_index, &most, &twice);
     bool more = most == 0;
     if (HAK_LIKELY(!more)) {
-        if (HAK_UNLIKELY(warm)) released = hak_warm_sweep(bin, shard, class_index, released);
-        slab = bin->empty_age++ >= age ? hak_bin_drop_empty(bin) : NULL;
+        if (HAK_UNLIKELY(warm)) released = hak_warm_release_idle(bin, shard, class_index, released);
+        slab = bin->empty_age++ >= age ? hak_bin_release_empty(bin) : NULL;
     }
     if (slab) {
         slab->next = released;
@@ -286,10 +285,11 @@ static bool at_budget(unsigned shard) {
 /* What a shard at its budget does first: it gives up what is empty in all of its bins, so
  * that the pool has units with pages, and takes in what came back; if that was not enough,
  * it asks all other shards. Never the reason that a request fails. */
-static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
+static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) tidy(request->home, i, 0, any, UINT32_MAX);
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+        drain_and_release(request->home, i, 0, any, UINT32_MAX);
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, HAK_SHARDS_MAX);
@@ -298,12 +298,12 @@ static HAK_SLOW_PATH unsigned reclaim(const request_t *request) {
 /* Takes over the empty slab that another shard keeps for the class. */
 static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
     unsigned count = hak_shard_count();
-    hak_slab_t *slab = NULL;
+    hak_unit_t *slab = NULL;
     hak_gate_enter();
     for (unsigned i = 1; i < count && !slab; i++) {
-        hak_shard_bin_t *other = hak_bin_of((request->home + i) % count, request->class_index);
+        hak_bin_t *other = hak_bin_of((request->home + i) % count, request->class_index);
         if (!hak_load_relaxed(&other->listed_count) || !hak_lock_try(&other->lock)) continue;
-        slab = hak_bin_drop_empty(other);
+        slab = hak_bin_release_empty(other);
         hak_lock_release(&other->lock);
     }
     if (!slab) {
@@ -324,7 +324,7 @@ static unsigned take_anywhere(const request_t *request) {
             HAK_WAY_FOUND(HAK_WAY_REFILL_OTHERS, take_from_others(request, USED, probe_count()));
     if (!taken) taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN_FRESH, take_from(request, home, ANY));
     if (!taken && HAK_UNLIKELY(at_budget(home)))
-        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, reclaim(request));
+        taken = HAK_WAY_FOUND(HAK_WAY_REFILL_BUDGET, release_own(request));
     if (!taken && HAK_UNLIKELY(only_empty_move()))
         taken = HAK_WAY_FOUND(HAK_WAY_REFILL_EMPTY, adopt_empty(request));
     if (!taken) taken = HAK_WAY_FOUND(HAK_WAY_REFILL_POOL, take_from_pool(request));
@@ -349,14 +349,14 @@ unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want,
 
 /* Bins are visited one by one; one that is busy is not idle. A bin whose remote frees come
  * faster than they are taken in is left in the end. */
-bool hak_shard_sweep_on(hak_walk_t *walk, hak_budget_t *budget) {
+bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
             uint32_t most = hak_min(budget->looks, DRAIN_MOST);
-            bool more = tidy(walk->shard, walk->class_index + 1, 1, any, most);
+            bool more = drain_and_release(walk->shard, walk->class_index + 1, 1, any, most);
             if (more) hak_budget_look(budget, most);
             if (more && ++walk->left < DRAINS_MOST) continue;
             walk->class_index++;
@@ -366,10 +366,10 @@ bool hak_shard_sweep_on(hak_walk_t *walk, hak_budget_t *budget) {
     return true;
 }
 
-void hak_shard_sweep(void) {
+void hak_shard_release_idle(void) {
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
-    hak_shard_sweep_on(&walk, &budget);
+    hak_shard_release_piece(&walk, &budget);
 }
 
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {

@@ -27,7 +27,7 @@
  * go: their remote_words were not taken, so nobody else pushes them meanwhile.
  *
  * S belongs to the bin that its owner word names; the word changes only under the
- * lock of the bin that S leaves or enters, and its flag HAK_OWNER_BOUND under that of
+ * lock of the bin that S leaves or enters, and its flag HAK_OWNER_WARM under that of
  * its bin (warm.h). On its way from one to another, to the pool or to another shard,
  * S is all free and belongs to nobody: no F has a block of it.
  *
@@ -50,7 +50,7 @@
 #include "os/lock.h"
 #include "policy/policy.h"
 #include "pool/budget.h"
-#include "region/slab.h"
+#include "region/unit.h"
 #include "region/superslab.h"
 
 enum { HAK_SHARDS_MAX = 16 };
@@ -81,10 +81,10 @@ typedef struct {
 typedef struct {
     hak_lock_t lock;
     _Atomic uint32_t listed_count; /* written under the lock; slabs in list or kept empty */
-    hak_slab_t *head, *tail;       /* lock; slabs with free blocks: those freed into
+    hak_unit_t *head, *tail;       /* lock; slabs with free blocks: those freed into
                                         last first, those never used up last */
-    hak_slab_t *empty;             /* lock; one wholly free slab, kept for the next need */
-    _Atomic(hak_slab_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
+    hak_unit_t *empty;             /* lock; one wholly free slab, kept for the next need */
+    _Atomic(hak_unit_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
     _Atomic uint32_t stage1;       /* written under the lock; kept empty slabs used again */
     _Atomic uint32_t adopted;      /* written under the lock; slabs entered so far */
     _Atomic uint32_t touched;      /* written under the lock; blocks with pages: once handed
@@ -95,9 +95,9 @@ typedef struct {
     _Atomic uint16_t spare_age;    /* the same; passes that found it unchanged */
     uint8_t empty_age;             /* lock; sweeps that `empty` has seen */
     _Atomic uint8_t rests;         /* lock to make it 0, at a take; else by visits (sparse.c) */
-} HAK_ALIGNED(HAK_LINE) hak_shard_bin_t;
+} HAK_ALIGNED(HAK_LINE) hak_bin_t;
 
-_Static_assert(sizeof(hak_shard_bin_t) == HAK_LINE, "a bin is one cache line");
+_Static_assert(sizeof(hak_bin_t) == HAK_LINE, "a bin is one cache line");
 
 /* Number of shards that may have slabs: whoever looks at all shards goes so far. It only grows,
  * and under the lock of the thread list, so that a fork, which holds that, lets go of as many
@@ -156,8 +156,8 @@ typedef struct {
 /* Releases empty slabs that stood unused since the last sweep, and takes warm slabs back
  * that nothing was carved from since. The second goes as far as the budget allows, and is
  * true at the end. */
-void hak_shard_sweep(void);
-bool hak_shard_sweep_on(hak_walk_t *walk, hak_budget_t *budget);
+void hak_shard_release_idle(void);
+bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget);
 
 /* Gives back pages of free blocks in slabs that are not free as a whole, as far as the budget
  * goes; in sparse.c.
@@ -192,6 +192,6 @@ bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
 
 /* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
  * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
-unsigned hak_shard_used_bytes(const hak_slab_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
+unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
 #endif

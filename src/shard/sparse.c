@@ -39,7 +39,7 @@ static _Atomic uint32_t visits; /* atomic; of shards, modulo 2^32 */
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 
 /* True when the blocks first..last of a slab are free. Bin lock held. */
-static bool all_free(const hak_slab_t *slab, unsigned first, unsigned last) {
+static bool all_free(const hak_unit_t *slab, unsigned first, unsigned last) {
     for (unsigned w = first / 64; w <= last / 64; w++) {
         uint64_t wanted = ~(uint64_t)0;
         if (w == first / 64) wanted &= ~(uint64_t)0 << first % 64;
@@ -51,7 +51,7 @@ static bool all_free(const hak_slab_t *slab, unsigned first, unsigned last) {
 
 /* Pages of a slab that only free blocks touch, as a mask, up to the blocks that were
  * never handed out. Bin lock held. */
-static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size_t page_size) {
+static uint64_t free_pages(const hak_unit_t *slab, const hak_class_t *info, size_t page_size) {
     uint64_t pages = 0;
     size_t start = hak_first_offset((uintptr_t)slab->base, info);
     for (unsigned page = 0; page < HAK_UNIT_SIZE / page_size; page++) {
@@ -66,7 +66,7 @@ static uint64_t free_pages(const hak_slab_t *slab, const hak_class_t *info, size
 }
 
 /* Gives the pages of `pages` back, run by run; returns the bytes that went. */
-static size_t purge_pages(const hak_slab_t *slab, uint64_t pages, size_t page_size) {
+static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_size) {
     hak_superslab_t *super = hak_region_superslab_of(slab);
     size_t bytes = 0;
     while (pages) {
@@ -80,7 +80,7 @@ static size_t purge_pages(const hak_slab_t *slab, uint64_t pages, size_t page_si
 }
 
 /* What one slab can give; 0 when that is little. Bin lock held. */
-static size_t purge_slab(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class_t *info) {
+static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info) {
     size_t page_size = hak_os_page_size();
     uint64_t pages = free_pages(slab, info, page_size);
     uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
@@ -91,9 +91,9 @@ static size_t purge_slab(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class
     uint32_t before = hak_bin_purged_blocks(slab, info);
     slab->purged = (uint8_t)part;
     uint32_t more = hak_bin_purged_blocks(slab, info) - before;
-    HAK_COUNT(&bin->touched, -more);
-    HAK_COUNT(&bin->spare, -more);
-    HAK_COUNT(&bin->spare_seen, -more); /* a purge is no move */
+    HAK_ADD_OWNED(&bin->touched, -more);
+    HAK_ADD_OWNED(&bin->spare, -more);
+    HAK_ADD_OWNED(&bin->spare_seen, -more); /* a purge is no move */
     hak_add_relaxed(&purged_bytes, bytes);
     return bytes;
 }
@@ -103,11 +103,11 @@ static size_t purge_slab(hak_shard_bin_t *bin, hak_slab_t *slab, const hak_class
  * *looks is for the next piece. */
 static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
                         hak_budget_t *budget) {
-    hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
     size_t bytes = 0;
     for (; *looks && !hak_budget_is_spent(budget); --*looks) {
         hak_lock_acquire(&bin->lock);
-        hak_slab_t *slab = bin->head;
+        hak_unit_t *slab = bin->head;
         size_t some = slab ? purge_slab(bin, slab, &hak_classes[class_index]) : 0;
         if (slab) hak_bin_move_last(bin, slab);
         hak_lock_release(&bin->lock);
@@ -120,8 +120,7 @@ static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
 }
 
 /* About `bytes` of a bin, and not more. */
-static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes,
-                         hak_budget_t *budget) {
+static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak_budget_t *budget) {
     const uint32_t listed = hak_load_relaxed(&hak_bin_of(shard, class_index)->listed_count);
     uint32_t looks = (uint32_t)hak_min(listed, bytes / HAK_UNIT_SIZE * LOOKS_FOR_ONE);
     hak_budget_t some = {budget->looks, hak_min(bytes, SIZE_MAX / 2) + 2 * HAK_UNIT_SIZE - 1};
@@ -133,7 +132,7 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes,
 }
 
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
-static size_t spare_bytes(const hak_shard_bin_t *bin, unsigned class_index) {
+static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
     size_t bytes = spare * hak_dyn_size_of(class_index);
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
@@ -158,7 +157,7 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
 
 /* At most one block in use per page that was touched: a good part of the pages has none,
  * however blocks are strewn. */
-static bool is_strewn(const hak_shard_bin_t *bin, unsigned class_index) {
+static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     size_t touched = hak_load_relaxed(&bin->touched);
     size_t used = touched - hak_min(hak_load_relaxed(&bin->spare), touched);
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
@@ -177,7 +176,7 @@ static unsigned resting_bin(unsigned shard, unsigned rest) {
     unsigned best = 0;
     size_t most = 0;
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-        hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+        hak_bin_t *bin = hak_bin_of(shard, class_index);
         size_t bytes = spare_bytes(bin, class_index);
         if (!bytes || !is_strewn(bin, class_index)) continue;
         unsigned rests = hak_load_relaxed(&bin->rests);
@@ -218,7 +217,7 @@ size_t hak_shard_purge_taken(hak_budget_t *budget) {
 /* Notes whether anything moved in a bin since the last pass. True once, when nothing
  * has for `delay_ms`, as far as passes can see: there is one at a time, and its owner ages
  * the bins. */
-static bool becomes_idle(hak_shard_bin_t *bin, uint32_t delay_ms) {
+static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
     uint32_t limit = delay_ms / SWEEP_MS + 1;
     hak_lock_acquire(&bin->lock);
     uint32_t spare = hak_load_relaxed(&bin->spare), age = hak_load_relaxed(&bin->spare_age);
@@ -230,19 +229,19 @@ static bool becomes_idle(hak_shard_bin_t *bin, uint32_t delay_ms) {
 }
 
 /* Slabs that a pass looks at in a bin that it has come to. */
-typedef uint32_t (*worth_t)(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms);
+typedef uint32_t (*worth_t)(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms);
 
-static uint32_t worth_of_all(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+static uint32_t worth_of_all(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
     (void)class_index, (void)delay_ms;
     return hak_load_relaxed(&bin->listed_count);
 }
 
-static uint32_t worth_if_spare(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+static uint32_t worth_if_spare(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
     (void)delay_ms;
     return spare_bytes(bin, class_index) ? hak_load_relaxed(&bin->listed_count) : 0;
 }
 
-static uint32_t worth_if_idle(hak_shard_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
+static uint32_t worth_if_idle(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
     if (!spare_bytes(bin, class_index) || !becomes_idle(bin, delay_ms)) return 0;
     return hak_load_relaxed(&bin->listed_count);
 }
@@ -256,8 +255,8 @@ static bool purge_on(hak_walk_t *walk, worth_t worth, uint32_t delay_ms, hak_bud
             *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
             if (walk->left) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
-            walk->left = worth(hak_bin_of(walk->shard, walk->class_index), walk->class_index,
-                               delay_ms);
+            walk->left =
+                worth(hak_bin_of(walk->shard, walk->class_index), walk->class_index, delay_ms);
         }
     }
     return true;
@@ -276,7 +275,7 @@ bool hak_shard_purge_waits(uint32_t delay_ms) {
     if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep finds out who rests */
     for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            const hak_shard_bin_t *bin = hak_bin_of(hak_lowest_bit(used), class_index);
+            const hak_bin_t *bin = hak_bin_of(hak_lowest_bit(used), class_index);
             if (!spare_bytes(bin, class_index)) continue;
             if (hak_load_relaxed(&bin->spare) != hak_load_relaxed(&bin->spare_seen)) return true;
             if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;

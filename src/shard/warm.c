@@ -1,4 +1,4 @@
-/* warm.c: bound slabs; the protocol is in warm.h. */
+/* warm.c: warm slabs; the protocol is in warm.h. */
 #include "shard/warm.h"
 
 #include <string.h>
@@ -26,16 +26,16 @@ hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
     return &rings[shard][class_index];
 }
 
-static hak_warm_ring_t *ring_of(const hak_slab_t *slab) {
+static hak_warm_ring_t *ring_of(const hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
     return hak_warm_ring_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
-static const hak_class_t *class_of(const hak_slab_t *slab) {
+static const hak_class_t *class_of(const hak_unit_t *slab) {
     return &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
 }
 
-static void note(const char *event, const hak_slab_t *slab) {
+static void note(const char *event, const hak_unit_t *slab) {
     if (!hak_option(HAK_OPTION_TINY_WARM_LOG)) return;
     uint16_t owner = hak_load_relaxed(&slab->owner);
     hak_log("warm: %s slab %p of %u-byte blocks, shard %u, %u of %u blocks free", event,
@@ -43,90 +43,90 @@ static void note(const char *event, const hak_slab_t *slab) {
             class_of(slab)->count);
 }
 
-/* The slab of a binding that is claimed, or whose bin is locked. */
-static hak_slab_t *slab_of(const hak_binding_t *binding) {
-    return (hak_slab_t *)(hak_load_relaxed(&binding->state) & ~BUSY);
+/* The slab of a slot that is claimed, or whose bin is locked. */
+static hak_unit_t *slab_of(const hak_warm_slot_t *slot) {
+    return (hak_unit_t *)(hak_load_relaxed(&slot->state) & ~BUSY);
 }
 
 /* C1. */
-static bool claim(hak_binding_t *binding) {
-    uintptr_t state = hak_load_relaxed(&binding->state);
+static bool claim(hak_warm_slot_t *slot) {
+    uintptr_t state = hak_load_relaxed(&slot->state);
     return state != 0 && !(state & BUSY) &&
-           hak_cas_acquire(&binding->state, &state, state | BUSY); /* partner: C2 */
+           hak_cas_acquire(&slot->state, &state, state | BUSY); /* partner: C2 */
 }
 
 /* C2. */
-static void unclaim(hak_binding_t *binding, const hak_slab_t *slab) {
-    hak_store_relaxed(&binding->ready, (uint16_t)hak_bin_ready(slab, class_of(slab)));
-    hak_store_release(&binding->state, (uintptr_t)slab); /* partner: C1 */
+static void unclaim(hak_warm_slot_t *slot, const hak_unit_t *slab) {
+    hak_store_relaxed(&slot->ready, (uint16_t)hak_bin_ready(slab, class_of(slab)));
+    hak_store_release(&slot->state, (uintptr_t)slab); /* partner: C1 */
 }
 
-bool hak_warm_claim(hak_slab_t *slab) { return claim(slab->binding); }
+bool hak_warm_claim(hak_unit_t *slab) { return claim(slab->slot); }
 
-/* Blocks of a bound slab that are in use, if `ready` of those that were in use before are free. */
-static uint64_t used_of(const hak_slab_t *slab, unsigned ready) { return slab->fresh - ready; }
+/* Blocks of a warm slab that are in use, if `ready` of those that were in use before are free. */
+static uint64_t used_of(const hak_unit_t *slab, unsigned ready) { return slab->fresh - ready; }
 
 uint64_t hak_warm_used(unsigned shard, unsigned class_index) {
     return hak_warm_ring_of(shard, class_index)->used;
 }
 
 /* B. Bin lock held; the slab is listed. */
-static void bind(hak_binding_t *binding, hak_shard_bin_t *bin, hak_slab_t *slab) {
+static void bind(hak_warm_slot_t *slot, hak_bin_t *bin, hak_unit_t *slab) {
     hak_warm_ring_t *ring = ring_of(slab);
     hak_bin_leave(bin, slab);
-    slab->binding = binding;
-    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_BOUND);
-    hak_binding_t *oldest = ring->oldest ? ring->oldest : (ring->oldest = binding);
-    binding->next = oldest;
-    binding->prev = oldest == binding ? binding : oldest->prev;
-    binding->prev->next = oldest->prev = binding;
-    HAK_COUNT(&ring->count, 1);
+    slab->slot = slot;
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_WARM);
+    hak_warm_slot_t *oldest = ring->oldest ? ring->oldest : (ring->oldest = slot);
+    slot->next = oldest;
+    slot->prev = oldest == slot ? slot : oldest->prev;
+    slot->prev->next = oldest->prev = slot;
+    HAK_ADD_OWNED(&ring->count, 1);
     ring->used += used_of(slab, hak_bin_ready(slab, class_of(slab)));
     (void)hak_add_relaxed(&hak_warm_total, 1);
-    HAK_COUNT(&binding->carves, 1); /* the next sweep takes it for used */
+    HAK_ADD_OWNED(&slot->carves, 1); /* the next sweep takes it for used */
     note("bind", slab);
-    unclaim(binding, slab);
+    unclaim(slot, slab);
 }
 
 /* U, up to the slab's place. Bin lock held, slab claimed. */
-static hak_slab_t *unbind(hak_binding_t *binding, hak_shard_bin_t *bin, const char *event) {
-    hak_slab_t *slab = slab_of(binding);
+static hak_unit_t *unbind(hak_warm_slot_t *slot, hak_bin_t *bin, const char *event) {
+    hak_unit_t *slab = slab_of(slot);
     hak_warm_ring_t *ring = ring_of(slab);
     note(event, slab);
-    binding->prev->next = binding->next;
-    binding->next->prev = binding->prev;
-    if (ring->oldest == binding) ring->oldest = binding->next == binding ? NULL : binding->next;
-    HAK_COUNT(&ring->count, -1u);
+    slot->prev->next = slot->next;
+    slot->next->prev = slot->prev;
+    if (ring->oldest == slot) ring->oldest = slot->next == slot ? NULL : slot->next;
+    HAK_ADD_OWNED(&ring->count, -1u);
     ring->used -= used_of(slab, hak_bin_ready(slab, class_of(slab)));
     (void)hak_add_relaxed(&hak_warm_total, -1u);
-    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_WARM);
     hak_bin_return(bin, slab);
-    hak_store_relaxed(&binding->ready, 0);
-    hak_store_release(&binding->state, 0); /* partner: C1, which then fails */
+    hak_store_relaxed(&slot->ready, 0);
+    hak_store_release(&slot->state, 0); /* partner: C1, which then fails */
     return slab;
 }
 
 /* The same, taken away from its thread. */
-static hak_slab_t *revoke(hak_binding_t *binding, hak_shard_bin_t *bin) {
-    HAK_COUNT(&ring_of(slab_of(binding))->revoked, 1);
-    return unbind(binding, bin, "revoke");
+static hak_unit_t *unbind_by_other(hak_warm_slot_t *slot, hak_bin_t *bin) {
+    HAK_ADD_OWNED(&ring_of(slab_of(slot))->unbound, 1);
+    return unbind(slot, bin, "revoke");
 }
 
 /* The place of a slab that was just unbound; true when it is to be released. */
-static bool put_back(hak_shard_bin_t *bin, hak_slab_t *slab) {
+static bool put_back(hak_bin_t *bin, hak_unit_t *slab) {
     if (slab->free_count == 0) return false;
     if (hak_bin_ready(slab, class_of(slab)) > 0) return hak_bin_after_free(bin, slab);
     hak_bin_list_last(bin, slab);
     return false;
 }
 
-static hak_slab_t *link_released(hak_slab_t *slab, hak_slab_t *released) {
+static hak_unit_t *link_released(hak_unit_t *slab, hak_unit_t *released) {
     slab->next = released;
     return slab;
 }
 
 hak_warm_t *hak_warm_make(unsigned count) {
-    size_t size = sizeof(hak_warm_t) + count * sizeof(hak_binding_t);
+    size_t size = sizeof(hak_warm_t) + count * sizeof(hak_warm_slot_t);
     hak_warm_t *warm = hak_meta_alloc(size);
     if (!warm) return NULL;
     memset(warm, 0, size);
@@ -138,40 +138,40 @@ hak_warm_t *hak_warm_make(unsigned count) {
 
 static bool has_bound(const hak_warm_t *warm) {
     for (unsigned i = 0; i < warm->count; i++)
-        if (hak_load_relaxed(&warm->bindings[i].state) != 0) return true;
+        if (hak_load_relaxed(&warm->slots[i].state) != 0) return true;
     return false;
 }
 
-/* One bound slab: writes up to end - top of its blocks downwards from *end. Returns the
+/* One warm slab: writes up to end - top of its blocks downwards from *end. Returns the
  * new end. */
-static void **carve(hak_warm_t *warm, hak_binding_t *binding, unsigned class_index, void **top,
+static void **carve(hak_warm_t *warm, hak_warm_slot_t *slot, unsigned class_index, void **top,
                     void **end, bool locked) {
-    if (!claim(binding)) return end;
-    hak_slab_t *slab = slab_of(binding);
+    if (!claim(slot)) return end;
+    hak_unit_t *slab = slab_of(slot);
     unsigned taken = hak_bin_carve(slab, class_index, (unsigned)(end - top), end);
-    if (taken) HAK_COUNT(&binding->carves, 1);
+    if (taken) HAK_ADD_OWNED(&slot->carves, 1);
     if (locked)
         ring_of(slab)->used += taken;
     else
-        HAK_COUNT(&warm->counts[HAK_WARM_TAKEN], taken);
-    unclaim(binding, slab);
+        HAK_ADD_OWNED(&warm->counts[HAK_WARM_TAKEN], taken);
+    unclaim(slot, slab);
     return end - taken;
 }
 
 static void **carve_all(hak_warm_t *warm, unsigned class_index, void **top, void **end,
                         bool locked) {
     size_t ready = 0;
-    for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->bindings[i].ready);
+    for (unsigned i = 0; i < warm->count; i++) ready += hak_load_relaxed(&warm->slots[i].ready);
     if (ready * PART_LEAST < (size_t)(end - top)) return end;
     for (unsigned i = 0; i < warm->count && end > top; i++)
-        if (hak_load_relaxed(&warm->bindings[i].ready) > 0)
-            end = carve(warm, &warm->bindings[i], class_index, top, end, locked);
+        if (hak_load_relaxed(&warm->slots[i].ready) > 0)
+            end = carve(warm, &warm->slots[i], class_index, top, end, locked);
     return end;
 }
 
 static void **carve_locked(hak_warm_t *warm, unsigned home, unsigned class_index, void **top,
                            void **end) {
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
+    hak_bin_t *bin = hak_bin_of(home, class_index);
     void **const all = end;
     hak_lock_acquire(&bin->lock);
     end = carve_all(warm, class_index, top, end, true);
@@ -187,15 +187,15 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
     void **end = top + want;
     if (has_bound(warm)) {
         hak_gate_enter(); /* no fork finds a claim */
-        if (!locked) HAK_COUNT(&warm->counts[HAK_WARM_ATTEMPTS], 1);
+        if (!locked) HAK_ADD_OWNED(&warm->counts[HAK_WARM_ATTEMPTS], 1);
         end = locked ? carve_locked(warm, home, class_index, top, end)
                      : carve_all(warm, class_index, top, end, false);
         hak_gate_leave();
     }
     unsigned taken = want - (unsigned)(end - top);
-    HAK_COUNT(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
+    HAK_ADD_OWNED(&warm->counts[taken ? HAK_WARM_HITS : HAK_WARM_MISSES], 1);
     if (taken && !locked) {
-        HAK_COUNT(&warm->counts[HAK_WARM_CARVED], 1);
+        HAK_ADD_OWNED(&warm->counts[HAK_WARM_CARVED], 1);
         if (hak_load_relaxed(&warm->counts[HAK_WARM_CARVED]) % REPORT_INTERVAL == 0)
             (void)hak_add_relaxed(&hak_warm_ring_of(home, class_index)->carved, REPORT_INTERVAL);
     }
@@ -206,13 +206,13 @@ unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, un
 
 void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
     if (!has_bound(warm)) return;
-    hak_shard_bin_t *bin = hak_bin_of(home, class_index);
-    hak_slab_t *released = NULL;
+    hak_bin_t *bin = hak_bin_of(home, class_index);
+    hak_unit_t *released = NULL;
     hak_gate_enter();
     hak_lock_acquire(&bin->lock);
     for (unsigned i = 0; i < warm->count; i++) {
-        if (!claim(&warm->bindings[i])) continue; /* none; others claim with the lock only */
-        hak_slab_t *slab = unbind(&warm->bindings[i], bin, "unbind");
+        if (!claim(&warm->slots[i])) continue; /* none; others claim with the lock only */
+        hak_unit_t *slab = unbind(&warm->slots[i], bin, "unbind");
         if (put_back(bin, slab)) released = link_released(slab, released);
     }
     hak_lock_release(&bin->lock);
@@ -222,87 +222,88 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
 
 /* ---- With the bin lock ----------------------------------------------------------------------- */
 
-void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin) {
+void hak_warm_release_used_up(hak_warm_t *warm, hak_bin_t *bin) {
     for (unsigned i = 0; i < warm->count; i++) {
-        hak_binding_t *binding = &warm->bindings[i];
-        if (hak_load_relaxed(&binding->ready) > 0 || !claim(binding)) continue;
-        put_back(bin, unbind(binding, bin, "unbind")); /* in use: not to be released */
+        hak_warm_slot_t *slot = &warm->slots[i];
+        if (hak_load_relaxed(&slot->ready) > 0 || !claim(slot)) continue;
+        put_back(bin, unbind(slot, bin, "unbind")); /* in use: not to be released */
     }
 }
 
-void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin) {
+void hak_warm_prefill(hak_warm_t *warm, hak_bin_t *bin) {
     unsigned most = (hak_load_relaxed(&bin->listed_count) + 1) / 2, bound = 0;
     for (unsigned i = 0; i < warm->count && bound < most && bin->head; i++) {
-        hak_slab_t *slab = bin->head;
-        if (hak_load_relaxed(&warm->bindings[i].state) != 0) continue;
+        hak_unit_t *slab = bin->head;
+        if (hak_load_relaxed(&warm->slots[i].state) != 0) continue;
         if (hak_bin_ready(slab, class_of(slab)) == 0 || slab->purged) break;
-        bind(&warm->bindings[i], bin, slab);
+        bind(&warm->slots[i], bin, slab);
         bound++;
     }
-    HAK_COUNT(&warm->counts[HAK_WARM_PREFILLED], bound);
+    HAK_ADD_OWNED(&warm->counts[HAK_WARM_PREFILLED], bound);
 }
 
-bool hak_warm_reclaim(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, bool fresh) {
+bool hak_warm_release_one(hak_bin_t *bin, unsigned shard, unsigned class_index, bool fresh) {
     const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
-    hak_binding_t *binding = ring->oldest;
-    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = binding->next) {
-        if ((!fresh && hak_load_relaxed(&binding->ready) == 0) || !claim(binding)) continue;
-        hak_slab_t *slab = slab_of(binding);
+    hak_warm_slot_t *slot = ring->oldest;
+    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, slot = slot->next) {
+        if ((!fresh && hak_load_relaxed(&slot->ready) == 0) || !claim(slot)) continue;
+        hak_unit_t *slab = slab_of(slot);
         unsigned blocks = fresh ? slab->free_count : hak_bin_ready(slab, class_of(slab));
         if (blocks == 0) {
-            unclaim(binding, slab);
+            unclaim(slot, slab);
             continue;
         }
-        hak_bin_list_first(bin, revoke(binding, bin));
+        hak_bin_list_first(bin, unbind_by_other(slot, bin));
         return true;
     }
     return false;
 }
 
-hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                           hak_slab_t *released) {
+hak_unit_t *hak_warm_release_idle(hak_bin_t *bin, unsigned shard, unsigned class_index,
+                                  hak_unit_t *released) {
     const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
-    hak_binding_t *binding = ring->oldest, *next;
-    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = next) {
-        uint16_t carves = hak_load_relaxed(&binding->carves);
-        next = binding->next;
-        bool is_idle = carves == binding->carves_seen;
-        binding->carves_seen = carves;
-        if (!is_idle || !claim(binding)) continue;
-        hak_slab_t *slab = revoke(binding, bin);
+    hak_warm_slot_t *slot = ring->oldest, *next;
+    for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, slot = next) {
+        uint16_t carves = hak_load_relaxed(&slot->carves);
+        next = slot->next;
+        bool is_idle = carves == slot->carves_seen;
+        slot->carves_seen = carves;
+        if (!is_idle || !claim(slot)) continue;
+        hak_unit_t *slab = unbind_by_other(slot, bin);
         if (put_back(bin, slab)) released = link_released(slab, released);
     }
     return released;
 }
 
-bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    unsigned before = hak_load_relaxed(&slab->binding->ready);
+bool hak_warm_after_free(hak_bin_t *bin, hak_unit_t *slab) {
+    unsigned before = hak_load_relaxed(&slab->slot->ready);
     ring_of(slab)->used -= hak_bin_ready(slab, class_of(slab)) - before;
     if (slab->free_count < class_of(slab)->count) {
-        unclaim(slab->binding, slab);
+        unclaim(slab->slot, slab);
         return false;
     }
-    return put_back(bin, revoke(slab->binding, bin));
+    return put_back(bin, unbind_by_other(slab->slot, bin));
 }
 
-bool hak_warm_lift(hak_slab_t *slab) {
+bool hak_warm_lift(hak_unit_t *slab) {
     if (!hak_warm_claim(slab)) return false;
-    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_BOUND);
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_WARM);
     slab->lifted = true;
     return true;
 }
 
-bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab) {
-    unsigned before = hak_load_relaxed(&slab->binding->ready);
-    HAK_COUNT(&bin->spare, before - hak_bin_ready(slab, class_of(slab))); /* less what was given */
+bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
+    unsigned before = hak_load_relaxed(&slab->slot->ready);
+    HAK_ADD_OWNED(&bin->spare,
+                  before - hak_bin_ready(slab, class_of(slab))); /* less what was given */
     slab->lifted = false;
-    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_BOUND);
+    hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_WARM);
     return hak_warm_after_free(bin, slab);
 }
 
 /* ---- With all bin locks ---------------------------------------------------------------------- */
 
-typedef bool (*visit_t)(hak_binding_t *binding, hak_shard_bin_t *bin, void *context);
+typedef bool (*visit_t)(hak_warm_slot_t *slot, hak_bin_t *bin, void *context);
 
 /* In one order as long as the locks are held, until a visit says false. */
 static bool each_bound(visit_t visit, void *context) {
@@ -310,10 +311,10 @@ static bool each_bound(visit_t visit, void *context) {
     for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
-            hak_binding_t *binding = ring->oldest, *next;
-            for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, binding = next) {
-                next = binding->next;
-                if (!visit(binding, hak_bin_of(shard, class_index), context)) return false;
+            hak_warm_slot_t *slot = ring->oldest, *next;
+            for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, slot = next) {
+                next = slot->next;
+                if (!visit(slot, hak_bin_of(shard, class_index), context)) return false;
             }
         }
     }
@@ -324,10 +325,10 @@ typedef struct {
     unsigned tries, claimed;
 } bounded_t;
 
-static bool claim_within(hak_binding_t *binding, hak_shard_bin_t *bin, void *context) {
+static bool claim_within(hak_warm_slot_t *slot, hak_bin_t *bin, void *context) {
     bounded_t *bounded = context;
     (void)bin;
-    while (!claim(binding)) {
+    while (!claim(slot)) {
         if (bounded->tries == 0) return false;
         bounded->tries--;
         hak_os_sleep_ms(1);
@@ -336,15 +337,15 @@ static bool claim_within(hak_binding_t *binding, hak_shard_bin_t *bin, void *con
     return true;
 }
 
-static bool end_claim(hak_binding_t *binding, hak_shard_bin_t *bin, void *unused) {
+static bool end_claim(hak_warm_slot_t *slot, hak_bin_t *bin, void *unused) {
     (void)bin, (void)unused;
-    unclaim(binding, slab_of(binding));
+    unclaim(slot, slab_of(slot));
     return true;
 }
 
-static bool end_claimed(hak_binding_t *binding, hak_shard_bin_t *bin, void *context) {
+static bool end_claimed(hak_warm_slot_t *slot, hak_bin_t *bin, void *context) {
     bounded_t *bounded = context;
-    return bounded->claimed-- > 0 && end_claim(binding, bin, NULL);
+    return bounded->claimed-- > 0 && end_claim(slot, bin, NULL);
 }
 
 void hak_warm_unclaim_all(void) { each_bound(end_claim, NULL); }
@@ -365,5 +366,5 @@ bool hak_warm_claim_all_within(unsigned *tries) {
     return sum
 
 uint64_t hak_warm_carved(unsigned class_index) { SUM_OF(carved, class_index); }
-uint64_t hak_warm_bound(unsigned class_index) { SUM_OF(count, class_index); }
-uint64_t hak_warm_revoked(unsigned class_index) { SUM_OF(revoked, class_index); }
+uint64_t hak_warm_slabs(unsigned class_index) { SUM_OF(count, class_index); }
+uint64_t hak_warm_unbound(unsigned class_index) { SUM_OF(unbound, class_index); }

@@ -2,10 +2,10 @@
  *
  * A thread whose band is promoted (policy/policy.h) takes blocks straight from the bitmaps
  * of a few slabs that are bound to it ("carves" them), without its shard's lock. The shard
- * knows every bound slab and takes it back when it likes, so no thread's idleness or death
+ * knows every warm slab and takes it back when it likes, so no thread's idleness or death
  * keeps memory from others.
  *
- * A binding is a record of the thread's cache, and is never given back. Its state is
+ * A slot is a record of the thread's cache, and is never given back. Its state is
  *
  *   0          nothing is bound
  *   S          slab S is bound
@@ -15,9 +15,9 @@
  * PROTOCOL
  *
  *   B   bind: the thread, with the lock of its home bin, state 0. S leaves the list, its
- *       owner word gets HAK_OWNER_BOUND, S->binding leads here; then state = S
+ *       owner word gets HAK_OWNER_WARM, S->slot leads here; then state = S
  *   C1  claim: CAS S -> S | BUSY. The thread does so without a lock; anyone else holds the
- *       lock of S's bin, and finds the binding by the flag in S's owner word
+ *       lock of S's bin, and finds the slot by the flag in S's owner word
  *   C2  end of a claim: state = S
  *   U   unbind: lock and claim. The owner word loses its flag, state = 0, and S is listed,
  *       kept or released as any slab
@@ -32,20 +32,20 @@
  * in the child of a fork nothing is claimed. Slabs that were bound to other threads are so there,
  * too, until a take or a sweep takes them back.
  *
- * A give claims a bound slab for all of its batch ("lifts" it): the owner word loses its
+ * A give claims a warm slab for all of its batch ("lifts" it): the owner word loses its
  * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
  * before C2, the flag comes back, and spare loses what it has got for the slab, which is
  * what it has more than `ready`, that of the last C2. Nobody else sees the flag go: who compares owner words with the flag in mind holds the lock.
  *
  * The list, touched and spare of a bin are about slabs that are not bound: what S has is
- * subtracted at B and added at U, and a carve writes to nothing but S, its own binding and its
- * thread's counters. So that nobody has to look at the bound slabs to count their blocks in use,
+ * subtracted at B and added at U, and a carve writes to nothing but S, its own slot and its
+ * thread's counters. So that nobody has to look at the warm slabs to count their blocks in use,
  * `used` of a ring has them without what was carved: S's blocks in use are added at B and
  * subtracted at U, and what a give or a drain sets free in S is subtracted.
  *
- *   blocks in use in the bound slabs of a class = sum of `used` + sum of HAK_WARM_TAKEN
+ *   blocks in use in the warm slabs of a class = sum of `used` + sum of HAK_WARM_TAKEN
  *
- * Who takes a binding away (U by others): a take that would touch fresh memory otherwise,
+ * Who takes a slot away (U by others): a take that would touch fresh memory otherwise,
  * also for a thread of another shard; a sweep, when nothing was carved since the last one;
  * a give or a drain that sets S wholly free; a new thread that gets the cache of one that a fork
  * left behind, all of that.
@@ -63,17 +63,17 @@
 #include "base/base.h"
 #include "shard/shard.h"
 
-typedef struct hak_binding {
-    _Atomic uintptr_t state;         /* see above */
-    struct hak_binding *next, *prev; /* bin lock; ring of those that have a slab */
+typedef struct hak_warm_slot {
+    _Atomic uintptr_t state;           /* see above */
+    struct hak_warm_slot *next, *prev; /* bin lock; ring of those that have a slab */
     _Atomic uint16_t ready;  /* claim; used and free blocks when the last claim ended, or 0 */
-    _Atomic uint16_t carves; /* the thread writes; batches carved, and bindings */
+    _Atomic uint16_t carves; /* the thread writes; batches carved, and slots */
     uint16_t carves_seen;    /* bin lock; carves at the last sweep */
-} hak_binding_t;
+} hak_warm_slot_t;
 
 /* What a thread has done with its warm slabs of a class. */
 enum {
-    HAK_WARM_HITS,      /* refills that bound slabs served */
+    HAK_WARM_HITS,      /* refills that warm slabs served */
     HAK_WARM_MISSES,    /* those that they did not */
     HAK_WARM_PREFILLED, /* slabs bound */
     HAK_WARM_ATTEMPTS,  /* refills that tried to carve */
@@ -85,15 +85,15 @@ enum {
 /* The warm slabs of a class, of one cache. */
 typedef struct hak_warm {
     _Atomic uint64_t counts[HAK_WARM_COUNTERS]; /* the thread writes; TAKEN: in a claim */
-    uint32_t count;                             /* constant; bindings */
-    hak_binding_t bindings[] HAK_ALIGNED(HAK_LINE);
+    uint32_t count;                             /* constant; slots */
+    hak_warm_slot_t slots[] HAK_ALIGNED(HAK_LINE);
 } hak_warm_t;
 
-/* The bindings of a bin that have a slab, and what became of others. */
+/* The slots of a bin that have a slab, and what became of others. */
 typedef struct {
-    hak_binding_t *oldest;    /* bin lock */
+    hak_warm_slot_t *oldest;  /* bin lock */
     _Atomic uint32_t count;   /* written under the bin lock */
-    _Atomic uint32_t revoked; /* written under the bin lock; bindings that were taken away */
+    _Atomic uint32_t unbound; /* written under the bin lock; slots that were taken away */
     _Atomic uint64_t carved;  /* atomic; refills without the lock, as threads report them */
     uint64_t used;            /* bin lock; see above; below 0 where more was carved */
 } hak_warm_ring_t;
@@ -103,7 +103,7 @@ hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index);
 /* Slabs that are bound now, of all bins; a hint without a lock. */
 extern _Atomic uint32_t hak_warm_total;
 
-/* True when a bin has bound slabs; exact with its lock, else a hint. */
+/* True when a bin has warm slabs; exact with its lock, else a hint. */
 HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_warm_total) != 0) &&
            hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
@@ -113,57 +113,57 @@ HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
 hak_warm_t *hak_warm_make(unsigned count);
 
 /* By the thread itself, no lock held. Takes up to `want` free blocks that were in use before
- * from its bound slabs, as hak_shard_take does, if they have about half as many. With
+ * from its warm slabs, as hak_shard_take does, if they have about half as many. With
  * `locked`, the bitmaps are touched under the bin's lock. Returns how many; 0 is a miss. */
 unsigned hak_warm_take(hak_warm_t *warm, unsigned home, unsigned class_index, unsigned want,
                        void **top, bool locked);
 
-/* The thread gives all its bound slabs of the class back. No lock held. */
+/* The thread gives all its warm slabs of the class back. No lock held. */
 void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index);
 
 /* ---- With the bin lock held ------------------------------------------------------------------ */
 
-/* At a miss, by the thread itself. Before the take: bound slabs without used free blocks
+/* At a miss, by the thread itself. Before the take: warm slabs without used free blocks
  * go back to the bin. After it: up to half of the listed slabs are bound, of those that have
  * some. */
-void hak_warm_tidy(hak_warm_t *warm, hak_shard_bin_t *bin);
-void hak_warm_prefill(hak_warm_t *warm, hak_shard_bin_t *bin);
+void hak_warm_release_used_up(hak_warm_t *warm, hak_bin_t *bin);
+void hak_warm_prefill(hak_warm_t *warm, hak_bin_t *bin);
 
-/* Takes a binding away whose slab has free blocks that were in use before, with `fresh` any
+/* Takes a slot away whose slab has free blocks that were in use before, with `fresh` any
  * free blocks, and lists the slab; false when there is none. */
-bool hak_warm_reclaim(hak_shard_bin_t *bin, unsigned shard, unsigned class_index, bool fresh);
+bool hak_warm_release_one(hak_bin_t *bin, unsigned shard, unsigned class_index, bool fresh);
 
-/* Takes the bindings away that were not used since the last sweep. Slabs to be released
+/* Takes the slots away that were not used since the last sweep. Slabs to be released
  * are linked in front of `released`; returns that list. */
-hak_slab_t *hak_warm_sweep(hak_shard_bin_t *bin, unsigned shard, unsigned class_index,
-                           hak_slab_t *released);
+hak_unit_t *hak_warm_release_idle(hak_bin_t *bin, unsigned shard, unsigned class_index,
+                                  hak_unit_t *released);
 
-/* For a batch of blocks that is being given. Lifts a bound slab: it is claimed, and passes for
+/* For a batch of blocks that is being given. Lifts a warm slab: it is claimed, and passes for
  * a slab of the bin that is in no list; false when it is claimed already. What is put down is
  * bound again, but for a slab that is wholly free: true when that is to be released. */
-bool hak_warm_lift(hak_slab_t *slab);
-bool hak_warm_put_down(hak_shard_bin_t *bin, hak_slab_t *slab);
+bool hak_warm_lift(hak_unit_t *slab);
+bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab);
 
-/* Claims a bound slab; false when it is claimed. Ends the claim after blocks were set free
+/* Claims a warm slab; false when it is claimed. Ends the claim after blocks were set free
  * in it; true when the slab, unbound, is to be released. */
-bool hak_warm_claim(hak_slab_t *slab);
-bool hak_warm_after_free(hak_shard_bin_t *bin, hak_slab_t *slab);
+bool hak_warm_claim(hak_unit_t *slab);
+bool hak_warm_after_free(hak_bin_t *bin, hak_unit_t *slab);
 
-/* Blocks in use in the bound slabs of a bin, but for those that were carved. */
+/* Blocks in use in the warm slabs of a bin, but for those that were carved. */
 uint64_t hak_warm_used(unsigned shard, unsigned class_index);
 
 /* ---- With all bin locks held ----------------------------------------------------------------- */
 
-/* Claims all bound slabs, but sleeps `tries` milliseconds at most and takes from them what it
+/* Claims all warm slabs, but sleeps `tries` milliseconds at most and takes from them what it
  * slept: the caller may have interrupted a carve, whose claim does not end. False: none. */
 bool hak_warm_claim_all_within(unsigned *tries);
 
 /* Ends that, also for what the caller has bound meanwhile. */
 void hak_warm_unclaim_all(void);
 
-/* Slabs of a class that are bound; bindings of it that were taken away so far. */
-uint64_t hak_warm_bound(unsigned class_index);
-uint64_t hak_warm_revoked(unsigned class_index);
+/* Slabs of a class that are bound; slots of it that were taken away so far. */
+uint64_t hak_warm_slabs(unsigned class_index);
+uint64_t hak_warm_unbound(unsigned class_index);
 
 /* Refills of a class that were carved, but for the last few of each thread; no lock. */
 uint64_t hak_warm_carved(unsigned class_index);

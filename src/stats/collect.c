@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "cache/ace.h"
-#include "cache/carve.h"
+#include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -26,7 +26,7 @@
 #include "shard/shard.h"
 #include "stats/stats.h"
 #include "thread/locks.h"
-#include "thread/look.h"
+#include "thread/sampler.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 
@@ -63,12 +63,12 @@ static void count_records(hak_superslab_t *super, void *records) {
 
 /* Blocks of a class in all caches; what they have carved. None where no bin ever gave a block. */
 static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
-                             const hak_shard_counts_t *bins, hak_carve_counts_t *warm) {
+                             const hak_shard_counts_t *bins, hak_warm_cache_counts_t *warm) {
     uint64_t cached = 0;
     if (BINS(TAKEN) == 0) return 0;
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
         cached += hak_cache_count(cache, class_index);
-        hak_carve_add_counts(cache, class_index, warm);
+        hak_warm_cache_add_counts(cache, class_index, warm);
     }
     return cached;
 }
@@ -88,13 +88,13 @@ static slabs_t count_slabs(unsigned class_index, const hak_shard_counts_t *bins,
 static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *newest,
                        from_t *from) {
     const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
-    hak_carve_counts_t warm = {0};
+    hak_warm_cache_counts_t warm = {0};
     const uint64_t cached = count_caches(newest, class_index, bins, &warm);
     const slabs_t sums = count_slabs(class_index, bins, WARM(TAKEN), cached), *slabs = &sums;
     from->warm_misses += WARM(MISSES);
     from->warm_prefilled += WARM(PREFILLED);
-    from->warm_revoked += hak_warm_revoked(class_index);
-    from->warm_bound += hak_warm_bound(class_index);
+    from->warm_revoked += hak_warm_unbound(class_index);
+    from->warm_bound += hak_warm_slabs(class_index);
     uint64_t *rows = stats->classes[class_index], *band = stats->bands[hak_bands[class_index]];
     uint64_t live = slabs->in_use - hak_min(slabs->cached, slabs->in_use);
     size_t size = hak_dyn_size_of(class_index);

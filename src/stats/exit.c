@@ -14,7 +14,7 @@ enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 enum { PATH_SIZE = 2048, STDERR = 2 };
 
 static _Atomic bool is_prepared;
-static int stderr_copy = -1;           /* constant once prepared */
+static int stderr_copy = -1;             /* constant once prepared */
 static hak_os_file_id_t stderr_at_start; /* the same */
 /* Under the snapshot lock; whoever ends the process may have a small stack. */
 static char path[PATH_SIZE] HAK_APART; /* of the report's file */

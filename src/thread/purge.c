@@ -37,7 +37,7 @@
 #include "region/commit.h"
 #include "shard/shard.h"
 #include "thread/ahead.h"
-#include "thread/look.h"
+#include "thread/sampler.h"
 #include "thread/thread.h"
 
 enum {
@@ -80,7 +80,7 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         hak_budget_look(budget, CALL_LOOKS); /* its blocks may be of as many slabs */
         return false;
     case BINS:
-        return hak_shard_sweep_on(&pass->walk, budget);
+        return hak_shard_release_piece(&pass->walk, budget);
     case LARGE:
         *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
         return pass->heap == hak_heap_count();
@@ -177,7 +177,7 @@ static void count_piece(const hak_budget_t *left, size_t own) {
     size_t looks = CALL_LOOKS - left->looks, given = CALL_BYTES + own - left->bytes;
     size_t bytes = given - hak_min(given, own);
     if (looks == 0 && given == 0) return;
-    HAK_COUNT(&hak_purge_stats.pieces, 1);
+    HAK_ADD_OWNED(&hak_purge_stats.pieces, 1);
     hak_store_relaxed(&hak_purge_stats.most_looks,
                       hak_max(looks, hak_load_relaxed(&hak_purge_stats.most_looks)));
     hak_store_relaxed(&hak_purge_stats.most_bytes,
@@ -241,8 +241,8 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
 static bool is_due(int64_t delay_ms) {
     static _Atomic uint64_t next_ms;
     uint64_t now = hak_os_now_ms(), due = hak_load_relaxed(&next_ms);
-    hak_look_tick(now);
-    hak_thread_look_at_cpus(now, false);
+    hak_sampler_tick(now);
+    hak_thread_follow_cpus(now, false);
     if (delay_ms < 0 && !hak_thread_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }
@@ -332,10 +332,10 @@ void hak_purge_round(uint32_t delay_ms) {
     leave();
 }
 
-size_t hak_thread_trim(void) {
+size_t hak_thread_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
-    hak_shard_sweep(); /* this one only ages the slabs that were kept empty */
+    hak_shard_release_idle(); /* this one only ages the slabs that were kept empty */
     pass_t pass = begin(0, true);
     size_t purged = 0;
     for (hak_budget_t budget = of_a_long_piece; !piece_of(&pass, &budget, &purged);)

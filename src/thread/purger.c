@@ -23,7 +23,7 @@
 #include "os/os.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
-#include "thread/look.h"
+#include "thread/sampler.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 

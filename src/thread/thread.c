@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cache/carve.h"
+#include "cache/warm_cache.h"
 #include "options/options.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -78,7 +78,7 @@ static void on_thread_exit(void *argument) {
     ending_full += keep;
     hak_lock_release(&hak_thread_list_lock);
     if (keep)
-        hak_carve_release(cache);
+        hak_warm_cache_release(cache);
     else
         hak_cache_flush_all(cache);
     hak_lock_acquire(&hak_thread_list_lock);
@@ -87,14 +87,14 @@ static void on_thread_exit(void *argument) {
     cache->tid = 0;
     hak_gate_release(&cache->post);
     shard_threads[cache->shard]--;
-    HAK_COUNT(&thread_count, -1u);
+    HAK_ADD_OWNED(&thread_count, -1u);
     share_budget();
     hak_lock_release(&hak_thread_list_lock);
     hak_purger_wake();
 }
 
 /* The home of a new thread: the shard with the fewest, or that of its CPU. A cache may
- * change its shard with its thread: blocks in its bins are given to their own slabs,
+ * change its shard with its thread: blocks in its magazines are given to their own slabs,
  * wherever those are at home. */
 static unsigned home_shard(void) {
     unsigned best = 0, count = hak_shard_homes();
@@ -113,7 +113,7 @@ static void follow_cpus(void) {
     hak_lock_release(&hak_thread_list_lock);
 }
 
-void hak_thread_look_at_cpus(uint64_t now_ms, bool at_once) {
+void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
     static _Atomic uint64_t next_ms;
     uint64_t due = hak_load_relaxed(&next_ms);
     bool is_first = due == 0;
@@ -128,7 +128,7 @@ static hak_cache_t *take_lost(void) {
     while (cache && !hak_gate_is_lost(&cache->post)) cache = cache->next;
     maybe_lost = cache ? cache->next : NULL;
     if (!cache) return NULL;
-    hak_carve_release(cache); /* what is bound is so in the shard that it had */
+    hak_warm_cache_release(cache); /* what is bound is so in the shard that it had */
     hak_cache_reset(cache);
     cache->holds = cache->flushing = false;
     memset(cache->streak, 0, sizeof cache->streak);
@@ -160,7 +160,7 @@ static hak_cache_t *acquire_cache(void) {
         cache->born = cache->slow_count;
         cache->shard = (uint8_t)home_shard();
         shard_threads[cache->shard]++;
-        HAK_COUNT(&thread_count, 1u);
+        HAK_ADD_OWNED(&thread_count, 1u);
         share_budget();
     }
     hak_lock_release(&hak_thread_list_lock);
@@ -183,7 +183,7 @@ static void prepare_process(void) {
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     int saved = errno;
     hak_options_load();
-    if (hak_thread_count() > 0) hak_thread_look_at_cpus(hak_os_now_ms(), true);
+    if (hak_thread_count() > 0) hak_thread_follow_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;
@@ -237,13 +237,13 @@ static void put_back(hak_cache_t *cache, bool holds) {
     hak_lock_release(&hak_thread_list_lock);
 }
 
-/* A bin at a time, without the lock: a double free may come to light, and the program's handler
+/* A magazine at a time, without the lock: a double free may come to light, and the program's handler
  * of SIGABRT may start a thread. */
 bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     hak_cache_t *cache = take_full();
     if (!cache) return true;
-    if (hak_cache_flush_bin(cache)) {
+    if (hak_cache_flush_magazine(cache)) {
         put_back(cache, true);
         return false;
     }

@@ -21,7 +21,7 @@ hak_cache_t *hak_thread_cache_of_free(void);
 void hak_thread_tick_malloc(size_t size);
 void hak_thread_tick_free(size_t size);
 
-/* Empties a bin of one of the caches that wait for a thread, of *caches at most; true when
+/* Empties a magazine of one of the caches that wait for a thread, of *caches at most; true when
  * there is no more to empty. */
 bool hak_thread_flush_waiting(unsigned *caches);
 
@@ -50,14 +50,14 @@ enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
 
 /* Looks now and then at the number of CPUs, which shards and budgets follow. `at_once`: the first
  * look is due, since the process gets a second thread. */
-void hak_thread_look_at_cpus(uint64_t now_ms, bool at_once);
+void hak_thread_follow_cpus(uint64_t now_ms, bool at_once);
 
 /* Threads that have a cache now. */
 unsigned hak_thread_count(void);
 
 /* Gives back all that can be given: the caller's cache, waiting caches, empty
  * slabs, free pages. Returns bytes purged. In purge.c. */
-size_t hak_thread_trim(void);
+size_t hak_thread_purge_all(void);
 
 /* The newest cache, of all there ever were; they are linked by `next`. A cache never
  * leaves the list and new ones enter at its head, so the rest is read without a lock. */

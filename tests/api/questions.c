@@ -40,10 +40,10 @@ __attribute__((format(printf, 3, 4))) static void ask(bool answer, int line, con
 }
 
 /* NULL, and errno says why. */
-#define ASK_REFUSED(call, reason)                                                         \
-    do {                                                                                  \
-        errno = 0;                                                                        \
-        void *block_ = (call);                                                            \
+#define ASK_REFUSED(call, reason)                                                        \
+    do {                                                                                 \
+        errno = 0;                                                                       \
+        void *block_ = (call);                                                           \
         ASK(block_ == NULL && errno == (reason), #call ": %p, errno %d", block_, errno); \
     } while (0)
 
@@ -185,7 +185,10 @@ static void aligned_alloc_never_misaligns(void) {
         errno = 0;
         void *block = API(aligned_alloc)(aligns[i], 96);
         if (block)
-            ASK(is_at(block, aligns[i] > 64 ? 128 : aligns[i] > 32 ? 64 : aligns[i] > 16 ? 32 : 1),
+            ASK(is_at(block, aligns[i] > 64   ? 128
+                             : aligns[i] > 32 ? 64
+                             : aligns[i] > 16 ? 32
+                                              : 1),
                 "aligned_alloc(%zu, 96) is %p", aligns[i], block);
         else
             ASK(errno == EINVAL, "aligned_alloc(%zu, 96): errno %d", aligns[i], errno);
@@ -194,8 +197,8 @@ static void aligned_alloc_never_misaligns(void) {
 }
 
 static void posix_memalign_refuses(void) {
-    static volatile const size_t aligns[] = {0,  1,  2,  3,  4,   7,    9,     12,        15, 17,
-                                             24, 40, 48, 96, 100, 4095, 65537, SIZE_MAX};
+    static volatile const size_t aligns[] = {0,  1,  2,  3,  4,  7,   9,    12,    15,
+                                             17, 24, 40, 48, 96, 100, 4095, 65537, SIZE_MAX};
     for (size_t i = 0; i < sizeof aligns / sizeof *aligns; i++) {
         void *block = &block, *same = block;
         int error = API(posix_memalign)(&block, aligns[i], 100);
@@ -308,8 +311,8 @@ static void mallinfo_follows_the_program(void) {
     ASK(half_free.ordblks >= 1 + HELD / 3 && half_free.ordblks <= full.ordblks + HELD,
         "ordblks is %zu with %d free blocks, and was %zu", half_free.ordblks, HELD / 2,
         full.ordblks);
-    ASK(half_free.fordblks >= bytes / 3, "fordblks is %zu with %zu bytes free",
-        half_free.fordblks, bytes / 2);
+    ASK(half_free.fordblks >= bytes / 3, "fordblks is %zu with %zu bytes free", half_free.fordblks,
+        bytes / 2);
     ASK(after.uordblks < before.uordblks + bytes / 10, "uordblks is %zu at the end, and was %zu",
         after.uordblks, before.uordblks);
     ASK(full.arena >= bytes && after.ordblks >= 1, "arena %zu, ordblks %zu", full.arena,
@@ -441,7 +444,7 @@ static void stats_go_to_stderr(void) {
 
 int main(void) {
     static void (*const questions[])(void) = {
-        mallinfo_of_a_block, /* first: see there */
+        mallinfo_of_a_block,  /* first: see there */
         mappings_are_counted, /* before anything is free that would serve instead of a mapping */
         free_leaves_errno,
         too_much_is_refused,

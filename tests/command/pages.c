@@ -66,7 +66,7 @@ static void make_page(void) {
         page->superslabs[i].start = start + i * (uint64_t)SUPERSLAB_SIZE;
         for (unsigned k = 0; k < SUPERSLAB_UNITS; k++) {
             hak_live_unit_t *unit = &page->superslabs[i].units[k];
-            unit->class_index = (uint16_t)((i * SUPERSLAB_UNITS + k) % (HAK_CLASS_RUN + 1));
+            unit->class_index = (uint16_t)((i * SUPERSLAB_UNITS + k) % (HAK_CLASS_LARGE + 1));
             for (unsigned g = 0; g < HAK_UNIT_GRAINS; g++) unit->used[g] = (uint16_t)(g * 273);
         }
     }

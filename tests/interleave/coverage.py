@@ -8,7 +8,7 @@ threads of each scenario touch (trace.h), and the debug information of its progr
 lie there. A word counts as covered where two threads of one scenario touch it and one of them
 writes. Read are the traces that the runs of mutants.py on the unbroken sources left behind.
 
-A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_COUNT, hak_add_relaxed
+A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_ADD_OWNED, hak_add_relaxed
 or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live/ read it.
 The text of the sources decides that, for every use of the name.
 
@@ -199,7 +199,7 @@ def all_covered(args):
 # ---- figures ------------------------------------------------------------------------------------
 
 READERS = ("src/stats/", "src/live/", "src/api/introspect.c", "src/api/stats.c")
-WRITE = (r"(?:^|[;{{}})]|\belse)\s*(?:\(void\))?(?:HAK_COUNT|hak_add_relaxed|hak_store_relaxed|"
+WRITE = (r"(?:^|[;{{}})]|\belse)\s*(?:\(void\))?(?:HAK_ADD_OWNED|hak_add_relaxed|hak_store_relaxed|"
          r"count_call)\(\s*&?[^,;]*?{use}(?:\[[^,;]*\])*[,)]")
 RETURNED = r"\b(\w+)\([^()]*\)\s*\{{\s*return hak_load_relaxed\(&{use}\);\s*\}}"
 

@@ -33,7 +33,9 @@ __attribute__((no_sanitize_thread)) static uint32_t noted(void) {
     return sum;
 }
 
-__attribute__((no_sanitize_thread)) static bool has_fewer_noted(const void *before) { return noted() < *(const uint32_t *)before; }
+__attribute__((no_sanitize_thread)) static bool has_fewer_noted(const void *before) {
+    return noted() < *(const uint32_t *)before;
+}
 
 /* Only a fork that waits for somebody to leave sleeps. */
 bool hak_os_sleep_ms(unsigned ms) {
@@ -182,8 +184,8 @@ static void fork_inside(void) {
 static void finally(void) {
     EXPLORE_CHECK(gate.state == 0 && gate.closer == 0, "the gate is left closed");
     for (unsigned i = 0; i < POSTS; i++)
-        EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside,
-                      "post %u is left", i);
+        EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
+                      i);
     EXPLORE_CHECK(crowd.inside == 0, "%u of the crowd are left", crowd.inside);
     check_closed();
 }

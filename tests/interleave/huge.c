@@ -53,10 +53,10 @@ static struct HAK_ALIGNED(64) {
     unsigned refused_unmaps;
     bool moves_several;
     unsigned refused_moves;
-    unsigned foreign; /* ranges that another library takes when they are given back */
-    int64_t cache;    /* HUGE_CACHE */
+    unsigned foreign;        /* ranges that another library takes when they are given back */
+    int64_t cache;           /* HUGE_CACHE */
     size_t committed, limit; /* 0: none */
-    bool may_refuse; /* requests */
+    bool may_refuse;         /* requests */
     bool forked;
     unsigned tables; /* made so far */
 } model;
@@ -269,8 +269,7 @@ static void take_units(unsigned block, char *start, unsigned length, bool zeroed
     check_ours("a block", start, length * (size_t)UNIT);
     for (unsigned i = unit_of(start); i < unit_of(start) + length; i++) {
         unit_t *unit = &model.units[i];
-        EXPLORE_CHECK(!unit->holder || unit->holder == block + 1,
-                      "unit %u is handed out twice", i);
+        EXPLORE_CHECK(!unit->holder || unit->holder == block + 1, "unit %u is handed out twice", i);
         EXPLORE_CHECK(!zeroed || unit->contents == 0, "unit %u of a zeroed block is not", i);
         unit->holder = unit->contents = block + 1;
     }
@@ -374,7 +373,8 @@ static void finally(void) {
     EXPLORE_CHECK(in_hand == 0 && (model.forked || hak_load_relaxed(&inside) == 0),
                   "%zu blocks are in hand, %u threads inside", in_hand, hak_load_relaxed(&inside));
     hak_store_relaxed(&hak_huge_stats.mapped, 1);
-    while (hak_huge_purge(0)) {}
+    while (hak_huge_purge(0)) {
+    }
     EXPLORE_CHECK(bytes == 0 && model.committed == held * (size_t)UNIT, "%zu bytes stay", bytes);
     for (unsigned i = 0; i < BLOCKS; i++) release(i);
 }
@@ -559,14 +559,14 @@ static void fork_parent(void) {
 }
 
 static const char *describe(const volatile void *variable) {
-    return variable == &hak_huge_lock              ? "the lock"
-           : variable == &inside                   ? "the count of threads inside"
-           : variable == &kernel.calls             ? "the system"
-           : variable == &kernel.charges           ? "the limit"
-           : variable == &kept_count               ? "the count of kept stretches"
-           : variable == &hak_huge_stats.mapped    ? "the count of mappings"
-           : variable == &bytes                    ? "the bytes kept"
-                                                   : NULL;
+    return variable == &hak_huge_lock           ? "the lock"
+           : variable == &inside                ? "the count of threads inside"
+           : variable == &kernel.calls          ? "the system"
+           : variable == &kernel.charges        ? "the limit"
+           : variable == &kept_count            ? "the count of kept stretches"
+           : variable == &hak_huge_stats.mapped ? "the count of mappings"
+           : variable == &bytes                 ? "the bytes kept"
+                                                : NULL;
 }
 
 #define RULES .always = always, .finally = finally, .describe = describe
@@ -597,9 +597,13 @@ static const explore_scenario_t scenarios[] = {
     {"purges, and a free", two_and_one_kept, {purge_all, purge_all, free_0}, RULES},
     {"a purge, a request and a free", two_and_one_kept, {purge_all, zeroed_3, free_0}, RULES},
     {"two make a larger table", two_in_a_small_table, {larger_table, plain_2}, RULES},
-    {"the table grows under a resize and a request", two_in_a_small_table, {grow_0, zeroed_3},
+    {"the table grows under a resize and a request",
+     two_in_a_small_table,
+     {grow_0, zeroed_3},
      RULES},
-    {"a block is freed twice at once", one_given_up, {free_0_again, free_0_again},
+    {"a block is freed twice at once",
+     one_given_up,
+     {free_0_again, free_0_again},
      RULES_OF_MISTAKES},
     {"a block is freed while it is resized",
      one_given_up_that_moves,

@@ -27,7 +27,7 @@ enum {
 };
 
 static char units[UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
-static hak_slab_t slabs[UNITS] __attribute__((aligned(64)));
+static hak_unit_t slabs[UNITS] __attribute__((aligned(64)));
 hak_heap_t hak_heaps[HAK_HEAPS_MAX];
 hak_map_t hak_map;
 
@@ -69,7 +69,7 @@ unsigned hak_shard_count(void) { return 2; }
 unsigned hak_shard_homes(void) { return 2; }
 unsigned hak_os_this_cpu(void) { return HEAP; }
 
-hak_slab_t *hak_region_slab_of(const void *block) {
+hak_unit_t *hak_region_unit_of(const void *block) {
     size_t unit = (size_t)((const char *)block - units[0]) / HAK_UNIT_SIZE;
     return unit < UNITS ? &slabs[unit] : NULL;
 }
@@ -161,7 +161,7 @@ static void prepare(int64_t array_size, int64_t array_first) {
     memset(&extents, 0, sizeof extents);
     for (unsigned i = 0; i < UNITS; i++) {
         slabs[i].base = units[i];
-        hak_store_relaxed(&slabs[i].owner, hak_owner(HEAP, HAK_CLASS_RUN));
+        hak_store_relaxed(&slabs[i].owner, hak_owner(HEAP, HAK_CLASS_LARGE));
     }
     for (unsigned i = 0; i < BLOCKS; i++) {
         model.blocks[i] = units[2 * i];
@@ -221,7 +221,7 @@ static void grow_and_free_0(void) {
 static void fork_and_take(void) {
     gates_fork();
     for (unsigned i = 0; i < BLOCKS; i++)
-        if (model.freeing[i] && !(slabs[2 * i].run & HAK_RUN_FREED) && slabs[2 * i].run)
+        if (model.freeing[i] && !(slabs[2 * i].large & HAK_LARGE_FREED) && slabs[2 * i].large)
             model.held[i] = true;
     allocate(HEAP);
 }
@@ -255,7 +255,7 @@ static void finally(void) {
 
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < BLOCKS; i++)
-        if (variable == &slabs[2 * i].run) return "a block's word";
+        if (variable == &slabs[2 * i].large) return "a block's word";
     return variable == &hak_heaps[HEAP].lock            ? "the heap's lock"
            : variable == &hak_heaps[HEAP].transfer_lock ? "the array's lock"
            : variable == &extents                       ? "the free memory"

@@ -31,12 +31,12 @@ static bool is_taken[TABLES];
 
 hak_map_t hak_map;
 
-hak_slab_t *hak_region_slab_of(const void *addr) {
+hak_unit_t *hak_region_unit_of(const void *addr) {
     (void)addr;
     explore_fail("a look beyond the only superslab");
 }
 
-hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
     (void)slab;
     explore_fail("a look beyond the only superslab");
 }

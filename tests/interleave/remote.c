@@ -124,7 +124,7 @@ static void take_two_words(void) {
     world_take(0, WORLD_TWO_WORDS, 1, taken);
 }
 
-static void sweep(void) { hak_shard_sweep(); }
+static void sweep(void) { hak_shard_release_idle(); }
 static void purge(void) { hak_shard_purge_all(); }
 
 /* Takes a block, if it gets one, and gives it to the other shard. */
@@ -276,7 +276,10 @@ static const explore_scenario_t scenarios[] = {
      prepare_quad_freed_afar,
      {free_quad_1, purge, take_and_return_quad},
      RULES},
-    {"a fork among two freers", prepare_quad_to_fork, {free_quad_0, free_quad_1, fork_and_go_on}, RULES},
+    {"a fork among two freers",
+     prepare_quad_to_fork,
+     {free_quad_0, free_quad_1, fork_and_go_on},
+     RULES},
     {"a fork beside a freer and a sweep",
      prepare_quad_to_fork,
      {free_quad_0, sweep, fork_and_go_on},

@@ -12,7 +12,7 @@ REASONS = [
             "hak_snapshot_lock",
             "hak_thread_list_lock",
             "src/live/live.c: refresh_lock",
-            "src/thread/look.c: look_lock",
+            "src/thread/sampler.c: sampler_lock",
         ],
     ),
     (
@@ -58,12 +58,12 @@ REASONS = [
         "the look at bands: one looker by a lock that is only tried, the figures are hints; no "
         "scenario yet",
         [
-            "hak_look_stats_t.looks",
-            "hak_look_stats_t.scores",
+            "hak_sampler_stats_t.looks",
+            "hak_sampler_stats_t.scores",
             "hak_policy_bands",
-            "src/thread/look.c: next_ms",
-            "src/thread/look.c: next_rounds",
-            "src/thread/look.c: rounds",
+            "src/thread/sampler.c: next_ms",
+            "src/thread/sampler.c: next_rounds",
+            "src/thread/sampler.c: rounds",
         ],
     ),
     (
@@ -81,8 +81,8 @@ REASONS = [
             "hak_pool_stats_t.stage3",
             "hak_pool_stats_t.unmapped",
             "hak_pool_stats_t.used_units",
-            "hak_shard_bin_t.spare_age",
-            "hak_shard_bin_t.spare_seen",
+            "hak_bin_t.spare_age",
+            "hak_bin_t.spare_seen",
             "hak_warm.counts",
             "hak_warm_ring_t.carved",
             "src/cache/cache.c: budgets",
@@ -108,10 +108,10 @@ REASONS = [
         "written by the owner of a cache, read by the thread that purges or reports under the "
         "stack's lock; no scenario of the cache yet",
         [
-            "hak_bin_t.top",
-            "hak_cache.carve",
+            "hak_magazine_t.top",
+            "hak_cache.warm",
             "hak_cache_counts_t.flushed",
-            "hak_carve.warm",
+            "hak_warm_cache.warm",
             "hak_lifo.count",
         ],
     ),

@@ -11,7 +11,7 @@
 
 static hak_warm_t *warm, *other_warm;
 
-/* Blocks of the bound slab, those in use first. */
+/* Blocks of the warm slab, those in use first. */
 static void *block[4];
 
 /* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. The
@@ -25,7 +25,7 @@ static void prepare_slabs(unsigned more, void **others, unsigned spare) {
     for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, block[i]);
     EXPLORE_CHECK(world_refill(warm, 1, block + 1) == 1, "no block to begin with");
     EXPLORE_CHECK(hak_warm_total == 1, "no slab is bound");
-    hak_shard_sweep(); /* the next one takes the slab back, unless it is carved before */
+    hak_shard_release_idle(); /* the next one takes the slab back, unless it is carved before */
 }
 
 static void prepare_bound(unsigned spare) { prepare_slabs(0, NULL, spare); }
@@ -114,7 +114,7 @@ static void free_both_locally(void) {
     free_1_locally();
 }
 static void free_apart_locally(void) { world_free_two(0, WORLD_QUAD, block[0], block[2], false); }
-static void sweep(void) { hak_shard_sweep(); }
+static void sweep(void) { hak_shard_release_idle(); }
 
 static void take_there(void) {
     void *taken[1];
@@ -171,12 +171,12 @@ static void free_0_twice_apart(void) {
 /* The cheap ones first: most mutants are found there. */
 static const explore_scenario_t scenarios[] = {
     {"pages go back beside a carve", prepare, {carve_and_return, purge}, RULES},
-    {"a double free in a bound slab", prepare_one_free, {carve_one, free_3_twice}, RULES},
-    {"a double free in a bound slab, from two shards",
+    {"a double free in a warm slab", prepare_one_free, {carve_one, free_3_twice}, RULES},
+    {"a double free in a warm slab, from two shards",
      prepare_used_up,
      {carve_one, free_3_from_two_shards},
      RULES},
-    {"a double free in a bound slab, at the head of a batch",
+    {"a double free in a warm slab, at the head of a batch",
      prepare_one_free,
      {carve_twice, free_0_from_two_shards_apart},
      RULES},
@@ -195,7 +195,10 @@ static const explore_scenario_t scenarios[] = {
     {"a carve and a free from home", prepare, {carve_twice, free_0_locally}, RULES},
     {"the statistics beside a carve", prepare, {carve_one, collect}, RULES},
     {"the statistics beside a free from home", prepare, {free_0_locally, collect}, RULES},
-    {"a fork among a carve and a free", prepare_to_fork, {carve_one, free_0, fork_and_go_on}, RULES},
+    {"a fork among a carve and a free",
+     prepare_to_fork,
+     {carve_one, free_0, fork_and_go_on},
+     RULES},
     {"a refill and a take", prepare_and_spare, {refill, take_here}, RULES},
     {"a refill and a take of another shard", prepare_and_spare, {refill, take_there}, RULES},
     {"a carve, a free from home, one from afar",
@@ -207,7 +210,7 @@ static const explore_scenario_t scenarios[] = {
      {carve_one, free_0_locally, free_1_locally},
      RULES},
     {"a carve and a drain", prepare_freed_afar, {carve_one, free_0, sweep}, RULES},
-    {"the last frees of a bound slab",
+    {"the last frees of a warm slab",
      prepare_and_empty,
      {carve_one, free_both_locally, adopt_as_pair},
      RULES},

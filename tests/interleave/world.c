@@ -22,15 +22,15 @@ enum {
     GRAIN = 64, /* of the shadow of blocks' contents; all sizes are multiples */
     GRAINS = HAK_UNIT_SIZE / GRAIN,
     WARMS = 2,
-    WARM_SIZE = 128, /* the counters, which are the thread's own, and one binding */
+    WARM_SIZE = 128, /* the counters, which are the thread's own, and one slot */
 };
 
 static const unsigned classes[] = {WORLD_ONE, WORLD_PAIR, WORLD_QUAD, WORLD_TWO_WORDS,
                                    WORLD_COUNTED};
 enum { CLASS_COUNT = sizeof classes / sizeof *classes };
 
-static hak_slab_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
-static hak_superslab_t superslab = {.slabs = slabs};
+static hak_unit_t slabs[WORLD_UNITS] __attribute__((aligned(64)));
+static hak_superslab_t superslab = {.units = slabs};
 static char units[WORLD_UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
 
 static uint64_t bitmaps[EXPLORE_THREADS_MAX][BITMAPS_PER_THREAD][8] __attribute__((aligned(64)));
@@ -38,7 +38,7 @@ static unsigned bitmap_count[EXPLORE_THREADS_MAX];
 
 static struct {
     uint64_t turns; /* the pool lock, as one atomic variable */
-    hak_slab_t *stack[WORLD_UNITS];
+    hak_unit_t *stack[WORLD_UNITS];
     unsigned count;
 } pool __attribute__((aligned(64)));
 
@@ -63,17 +63,17 @@ static bool larson_guard;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
-/* Without entries: every pointer is looked up by hak_region_slab_of. */
+/* Without entries: every pointer is looked up by hak_region_unit_of. */
 hak_map_t hak_map = {.super_shift = 2};
 _Static_assert(WORLD_UNITS == 1 << 2, "one superslab has all units");
 
-hak_slab_t *hak_region_slab_of(const void *addr) {
+hak_unit_t *hak_region_unit_of(const void *addr) {
     size_t offset = (size_t)((const char *)addr - units[0]);
     EXPLORE_CHECK(offset < sizeof units, "%p is looked up, which is no block", addr);
     return &slabs[offset / HAK_UNIT_SIZE];
 }
 
-void hak_region_set_class(const hak_slab_t *slab, unsigned count, unsigned class_index) {
+void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class_index) {
     (void)slab, (void)count, (void)class_index;
 }
 
@@ -106,14 +106,14 @@ static void enter_pool(void) {
 
 hak_pool_stats_t hak_pool_stats;
 
-hak_slab_t *hak_pool_take(unsigned count, bool *zeroed) {
+hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     enter_pool();
     EXPLORE_CHECK(count == 1, "%u units are taken for a slab", count);
     *zeroed = false;
     return pool.count ? pool.stack[--pool.count] : NULL;
 }
 
-unsigned hak_pool_take_units(unsigned want, hak_slab_t **out, bool *zeroed) {
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed) {
     unsigned taken = 0;
     enter_pool();
     for (; taken < want && pool.count; taken++) {
@@ -124,7 +124,7 @@ unsigned hak_pool_take_units(unsigned want, hak_slab_t **out, bool *zeroed) {
 }
 
 /* The lock is held over a whole list. */
-static void put_in_pool(hak_slab_t *slab) {
+static void put_in_pool(hak_unit_t *slab) {
     EXPLORE_CHECK(slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
@@ -135,13 +135,13 @@ static void put_in_pool(hak_slab_t *slab) {
     pool.stack[pool.count++] = slab;
 }
 
-void hak_pool_give(hak_slab_t *slab, unsigned count) {
+void hak_pool_give(hak_unit_t *slab, unsigned count) {
     enter_pool();
     EXPLORE_CHECK(count == 1, "%u units are given for a slab", count);
     put_in_pool(slab);
 }
 
-void hak_pool_give_list(hak_slab_t *list) {
+void hak_pool_give_list(hak_unit_t *list) {
     enter_pool();
     for (; list; list = list->next) put_in_pool(list);
 }
@@ -161,7 +161,7 @@ uint64_t hak_os_now_ns(void) { return 1; } /* no time passes */
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
 size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
 
-hak_superslab_t *hak_region_superslab_of(const hak_slab_t *slab) {
+hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
     (void)slab;
     return &superslab;
 }
@@ -187,8 +187,8 @@ void hak_error_double_free(const char *function, const void *block, size_t size)
 
 void hak_log(const char *format, ...) { explore_note("%s", format); }
 
-static hak_binding_t *binding_of(unsigned warm) {
-    return ((hak_warm_t *)(void *)warms[warm])->bindings;
+static hak_warm_slot_t *binding_of(unsigned warm) {
+    return ((hak_warm_t *)(void *)warms[warm])->slots;
 }
 
 static uintptr_t claims(void) {
@@ -297,7 +297,7 @@ void world_free_two(unsigned home, unsigned class_index, void *first, void *seco
 
 /* True when the bits say that a block was given back, merged or not. */
 static bool was_given(char *block) {
-    hak_slab_t *slab = hak_region_slab_of(block);
+    hak_unit_t *slab = hak_region_unit_of(block);
     if (!slab->owner) return true;
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
@@ -318,7 +318,7 @@ void world_fork(void) {
 void world_make(void) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
-            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_shard_bin_t));
+            memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_bin_t));
     memory_track(hak_bin_counts(0, WORLD_COUNTED), sizeof(hak_bin_counts_t));
     memory_track(hak_bin_carries[WORLD_COUNTED], sizeof hak_bin_carries[WORLD_COUNTED]);
     memory_track(slabs, WORLD_UNITS * sizeof *slabs);
@@ -328,14 +328,14 @@ void world_make(void) {
 }
 
 void world_track_warm(void) {
-    for (unsigned i = 0; i < WARMS; i++) memory_track(binding_of(i), sizeof(hak_binding_t));
+    for (unsigned i = 0; i < WARMS; i++) memory_track(binding_of(i), sizeof(hak_warm_slot_t));
     memory_track(hak_warm_ring_of(0, WORLD_QUAD), sizeof(hak_warm_ring_t));
     memory_track(&hak_warm_total, sizeof hak_warm_total);
 }
 
 void world_reset(unsigned unit_count) {
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
-        memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_shard_bin_t));
+        memset(hak_bin_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_t));
         memset(hak_bin_counts(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_counts_t));
         memset(hak_bin_rare(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_rare_t));
         memset(hak_warm_ring_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_warm_ring_t));
@@ -364,7 +364,7 @@ void world_check_always(void) {
     unsigned seen[WORLD_UNITS] = {0};
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) {
         for (unsigned i = 0; i < CLASS_COUNT; i++) {
-            const hak_slab_t *slab = hak_bin_of(shard, classes[i])->pending;
+            const hak_unit_t *slab = hak_bin_of(shard, classes[i])->pending;
             for (; slab; slab = slab->pending_next)
                 EXPLORE_CHECK(++seen[slab - slabs] == 1, "slab %d is twice on the pending stacks",
                               (int)(slab - slabs));
@@ -372,7 +372,7 @@ void world_check_always(void) {
     }
 }
 
-static void check_blocks(const hak_slab_t *slab, const hak_class_t *info, int number) {
+static void check_blocks(const hak_unit_t *slab, const hak_class_t *info, int number) {
     for (unsigned index = 0; index < info->count; index++) {
         bool is_free_bit = slab->bits[index / 64] >> index % 64 & 1;
         bool in_use = is_live(hak_slab_first(slab, info) + index * (size_t)info->size, info->size);
@@ -381,7 +381,7 @@ static void check_blocks(const hak_slab_t *slab, const hak_class_t *info, int nu
     }
 }
 
-static void check_slab(const hak_slab_t *slab) {
+static void check_slab(const hak_unit_t *slab) {
     int number = (int)(slab - slabs);
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     const _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
@@ -401,12 +401,11 @@ static void check_slab(const hak_slab_t *slab) {
 }
 
 /* How often a slab stands in the list of its bin, or is the one that is kept empty. */
-static unsigned places_in_bin(const hak_slab_t *slab) {
-    const hak_shard_bin_t *bin =
-        hak_bin_of(hak_owner_shard(slab->owner), hak_owner_class(slab->owner));
-    const hak_slab_t *before = NULL;
+static unsigned places_in_bin(const hak_unit_t *slab) {
+    const hak_bin_t *bin = hak_bin_of(hak_owner_shard(slab->owner), hak_owner_class(slab->owner));
+    const hak_unit_t *before = NULL;
     unsigned places = bin->empty == slab;
-    for (const hak_slab_t *at = bin->head; at; before = at, at = at->next) {
+    for (const hak_unit_t *at = bin->head; at; before = at, at = at->next) {
         EXPLORE_CHECK(at->prev == before, "the list of slabs is broken");
         EXPLORE_CHECK(places <= WORLD_UNITS, "the list of slabs has no end");
         places += at == slab;
@@ -440,10 +439,10 @@ static void check_counts(unsigned class_index) {
 
 void world_check_finally(void) {
     unsigned in_pool = 0;
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    for (int i = 0; i < 3; i++) hak_shard_release_idle();
     EXPLORE_CHECK(hak_warm_total == 0, "%u slabs stay bound", hak_warm_total);
     for (unsigned i = 0; i < warm_count; i++)
-        EXPLORE_CHECK(binding_of(i)->state == 0, "binding %u keeps its slab", i);
+        EXPLORE_CHECK(binding_of(i)->state == 0, "slot %u keeps its slab", i);
     for (unsigned i = 0; i < WORLD_UNITS; i++) {
         unsigned places = 0;
         for (unsigned k = 0; k < pool.count; k++) places += pool.stack[k] == &slabs[i];
@@ -461,7 +460,7 @@ void world_check_finally(void) {
     }
     EXPLORE_CHECK(in_pool == pool.count, "the pool holds a slab twice");
     for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(hak_region_slab_of(live[i].start)->owner, "a block in use has no slab");
+        EXPLORE_CHECK(hak_region_unit_of(live[i].start)->owner, "a block in use has no slab");
     for (unsigned i = 0; i < CLASS_COUNT; i++) check_counts(classes[i]);
     world_check_always();
     EXPLORE_CHECK(reports == reports_expected, "%u double frees are reported, there were %u",
@@ -478,20 +477,14 @@ typedef struct {
 #define FIELD(type, field) \
     { #field, offsetof(type, field), sizeof(((type *)0)->field) }
 static const field_t slab_fields[] = {
-    FIELD(hak_slab_t, bits),         FIELD(hak_slab_t, words_free), FIELD(hak_slab_t, remote_words),
-    FIELD(hak_slab_t, pending_next), FIELD(hak_slab_t, free_count), FIELD(hak_slab_t, owner),
-    FIELD(hak_slab_t, next),         FIELD(hak_slab_t, prev),       {NULL, 0, 0},
+    FIELD(hak_unit_t, bits),         FIELD(hak_unit_t, words_free), FIELD(hak_unit_t, remote_words),
+    FIELD(hak_unit_t, pending_next), FIELD(hak_unit_t, free_count), FIELD(hak_unit_t, owner),
+    FIELD(hak_unit_t, next),         FIELD(hak_unit_t, prev),       {NULL, 0, 0},
 };
 static const field_t bin_fields[] = {
-    FIELD(hak_shard_bin_t, lock),
-    FIELD(hak_shard_bin_t, listed_count),
-    FIELD(hak_shard_bin_t, head),
-    FIELD(hak_shard_bin_t, tail),
-    FIELD(hak_shard_bin_t, empty),
-    FIELD(hak_shard_bin_t, pending),
-    FIELD(hak_shard_bin_t, touched),
-    FIELD(hak_shard_bin_t, spare),
-    {NULL, 0, 0},
+    FIELD(hak_bin_t, lock),    FIELD(hak_bin_t, listed_count), FIELD(hak_bin_t, head),
+    FIELD(hak_bin_t, tail),    FIELD(hak_bin_t, empty),        FIELD(hak_bin_t, pending),
+    FIELD(hak_bin_t, touched), FIELD(hak_bin_t, spare),        {NULL, 0, 0},
 };
 
 /* "WHAT index.field", or NULL when the variable is not in the array of that. */
@@ -521,7 +514,7 @@ const char *world_describe(const volatile void *variable) {
             char what[40];
             snprintf(what, sizeof what, "bin of class %u, shard %u, bin", classes[i], shard);
             name = describe_in(what, bin_fields, hak_bin_of(shard, classes[i]), 1,
-                               sizeof(hak_shard_bin_t), variable);
+                               sizeof(hak_bin_t), variable);
         }
     if (!name) name = describe_in("warm", NULL, warms, WARMS, WARM_SIZE, variable);
     if (!name && variable == &hak_warm_total) name = "hak_warm_total";

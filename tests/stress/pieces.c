@@ -45,8 +45,7 @@ static struct block {
 static size_t kept_count;
 
 static void *map(size_t size) {
-    void *table =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *table = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(table != MAP_FAILED, "no table");
     return table;
 }
@@ -85,7 +84,8 @@ static bool by_calls;
 /* What the helper gives back meanwhile is not the call's. */
 static void check_call(uint64_t before, size_t freed, const char *call) {
     uint64_t now = given() - before;
-    CHECK(!by_calls || now <= MIB + freed, "%s gave %llu KiB back", call, (unsigned long long)now / 1024);
+    CHECK(!by_calls || now <= MIB + freed, "%s gave %llu KiB back", call,
+          (unsigned long long)now / 1024);
 }
 
 static void work(size_t step) {
@@ -120,7 +120,8 @@ static void run(void) {
         proc_sleep_ms(STEP_MS);
     }
     check_figures();
-    CHECK(by_calls || figure("memory.call_pieces") == pieces, "the helper is there, and calls work");
+    CHECK(by_calls || figure("memory.call_pieces") == pieces,
+          "the helper is there, and calls work");
     CHECK(given() - before > bytes / 16, "only %llu KiB went back",
           (unsigned long long)(given() - before) / 1024);
     check_kept();

@@ -49,9 +49,9 @@ static void dontneed_does_nothing(void) {
 
 static void memory_calls_only(void) {
     struct sock_filter filter[] = {
-        LOAD(nr),           ALLOWED(mmap),       ALLOWED(munmap),
-        ALLOWED(mprotect),  ALLOWED(madvise),    ALLOWED(futex),
-        ALLOWED(write),     ALLOWED(exit_group), ANSWER(SECCOMP_RET_ERRNO | EPERM),
+        LOAD(nr),          ALLOWED(mmap),       ALLOWED(munmap),
+        ALLOWED(mprotect), ALLOWED(madvise),    ALLOWED(futex),
+        ALLOWED(write),    ALLOWED(exit_group), ANSWER(SECCOMP_RET_ERRNO | EPERM),
     };
     install(filter, sizeof filter / sizeof *filter);
     CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == -1 && errno == EPERM, "no filter is at work");

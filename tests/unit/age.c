@@ -34,7 +34,7 @@ static void large_memory_is_of_age(const void *days) {
 
 static void free_units_are_of_age(const void *days) {
     bool zeroed;
-    hak_slab_t *unit = hak_pool_take(1, &zeroed), *last = hak_pool_take(1, &zeroed);
+    hak_unit_t *unit = hak_pool_take(1, &zeroed), *last = hak_pool_take(1, &zeroed);
     memset(unit->base, 1, HAK_UNIT_SIZE);
     hak_pool_give(unit, 1);
     CHECK(hak_pool_purge(DELAY_MS, true) == 0, "it is too young");

@@ -8,23 +8,25 @@
 /* The equations at the top of cache.h, and the sum of the stacks. */
 static void check_cache(hak_cache_t *cache) {
     size_t capacity[HAK_CACHED_TIERS] = {0};
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
-        const hak_bin_t *bin = &cache->bins[i];
-        void **top = hak_load_relaxed(&bin->top);
-        capacity[hak_tier_of_class(i)] += (size_t)bin->slots * hak_classes[i].size;
-        if (!bin->slots) {
-            REQUIRE(*top == NULL && hak_cache_is_full(bin, top),
-                    "bin %u without a stack is not both", i);
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
+        const hak_magazine_t *magazine = &cache->magazines[i];
+        void **top = hak_load_relaxed(&magazine->top);
+        capacity[hak_tier_of_class(i)] += (size_t)magazine->slots * hak_classes[i].size;
+        if (!magazine->slots) {
+            REQUIRE(*top == NULL && hak_cache_is_full(magazine, top),
+                    "magazine %u without a stack is not both", i);
             continue;
         }
-        REQUIRE(hak_is_pow2(bin->slots), "bin %u has %u slots", i, bin->slots);
-        REQUIRE(bin->base[0] == NULL, "bin %u has no sentinel", i);
-        void **limit = hak_class_is_coloured(&hak_classes[i]) ? NULL : last_slot(bin);
-        REQUIRE(bin->limit == (uint32_t)(uintptr_t)limit, "bin %u ends elsewhere", i);
-        REQUIRE(top >= bin->base && top <= last_slot(bin), "bin %u: top is outside", i);
-        REQUIRE(hak_cache_count(cache, i) == (size_t)(top - bin->base), "bin %u is miscounted", i);
-        for (void **at = bin->base + 1; at <= top; at++)
-            REQUIRE(*at != NULL, "bin %u holds NULL", i);
+        REQUIRE(hak_is_pow2(magazine->slots), "magazine %u has %u slots", i, magazine->slots);
+        REQUIRE(magazine->base[0] == NULL, "magazine %u has no sentinel", i);
+        void **limit = hak_class_is_coloured(&hak_classes[i]) ? NULL : last_slot(magazine);
+        REQUIRE(magazine->limit == (uint32_t)(uintptr_t)limit, "magazine %u ends elsewhere", i);
+        REQUIRE(top >= magazine->base && top <= last_slot(magazine), "magazine %u: top is outside",
+                i);
+        REQUIRE(hak_cache_count(cache, i) == (size_t)(top - magazine->base),
+                "magazine %u is miscounted", i);
+        for (void **at = magazine->base + 1; at <= top; at++)
+            REQUIRE(*at != NULL, "magazine %u holds NULL", i);
     }
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)
         REQUIRE(cache->capacity[tier] == capacity[tier], "capacity is %zu, the stacks have %zu",
@@ -37,13 +39,14 @@ static void a_new_cache_is_empty(void **state) {
     (void)state;
     hak_cache_t *cache = make_cache(1 * MIB);
     check_cache(cache);
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
         assert_null(hak_cache_pop(cache, i));
         assert_int_equal(hak_cache_count(cache, i), 0);
     }
     for (size_t size = 0; size <= HAK_SMALL_MAX; size++) {
-        const hak_bin_t *bin = hak_cache_bin(cache, cache->route[(size + 7) / 8]);
-        REQUIRE(bin == &cache->bins[hak_class_of(size)], "size %zu has a wrong route", size);
+        const hak_magazine_t *magazine = hak_cache_magazine(cache, cache->route[(size + 7) / 8]);
+        REQUIRE(magazine == &cache->magazines[hak_class_of(size)], "size %zu has a wrong route",
+                size);
     }
     drop_cache(cache);
 }
@@ -52,10 +55,10 @@ static void the_shared_caches_are_empty_and_full(void **state) {
     (void)state;
     const hak_cache_t *const shared[] = {&hak_cache_none, &hak_cache_dead};
     for (unsigned k = 0; k < 2; k++) {
-        assert_null(*hak_load_relaxed(&shared[k]->bins[0].top));
-        for (unsigned i = 0; i < HAK_BIN_COUNT; i++)
-            assert_true(hak_cache_is_full(&shared[k]->bins[i],
-                                          hak_load_relaxed(&shared[k]->bins[i].top)));
+        assert_null(*hak_load_relaxed(&shared[k]->magazines[0].top));
+        for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++)
+            assert_true(hak_cache_is_full(&shared[k]->magazines[i],
+                                          hak_load_relaxed(&shared[k]->magazines[i].top)));
         for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++) assert_int_equal(shared[k]->route[i], 0);
     }
 }
@@ -67,7 +70,7 @@ static void without_a_cache_blocks_go_one_by_one(void **state) {
         assert_non_null(block);
         hak_cache_overflow(NULL, class_of(block), block);
     }
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    for (int i = 0; i < 3; i++) hak_shard_release_idle();
 }
 
 static void blocks_come_back_in_the_other_order(void **state) {
@@ -99,12 +102,12 @@ static void stacks_grow_within_the_budget(void **state) {
         for (unsigned turn = 0; turn < 40; turn++) {
             swing(cache, CLASS, HELD_MAX);
             check_cache(cache);
-            if (!first) first = cache->bins[CLASS].slots;
+            if (!first) first = cache->magazines[CLASS].slots;
             REQUIRE(cache->capacity[hak_tier_of_class(CLASS)] <= budgets[k],
                     "%zu bytes with a budget of %zu", cache->capacity[hak_tier_of_class(CLASS)],
                     budgets[k]);
         }
-        grown = cache->bins[CLASS].slots;
+        grown = cache->magazines[CLASS].slots;
         REQUIRE(grown > first && grown * 2u * hak_classes[CLASS].size > budgets[k] / 4,
                 "with %zu bytes the stack stays at %u slots", budgets[k], grown);
         drop_cache(cache);
@@ -118,21 +121,21 @@ static void room_comes_from_colder_bins(void **state) {
     size_t budget = 128 * KIB;
     hak_cache_t *cache = make_cache(budget);
     for (unsigned turn = 0; turn < 30; turn++) swing(cache, COLD, HELD_MAX);
-    unsigned cold = cache->bins[COLD].slots, hot = 0;
+    unsigned cold = cache->magazines[COLD].slots, hot = 0;
     assert_true(cold >= 64);
     for (unsigned turn = 0; turn < 400; turn++) {
         swing(cache, HOT, 1000 + unit_random(1000));
-        if (!hot) hot = cache->bins[HOT].slots;
+        if (!hot) hot = cache->magazines[HOT].slots;
         check_cache(cache);
         REQUIRE(cache->capacity[hak_tier_of_class(HOT)] <= budget, "%zu bytes with a budget of %zu",
                 cache->capacity[hak_tier_of_class(HOT)], budget);
     }
-    REQUIRE(cache->bins[HOT].slots > hot, "the hot bin stays at %u slots", hot);
-    REQUIRE(cache->bins[COLD].slots < cold, "the cold bin keeps its %u slots", cold);
+    REQUIRE(cache->magazines[HOT].slots > hot, "the hot magazine stays at %u slots", hot);
+    REQUIRE(cache->magazines[COLD].slots < cold, "the cold magazine keeps its %u slots", cold);
     drop_cache(cache);
 }
 
-/* Blocks whose first stack has two slots, under the least budget: no bin has room to give. */
+/* Blocks whose first stack has two slots, under the least budget: no magazine has room to give. */
 static void use_big_classes_only(const void *unused) {
     (void)unused;
     set_budget(64 * KIB);
@@ -155,19 +158,19 @@ static void the_oldest_blocks_are_flushed(void **state) {
     hak_cache_t *cache = make_cache(64 * KIB);
     static void *blocks[HELD_MAX];
     for (unsigned turn = 0; turn < 20; turn++) swing(cache, CLASS, 600);
-    unsigned count = 0, slots = cache->bins[CLASS].slots;
+    unsigned count = 0, slots = cache->magazines[CLASS].slots;
     while (count < 4 * slots) blocks[count++] = take(cache, CLASS);
     while (hak_cache_count(cache, CLASS)) blocks[count++] = take(cache, CLASS);
     unsigned given = 0, before = 0;
     do {
         before = (unsigned)hak_cache_count(cache, CLASS);
         give(cache, blocks[given++]);
-    } while (hak_cache_count(cache, CLASS) > before || cache->bins[CLASS].slots != slots);
+    } while (hak_cache_count(cache, CLASS) > before || cache->magazines[CLASS].slots != slots);
     /* What is left are the last ones that were given, in their order. */
     unsigned left = (unsigned)hak_cache_count(cache, CLASS);
     REQUIRE(left >= 1 && left >= slots / 2 - 1, "%u of %u slots are left", left, slots);
     for (unsigned i = 0; i < left; i++)
-        REQUIRE(cache->bins[CLASS].base[1 + i] == blocks[given - left + i],
+        REQUIRE(cache->magazines[CLASS].base[1 + i] == blocks[given - left + i],
                 "slot %u of %u does not hold the block given %u ago", i, left, left - i);
     while (given < count) give(cache, blocks[given++]);
     check_cache(cache);
@@ -207,8 +210,8 @@ static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
         blocks[i] = take(taker, CLASS);
         if (is_empty) last_refill = hak_cache_count(taker, CLASS) + 1;
     }
-    assert_int_equal(taker->bins[CLASS].slots * hak_classes[CLASS].size, 16 * KIB);
-    assert_int_equal(last_refill, taker->bins[CLASS].slots - 1);
+    assert_int_equal(taker->magazines[CLASS].slots * hak_classes[CLASS].size, 16 * KIB);
+    assert_int_equal(last_refill, taker->magazines[CLASS].slots - 1);
     give(taker, take(taker, CLASS)); /* a turn is none yet: the stack has room */
     assert_true(taker->streak[CLASS] >= 16);
     for (unsigned i = 0; i < COUNT; i++) give(i % 2 ? taker : giver, blocks[i]);
@@ -234,7 +237,7 @@ static void bins_at_rest_are_emptied(void **state) {
         assert_non_null(popped[turn]);
         const uint32_t calls = cache->slow_count;
         be_slow(cache, BUSY, 20);
-        assert_in_range(cache->slow_count - calls, 20, 41); /* at most one look at each bin */
+        assert_in_range(cache->slow_count - calls, 20, 41); /* at most one look at each magazine */
         assert_int_equal(hak_cache_count(cache, USED), before - 1);
     }
     assert_int_equal(hak_cache_count(cache, RESTS), 0);
@@ -284,7 +287,7 @@ static void a_reset_forgets_all(void **state) {
     check_cache(cache);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++)
         assert_int_equal(cache->capacity[tier], 0);
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) {
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
         assert_null(hak_cache_pop(cache, i));
         assert_int_equal(hak_cache_count(cache, i), 0);
     }

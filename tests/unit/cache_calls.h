@@ -30,13 +30,13 @@ static inline hak_cache_t *make_cache(size_t budget) {
 
 static inline void drop_cache(hak_cache_t *cache) {
     hak_cache_flush_all(cache);
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    for (int i = 0; i < 3; i++) hak_shard_release_idle();
     /* The record itself is left: caches are never given back. */
     set_budget(1 * MIB);
 }
 
 static inline unsigned class_of(const void *block) {
-    return hak_owner_class(hak_region_slab_of(block)->owner);
+    return hak_owner_class(hak_region_unit_of(block)->owner);
 }
 
 /* As malloc and free use a bin. A block may be of a larger class than was asked for. */
@@ -49,11 +49,11 @@ static inline void *take(hak_cache_t *cache, unsigned class_index) {
     return block;
 }
 
-static inline void **last_slot(const hak_bin_t *bin) { return bin->base + bin->slots - 1; }
+static inline void **last_slot(const hak_magazine_t *bin) { return bin->base + bin->slots - 1; }
 
 static inline void give(hak_cache_t *cache, void *block) {
     unsigned class_index = class_of(block);
-    hak_bin_t *bin = &cache->bins[class_index];
+    hak_magazine_t *bin = &cache->magazines[class_index];
     void **top = hak_load_relaxed(&bin->top);
     if (!bin->slots || top >= last_slot(bin)) {
         hak_cache_overflow(cache, class_index, block);

@@ -93,7 +93,7 @@ static void table_rows_are_consistent(void **state) {
     }
     assert_int_equal(hak_classes[HAK_CLASS_FIXED].size, HAK_CLASS_MAX);
     assert_int_equal(hak_classes[HAK_CLASS_NONE].size, 0);
-    assert_int_equal(hak_classes[HAK_CLASS_RUN].size, 0);
+    assert_int_equal(hak_classes[HAK_CLASS_LARGE].size, 0);
 }
 
 /* The rows of classes.def name their neighbour and table; these must be true. */
@@ -103,12 +103,12 @@ static void definition_rows_are_consistent(void **state) {
     assert_int_equal(hak_classes[index].size, bytes);                         \
     assert_true((index) == 1 || (below) == (int)hak_classes[(index)-1].size); \
     assert_true((bytes) > (least) && (bytes) <= (most));
-#define CLASS_SMALL(index, bytes, below, band) CLASS_ROW(index, bytes, below, 0, HAK_SMALL_MAX)
-#define CLASS_MID(index, bytes, below, band) \
+#define CLASS_BY_8(index, bytes, below, band) CLASS_ROW(index, bytes, below, 0, HAK_SMALL_MAX)
+#define CLASS_BY_128(index, bytes, below, band) \
     CLASS_ROW(index, bytes, below, HAK_SMALL_MAX, HAK_CLASS_MAX)
 #include "classes/classes.def"
-#undef CLASS_SMALL
-#undef CLASS_MID
+#undef CLASS_BY_8
+#undef CLASS_BY_128
 #undef CLASS_ROW
 }
 

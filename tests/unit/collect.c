@@ -197,7 +197,7 @@ static counted_t counted[HAK_CLASS_COUNT + 1];
 static void count_superslab(hak_superslab_t *super, void *unused) {
     (void)unused;
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        const hak_slab_t *slab = &super->slabs[i];
+        const hak_unit_t *slab = &super->units[i];
         if (!hak_owner_is_bin(slab->owner)) continue;
         const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
         counted_t *sum = &counted[hak_owner_class(slab->owner)];
@@ -241,11 +241,11 @@ static void figures_at_rest_are_exact(void **state) {
     figures_are_those_of_the_slabs("with blocks of dead threads");
     empty(); /* of other shards' slabs: remote frees */
     figures_are_those_of_the_slabs("freed by another thread");
-    hak_shard_sweep();
+    hak_shard_release_idle();
     figures_are_those_of_the_slabs("after a sweep");
     fill_by_threads();
     empty();
-    hak_thread_trim();
+    hak_thread_purge_all();
     figures_are_those_of_the_slabs("after a trim");
 }
 

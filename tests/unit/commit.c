@@ -53,7 +53,7 @@ static void every_tier_charges(void **state) {
     assert_true(hak_commit_charge(limit - before));
     assert_null(hak_huge_alloc(8 << 20, 1, false));
     bool zeroed;
-    hak_slab_t *units[64];
+    hak_unit_t *units[64];
     unsigned count = 0;
     while (count < 64 && (units[count] = hak_pool_take(1, &zeroed)) != NULL) count++;
     REQUIRE(count < 64, "the pool serves fresh units beyond the limit");

@@ -137,7 +137,7 @@ bool __wrap_hak_os_cpu_look(void) {
 /* Long after the last look. */
 static void look(void) {
     static uint64_t now_ms = 1000000000;
-    hak_thread_look_at_cpus(now_ms += 60000, true);
+    hak_thread_follow_cpus(now_ms += 60000, true);
 }
 
 static void now_there_are(unsigned cpus) {
@@ -307,7 +307,7 @@ static void the_number_changes_while_threads_work(const void *unused) {
         fork_once();
         (void)hak_stats_begin();
         hak_stats_end();
-        hak_thread_trim();
+        hak_thread_purge_all();
     }
     atomic_store(&done, true);
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

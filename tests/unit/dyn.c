@@ -113,7 +113,7 @@ static void check_cache(const void *unused) {
     hak_options_load();
     hak_records_settle(); /* until then mid blocks have debug records, and no stacks */
     hak_cache_t *cache = hak_cache_make();
-    hak_bin_t *bin = &cache->bins[HAK_CLASS_DYN];
+    hak_magazine_t *bin = &cache->magazines[HAK_CLASS_DYN];
     CHECK(bin->start_test == 0 && bin->slots == 0, "a stack of a class that is not there");
     CHECK(!hak_shard_has_slabs(0, HAK_CLASS_DYN), "slabs of a class that is not there");
     hak_dyn_choose(SIZE);

@@ -51,27 +51,27 @@ static void goes_on(seen_t *seen, char *start, size_t grains, bool is_extent) {
     seen->after_extent = is_extent;
 }
 
-static void look_at_unit(const hak_slab_t *unit, seen_t *seen) {
-    uint32_t run = hak_load_relaxed(&unit->run);
-    size_t at = (size_t)(run % 16) << HAK_GRAIN_SHIFT;
+static void look_at_unit(const hak_unit_t *unit, seen_t *seen) {
+    uint32_t word = hak_load_relaxed(&unit->large);
+    size_t at = (size_t)(word % 16) << HAK_GRAIN_SHIFT;
     char *start;
     size_t grains = hak_extent_in(unit, &start);
-    bool extent_first = grains && (!run || start < unit->base + at);
+    bool extent_first = grains && (!word || start < unit->base + at);
     if (grains && extent_first) goes_on(seen, start, grains, true);
-    if (run) goes_on(seen, unit->base + at, hak_run_length(run), false);
+    if (word) goes_on(seen, unit->base + at, hak_large_length(word), false);
     if (grains && !extent_first) goes_on(seen, start, grains, true);
 }
 
 static void look_at_superslab(hak_superslab_t *super, void *context) {
     seen_t *seen = context;
-    char *start = super->slabs[0].base;
+    char *start = super->units[0].base;
     if (!super->large) {
         CHECK(!seen->end || seen->end == start, "a block goes on at %p", (void *)start);
         *seen = (seen_t){0};
         return;
     }
     if (!seen->end) seen->end = start;
-    for (unsigned i = 0; i < hak_superslab_units(); i++) look_at_unit(&super->slabs[i], seen);
+    for (unsigned i = 0; i < hak_superslab_units(); i++) look_at_unit(&super->units[i], seen);
 }
 
 static void check_all(void) {

@@ -34,7 +34,8 @@ static void *work(void *argument) {
     while (!atomic_load(&stop)) {
         for (unsigned i = 0; i < 500; i++) {
             number = number * 1664525 + 1013904223;
-            free(atomic_exchange(&passing[number >> 20 & (PASSING - 1)], malloc(size_of(number >> 8))));
+            free(atomic_exchange(&passing[number >> 20 & (PASSING - 1)],
+                                 malloc(size_of(number >> 8))));
         }
         if (number >> 28 == 0) malloc_trim(0);
     }
@@ -64,15 +65,15 @@ typedef struct {
     size_t used_units;
 } sums_t;
 
-static bool is_pending(const hak_slab_t *slab) {
+static bool is_pending(const hak_unit_t *slab) {
     uint16_t owner = slab->owner;
-    const hak_slab_t *at = hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner))->pending;
+    const hak_unit_t *at = hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner))->pending;
     while (at && at != slab) at = at->pending_next;
     return at != NULL;
 }
 
 /* No remote free is half done, and nobody has a claim. */
-static void check_slab(const hak_slab_t *slab) {
+static void check_slab(const hak_unit_t *slab) {
     unsigned words = hak_classes[hak_owner_class(slab->owner)].words;
     uint64_t found = 0;
     for (unsigned w = 0; w < words; w++)
@@ -80,16 +81,16 @@ static void check_slab(const hak_slab_t *slab) {
     CHECK(found == slab->remote_words, "remote words %#llx, noted are %#llx",
           (unsigned long long)found, (unsigned long long)slab->remote_words);
     CHECK(!found || is_pending(slab), "remote blocks of a slab that is not pending");
-    CHECK(!(slab->owner & HAK_OWNER_BOUND) || !(slab->binding->state & 1), "a slab is claimed");
+    CHECK(!(slab->owner & HAK_OWNER_WARM) || !(slab->slot->state & 1), "a slab is claimed");
 }
 
 static void check_superslab(hak_superslab_t *super, void *context) {
     sums_t *sums = context;
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        const hak_slab_t *unit = &super->slabs[i];
+        const hak_unit_t *unit = &super->units[i];
         bool in_pool = super->free >> i & 1;
         if (super->large) {
-            sums->block_grains += hak_run_length(unit->run);
+            sums->block_grains += hak_large_length(unit->large);
             continue;
         }
         CHECK(in_pool == (unit->owner == 0), "unit %u is lost: owner %#x, %s the pool", i,
@@ -97,8 +98,8 @@ static void check_superslab(hak_superslab_t *super, void *context) {
         if (hak_owner_is_bin(unit->owner)) check_slab(unit);
     }
     if (super->large) sums->used_grains += super->used_grains;
-    sums->used_units += super->large ? hak_superslab_units()
-                                     : hak_superslab_units() - hak_bit_count(super->free);
+    sums->used_units +=
+        super->large ? hak_superslab_units() : hak_superslab_units() - hak_bit_count(super->free);
 }
 
 /* What is freed is in a transfer array: each such block is counted there. */

@@ -171,7 +171,7 @@ static void what_is_no_block_is_not_freed(void **state) {
 static void free_superslabs_are_lent(void **state) {
     (void)state;
     enum { COUNT = 64 };
-    static hak_slab_t *units[4096];
+    static hak_unit_t *units[4096];
     void *blocks[COUNT];
     bool zeroed;
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);

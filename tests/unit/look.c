@@ -1,4 +1,4 @@
-/* look.c: when the policy looks, what it says of it, and that options act at once. Each test has a
+/* sampler.c: when the policy looks, what it says of it, and that options act at once. Each test has a
  * process of its own, in which nothing else works for the policy to see. */
 #include "unit.h"
 
@@ -13,7 +13,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "shard/shard.h"
-#include "thread/look.h"
+#include "thread/sampler.h"
 
 enum { SECONDS = 60, C3_SIZE = 64, C4_SIZE = 128, C5_SIZE = 256 };
 enum { C3 = 1 << 3, C4 = 1 << 4, C5 = 1 << 5, C7 = 1 << 7 };
@@ -30,7 +30,7 @@ static void work(unsigned turns, size_t size) {
     }
 }
 
-static uint64_t looks_now(void) { return hak_look_stats.looks; }
+static uint64_t looks_now(void) { return hak_sampler_stats.looks; }
 
 /* A look after a quarter of a second in which a class was busy. */
 static void look_at(unsigned turns, size_t size) {
@@ -50,7 +50,7 @@ static void looks_double(void) {
     uint64_t before = looks_now();
     for (int i = 0; i < 256; i++) {
         work(1, C5_SIZE);
-        hak_look_tick(clock_ms);
+        hak_sampler_tick(clock_ms);
     }
     uint64_t looks = looks_now() - before;
     CHECK(looks == 6 || looks == 7, "%llu looks in 256 rounds", (unsigned long long)looks);
@@ -83,7 +83,7 @@ static void options_act_at_once(void) {
                  {"LEARN", "on", C3 | C4 | C7},
                  {"LEARN", "off", C7},
                  {"LEARN", "on", C7}};
-    uint64_t promotions = hak_look_stats.promotions, demotions = hak_look_stats.demotions;
+    uint64_t promotions = hak_sampler_stats.promotions, demotions = hak_sampler_stats.demotions;
     look_at(5000, C3_SIZE);
     look_at(7000, C4_SIZE);
     CHECK(hak_policy_bands == (C3 | C4 | C7), "the bands are %#x", hak_policy_bands);
@@ -94,9 +94,9 @@ static void options_act_at_once(void) {
     }
     promotions += 2 + 3 + 5 + 2;
     demotions += 3 + 5 + 2 + 2;
-    CHECK(hak_look_stats.promotions == promotions && hak_look_stats.demotions == demotions,
-          "%llu promotions, %llu demotions", (unsigned long long)hak_look_stats.promotions,
-          (unsigned long long)hak_look_stats.demotions);
+    CHECK(hak_sampler_stats.promotions == promotions && hak_sampler_stats.demotions == demotions,
+          "%llu promotions, %llu demotions", (unsigned long long)hak_sampler_stats.promotions,
+          (unsigned long long)hak_sampler_stats.demotions);
 }
 
 /* What was done while nobody looked is no rate of now. */
@@ -104,7 +104,7 @@ static void a_pause_is_forgotten(void) {
     set("LEARN", "off");
     uint64_t before = looks_now();
     look_at(5000, C5_SIZE);
-    CHECK(looks_now() == before && hak_look_stats.scores[5] == 0, "a look without learning");
+    CHECK(looks_now() == before && hak_sampler_stats.scores[5] == 0, "a look without learning");
     set("LEARN", "on");
     look_at(5000, C5_SIZE);
     CHECK(looks_now() == before && hak_policy_bands == C7, "the pause counts");
@@ -125,7 +125,7 @@ static void log_of_a_life(void) {
 static atomic_bool is_over;
 
 static void *apply_for_ever(void *unused) {
-    while (!is_over) hak_look_apply();
+    while (!is_over) hak_sampler_apply();
     return unused;
 }
 
@@ -139,7 +139,7 @@ static void forks_do_not_keep_the_lock(void) {
         CHECK(pid >= 0, "no child");
         if (pid == 0) {
             alarm(20);
-            hak_look_apply();
+            hak_sampler_apply();
             _exit(0);
         }
         CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the child's status is %#x",

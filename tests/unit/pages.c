@@ -24,7 +24,7 @@ static void expect_sums(const uint16_t *used, const uint32_t *sums, size_t size)
 /* What is in use of the slabs that some of the blocks lie in; others of the slab are not in use. */
 static void check_slabs(unsigned class_index, void *const *blocks, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
-        const hak_slab_t *slab = slab_of(blocks[i]);
+        const hak_unit_t *slab = slab_of(blocks[i]);
         uint16_t used[HAK_UNIT_GRAINS];
         uint32_t sums[HAK_UNIT_GRAINS] = {0};
         for (unsigned k = 0; k < count; k++)
@@ -80,7 +80,7 @@ static void units_of_large_blocks(void **state) {
         sizes[i] = 0;
     }
     for (unsigned i = 0; i < LARGE_BLOCKS; i++) {
-        const hak_slab_t *unit = hak_region_slab_of(blocks[i]);
+        const hak_unit_t *unit = hak_region_unit_of(blocks[i]);
         uint32_t sums[HAK_UNIT_GRAINS] = {0};
         for (unsigned k = 0; k < LARGE_BLOCKS; k++)
             add_block(sums, unit->base, blocks[k], sizes[k]);

@@ -28,19 +28,19 @@ static counts_t counts(void) {
 /* ---- Units that a test holds ----------------------------------------------------------------- */
 
 static struct {
-    hak_slab_t *slab;
+    hak_unit_t *slab;
     unsigned count;
 } held[HELD_MAX];
 
 /* Held units have an owner, as the pool's callers give them. */
-static hak_slab_t *take_units(unsigned count, bool *zeroed) {
-    hak_slab_t *slab = hak_pool_take(count, zeroed);
+static hak_unit_t *take_units(unsigned count, bool *zeroed) {
+    hak_unit_t *slab = hak_pool_take(count, zeroed);
     REQUIRE(slab != NULL, "no memory for %u units", count);
     for (unsigned i = 0; i < count; i++) {
         REQUIRE(slab[i].owner == 0, "unit %u of %u is handed out although it is in use", i, count);
         REQUIRE(slab[i].base == slab->base + i * (size_t)HAK_UNIT_SIZE, "%u units are not in a row",
                 count);
-        slab[i].owner = hak_owner(0, HAK_CLASS_RUN);
+        slab[i].owner = hak_owner(0, HAK_CLASS_LARGE);
     }
     hak_superslab_t *super = hak_region_superslab_of(slab);
     REQUIRE(hak_region_superslab_of(&slab[count - 1]) == super, "%u units of two superslabs",
@@ -48,28 +48,28 @@ static hak_slab_t *take_units(unsigned count, bool *zeroed) {
     return slab;
 }
 
-static hak_slab_t *take(unsigned count) {
+static hak_unit_t *take(unsigned count) {
     bool zeroed;
     return take_units(count, &zeroed);
 }
 
-static void give(hak_slab_t *slab, unsigned count) {
+static void give(hak_unit_t *slab, unsigned count) {
     for (unsigned i = 0; i < count; i++) slab[i].owner = 0;
     hak_pool_give(slab, count);
 }
 
-static void fill(hak_slab_t *slab, unsigned count) {
+static void fill(hak_unit_t *slab, unsigned count) {
     memset(slab->base, 0xEE, (size_t)count * HAK_UNIT_SIZE);
 }
 
-static bool is_zero(const hak_slab_t *slab, unsigned count) {
+static bool is_zero(const hak_unit_t *slab, unsigned count) {
     for (size_t i = 0; i < (size_t)count * HAK_UNIT_SIZE; i++)
         if (slab->base[i] != 0) return false;
     return true;
 }
 
 /* Pages that the kernel has for these units. */
-static unsigned resident_pages(const hak_slab_t *slab, unsigned count) {
+static unsigned resident_pages(const hak_unit_t *slab, unsigned count) {
     unsigned char pages[HAK_SUPERSLAB_SIZE_MAX / 4096];
     unsigned resident = 0;
     size_t size = (size_t)count * HAK_UNIT_SIZE;
@@ -121,7 +121,7 @@ static void the_stages_are_counted(void **state) {
 static void single_units_come_and_go_together(void **state) {
     (void)state;
     const unsigned count = hak_superslab_units();
-    hak_slab_t *units[HAK_SUPERSLAB_UNITS_MAX];
+    hak_unit_t *units[HAK_SUPERSLAB_UNITS_MAX];
     bool zeroed[HAK_SUPERSLAB_UNITS_MAX];
     unsigned taken = 0;
     counts_t before = counts();
@@ -134,7 +134,7 @@ static void single_units_come_and_go_together(void **state) {
     assert_int_equal(counts().used, middle.used + count);
     for (unsigned i = 0; i < count; i++) {
         REQUIRE(units[i]->owner == 0, "unit %u is handed out although it is in use", i);
-        units[i]->owner = hak_owner(0, HAK_CLASS_RUN);
+        units[i]->owner = hak_owner(0, HAK_CLASS_LARGE);
         units[i]->next = i ? units[i - 1] : NULL;
     }
     for (unsigned i = 0; i < count; i++) units[i]->owner = 0;
@@ -145,7 +145,7 @@ static void single_units_come_and_go_together(void **state) {
 
 static void holes_are_filled_first(void **state) {
     (void)state;
-    hak_slab_t *super = take(hak_superslab_units());
+    hak_unit_t *super = take(hak_superslab_units());
     fill(super, hak_superslab_units());
     /* Holes of 1 and 3 units, each behind one that stays. */
     give(super + 1, 1), give(super + 3, 3);
@@ -175,7 +175,7 @@ static void any_run_that_is_long_enough_serves(void **state) {
     /* From here on nothing is free but what this test gives back. */
     while (counts().stage3 == stage3) held[taken++].slab = take(1);
     for (unsigned i = 1; i < hak_superslab_units(); i++) held[taken++].slab = take(1);
-    hak_slab_t *one = take(hak_superslab_units()), *two = take(hak_superslab_units());
+    hak_unit_t *one = take(hak_superslab_units()), *two = take(hak_superslab_units());
     stage3 = counts().stage3;
     for (unsigned count = 2; count <= hak_superslab_units(); count++) {
         unsigned start = hak_superslab_units() - count;
@@ -217,7 +217,7 @@ static void a_purge_gives_pages_back(void **state) {
     bool zeroed;
     hak_pool_purge(0, true);
     assert_int_equal(counts().dirty, 0);
-    hak_slab_t *slab = take(5);
+    hak_unit_t *slab = take(5);
     fill(slab, 5);
     assert_int_equal(resident_pages(slab, 5), 5 * HAK_UNIT_SIZE / hak_os_page_size());
     counts_t before = counts();
@@ -239,7 +239,7 @@ static void a_purge_gives_pages_back(void **state) {
 /* Only free units are purged, and only those that were used: not their neighbours. */
 static void a_purge_spares_what_is_in_use(void **state) {
     (void)state;
-    hak_slab_t *super = take(hak_superslab_units());
+    hak_unit_t *super = take(hak_superslab_units());
     fill(super, hak_superslab_units());
     hak_pool_purge(0, true);
     for (unsigned i = 0; i < hak_superslab_units(); i += 3) give(super + i, 1);
@@ -254,7 +254,7 @@ static void a_purge_spares_what_is_in_use(void **state) {
 
 static void a_purge_waits_for_its_delay(void **state) {
     (void)state;
-    hak_slab_t *slab = take(1);
+    hak_unit_t *slab = take(1);
     fill(slab, 1);
     give(slab, 1);
     assert_int_equal(hak_pool_purge(10000, true), 0);
@@ -271,7 +271,7 @@ static void a_live_superslab_waits_for_its_round(void **state) {
     (void)state;
     unsigned units = hak_superslab_units();
     hak_pool_purge(0, true);
-    hak_slab_t *super = take(units);
+    hak_unit_t *super = take(units);
     fill(super, units);
     set(HAK_OPTION_TINY_SS_PARTIAL, "0");
     give(super + 1, units - 1);
@@ -279,7 +279,7 @@ static void a_live_superslab_waits_for_its_round(void **state) {
     assert_int_equal(hak_pool_stats.held_units, units - 1);
     assert_int_equal(hak_pool_purgeable(), 0);
     /* Those that wait are taken before fresh ones. */
-    hak_slab_t *again = take(1);
+    hak_unit_t *again = take(1);
     assert_true(again > super && again < super + units);
     assert_int_equal(hak_pool_stats.held_units, units - 2);
     set(HAK_OPTION_TINY_SS_PARTIAL, "1");
@@ -304,7 +304,7 @@ static void slab_events_end_an_epoch(void **state) {
     enum { EPOCHS = 500 };
     hak_pool_purge(0, true);
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
-    hak_slab_t *one = take(2);
+    hak_unit_t *one = take(2);
     fill(one, 2);
     give(one + 1, 1);
     assert_int_equal(hak_pool_purge(0, false), 0);
@@ -329,8 +329,8 @@ static void superslabs_in_a_row(void **state) {
         REQUIRE(taken > i % ROW && taken <= ROW, "%u superslabs for %u to %u", taken, i % ROW + 1,
                 ROW);
         for (unsigned k = 0; k < taken; k++) {
-            assert_ptr_equal(row[i][k].slabs[0].base,
-                             row[i]->slabs[0].base + k * hak_superslab_size());
+            assert_ptr_equal(row[i][k].units[0].base,
+                             row[i]->units[0].base + k * hak_superslab_size());
             assert_true(row[i][k].large);
         }
         used += (size_t)taken * units;
@@ -392,7 +392,7 @@ static void unmapped_superslabs_make_rows(void **state) {
 static void purge_locked_pages(const void *unused) {
     (void)unused;
     hak_pool_purge(0, true);
-    hak_slab_t *slab = hak_pool_take(2, &(bool){false});
+    hak_unit_t *slab = hak_pool_take(2, &(bool){false});
     memset(slab->base, 1, 2 * HAK_UNIT_SIZE);
     /* Not by the library's function: sanitizers make that one do nothing. */
     if (syscall(SYS_mlock, slab->base, HAK_UNIT_SIZE) != 0) return; /* not allowed to here */
@@ -443,21 +443,22 @@ static void many_requests(void **state) {
 
 enum { DENSE_MAX = 4000 };
 
-static bool is_huge(const hak_slab_t *slab) {
+static bool is_huge(const hak_unit_t *slab) {
     return hak_region_wishes_huge(hak_region_superslab_of(slab));
 }
 
 /* Huge pages are asked for when a large heap of slabs grows and is full, not otherwise. */
 static void dense_growth_has_huge_pages(void **state) {
     (void)state;
-    static hak_slab_t *dense[DENSE_MAX];
+    static hak_unit_t *dense[DENSE_MAX];
     enum { LARGE_COUNT = 1000 };
     static hak_superslab_t *large[LARGE_COUNT];
     unsigned taken;
     uint64_t huge = hak_pool_stats.huge;
     for (unsigned i = 0; i < LARGE_COUNT; i++) {
         REQUIRE((large[i] = hak_pool_take_superslabs(1, 1, &taken)) != NULL, "no memory");
-        REQUIRE(!hak_region_wishes_huge(large[i]), "a large heap has superslab %u with huge pages", i);
+        REQUIRE(!hak_region_wishes_huge(large[i]), "a large heap has superslab %u with huge pages",
+                i);
     }
     REQUIRE(hak_pool_stats.huge == huge, "huge pages although large heaps have most superslabs");
     for (unsigned i = 0; i < LARGE_COUNT; i++) hak_pool_give_superslab(large[i]);
@@ -470,7 +471,7 @@ static void dense_growth_has_huge_pages(void **state) {
     assert_true(hak_os_stats.madvise > calls);
     assert_true(is_huge(dense[count - 1]));
     /* A purge takes them away for good: the kernel would fill the hole. */
-    hak_slab_t *last = dense[--count];
+    hak_unit_t *last = dense[--count];
     give(last, hak_superslab_units());
     hak_pool_purge(0, true);
     assert_false(is_huge(last));

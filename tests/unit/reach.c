@@ -16,9 +16,8 @@
 
 enum { BLOCKS = 400, SECONDS = 100, RANGES_MAX = 64 };
 
-static const size_t sizes[] = {1,      16,     100,     1000,        2048,    3000,    8192,
-                               20000,  65536,  70000,   500000,      1 << 20, 2 << 20, 5000000,
-                               40 << 20};
+static const size_t sizes[] = {1,     16,    100,    1000,    2048,    3000,    8192,    20000,
+                               65536, 70000, 500000, 1 << 20, 2 << 20, 5000000, 40 << 20};
 
 typedef struct {
     uintptr_t start, end;

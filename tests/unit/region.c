@@ -46,8 +46,7 @@ int __wrap_mprotect(void *address, size_t size, int protection) {
 }
 
 void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
-    return is_refused() ? MAP_FAILED
-                        : __real_mmap(address, size, protection, flags, file, offset);
+    return is_refused() ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
 }
 
 /* ---- Superslabs and look-up ------------------------------------------------------------------- */
@@ -63,13 +62,13 @@ static void a_superslab_is_fresh(void **state) {
         assert_non_null(super);
         assert_int_equal(super->free, UINT32_MAX >> (32 - hak_superslab_units()));
         assert_int_equal(super->dirty, 0);
-        char *base = super->slabs[0].base;
+        char *base = super->units[0].base;
         REQUIRE((uintptr_t)base % hak_superslab_size() == 0, "a superslab begins at %p",
                 (void *)base);
         for (unsigned i = 0; i < hak_superslab_units(); i++) {
-            assert_ptr_equal(super->slabs[i].base, base + i * (size_t)HAK_UNIT_SIZE);
-            assert_int_equal(super->slabs[i].owner, 0);
-            assert_ptr_equal(hak_region_superslab_of(&super->slabs[i]), super);
+            assert_ptr_equal(super->units[i].base, base + i * (size_t)HAK_UNIT_SIZE);
+            assert_int_equal(super->units[i].owner, 0);
+            assert_ptr_equal(hak_region_superslab_of(&super->units[i]), super);
         }
         for (size_t i = 0; i < hak_superslab_size(); i += 512)
             REQUIRE(base[i] == 0, "a fresh superslab is not zero at %zu", i);
@@ -82,11 +81,11 @@ static void every_address_of_a_unit_finds_its_slab(void **state) {
     hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     for (size_t offset = 0; offset < hak_superslab_size(); offset += 13) {
-        hak_slab_t *slab = &super->slabs[offset >> HAK_UNIT_SHIFT];
-        char *address = super->slabs[0].base + offset;
-        REQUIRE(hak_region_slab_of(address) == slab, "%p is not found in its unit",
+        hak_unit_t *slab = &super->units[offset >> HAK_UNIT_SHIFT];
+        char *address = super->units[0].base + offset;
+        REQUIRE(hak_region_unit_of(address) == slab, "%p is not found in its unit",
                 (void *)address);
-        REQUIRE(hak_slab_of(address) == slab, "%p is not found in its unit", (void *)address);
+        REQUIRE(hak_unit_of(address) == slab, "%p is not found in its unit", (void *)address);
     }
 }
 
@@ -97,7 +96,7 @@ static void other_addresses_find_no_slab(void **state) {
     hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
     char *base = (char *)hak_map.entries;
-    char *last_end = super->slabs[hak_superslab_units() - 1].base + HAK_UNIT_SIZE;
+    char *last_end = super->units[hak_superslab_units() - 1].base + HAK_UNIT_SIZE;
     size_t size = hak_map.unit_end << HAK_UNIT_SHIFT;
     void *mapping = mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const struct {
@@ -112,16 +111,16 @@ static void other_addresses_find_no_slab(void **state) {
         {"a mapping", mapping},
         {"below the region", base - 1},
         {"the map", base},
-        {"the descriptors", super->slabs},
+        {"the descriptors", super->units},
         {"the superslab records", super},
         {"a unit that is not in use yet", last_end},
         {"behind the region", base + size},
         {"the highest address", (void *)UINTPTR_MAX},
-        {"a tagged address", (void *)((uintptr_t)super->slabs[0].base | (uintptr_t)1 << 60)},
+        {"a tagged address", (void *)((uintptr_t)super->units[0].base | (uintptr_t)1 << 60)},
         {"an address of 57 bits", (void *)((uintptr_t)1 << 56)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        REQUIRE(hak_region_slab_of(rows[i].address) == NULL, "%s (%p) finds a slab", rows[i].what,
+        REQUIRE(hak_region_unit_of(rows[i].address) == NULL, "%s (%p) finds a slab", rows[i].what,
                 rows[i].address);
     munmap(mapping, 65536);
 }
@@ -130,19 +129,19 @@ static void the_map_holds_what_was_entered(void **state) {
     (void)state;
     hak_superslab_t *super = hak_region_take_superslab(false);
     assert_non_null(super);
-    size_t unit = unit_of(super->slabs[0].base);
+    size_t unit = unit_of(super->units[0].base);
     for (unsigned first = 0; first < hak_superslab_units(); first++) {
         for (unsigned count = 1; first + count <= hak_superslab_units(); count++) {
-            unsigned class_index = 1 + (first * 16 + count) % HAK_CLASS_RUN;
-            hak_region_set_class(&super->slabs[first], count, class_index);
+            unsigned class_index = 1 + (first * 16 + count) % HAK_CLASS_LARGE;
+            hak_region_set_class(&super->units[first], count, class_index);
             for (unsigned i = 0; i < hak_superslab_units(); i++) {
                 bool inside = i >= first && i < first + count;
-                unsigned expected = inside ? class_index << HAK_BIN_SHIFT : 0;
+                unsigned expected = inside ? class_index << HAK_MAGAZINE_SHIFT : 0;
                 REQUIRE(hak_map.entries[unit + i] == expected,
                         "units %u..%u of class %u: the entry of unit %u is %u", first,
                         first + count - 1, class_index, i, hak_map.entries[unit + i]);
             }
-            hak_region_set_class(&super->slabs[first], count, HAK_CLASS_NONE);
+            hak_region_set_class(&super->units[first], count, HAK_CLASS_NONE);
         }
     }
 }
@@ -151,8 +150,8 @@ static void the_map_holds_what_was_entered(void **state) {
 static void units_of_the_head_have_no_class(void **state) {
     (void)state;
     hak_superslab_t *super = hak_region_take_superslab(false);
-    size_t end = unit_of(super->slabs[0].base), first = 0;
-    while (first < end && !hak_region_slab_of((char *)hak_map.entries + (first << HAK_UNIT_SHIFT)))
+    size_t end = unit_of(super->units[0].base), first = 0;
+    while (first < end && !hak_region_unit_of((char *)hak_map.entries + (first << HAK_UNIT_SHIFT)))
         assert_int_equal(hak_map.entries[first++], 0);
     assert_true(first > 0 && first < end);
 }
@@ -190,7 +189,7 @@ enum {
 
 static hak_superslab_t *supers[MANY];
 
-static char *start_of(const hak_superslab_t *super) { return super->slabs[0].base; }
+static char *start_of(const hak_superslab_t *super) { return super->units[0].base; }
 
 /* Somebody else's memory at an address, NULL where there is something already. */
 static char *map_foreign(char *address) {
@@ -211,7 +210,7 @@ static void check_foreign(const char *foreign) {
     hak_region_each_range(check_range, (void *)(uintptr_t)foreign);
     for (size_t i = 0; foreign && i < FOREIGN_SIZE; i++)
         REQUIRE(foreign[i] == 0x5A, "somebody else's memory has changed at %p", foreign + i);
-    REQUIRE(!hak_region_slab_of(foreign), "somebody else's memory at %p is a slab", foreign);
+    REQUIRE(!hak_region_unit_of(foreign), "somebody else's memory at %p is a slab", foreign);
 }
 
 static void the_heap_goes_on_behind_others_memory(void **state) {
@@ -227,12 +226,12 @@ static void the_heap_goes_on_behind_others_memory(void **state) {
         supers[i] = hak_region_take_superslab(false);
         REQUIRE(supers[i] != NULL, "no superslab after %u", i);
         memset(start_of(supers[i]), (int)i, hak_superslab_size());
-        hak_region_set_class(supers[i]->slabs, hak_superslab_units(), HAK_CLASS_RUN);
+        hak_region_set_class(supers[i]->units, hak_superslab_units(), HAK_CLASS_LARGE);
     }
     for (unsigned i = 0; i < TAKEN_COUNT; i++) {
         char *start = start_of(supers[i]);
         REQUIRE(start[0] == (char)i && start[hak_superslab_size() - 1] == (char)i, "overlap");
-        REQUIRE(hak_slab_of(start) == supers[i]->slabs, "superslab %u is lost", i);
+        REQUIRE(hak_unit_of(start) == supers[i]->units, "superslab %u is lost", i);
         REQUIRE(unit_of(start) < hak_map.unit_end, "superslab %u is not in the map", i);
         found += start > foreign[FOREIGN_COUNT - 1];
     }
@@ -262,8 +261,8 @@ static void an_unmapped_superslab_is_mapped_again(void **state) {
     assert_true(mapped >= before);
     for (unsigned i = 0; i < COUNT; i += 2) {
         REQUIRE(hak_region_unmap(supers[i]), "superslab %u cannot be unmapped", i);
-        REQUIRE(!hak_region_slab_of(start_of(supers[i])), "an unmapped superslab is found");
-        REQUIRE(hak_region_slab_of(start_of(supers[i + 1])) != NULL, "its neighbour is not");
+        REQUIRE(!hak_region_unit_of(start_of(supers[i])), "an unmapped superslab is found");
+        REQUIRE(hak_region_unit_of(start_of(supers[i + 1])) != NULL, "its neighbour is not");
     }
     assert_int_equal(hak_region_mapped_superslabs(), mapped - COUNT / 2);
     char *foreign = map_foreign(start_of(supers[4]));
@@ -274,7 +273,7 @@ static void an_unmapped_superslab_is_mapped_again(void **state) {
         assert_ptr_not_equal(super, supers[4]);
         for (size_t at = 0; at < hak_superslab_size(); at += 512)
             REQUIRE(start_of(super)[at] == 0, "it is not zero");
-        assert_ptr_equal(hak_region_slab_of(start_of(super)), super->slabs);
+        assert_ptr_equal(hak_region_unit_of(start_of(super)), super->units);
     }
     assert_null(hak_region_take_unmapped());
     check_foreign(foreign);
@@ -284,7 +283,8 @@ static void an_unmapped_superslab_is_mapped_again(void **state) {
 static void holes_make_no_more_pieces_than_allowed(void **state) {
     (void)state;
     unsigned refused = 0;
-    for (unsigned i = 0; i < MANY; i++) assert_non_null(supers[i] = hak_region_take_superslab(false));
+    for (unsigned i = 0; i < MANY; i++)
+        assert_non_null(supers[i] = hak_region_take_superslab(false));
     for (unsigned i = 0; i < MANY; i += 2) refused += !hak_region_unmap(supers[i]);
     REQUIRE(refused > MANY / 2 - HAK_PIECES_MAX - 8 && refused < MANY / 2, "%u refused", refused);
     REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
@@ -320,20 +320,20 @@ static unsigned take_all(void) {
     }
     for (unsigned i = 0; i < count; i++) {
         for (unsigned unit = 0; unit < hak_superslab_units(); unit++)
-            memset(supers[i]->slabs[unit].base, (int)i, 100);
-        hak_region_set_class(supers[i]->slabs, hak_superslab_units(), HAK_CLASS_RUN);
+            memset(supers[i]->units[unit].base, (int)i, 100);
+        hak_region_set_class(supers[i]->units, hak_superslab_units(), HAK_CLASS_LARGE);
     }
     for (unsigned i = 0; i < count; i++) {
         for (unsigned unit = 0; unit < hak_superslab_units(); unit++) {
-            hak_slab_t *slab = &supers[i]->slabs[unit];
+            hak_unit_t *slab = &supers[i]->units[unit];
             CHECK(*slab->base == (char)i, "superslab %u overlaps another one", i);
-            CHECK(hak_region_slab_of(slab->base + 100) == slab, "unit %u of superslab %u is lost",
+            CHECK(hak_region_unit_of(slab->base + 100) == slab, "unit %u of superslab %u is lost",
                   unit, i);
-            CHECK(hak_slab_of(slab->base + 100) == slab, "unit %u of superslab %u is lost", unit,
+            CHECK(hak_unit_of(slab->base + 100) == slab, "unit %u of superslab %u is lost", unit,
                   i);
             CHECK(hak_region_superslab_of(slab) == supers[i], "superslab %u is lost", i);
         }
-        CHECK(!hak_region_slab_of((char *)supers[i]->slabs), "descriptors look like a unit");
+        CHECK(!hak_region_unit_of((char *)supers[i]->units), "descriptors look like a unit");
     }
     return count;
 }

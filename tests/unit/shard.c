@@ -20,7 +20,7 @@ static void a_slab_is_taken_whole(void **state) {
         unsigned count = blocks_of(classes[i]), before = used_units();
         take(HOME, classes[i], count, blocks);
         assert_int_equal(used_units(), before + 1);
-        const hak_slab_t *slab = slab_of(blocks[0]);
+        const hak_unit_t *slab = slab_of(blocks[0]);
         for (unsigned k = 0; k < count; k++) assert_ptr_equal(slab_of(blocks[k]), slab);
         check_slab(slab);
         assert_int_equal(slab->free_count, 0);
@@ -80,10 +80,10 @@ static void one_empty_slab_is_kept_the_next_released(void **state) {
     (void)state;
     void *first[4], *second[4], *again[4];
     unsigned before = used_units();
-    const hak_shard_bin_t *bin = hak_bin_of(HOME, FOUR);
+    const hak_bin_t *bin = hak_bin_of(HOME, FOUR);
     take(HOME, FOUR, 4, first);
     take(HOME, FOUR, 4, second);
-    hak_slab_t *kept = slab_of(first[0]), *released = slab_of(second[0]);
+    hak_unit_t *kept = slab_of(first[0]), *released = slab_of(second[0]);
     assert_int_equal(used_units(), before + 2);
     give(HOME, FOUR, first, 4);
     assert_ptr_equal(bin->empty, kept);
@@ -112,9 +112,9 @@ static void a_sweep_spares_a_slab_that_was_just_kept(void **state) {
     release_all();
     take(HOME, FOUR, 4, blocks);
     give(HOME, FOUR, blocks, 4);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(used_units(), before + 1);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(used_units(), before);
 }
 
@@ -148,7 +148,7 @@ static void whole_words_in_both_directions(void **state) {
     unsigned before = used_units();
     for (unsigned skip = 0; skip < 3; skip++) {
         take(HOME, SMALLEST, 4096, blocks);
-        const hak_slab_t *slab = slab_of(blocks[0]);
+        const hak_unit_t *slab = slab_of(blocks[0]);
         for (unsigned i = 0; i < 4096; i++) turned[i] = blocks[4095 - i];
         void **batch = skip == 1 ? turned : blocks;
         unsigned alone = skip == 2; /* the words begin in the middle of the batch */
@@ -170,8 +170,8 @@ static void a_remote_block_waits_for_a_drain(void **state) {
     (void)state;
     void *blocks[68], *again[2];
     take(HOME, TWO_WORDS, 68, blocks);
-    hak_slab_t *slab = slab_of(blocks[0]);
-    hak_shard_bin_t *bin = hak_bin_of(HOME, TWO_WORDS);
+    hak_unit_t *slab = slab_of(blocks[0]);
+    hak_bin_t *bin = hak_bin_of(HOME, TWO_WORDS);
     assert_null(bin->pending);
     give(AWAY, TWO_WORDS, &blocks[67], 1); /* of the first word */
     assert_ptr_equal(bin->pending, slab);
@@ -205,10 +205,10 @@ static void a_bounded_drain_leaves_the_rest_alone(void **state) {
     (void)state;
     void *blocks[SLABS * 2], *again[2];
     unsigned before = used_units();
-    hak_shard_bin_t *bin = hak_bin_of(HOME, TWO);
+    hak_bin_t *bin = hak_bin_of(HOME, TWO);
     take(HOME, TWO, SLABS * 2, blocks);
     for (unsigned i = 0; i < SLABS * 2; i += 2) give(AWAY, TWO, &blocks[i], 1);
-    hak_slab_t *first = bin->pending, *second = first->pending_next, *third = second->pending_next;
+    hak_unit_t *first = bin->pending, *second = first->pending_next, *third = second->pending_next;
     set(HAK_OPTION_POOL_DRAIN_MAX, "1");
     take(HOME, TWO, 1, again);
     assert_ptr_equal(slab_of(again[0]), first);
@@ -219,7 +219,7 @@ static void a_bounded_drain_leaves_the_rest_alone(void **state) {
     assert_ptr_equal(bin->pending, third);
     set(HAK_OPTION_POOL_DRAIN_MAX, "4096");
     unsigned pending = 0;
-    for (const hak_slab_t *slab = bin->pending; slab; slab = slab->pending_next) pending++;
+    for (const hak_unit_t *slab = bin->pending; slab; slab = slab->pending_next) pending++;
     assert_int_equal(pending, SLABS - 2);
     for (unsigned i = 1; i < SLABS * 2; i += 2) give(AWAY, TWO, &blocks[i], 1);
     give(AWAY, TWO, again, 2);
@@ -250,7 +250,7 @@ static void only_empty_slabs_move(void **state) {
     void *blocks[8], *again[4];
     set(HAK_OPTION_TINY_PROFILE, "larson_guard");
     take(AWAY, FOUR, 8, blocks);
-    hak_slab_t *empty = slab_of(blocks[0]), *part = slab_of(blocks[4]);
+    hak_unit_t *empty = slab_of(blocks[0]), *part = slab_of(blocks[4]);
     give(AWAY, FOUR, blocks, 4);
     give(AWAY, FOUR, blocks + 4, 2);
     assert_ptr_equal(hak_bin_of(AWAY, FOUR)->empty, empty);
@@ -361,7 +361,7 @@ static void free_twice_apart(const void *unused) {
     (void)unused;
     CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
     void *batch[] = {top[1], top[3], top[1], top[4]};
-    hak_slab_t *slab = slab_of(top[1]);
+    hak_unit_t *slab = slab_of(top[1]);
     hak_shard_give(HOME, FOUR, batch, 4);
     CHECK(slab->free_count == 3, "%u blocks are free, not 3", slab->free_count);
     CHECK(__builtin_popcountll(slab->bits[0]) == 3, "the bits say %#llx",
@@ -382,14 +382,14 @@ static void free_twice(const void *context) {
     void *blocks[4];
     CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
     memcpy(blocks, top + 1, sizeof blocks);
-    hak_slab_t *slab = slab_of(blocks[0]);
+    hak_unit_t *slab = slab_of(blocks[0]);
     fprintf(stderr, "%p\n", blocks[1]);
     for (unsigned i = 0; i < row->count; i++) {
         void *batch[] = {blocks[1], blocks[1], blocks[2]};
         hak_shard_give(row->homes[i], FOUR, batch, row->one_batch ? 3 : 1);
-        if (row->drain_between) hak_shard_sweep();
+        if (row->drain_between) hak_shard_release_idle();
     }
-    hak_shard_sweep();
+    hak_shard_release_idle();
     /* It is free once, its slab is right, and the class goes on. */
     unsigned free_count = row->one_batch ? 2 : 1;
     CHECK(slab->free_count == free_count, "%u blocks are free, not %u", slab->free_count,
@@ -424,10 +424,10 @@ static void a_double_free_is_reported(void **state) {
 static void give_behind_last(const void *context) {
     const unsigned *home = context;
     CHECK(hak_shard_take(HOME, SMALLEST, 1, top, NULL) == 1, "no block");
-    hak_slab_t *slab = slab_of(top[1]);
+    hak_unit_t *slab = slab_of(top[1]);
     void *batch[] = {slab->base + 40000, top[1], slab->base + 65528, slab->base + 32768};
     hak_shard_give(*home, SMALLEST, batch, 4);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     CHECK(slab->owner == 0 || slab->free_count == 4096, "%u of 4096 blocks are free",
           slab->free_count);
 }
@@ -490,7 +490,7 @@ static void many_batches(void **state) {
     unsigned before = used_units();
     for (unsigned turn = 0; turn < 30000; turn++) {
         take_or_give_at_random(classes);
-        if (turn % 500 == 0) hak_shard_sweep();
+        if (turn % 500 == 0) hak_shard_release_idle();
         if (turn % 700 == 0) hak_shard_purge_all();
     }
     for (unsigned kind = 0; kind < KINDS; kind++) {

@@ -20,10 +20,10 @@ static inline unsigned blocks_of(unsigned class_index) { return hak_classes[clas
 
 static inline unsigned used_units(void) { return (unsigned)hak_pool_stats.used_units; }
 
-static inline hak_slab_t *slab_of(const void *block) { return hak_region_slab_of(block); }
+static inline hak_unit_t *slab_of(const void *block) { return hak_region_unit_of(block); }
 
-/* The equations at the top of slab.h. */
-static inline void check_slab(const hak_slab_t *slab) {
+/* The equations at the top of unit.h. */
+static inline void check_slab(const hak_unit_t *slab) {
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned count = 0;
     for (unsigned w = 0; w < info->words; w++) {
@@ -36,7 +36,7 @@ static inline void check_slab(const hak_slab_t *slab) {
 }
 
 /* Blocks of a slab that were freed elsewhere and not merged yet. */
-static inline unsigned remote_count(const hak_slab_t *slab) {
+static inline unsigned remote_count(const hak_unit_t *slab) {
     unsigned words = hak_classes[hak_owner_class(slab->owner)].words, count = 0;
     for (unsigned w = 0; w < words; w++)
         count += (unsigned)__builtin_popcountll(hak_slab_remote(slab, words)[w]);
@@ -46,10 +46,10 @@ static inline unsigned remote_count(const hak_slab_t *slab) {
 /* The equations of touched and spare at the top of shard.h, over the listed slabs and the kept one;
  * `full` are blocks in slabs that are not listed. */
 static inline void check_bin(unsigned shard, unsigned class_index, unsigned full) {
-    const hak_shard_bin_t *bin = hak_bin_of(shard, class_index);
+    const hak_bin_t *bin = hak_bin_of(shard, class_index);
     const hak_class_t *info = &hak_classes[class_index];
     unsigned touched = full, spare = 0;
-    for (const hak_slab_t *slab = bin->head; slab; slab = slab->next) {
+    for (const hak_unit_t *slab = bin->head; slab; slab = slab->next) {
         unsigned purged = hak_bin_purged_blocks(slab, info);
         touched += slab->fresh - purged;
         spare += slab->free_count - (info->count - slab->fresh) - purged;
@@ -64,7 +64,7 @@ static inline void check_bin(unsigned shard, unsigned class_index, unsigned full
 }
 
 static inline bool is_free(const void *block) {
-    const hak_slab_t *slab = slab_of(block);
+    const hak_unit_t *slab = slab_of(block);
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
     return slab->bits[index / 64] >> index % 64 & 1;
@@ -79,7 +79,7 @@ static inline void take(unsigned home, unsigned class_index, unsigned want, void
         want -= taken;
         memcpy(blocks + want, top + 1, taken * sizeof *top);
         for (unsigned i = 1; i <= taken; i++) {
-            const hak_slab_t *slab = slab_of(top[i]);
+            const hak_unit_t *slab = slab_of(top[i]);
             assert_non_null(slab);
             assert_int_equal(hak_owner_class(slab->owner), class_index);
             assert_int_equal((size_t)((char *)top[i] - hak_slab_first(slab, info)) % info->size, 0);
@@ -96,7 +96,7 @@ static inline void give(unsigned home, unsigned class_index, void *const *blocks
 
 /* All slabs of a class go back to the pool: the sweep after the next one drops the kept one. */
 static inline void release_all(void) {
-    for (int i = 0; i < 3; i++) hak_shard_sweep();
+    for (int i = 0; i < 3; i++) hak_shard_release_idle();
 }
 
 #endif

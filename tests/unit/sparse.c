@@ -13,7 +13,7 @@ static void take_many(void **blocks, unsigned count) {
         take(HOME, SMALL, count - i < 1023 ? count - i : 1023, blocks + i);
 }
 
-static size_t resident_pages(const hak_slab_t *slab) {
+static size_t resident_pages(const hak_unit_t *slab) {
     unsigned char pages[HAK_UNIT_SIZE / PAGE_LEAST];
     size_t count = 0, page_size = hak_os_page_size();
     assert_int_equal(mincore(slab->base, HAK_UNIT_SIZE, pages), 0);
@@ -125,14 +125,12 @@ static void resting_bins_pay_for_slabs(void **state) {
     void *kept[SLABS], *one[1];
     make_sparse(kept);
     assert_int_equal(rests(), 0);
-    for (unsigned i = 0; i < TAKES && rests() == 0; i++)
-        assert_int_equal(take_one(), 0);
+    for (unsigned i = 0; i < TAKES && rests() == 0; i++) assert_int_equal(take_one(), 0);
     assert_int_equal(rests(), 1);
     take(HOME, SMALL, 1, one); /* it does not rest */
     give(HOME, SMALL, one, 1);
     assert_int_equal(rests(), 0);
-    for (unsigned i = 0; i < TAKES && rests() < 2; i++)
-        assert_int_equal(take_one(), 0);
+    for (unsigned i = 0; i < TAKES && rests() < 2; i++) assert_int_equal(take_one(), 0);
     assert_int_equal(rests(), 2);
     size_t bytes = 0;
     for (unsigned i = 0; i < TAKES; i++) bytes += take_one();

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cache/cache.h"
-#include "cache/carve.h"
+#include "cache/warm_cache.h"
 #include "policy/policy.h"
 #include "shard_batches.h"
 #include "stats/stats.h"
@@ -22,12 +22,12 @@ static uint64_t count(const hak_warm_t *warm, unsigned counter) { return warm->c
 static unsigned bound(const hak_warm_t *warm) {
     unsigned sum = 0;
     for (unsigned i = 0; i < warm->count; i++) {
-        const hak_slab_t *slab = (const hak_slab_t *)warm->bindings[i].state;
+        const hak_unit_t *slab = (const hak_unit_t *)warm->slots[i].state;
         if (!slab) continue;
-        assert_true(hak_owner_is_bound(slab->owner, hak_owner(HOME, TINY)));
-        assert_ptr_equal(slab->binding, &warm->bindings[i]);
+        assert_true(hak_owner_is_warm(slab->owner, hak_owner(HOME, TINY)));
+        assert_ptr_equal(slab->slot, &warm->slots[i]);
         assert_false(slab->listed);
-        assert_int_equal(warm->bindings[i].ready, hak_bin_ready(slab, &hak_classes[TINY]));
+        assert_int_equal(warm->slots[i].ready, hak_bin_ready(slab, &hak_classes[TINY]));
         check_slab(slab);
         sum++;
     }
@@ -66,7 +66,7 @@ static void end(hak_warm_t *warm, unsigned before) {
     release_all();
     check_bin(HOME, TINY, 0);
     assert_int_equal(used_units(), before);
-    assert_int_equal(hak_warm_bound(TINY), 0);
+    assert_int_equal(hak_warm_slabs(TINY), 0);
     assert_int_equal(hak_warm_total, 0);
 }
 
@@ -81,7 +81,7 @@ static void a_carve_needs_no_lock(void **state) {
     assert_int_equal(count(warm, HAK_WARM_ATTEMPTS), 0);
     assert_int_equal(bound(warm), count(warm, HAK_WARM_PREFILLED));
     check_bin(HOME, TINY, 0);
-    hak_shard_bin_t *bin = hak_bin_of(HOME, TINY);
+    hak_bin_t *bin = hak_bin_of(HOME, TINY);
     const hak_bin_counts_t counted = *hak_bin_counts(HOME, TINY);
     hak_lock_acquire(&bin->lock); /* whoever waited for it would hang */
     assert_int_equal(hak_warm_take(warm, HOME, TINY, 63, top, false), 63);
@@ -152,7 +152,7 @@ static void used_blocks_come_before_fresh_ones(void **state) {
     unsigned before = used_units();
     hak_warm_t *warm = make_warm();
     refill(warm, 32, fresh); /* one slab, most of it never used */
-    hak_slab_t *slab = slab_of(fresh[0]);
+    hak_unit_t *slab = slab_of(fresh[0]);
     assert_int_equal(slab->fresh, 32);
     assert_int_equal(bound(warm), 0);
     /* Another shard has used ones. */
@@ -169,7 +169,7 @@ static void used_blocks_come_before_fresh_ones(void **state) {
     end(warm, before);
 }
 
-/* Blocks that come back to a bound slab are carved again, whoever's they were. */
+/* Blocks that come back to a warm slab are carved again, whoever's they were. */
 static void a_give_goes_to_the_bound_slab(void **state) {
     (void)state;
     void *kept[BATCH_MAX], *blocks[TINY_COUNT];
@@ -177,12 +177,12 @@ static void a_give_goes_to_the_bound_slab(void **state) {
     hak_warm_t *warm = make_warm();
     make_half_used(1, kept);
     refill(warm, TINY_COUNT / 2, blocks);
-    hak_slab_t *slab = slab_of(blocks[0]);
+    hak_unit_t *slab = slab_of(blocks[0]);
     assert_int_equal(slab->free_count, 0);
     give(HOME, TINY, kept, 10);
     assert_int_equal(slab->free_count, 10);
     assert_int_equal(slab->remote_words, 0);
-    assert_int_equal(bound(warm), hak_owner_is_bound(slab->owner, hak_owner(HOME, TINY)));
+    assert_int_equal(bound(warm), hak_owner_is_warm(slab->owner, hak_owner(HOME, TINY)));
     void *again[10];
     refill(warm, 10, again);
     assert_int_equal(slab->free_count, 0);
@@ -190,7 +190,7 @@ static void a_give_goes_to_the_bound_slab(void **state) {
     /* From another shard; a drain brings them. */
     give(AWAY, TINY, kept + 10, 5);
     assert_int_equal(remote_count(slab), 5);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(slab->remote_words, 0);
     assert_int_equal(slab->free_count, 15);
     check_slab(slab);
@@ -210,25 +210,25 @@ static void who_finds_a_slab_claimed_goes_round_it(void **state) {
     make_half_used(1, kept);
     refill(warm, 1, &one);
     assert_int_equal(bound(warm), 1);
-    hak_slab_t *slab = slab_of(one);
+    hak_unit_t *slab = slab_of(one);
     unsigned free_count = slab->free_count;
     assert_true(hak_warm_claim(slab));
     assert_false(hak_warm_claim(slab));
     assert_int_equal(hak_warm_take(warm, HOME, TINY, 1, top, false), 0);
-    give(HOME, TINY, kept, 3);                     /* goes to the remote words */
-    give(AWAY, TINY, kept + 3, 3);                 /* so does this */
-    for (int i = 0; i < 3; i++) hak_shard_sweep(); /* nothing drained, nothing taken back */
+    give(HOME, TINY, kept, 3);                            /* goes to the remote words */
+    give(AWAY, TINY, kept + 3, 3);                        /* so does this */
+    for (int i = 0; i < 3; i++) hak_shard_release_idle(); /* nothing drained, nothing taken back */
     assert_int_equal(slab->free_count, free_count);
     assert_int_equal(remote_count(slab), 6);
     assert_ptr_equal(hak_bin_of(HOME, TINY)->pending, slab);
     take(HOME, TINY, 1, kept); /* from elsewhere */
     assert_ptr_not_equal(slab_of(kept[0]), slab);
     assert_int_equal(remote_count(slab), 6);
-    hak_shard_bin_t *bin = hak_bin_of(HOME, TINY);
+    hak_bin_t *bin = hak_bin_of(HOME, TINY);
     hak_lock_acquire(&bin->lock);
     assert_false(hak_warm_after_free(bin, slab));
     hak_lock_release(&bin->lock);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(slab->free_count, free_count + 6);
     assert_int_equal(slab->remote_words, 0);
     give(HOME, TINY, &one, 1);
@@ -243,26 +243,26 @@ static void idle_bindings_are_taken_back(void **state) {
     unsigned before = used_units();
     hak_warm_t *warm = make_warm();
     make_half_used(4, kept);
-    uint64_t revoked = hak_warm_revoked(TINY);
+    uint64_t unbound = hak_warm_unbound(TINY);
     refill(warm, 1, blocks);
     unsigned many = bound(warm);
     assert_true(many >= 2);
     assert_true(hak_shard_purge_waits(500));
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(bound(warm), many);
     refill(warm, 1, blocks + 1); /* keeps the slab that it carves */
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(bound(warm), 1);
-    hak_shard_sweep();
+    hak_shard_release_idle();
     assert_int_equal(bound(warm), 0);
-    assert_int_equal(hak_warm_revoked(TINY) - revoked, many);
+    assert_int_equal(hak_warm_unbound(TINY) - unbound, many);
     check_bin(HOME, TINY, 0);
     give(HOME, TINY, blocks, 2);
     give(HOME, TINY, kept, 4 * TINY_COUNT / 2);
     end(warm, before);
 }
 
-/* A take from either shard, when only bound slabs have used blocks. */
+/* A take from either shard, when only warm slabs have used blocks. */
 static void nothing_is_withheld(void **state) {
     (void)state;
     static const unsigned homes[] = {HOME, HOME - 1}; /* the second one searches the next shard */
@@ -294,12 +294,12 @@ static void claims_end_when_one_is_not_to_be_had(void **state) {
     refill(warm, 1, &one);
     assert_int_equal(bound(warm), 2);
     for (unsigned i = 0; i < 2; i++) {
-        uintptr_t claimed = warm->bindings[i].state, other = warm->bindings[1 - i].state;
-        assert_true(hak_warm_claim((hak_slab_t *)claimed));
+        uintptr_t claimed = warm->slots[i].state, other = warm->slots[1 - i].state;
+        assert_true(hak_warm_claim((hak_unit_t *)claimed));
         assert_false(hak_warm_claim_all_within(&tries));
         assert_int_equal(tries, 0);
-        assert_int_equal(warm->bindings[i].state, claimed | 1);
-        assert_int_equal(warm->bindings[1 - i].state, other);
+        assert_int_equal(warm->slots[i].state, claimed | 1);
+        assert_int_equal(warm->slots[1 - i].state, other);
         hak_warm_unclaim_all();
     }
     assert_true(hak_warm_claim_all_within(&tries));
@@ -353,7 +353,7 @@ static unsigned next_random(worker_t *worker) {
 
 static void give_block(hak_cache_t *cache, void *block) {
     unsigned class_index = hak_owner_class(slab_of(block)->owner);
-    hak_bin_t *bin = &cache->bins[class_index];
+    hak_magazine_t *bin = &cache->magazines[class_index];
     void **at = hak_load_relaxed(&bin->top);
     if (hak_cache_is_full(bin, at)) {
         hak_cache_overflow(cache, class_index, block);
@@ -395,12 +395,12 @@ static void *work(void *context) {
 
 static bool done;
 
-/* What other threads do to bound slabs all the time. */
+/* What other threads do to warm slabs all the time. */
 static void *disturb(void *unused) {
     while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
         (void)hak_stats_begin();
         hak_stats_end();
-        hak_shard_sweep();
+        hak_shard_release_idle();
         hak_shard_purge_all();
         for (unsigned i = 1; i < HAK_CLASS_DYN; i++) {
             void *block = hak_cache_refill(NULL, i, NULL);
@@ -411,8 +411,8 @@ static void *disturb(void *unused) {
 }
 
 static uint64_t count_of(hak_cache_t *cache, unsigned class_index, unsigned counter) {
-    hak_carve_counts_t sum = {0};
-    hak_carve_add_counts(cache, class_index, &sum);
+    hak_warm_cache_counts_t sum = {0};
+    hak_warm_cache_add_counts(cache, class_index, &sum);
     return sum.counts[counter];
 }
 
@@ -471,11 +471,11 @@ static void only_promoted_bands_bind(void **state) {
     cache->slow_count = 1000;
     hak_policy_bands = 1 << HAK_BAND_C6;
     take_some(cache, blocks, 300);
-    assert_null(hak_load_relaxed(&cache->carve));
+    assert_null(hak_load_relaxed(&cache->warm));
     cache->born = cache->slow_count;
     hak_policy_bands = 1 << HAK_BAND_C5;
     take_some(cache, blocks + 300, 300);
-    assert_null(hak_load_relaxed(&cache->carve));
+    assert_null(hak_load_relaxed(&cache->warm));
     cache->born = 0;
     hak_policy_bands = 1 << HAK_BAND_C5;
     take_some(cache, blocks + 600, HELD - 600);
@@ -486,7 +486,7 @@ static void only_promoted_bands_bind(void **state) {
     hak_policy_bands = 0;
     assert_true(count_of(cache, TINY, HAK_WARM_CARVED) > 0);
     assert_int_equal(count_of(cache, TINY, HAK_WARM_HITS), count_of(cache, TINY, HAK_WARM_CARVED));
-    assert_true(hak_warm_bound(TINY) > 0);
+    assert_true(hak_warm_slabs(TINY) > 0);
     for (unsigned i = 0; i < HELD; i++)
         if (i % 2 || i < HELD / 2) give_block(cache, blocks[i]);
     hak_cache_flush_all(cache);

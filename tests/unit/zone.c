@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "os/os.h"
-#include "region/slab.h"
+#include "region/unit.h"
 #include "region/zone.h"
 
 #define UNITS_MOST ((size_t)8 << 40 >> HAK_UNIT_SHIFT) /* of the largest heap */

@@ -62,7 +62,7 @@ static bool ranges_are_right(const hak_live_page_t *page) {
 }
 
 static bool unit_is_right(const hak_live_unit_t *unit) {
-    if (unit->class_index > HAK_CLASS_RUN) return false;
+    if (unit->class_index > HAK_CLASS_LARGE) return false;
     for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++)
         if (unit->used[i] > HAK_GRAIN_SIZE) return false;
     return true;

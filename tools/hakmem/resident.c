@@ -35,7 +35,7 @@ typedef struct {
     const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, none in another */
     size_t range_count;
     const hak_live_superslab_t *superslabs[HAK_LIVE_SUPERSLABS]; /* by address */
-    uint64_t in_use[HAK_BIN_COUNT];      /* resident bytes of blocks, by class */
+    uint64_t in_use[HAK_CLASS_LIMIT];    /* resident bytes of blocks, by class */
     uint64_t sparse, dirty, unknown;     /* of the heap, resident */
     uint64_t huge, kept, records, other; /* the same elsewhere */
 } measure_t;
@@ -138,7 +138,7 @@ static void count_heap_page(measure_t *measure, uint64_t address) {
         for (uint32_t at = 0; at < size; at += HAK_GRAIN_SIZE)
             used += unit->used[(address + at) % HAK_UNIT_SIZE / HAK_GRAIN_SIZE];
     measure->in_use[unit->class_index] += used;
-    bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_RUN;
+    bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_LARGE;
     *(is_slab ? &measure->sparse : &measure->dirty) += size - used;
 }
 
@@ -212,8 +212,8 @@ static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
 /* Superslabs that the page has no room for, or that are new, are taken to be like the others. */
 static void spread_unknown(measure_t *measure) {
     uint64_t known = measure->sparse + measure->dirty, unknown = measure->unknown;
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++) known += measure->in_use[i];
-    for (unsigned i = 0; i < HAK_BIN_COUNT; i++)
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) known += measure->in_use[i];
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++)
         measure->in_use[i] += share(unknown, measure->in_use[i], known);
     measure->sparse += share(unknown, measure->sparse, known);
     measure->dirty += share(unknown, measure->dirty, known);
@@ -239,9 +239,9 @@ static void add_class(const measure_t *measure, unsigned class_index, uint64_t b
 
 static void add_up(measure_t *measure, resident_t *resident) {
     spread_unknown(measure);
-    for (unsigned i = 1; i < HAK_BIN_COUNT; i++)
+    for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++)
         add_class(measure, i, measure->in_use[i], resident);
-    add_class(measure, HAK_CLASS_RUN, measure->huge, resident);
+    add_class(measure, HAK_CLASS_LARGE, measure->huge, resident);
     resident->sparse = measure->sparse;
     resident->dirty = measure->dirty + measure->kept;
     resident->metadata = measure->records;

@@ -1,4 +1,4 @@
-/* look.h: when the policy looks at what the bands cost, and what comes of it. */
+/* sampler.h: when the policy looks at what the bands cost, and what comes of it. */
 #ifndef HAK_THREAD_LOOK_H
 #define HAK_THREAD_LOOK_H
 
@@ -10,20 +10,20 @@ typedef struct {
     _Atomic uint64_t promotions, demotions;    /* of bands; a warm slab's owner may remember
                                                   the number of demotions it has seen */
     _Atomic uint64_t scores[HAK_POLICY_BANDS]; /* as they were compared last */
-} hak_look_stats_t;
+} hak_sampler_stats_t;
 
-extern hak_look_stats_t hak_look_stats;
+extern hak_sampler_stats_t hak_sampler_stats;
 
 /* A thread has made another round of slow calls. */
-void hak_look_tick(uint64_t now_ms);
+void hak_sampler_tick(uint64_t now_ms);
 
 /* Time has passed, whether or not anybody calls; for the helper thread. */
 void hak_look_at(uint64_t now_ms);
 
 /* Once the options are there. */
-void hak_look_start(void);
+void hak_sampler_start(void);
 
 /* The options of the policy have changed. */
-void hak_look_apply(void);
+void hak_sampler_apply(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* slab.h: the descriptor of one unit of 64 KiB, one cache line, outside the unit.
+/* unit.h: the descriptor of one unit of 64 KiB, one cache line, outside the unit.
  *
  * A unit is free (in the pool), a slab (blocks of one size class, owned by one
  * shard bin) or one of a large heap, whose sixteenths ("grains") it counts. The
@@ -12,13 +12,13 @@
  * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to
  * a thread in shard/warm.h: while a slab is bound, a claim stands in for the bin lock
  * where "bitmap" is written below. */
-#ifndef HAK_SLAB_H
-#define HAK_SLAB_H
+#ifndef HAK_UNIT_H
+#define HAK_UNIT_H
 
 #include "base/base.h"
 #include "classes/classes.h"
 
-typedef struct hak_slab {
+typedef struct hak_unit {
     char *base;     /* of the unit; constant once that is committed */
     uint64_t *bits; /* bin lock, its words: bitmap; 1 = free block; remote words follow */
     union {
@@ -29,20 +29,20 @@ typedef struct hak_slab {
         };
     };
     _Atomic uint64_t remote_words; /* atomic; bit w: remote word w may be non-zero */
-    struct hak_slab *next;         /* bin lock; list of partly free slabs */
+    struct hak_unit *next;         /* bin lock; list of partly free slabs */
     union {
-        struct hak_slab *prev;       /* bin lock; the same */
-        struct hak_binding *binding; /* bin lock; of a bound slab, which is in no list */
+        struct hak_unit *prev;      /* bin lock; the same */
+        struct hak_warm_slot *slot; /* bin lock; of a warm slab, which is in no list */
     };
-    struct hak_slab *pending_next; /* whoever set remote_words from 0 to non-zero */
+    struct hak_unit *pending_next; /* whoever set remote_words from 0 to non-zero */
     union {
         struct {
             uint16_t free_count; /* bitmap; blocks */
             uint16_t fresh;      /* bitmap; blocks from here on were never handed out */
         };
-        _Atomic uint32_t run; /* the large block that begins in this unit; see large/large.h */
+        _Atomic uint32_t large; /* the large block that begins in this unit; see large/large.h */
     };
-    _Atomic uint16_t owner; /* hak_owner(shard, class), perhaps with HAK_OWNER_BOUND; 0 = in
+    _Atomic uint16_t owner; /* hak_owner(shard, class), perhaps with HAK_OWNER_WARM; 0 = in
                                the pool. Written under the lock of the bin, or of the large
                                heap, it enters or leaves; the flag under that of its bin */
     uint8_t purged;         /* bin lock; 256ths of the blocks whose pages went back; the
@@ -50,9 +50,9 @@ typedef struct hak_slab {
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
     bool lifted : 1;        /* bin lock; bound, and claimed while a batch is given */
     bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
-} hak_slab_t;
+} hak_unit_t;
 
-_Static_assert(sizeof(hak_slab_t) == HAK_LINE, "a slab descriptor is one cache line");
+_Static_assert(sizeof(hak_unit_t) == HAK_LINE, "a slab descriptor is one cache line");
 
 /* Shard and class of a unit in one word, so that both change together. */
 HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
@@ -61,12 +61,12 @@ HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
 HAK_FAST_PATH unsigned hak_owner_shard(uint16_t owner) { return owner >> 8; }
 HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0x7f; }
 
-/* A bound slab has another owner word than the slabs of its bin: who compares, to give a
+/* A warm slab has another owner word than the slabs of its bin: who compares, to give a
  * block, notices it at no cost for the others. */
-enum { HAK_OWNER_BOUND = 0x80 };
-_Static_assert((int)HAK_BIN_COUNT <= (int)HAK_OWNER_BOUND, "a class and the flag have a byte");
-HAK_FAST_PATH bool hak_owner_is_bound(uint16_t owner, uint16_t bin) {
-    return owner == (bin | HAK_OWNER_BOUND);
+enum { HAK_OWNER_WARM = 0x80 };
+_Static_assert((int)HAK_CLASS_LIMIT <= (int)HAK_OWNER_WARM, "a class and the flag have a byte");
+HAK_FAST_PATH bool hak_owner_is_warm(uint16_t owner, uint16_t bin) {
+    return owner == (bin | HAK_OWNER_WARM);
 }
 
 /* True for a slab, false for a unit of a large heap or of the pool. */
@@ -75,12 +75,12 @@ HAK_FAST_PATH bool hak_owner_is_bin(uint16_t owner) {
 }
 
 /* The first block of a slab. */
-HAK_FAST_PATH char *hak_slab_first(const hak_slab_t *slab, const hak_class_t *info) {
+HAK_FAST_PATH char *hak_slab_first(const hak_unit_t *slab, const hak_class_t *info) {
     return slab->base + hak_first_offset((uintptr_t)slab->base, info);
 }
 
 /* The remote words of a slab: as many as its bitmap has, right behind it. */
-HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote(const hak_slab_t *slab, unsigned words) {
+HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote(const hak_unit_t *slab, unsigned words) {
     return (_Atomic uint64_t *)(void *)(slab->bits + words);
 }
 

@@ -1,4 +1,4 @@
-/* look.c: a look at the bands' costs now and then.
+/* sampler.c: a look at the bands' costs now and then.
  *
  * Threads drive it by their slow calls. A look is due 250 ms after the last one, and,
  * so that a short program learns too, after 4, 8, 16, ... rounds of slow calls: their
@@ -6,7 +6,7 @@
  *
  * One thread looks at a time, another one that finds the lock taken goes on. The lock is
  * innermost: nothing else is taken while it is held. */
-#include "thread/look.h"
+#include "thread/sampler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +22,10 @@ enum {
     FIRST_ROUNDS = 4,
 };
 
-hak_look_stats_t hak_look_stats;
+hak_sampler_stats_t hak_sampler_stats;
 
-static hak_lock_t look_lock;
-HAK_LOCK_RANK(LOOK, look_lock, NULL);
+static hak_lock_t sampler_lock;
+HAK_LOCK_RANK(LOOK, sampler_lock, NULL);
 static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due; the first
                                         round's only starts to count */
 static _Atomic uint64_t next_rounds; /* look lock to write; 0 is FIRST_ROUNDS */
@@ -89,10 +89,10 @@ static void write_log(unsigned band, uint32_t before, uint32_t bands) {
 static void publish(uint32_t bands) {
     uint32_t before = hak_load_relaxed(&hak_policy_bands);
     hak_store_relaxed(&hak_policy_bands, bands);
-    HAK_COUNT(&hak_look_stats.promotions, hak_bit_count(bands & ~before));
-    HAK_COUNT(&hak_look_stats.demotions, hak_bit_count(before & ~bands));
+    HAK_ADD_OWNED(&hak_sampler_stats.promotions, hak_bit_count(bands & ~before));
+    HAK_ADD_OWNED(&hak_sampler_stats.demotions, hak_bit_count(before & ~bands));
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
-        hak_store_relaxed(&hak_look_stats.scores[band], policy.scores[band]);
+        hak_store_relaxed(&hak_sampler_stats.scores[band], policy.scores[band]);
         if (((before ^ bands) >> band & 1) && hak_option(HAK_OPTION_TINY_POLICY_LOG))
             write_log(band, before, bands);
     }
@@ -110,7 +110,7 @@ static void look(uint64_t now_ms) {
     last_ms = now_ms;
     if (learns) hak_shard_add_costs(costs);
     if (learns && is_counting && hak_policy_learn(&policy, costs, elapsed_ms)) {
-        HAK_COUNT(&hak_look_stats.looks, 1);
+        HAK_ADD_OWNED(&hak_sampler_stats.looks, 1);
         choose();
     }
     if (!is_counting) memcpy(policy.seen, costs, sizeof costs);
@@ -126,30 +126,30 @@ static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
 }
 
 static void look_when_due(uint64_t now_ms, uint64_t rounds_now) {
-    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&look_lock)) return;
+    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&sampler_lock)) return;
     if (is_due(now_ms, rounds_now)) {
         if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
         hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
         look(now_ms);
     }
-    hak_lock_release(&look_lock);
+    hak_lock_release(&sampler_lock);
 }
 
-void hak_look_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
+void hak_sampler_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
 
 void hak_look_at(uint64_t now_ms) { look_when_due(now_ms, 0); }
 
 /* Most programs have the default, which is there from the beginning: they touch nothing. */
-void hak_look_start(void) {
-    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_look_apply();
+void hak_sampler_start(void) {
+    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_sampler_apply();
 }
 
-void hak_look_apply(void) {
-    hak_lock_acquire(&look_lock);
+void hak_sampler_apply(void) {
+    hak_lock_acquire(&sampler_lock);
     if (learn_now() == HAK_LEARN_OFF) {
         memset(&policy, 0, sizeof policy);
         is_counting = false;
     }
     choose();
-    hak_lock_release(&look_lock);
+    hak_lock_release(&sampler_lock);
 }

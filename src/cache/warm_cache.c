@@ -1,5 +1,5 @@
-/* carve.c: when a refill uses warm slabs, and where their records are. */
-#include "cache/carve.h"
+/* warm_cache.c: when a refill uses warm slabs, and where their records are. */
+#include "cache/warm_cache.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
 enum { YOUNG_CALLS = 256 };
 
 /* Other threads read these for the statistics: an entry is published once, and stays. */
-struct hak_carve {
+struct hak_warm_cache {
     _Atomic(hak_warm_t *) warm[HAK_CLASS_COUNT + 1]; /* owner writes */
 };
 
@@ -25,7 +25,7 @@ static int64_t way_of(const hak_cache_t *cache, unsigned class_index) {
 }
 
 static hak_warm_t *find(hak_cache_t *cache, unsigned class_index) {
-    struct hak_carve *all = hak_load_acquire(&cache->carve); /* partner: make */
+    struct hak_warm_cache *all = hak_load_acquire(&cache->warm); /* partner: make */
     return all ? hak_load_acquire(&all->warm[class_index]) : NULL;
 }
 
@@ -33,13 +33,13 @@ static hak_warm_t *find(hak_cache_t *cache, unsigned class_index) {
 static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
     unsigned slabs = (unsigned)hak_option(HAK_OPTION_WARM_POOL_SIZE);
     if (slabs == 0) return NULL;
-    struct hak_carve *all = hak_load_relaxed(&cache->carve);
+    struct hak_warm_cache *all = hak_load_relaxed(&cache->warm);
     if (!all) {
         all = hak_meta_alloc(sizeof *all);
         if (!all) return NULL;
         memset(all, 0, sizeof *all);
         hak_gate_enter();
-        hak_store_release(&cache->carve, all); /* partner: find */
+        hak_store_release(&cache->warm, all); /* partner: find */
         hak_gate_leave();
     }
     hak_warm_t *warm = hak_warm_make(slabs);
@@ -49,7 +49,8 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
     return warm;
 }
 
-unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned want, void **top) {
+unsigned hak_warm_cache_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
+                               void **top) {
     int64_t way = way_of(cache, class_index);
     hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);
     if (!warm && way != BIND_NONE) warm = make(cache, class_index);
@@ -60,14 +61,15 @@ unsigned hak_carve_refill(hak_cache_t *cache, unsigned class_index, unsigned wan
     return taken ? taken : hak_shard_take_warm(cache->shard, class_index, want, top, warm);
 }
 
-void hak_carve_release(hak_cache_t *cache) {
-    for (unsigned i = 1; hak_load_relaxed(&cache->carve) && i <= HAK_CLASS_COUNT; i++) {
+void hak_warm_cache_release(hak_cache_t *cache) {
+    for (unsigned i = 1; hak_load_relaxed(&cache->warm) && i <= HAK_CLASS_COUNT; i++) {
         hak_warm_t *warm = find(cache, i);
         if (warm) hak_warm_release(warm, cache->shard, i);
     }
 }
 
-void hak_carve_add_counts(hak_cache_t *cache, unsigned class_index, hak_carve_counts_t *sum) {
+void hak_warm_cache_add_counts(hak_cache_t *cache, unsigned class_index,
+                               hak_warm_cache_counts_t *sum) {
     const hak_warm_t *warm = find(cache, class_index);
     for (unsigned i = 0; warm && i < HAK_WARM_COUNTERS; i++)
         sum->counts[i] += hak_load_relaxed(&warm->counts[i]);
