@@ -23,14 +23,23 @@ CMAKE  := env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake
 VENV   := build/venv
 PYTHON := $(VENV)/bin/python
 
-# The mark by which scripts/kill_bench.sh finds what a benchmark has started.
-LAB := HAKMEM_BENCH_SUITE='$(CURDIR)' $(PYTHON) -m hakmem_lab
+# It reads its words first, then builds what it needs.
+LAB = HAKMEM_BENCH_NAME='make $@' scripts/lab
 
 C_FILES = $(shell find include src tools bench tests -type f \( -name '*.[ch]' -o -name '*.cc' -o \
             -name '*.cpp' -o -name '*.hpp' \))
 TIDY_FILES = $(shell find src tools -type f -name '*.c')
 CLANG_FORMAT = $(or $(shell command -v clang-format-16),clang-format)
 CLANG_TIDY   = $(or $(shell command -v clang-tidy-16),clang-tidy)
+
+# One line, before anything is built.
+ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
+  ifneq ($(FROM),)
+    ifeq ($(wildcard $(FROM)/summary.json),)
+      $(error bench-report: FROM=$(FROM) is not the folder of a run: there is no summary.json)
+    endif
+  endif
+endif
 
 .DEFAULT_GOAL := all
 .PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-deps test test-full lab-test run bench \
@@ -55,16 +64,23 @@ nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem
 TESTS = $(if $(filter test test-full,$(MAKECMDGOALS)),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
+# What there is to build is shown; that there is nothing to build is not. Warnings go to stderr.
+QUIET = | sed -u '/Built target/d; /no work to do/d; /^Consolidate compiler/d'
+define BUILD
+@$(CMAKE) --preset $(1) --log-level=NOTICE $(2) $(CMAKE_FLAGS) >/dev/null
+@{ $(CMAKE) --build --preset $(1) --parallel $(JOBS) || touch build/$(1)/.failed; } $(QUIET); \
+ ! rm build/$(1)/.failed 2>/dev/null
+endef
+
 $(PRESETS) nolto: build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
-	@$(CMAKE) --preset $@ --log-level=NOTICE -DHAKMEM_BUILD_TESTS=$(TESTS) $(CMAKE_FLAGS)
-	@$(CMAKE) --build --preset $@ --parallel $(JOBS)
+	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
 # The lab trains the instrumented library on its own rows; what was instrumented never stays behind.
 PGO_STEP = $(CMAKE) --preset pgo --log-level=NOTICE -DHAKMEM_PGO=$(1) $(CMAKE_FLAGS) && \
            $(CMAKE) --build --preset pgo --parallel $(JOBS)
 
-pgo: all $(VENV)/.ready ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-pgo)
+pgo: all ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-pgo)
 	@rm -rf build/pgo
 	@$(call PGO_STEP,generate)
 	@$(LAB) train --library build/pgo/libhakmem.so || { rm -rf build/pgo; exit 1; }
@@ -86,13 +102,13 @@ test-full: test-deps all $(TEST_PRESETS) lab-test ## Run all tests with their fu
 	    echo "== tests: $$preset"; ctest --preset $$preset -j $(JOBS); \
 	done
 
-run: all $(VENV)/.ready ## Run a real program on both allocators: make run [CMD='prog args']
+run: ## Run a real program on both allocators: make run [CMD='prog args']
 	@$(LAB) run $(ARGS) $(if $(CMD),-- $(CMD))
 
-bench: all $(VENV)/.ready ## Compare HAKMEM with its peers: make bench [ARGS='...']
+bench: ## Compare HAKMEM with its peers: make bench [ARGS='...']
 	@$(LAB) bench $(ARGS)
 
-bench-report: all $(VENV)/.ready ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
+bench-report: ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
 	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
 
 install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]

@@ -1,3 +1,3 @@
 #!/bin/sh
 # A/B of the mid tier, PROBES x RETURNS: PROBES="1 2" scripts/ab_fast_mid.sh
-exec "$(dirname "$(readlink -f "$0")")/lab.sh" ab_fast_mid "$@"
+exec "$(dirname "$(readlink -f "$0")")/lab" ab_fast_mid "$@"

@@ -25,8 +25,8 @@ def lab(*arguments, timeout=25):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ([], "required"),
-        (["paint"], "invalid choice"),
+        ([], "no command"),
+        (["paint"], "no command 'paint'"),
         (["bench", "--rounds", "0"], "not in 1..1000"),
         (["bench", "--rounds", "many"], "not a number"),
         (["bench", "--seconds", "-1"], "not in"),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from hakmem_lab import front
 from hakmem_lab.errors import LabError
 from hakmem_lab.page import command, figures, markdown
 
@@ -69,8 +70,8 @@ def test_the_page_is_made_from_a_folder(summary, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
     target, charts = tmp_path / "docs" / "PAGE.md", tmp_path / "docs" / "charts"
-    assert command.run(["--from", str(tmp_path / "run"), "--to", str(target), "--charts",
-                        str(charts)]) == 0  # fmt: skip
+    words = ["page", "--from", tmp_path / "run", "--to", target, "--charts", charts]
+    assert command.run(front.read([str(word) for word in words])[1]) == 0
     page = target.read_text()
     assert "## Where HAKMEM loses" in page and "| lost | FAST | 0.50 [0.49, 0.51] | yes |" in page
     assert "ahead of the best other allocator on 1, and clearly behind it on 1" in page

@@ -11,7 +11,7 @@ import time
 
 import psutil
 import pytest
-from hakmem_lab.suites.front import SCRIPTS, SUITES
+from hakmem_lab.front import SCRIPTS, SUITES
 from scripts import (
     MARK, ROOT, command, environment, fake_library, marked, real_library, script, wait_until,
 )  # fmt: skip
@@ -55,32 +55,12 @@ def test_every_script_of_the_table_is_there():
         assert len(path.read_text().splitlines()) <= 5
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_help_explains_and_bad_options_are_one_line(build, name):
-    told = script(build, name, "-h")
-    assert told.returncode == 0, told.stderr
-    assert f"scripts/{name}.sh" in told.stdout and "example" in told.stdout
-    bad = script(build, name, "--no-such-option")
-    assert bad.returncode == 2
-    assert bad.stderr.count("\n") == 1 and "--no-such-option" in bad.stderr or name == "larson"
-
-
 @pytest.mark.parametrize(
     "name, arguments, variables, said",
     [
-        ("prof_sweep", ["-d", "soon"], {}, "'soon' is not a number"),
         ("prof_sweep", ["-t", "1,0"], {}, "0 is not in 1..1024"),
-        ("prof_sweep", ["-s", "0"], {}, "0 is not in 1..64"),
-        ("prof_sweep", ["-m", "tiny"], {}, "'tiny' is not a size"),
-        ("prof_sweep", [], {"RUNTIME": "x"}, "'x' is not a number"),
-        ("prof_sweep", [], {"THREADS": "two"}, "'two' is not a number"),
-        ("run_larson", ["-p", "walk"], {}, "walk"),
-        ("larson", ["none"], {}, "none"),
-        ("larson", [], {}, "PROFILE"),
         ("ab_sweep_mid", [], {"CAPS": "8;16"}, "'8;16' is no value"),
-        ("kill_bench", ["--grace", "-1"], {}, "not in"),
         ("perf_report", ["no-such-workload"], {}, "unknown workload"),
-        ("run_bench_suite", ["--rows", "none"], {}, "unknown row 'none'"),
         ("run_larson", ["--alloc", "best"], {}, "unknown allocator 'best'"),
     ],
 )
@@ -228,7 +208,9 @@ def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
         subprocess.Popen([build / "bench_larson", "60"]),
     ]
     try:
-        done = script(build, "kill_bench", KILL_GRACE="3", **{MARK: mark})
+        alone = script(build, "kill_bench", "-n", **{MARK: mark})
+        assert alone.stdout.startswith(f"spared: {process.pid} (") and process.poll() is None
+        done = script(build, "kill_bench", "--all", KILL_GRACE="3", **{MARK: mark})
         assert done.returncode == 0, done.stderr
         assert re.search(r"ended [4-9] processes, [1-9] of them by KILL", done.stdout)
         assert not marked(mark)
@@ -241,6 +223,24 @@ def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
         for other in (*others, deaf):
             other.kill()
             other.communicate()
+
+
+def test_kill_bench_leaves_a_run_of_another_session_alone(build, old, tmp_path):
+    """Someone else's report in the same checkout; what such a run leaves behind is ended."""
+    mark = f"test-others-{os.getpid()}"
+    process = _long_run(build, old, tmp_path / "x", mark)  # in a session of its own
+    try:
+        done = script(build, "kill_bench", **{MARK: mark})
+        assert done.returncode == 0 and "no benchmark of this checkout is left" in done.stdout
+        assert f"spared: {process.pid} (" in done.stdout and "--all" in done.stdout
+        assert process.poll() is None and len(marked(mark)) >= 3
+        process.kill()
+        process.communicate()
+        done = script(build, "kill_bench", **{MARK: mark})
+        assert "spared" not in done.stdout and not marked(mark)
+    finally:
+        process.kill()
+        script(build, "kill_bench", "--all", **{MARK: mark})
 
 
 def test_nothing_of_these_tests_is_left():

@@ -5,11 +5,11 @@ import math
 import time
 
 import pytest
-from hakmem_lab import train
+from hakmem_lab import front, train
 from hakmem_lab.errors import LabError
 from hakmem_lab.samples import Sample
 from hakmem_lab.suites import knobs, loads, notes, options, results
-from hakmem_lab.suites.front import SUITES
+from hakmem_lab.front import SUITES
 from hakmem_lab.suites.shapes import DEFAULT, Entry
 from hakmem_lab.suites.statements import state
 from hakmem_lab.workloads import ROWS
@@ -155,4 +155,4 @@ def test_training_takes_the_standard_rows_of_our_programs(tmp_path):
     assert "threads:larson-4" in keys and "mixed:200K/32/1024" in keys
     assert not any(row.kind == "command" for row in ROWS if row.key in keys)
     with pytest.raises(LabError, match="does not exist"):
-        train.run(["--library", str(tmp_path / "no.so")])
+        train.run(front.read(["train", "--library", str(tmp_path / "no.so")])[1])

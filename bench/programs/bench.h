@@ -110,6 +110,11 @@ static BENCH_UNUSED long bench_rss_now_kb(void) {
     return kb != 0 ? kb : bench_proc_kb("/proc/self/status", "VmRSS:");
 }
 
+/* A result that cannot be written is a failure, and a reader that is gone no reason to say so. */
+static BENCH_UNUSED void bench_flush(void) {
+    if (fflush(stdout) != 0) bench_fail(1, "cannot write the result: %s", strerror(errno));
+}
+
 static BENCH_UNUSED void bench_print_rss(void) {
     dprintf(STDERR_FILENO, "[RSS] max_kb=%ld\n", bench_rss_peak_kb());
 }
@@ -119,7 +124,7 @@ static BENCH_UNUSED void bench_report(uint64_t ops, uint64_t ns, const char *ext
     double seconds = (double)(ns != 0 ? ns : 1) / 1e9;
 
     printf("Throughput = %.0f ops/s [%s] time=%.3fs\n", (double)ops / seconds, extra, seconds);
-    fflush(stdout);
+    bench_flush();
     bench_print_rss();
 }
 
@@ -161,15 +166,48 @@ static BENCH_UNUSED uint64_t bench_thousandths(const char *name, const char *tex
     return (uint64_t)(value + 0.5);
 }
 
-/* Reads up to `count` numbers in the table's order; arguments left out keep the default. */
-static BENCH_UNUSED void bench_arguments(struct bench_arg *table, int count, int argc,
-                                         char **argv) {
-    char usage[256] = "";
+static BENCH_UNUSED bool bench_wants_help(const char *word) {
+    return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
+}
+
+static BENCH_UNUSED _Noreturn void bench_help(const char *name, const struct bench_arg *table,
+                                              int count) {
+    printf("usage: %s", name);
+    for (int i = 0; i < count; i++) printf(" [%s]", table[i].name);
+    putchar('\n');
+    for (int i = 0; i < count; i++) {
+        double unit = table[i].scale != 0 ? table[i].scale : 1;
+        printf("  %-12s %.15g to %.15g; %.15g if left out\n", table[i].name,
+               (double)table[i].low / unit, (double)table[i].high / unit,
+               (double)table[i].value / unit);
+    }
+    bench_flush();
+    exit(0);
+}
+
+/* A run that nobody has described may take long: it says on stderr what it is. */
+static BENCH_UNUSED void bench_say_defaults(const struct bench_arg *table, int count) {
+    char line[400] = "";
     size_t used = 0;
 
     for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(usage + used, sizeof usage - used, " [%s]", table[i].name);
-    if (argc - 1 > count) bench_fail(2, "too many arguments; usage: %s%s", argv[0], usage);
+        used +=
+            (size_t)snprintf(line + used, sizeof line - used, " %s %.15g", table[i].name,
+                             (double)table[i].value / (table[i].scale != 0 ? table[i].scale : 1));
+    dprintf(STDERR_FILENO, "%s: runs with%s; -h explains\n", program_invocation_short_name, line);
+}
+
+/*
+ * Reads up to `count` numbers in the table's order; arguments left out keep the default. argv[0] may
+ * be a word behind the program's name.
+ */
+static BENCH_UNUSED void bench_arguments(struct bench_arg *table, int count, int argc,
+                                         char **argv) {
+    if (argc > 1 && bench_wants_help(argv[1])) bench_help(argv[0], table, count);
+    if (argc - 1 > count)
+        bench_fail(2, "%d arguments, but %d at most; -h explains", argc - 1, count);
+    if (argc == 1 && count > 0 && argv[0] == program_invocation_name)
+        bench_say_defaults(table, count);
     for (int i = 1; i < argc; i++) {
         struct bench_arg *arg = &table[i - 1];
 

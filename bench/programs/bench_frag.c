@@ -181,6 +181,11 @@ static const struct {
 static size_t kind_named(const char *name) {
     for (size_t i = 0; name != NULL && i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(name, kinds[i].name) == 0) return i;
+    if (name != NULL && bench_wants_help(name)) {
+        printf("usage: bench_frag NAME [megabytes] [seed]; NAME is one of: phase drift cache\n");
+        bench_flush();
+        exit(0);
+    }
     bench_fail(2, "which kind? One of: phase drift cache%s%s", name != NULL ? "; not " : "",
                name != NULL ? name : "");
 }

@@ -36,6 +36,11 @@ static size_t scenario_named(const char *name) {
         used += (size_t)snprintf(names + used, sizeof names - used, " %s", scenarios[i].name);
     }
     if (name == NULL) bench_fail(2, "which scenario? One of:%s", names);
+    if (bench_wants_help(name)) {
+        printf("usage: bench_scenario NAME [ops] [seed]; NAME is one of:%s\n", names);
+        bench_flush();
+        exit(0);
+    }
     bench_fail(2, "no scenario '%s'; there are:%s", name, names);
 }
 

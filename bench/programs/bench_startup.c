@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
     printf("Throughput = %.0f ops/s [us_per_start=%.1f faults=%.1f] time=%.3fs\n",
            (double)runs / ((double)ns / 1e9), (double)ns / 1e3 / (double)runs,
            (double)faults / (double)runs, (double)ns / 1e9);
-    fflush(stdout);
+    bench_flush();
     run_child(args[BLOCKS].value, true, &unused);
     return 0;
 }

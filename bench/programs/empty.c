@@ -1,7 +1,8 @@
 /* empty - a program that allocates nothing: its peak RSS is the floor of all others. */
 #include "bench.h"
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_arguments(NULL, 0, argc, argv);
     bench_print_rss();
     return 0;
 }

@@ -55,6 +55,9 @@ static _Noreturn void fail(const char *what, const char *detail) {
     _exit(EXIT_NO_COMMAND);
 }
 
+static const char form[] =
+    "launch [-t seconds] [-g seconds] [-p library] [-j fd] -- command [arguments]";
+
 static int64_t now_ns(void) {
     struct timespec now;
 
@@ -75,7 +78,13 @@ static struct request parse(int argc, char **argv) {
     struct request request = {.grace = KILL_GRACE, .report_fd = STDERR_FILENO};
     int option;
 
-    while ((option = getopt(argc, argv, "+t:g:p:j:")) != -1) {
+    opterr = 0;
+    while ((option = getopt(argc, argv, "+:ht:g:p:j:")) != -1) {
+        if (option == 'h') {
+            if (dprintf(STDOUT_FILENO, "usage: %s\n", form) < 0)
+                fail("cannot write the help", strerror(errno));
+            _exit(0);
+        }
         if (option == 't')
             request.limit = number("-t", optarg);
         else if (option == 'g')
@@ -85,12 +94,10 @@ static struct request parse(int argc, char **argv) {
         else if (option == 'j')
             request.report_fd = (int)number("-j", optarg);
         else
-            _exit(EXIT_NO_COMMAND);
+            fail(argv[optind - 1], option == ':' ? "needs a value" : "is no option; -h explains");
     }
     request.command = argv + optind;
-    if (*request.command == NULL)
-        fail("usage",
-             "launch [-t seconds] [-g seconds] [-p library] [-j fd] -- command [arguments]");
+    if (*request.command == NULL) fail("no command", form);
     if (fcntl(request.report_fd, F_GETFD) < 0) fail("-j", strerror(errno));
     return request;
 }

@@ -74,5 +74,6 @@ int main(int argc, char **argv) {
     pthread_join(thread, NULL);
     qsort(trip_ns, BATCHES, sizeof trip_ns[0], compare);
     printf("round_trip_ns=%.1f\n", trip_ns[BATCHES / 2]);
+    bench_flush();
     return 0;
 }

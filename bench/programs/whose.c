@@ -7,12 +7,13 @@
 
 #include <dlfcn.h>
 
-int main(void) {
+int main(int argc, char **argv) {
     static const char *const names[] = {"malloc",         "free",          "calloc",  "realloc",
                                         "posix_memalign", "aligned_alloc", "memalign"};
     void *block = malloc(100);
 
     bench_start();
+    bench_arguments(NULL, 0, argc, argv);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         Dl_info info;
         void *address = dlsym(RTLD_DEFAULT, names[i]);
@@ -21,6 +22,7 @@ int main(void) {
             bench_fail(1, "cannot find %s", names[i]);
         printf("%s %s\n", names[i], info.dli_fname);
     }
+    bench_flush();
     free(block);
     return 0;
 }

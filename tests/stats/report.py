@@ -30,6 +30,7 @@ if DEBUG:
     KEYS += ["timing"]
     GROUPS += ["refill", "free"]
 CACHE = "tid shard uc_miss refilled flushed tiny_bytes mid_bytes".split()  # then the bands
+MAIN_COLUMNS = "live live_bytes cached_bytes free slabs uc_miss shared_lock remote_frees".split()
 HELD = 1000  # blocks of 224 bytes that the program holds when it ends
 
 
@@ -434,6 +435,9 @@ def case_command(folder):
         is_shown = re.search(rf"^  {label(row)} ", table, re.M) is not None
         expect(f"class {label(row)} in the table", is_shown, any(
             value for name, value in row.items() if name not in ("name", "size", "band")))
+    longest = max(table.splitlines(), key=len)
+    if len(longest) > 100:
+        harness.fail(f"{len(longest)} columns: {longest}")
     lines = [[int(word) for word in line.split()] for line in
              re.search(r"^cache .*\n((?: +\d.*\n)+)", table, re.M).group(1).splitlines()]
     expect("caches", lines, [[cache[name] for name in CACHE] for cache in report["caches"]])
@@ -441,11 +445,14 @@ def case_command(folder):
         figures = re.search(rf"^{name} +([\d ]+)$", table, re.M)
         wanted = [value for value in step.values() if type(value) is int] if name != "clock_ns" else []
         expect(name, [int(word) for word in figures.group(1).split()] if figures else [], wanted)
-    for band in BANDS:
-        figures = re.search(rf"^{band} +(.*)$", table, re.M)
-        if figures:
-            expect(band, [int(word) for word in figures.group(1).split()],
-                   [report["bands"][band][name] for name in report["bands"]["MID"]])
+    wide = hakmem("stat", "--wide", path).out.decode()
+    for text, names in ((table, MAIN_COLUMNS), (wide, list(report["bands"]["MID"]))):
+        expect("columns", re.search(r"^class .*$", text, re.M).group().split()[1:], names)
+        for band in BANDS:
+            figures = re.search(rf"^{band} +(.*)$", text, re.M)
+            if figures:
+                expect(band, [int(word) for word in figures.group(1).split()],
+                       [report["bands"][band][name] for name in names])
     expect_policy(report, table)
     for band in BANDS[:8]:
         for name in OF_BANDS:

@@ -19,6 +19,13 @@ enum {
 /* Writes "hakmem: " and the formatted text as one line to stderr, and exits. */
 _Noreturn void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Status of a command whose output is written: 0; where it cannot be written, one line and 1. */
+int finish(void);
+
+/* Words of a text, in lines of at most `width` behind an indentation; the first line has `first` columns
+ * of it already. */
+void print_wrapped(const char *text, int first, int indent, int width);
+
 /* Index of a named option; where there is none the command fails with `status` and one line. */
 int find_option(const char *name, int status);
 

@@ -54,7 +54,7 @@ _hakmem() {
         ;;
     stat)
         if [[ $current == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W '--json --prometheus' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W '--wide --json --prometheus' -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
         fi

@@ -73,7 +73,7 @@ _hakmem() {
     fi
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -a names ;;
-    stat) _arguments '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
+    stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
     top)
         _arguments '--interval=[seconds between two looks]:seconds:' \

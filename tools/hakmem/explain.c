@@ -106,5 +106,5 @@ int command_explain(int argc, char **argv) {
              "explain: %.256s does not say what is resident: `hakmem stat PID --json` writes that",
              argv[1]);
     print_all(&source);
-    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+    return finish();
 }

@@ -1,6 +1,7 @@
 /* main.c: the hakmem command: which subcommand, help, version, how a failure looks. */
 #include "command.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 static const char help[] =
     "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--stats=FORM] [--debug] [--] "
     "PROGRAM [ARGUMENT]...\n"
-    "       hakmem stat PID|FILE [--json | --prometheus]\n"
+    "       hakmem stat PID|FILE [--wide | --json | --prometheus]\n"
     "       hakmem top PID [--interval SECONDS] [--sort KEY] [--once]\n"
     "       hakmem explain PID|FILE\n"
     "       hakmem options [NAME]\n"
@@ -31,6 +32,7 @@ static const char help[] =
     "stat     shows statistics: of a process that has a live page (those that `hakmem run` starts, "
     "or\n"
     "         HAKMEM_LIVE=1), or of a file (HAKMEM_STATS_FILE, or saved from stat --json)\n"
+    "         --wide             all figures of each size class, not the eight that matter most\n"
     "top      shows such a process while it runs, by tier and size class\n"
     "         --sort KEY         bytes, live, cached, misses or locks\n"
     "         --once             one table, after one interval\n"
@@ -48,6 +50,15 @@ void fail(int status, const char *format, ...) {
     va_end(arguments);
     fputc('\n', stderr);
     exit(status);
+}
+
+int finish(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    fail(1, "cannot write the output: %s", strerror(errno));
+}
+
+static bool is_help(const char *word) {
+    return word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0);
 }
 
 int find_option(const char *name, int status) {
@@ -82,12 +93,15 @@ int main(int argc, char **argv) {
                     {"top", command_top},
                     {"explain", command_explain}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     const char *text = NULL;
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) text = help;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            if (!is_help(argv[2])) return commands[i].run(argc - 1, argv + 1);
+            text = help;
+        }
+    if (is_help(argv[1])) text = help;
     if (strcmp(argv[1], "--version") == 0) text = "hakmem " VERSION "\n";
     if (!text) fail(STATUS_USAGE, "'%.64s' is no command; `hakmem --help` lists them", argv[1]);
     fputs(text, stdout);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return finish();
 }

@@ -6,8 +6,7 @@
 
 #include "options/options.h"
 
-/* Words of a text, in lines of at most `width` behind an indentation. */
-static void print_wrapped(const char *text, int indent, int width) {
+void print_wrapped(const char *text, int first, int indent, int width) {
     int column = 0;
     while (*text) {
         int length = (int)strcspn(text, " ");
@@ -16,9 +15,10 @@ static void print_wrapped(const char *text, int indent, int width) {
             column = 0;
         }
         if (column == 0)
-            printf("%*s%.*s", indent, "", length, text);
+            printf("%*s%.*s", indent - first, "", length, text);
         else
             printf(" %.*s", length, text);
+        first = 0;
         column += length + (column > 0);
         text += length + (text[length] == ' ');
     }
@@ -37,7 +37,7 @@ static void print_all(void) {
                row.unit);
         snprintf(value, sizeof value, "%s%s",
                  row.kind == HAK_OPTION_IS_OBSOLETE ? "obsolete: " : "", row.help);
-        print_wrapped(value, 4, 72);
+        print_wrapped(value, 0, 4, 72);
     }
 }
 
@@ -54,7 +54,7 @@ static void print_one(hak_option_t option) {
     printf("  accepted  %s%s%s\n", row.accepted, *row.unit ? " " : "", row.unit);
     printf("  tier      %s\n", hak_option_tiers[row.tier]);
     printf("  change    %s\n", row.any_time ? "at any time, by hakmem_option_set" : "before start");
-    print_wrapped(row.help, 2, 76);
+    print_wrapped(row.help, 0, 2, 76);
 }
 
 int command_options(int argc, char **argv) {
@@ -68,5 +68,5 @@ int command_options(int argc, char **argv) {
         print_all();
     else
         print_one((hak_option_t)option);
-    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+    return finish();
 }

@@ -10,20 +10,34 @@
 #include "source.h"
 #include "stats/stats.h"
 
-enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2 };
+enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2, HELP_AT = 41, HELP_WIDTH = 58 };
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const hak_stat_row_t *rows;
+    const char *names[HAK_CLASS_STATS];
     unsigned count;
     int label_width;
     int widths[HAK_CLASS_STATS];
 } columns_t;
 
+static void add_column(columns_t *columns, const char *name) {
+    columns->widths[columns->count] = (int)strlen(name);
+    columns->names[columns->count++] = name;
+}
+
 static columns_t columns_of(const hak_stat_row_t *rows, unsigned count) {
-    columns_t columns = {.rows = rows, .count = count, .label_width = LABEL_WIDTH};
-    for (unsigned i = 0; i < count; i++) columns.widths[i] = (int)strlen(rows[i].name);
+    columns_t columns = {.label_width = LABEL_WIDTH};
+    for (unsigned i = 0; i < count; i++) add_column(&columns, rows[i].name);
+    return columns;
+}
+
+/* Of a size class: what it holds, and what its slow calls were; a terminal has room for these. */
+static columns_t main_columns(void) {
+    static const char *const names[] = {"live",  "live_bytes", "cached_bytes", "free",
+                                        "slabs", "uc_miss",    "shared_lock",  "remote_frees"};
+    columns_t columns = {.label_width = LABEL_WIDTH};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) add_column(&columns, names[i]);
     return columns;
 }
 
@@ -31,7 +45,7 @@ static columns_t columns_of(const hak_stat_row_t *rows, unsigned count) {
 static void fit(columns_t *columns, const json_t *list) {
     for (const json_t *line = list ? list->first : NULL; line; line = line->next)
         for (unsigned i = 0; i < columns->count; i++) {
-            int digits = snprintf(NULL, 0, "%" PRIu64, json_number(line, columns->rows[i].name));
+            int digits = snprintf(NULL, 0, "%" PRIu64, json_number(line, columns->names[i]));
             if (columns->widths[i] < digits) columns->widths[i] = digits;
         }
 }
@@ -39,14 +53,14 @@ static void fit(columns_t *columns, const json_t *list) {
 static void print_head(const columns_t *columns, const char *label) {
     printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
-        printf("%*s", columns->widths[i] + GAP, columns->rows[i].name);
+        printf("%*s", columns->widths[i] + GAP, columns->names[i]);
     putchar('\n');
 }
 
 static void print_line(const columns_t *columns, const char *label, const json_t *line) {
     printf("%-*s", columns->label_width, label);
     for (unsigned i = 0; i < columns->count; i++)
-        printf("%*" PRIu64, columns->widths[i] + GAP, json_number(line, columns->rows[i].name));
+        printf("%*" PRIu64, columns->widths[i] + GAP, json_number(line, columns->names[i]));
     putchar('\n');
 }
 
@@ -64,9 +78,9 @@ static const char *label_of(const json_t *class_row, char label[LABEL_SIZE]) {
 }
 
 /* Each band that is in use, with its classes below it. */
-static void print_bands(const json_t *root) {
+static void print_bands(const json_t *root, bool is_wide) {
     const json_t *bands = json_member(root, "bands"), *classes = json_member(root, "classes");
-    columns_t columns = columns_of(hak_class_stat_rows, HAK_CLASS_STATS);
+    columns_t columns = is_wide ? columns_of(hak_class_stat_rows, HAK_CLASS_STATS) : main_columns();
     fit(&columns, bands);
     fit(&columns, classes);
     print_head(&columns, "class");
@@ -145,8 +159,9 @@ static void print_values(const json_t *root) {
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
         const hak_stat_row_t *row = &hak_value_stat_rows[i];
         if (hak_stats_begins_group(i)) printf("\n%s\n", row->group);
-        printf("  %-16s %20" PRIu64 "  %s\n", row->name,
-               json_number(json_member(root, row->group), row->name), hak_stats_help(row));
+        printf("  %-16s %20" PRIu64, row->name,
+               json_number(json_member(root, row->group), row->name));
+        print_wrapped(hak_stats_help(row), HELP_AT - GAP, HELP_AT, HELP_WIDTH);
     }
 }
 
@@ -171,7 +186,7 @@ static void print_options(const json_t *root) {
     }
 }
 
-static void print_text(const json_t *root) {
+static void print_text(const json_t *root, bool is_wide) {
     uint64_t version = json_number(root, "version");
     printf("process %" PRIu64 " on HAKMEM %" PRIu64 ".%" PRIu64 ".%" PRIu64 "\n\n",
            json_number(root, "pid"), version / 10000, version / 100 % 100, version % 100);
@@ -182,7 +197,7 @@ static void print_text(const json_t *root) {
     for (int i = 0; i < HAK_STATS_TIERS; i++)
         print_line(&columns, hak_stats_tier_names[i], json_member(tiers, hak_stats_tier_names[i]));
     putchar('\n');
-    print_bands(root);
+    print_bands(root, is_wide);
     print_policy(root);
     print_values(root);
     print_caches(root);
@@ -245,13 +260,15 @@ static void print_prometheus(const json_t *root) {
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-typedef enum { AS_TEXT, AS_JSON, AS_PROMETHEUS } form_t;
+typedef enum { AS_TEXT, AS_WIDE_TEXT, AS_JSON, AS_PROMETHEUS } form_t;
 
 static form_t read_arguments(int argc, char **argv, const char **name) {
     form_t form = AS_TEXT;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             form = AS_JSON;
+        else if (strcmp(argv[i], "--wide") == 0)
+            form = AS_WIDE_TEXT;
         else if (strcmp(argv[i], "--prometheus") == 0)
             form = AS_PROMETHEUS;
         else if (argv[i][0] == '-')
@@ -276,6 +293,6 @@ int command_stat(int argc, char **argv) {
     else if (form == AS_PROMETHEUS)
         print_prometheus(source.root);
     else
-        print_text(source.root);
-    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+        print_text(source.root, form == AS_WIDE_TEXT);
+    return finish();
 }

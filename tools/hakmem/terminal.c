@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command.h"
+
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 
@@ -43,6 +45,7 @@ static void put(const char *text, size_t size) {
         ssize_t done = write(STDOUT_FILENO, text, size);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
+            if (!is_there) fail(1, "cannot write the output: %s", strerror(errno));
             to_quit = 1; /* whoever looked is gone */
             return;
         }

@@ -314,5 +314,5 @@ int command_top(int argc, char **argv) {
     if (!goes_on) return 0;
     if (result != LIVE_NO_PROCESS) fail(1, "top: %s", problem);
     printf("hakmem: process %d (%s) has ended\n", (int)top.pid, top.name);
-    return 0;
+    return finish();
 }

@@ -1,5 +1,6 @@
-import sys
+"""python -m hakmem_lab"""
 
-from .suites.front import main
+from .cli import whole
+from .front import main
 
-sys.exit(main())
+whole(main)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .errors import LabError
+from .errors import BadInput, LabError
 from .paths import PEER_BUILDER, ROOT, built
 from .tables import LIMIT, OWN_ALLOCATORS, OWN_BUILDS, SUBJECT, SYSTEM, Allocator
 
@@ -28,9 +28,9 @@ def parse_libraries(given) -> dict:
     for text in given or ():
         name, equals, path = text.partition("=")
         if not name or not equals or not path or set(name) & set("+:,"):
-            raise LabError(f"--lib needs name=path, not '{text}'")
+            raise BadInput(f"--lib needs name=path, not '{text}'")
         if not Path(path).is_file():
-            raise LabError(f"--lib {name}: {path} does not exist")
+            raise BadInput(f"--lib {name}: {path} does not exist")
         libraries[name] = str(Path(path).resolve())
     return libraries
 
@@ -43,10 +43,10 @@ def parse_name(text) -> tuple:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name.isidentifier() or not equals:
-            raise LabError(f"allocator '{text}': needs +NAME=VALUE, not '+{pair}'")
+            raise BadInput(f"allocator '{text}': needs +NAME=VALUE, not '+{pair}'")
         environment[name] = value
     if colon and not profile:
-        raise LabError(f"allocator '{text}': no profile after ':'")
+        raise BadInput(f"allocator '{text}': no profile after ':'")
     return base, environment
 
 
@@ -123,7 +123,7 @@ def _check_names(names, libraries) -> list:
     there = [*OWN_ALLOCATORS, *OWN_BUILDS, *known, *libraries]
     for name in names:
         if name not in there:
-            raise LabError(f"unknown allocator '{name}'; there are {', '.join(there)}")
+            raise BadInput(f"unknown allocator '{name}'; there are {', '.join(there)}")
     return [name for name in names if name in known and name not in libraries]
 
 
@@ -198,11 +198,12 @@ def check_options(allocator: Allocator, launcher, empty: Path) -> None:
     if not options:
         return
     if allocator.library is None:
-        raise LabError(f"{allocator.name}: the system allocator has no option {options[0]}")
+        raise BadInput(f"{allocator.name}: the system allocator has no option {options[0]}")
     outcome = launcher.run([empty], allocator.library, ASK_LIMIT, allocator.environment)
     for line in outcome.stderr.decode(errors="replace").splitlines():
         if not line.startswith("hakmem:"):
             continue
         for option in options:
             if option in line.replace(":", " ").split():
-                raise LabError(f"{allocator.name}: {line.removeprefix('hakmem:').strip()}")
+                text = line.removeprefix("hakmem:").strip().partition("; it is ignored")[0]
+                raise BadInput(text.removeprefix("option "))

@@ -1,4 +1,4 @@
-"""`hakmem_lab bench`: the comparison from options to files."""
+"""`lab bench`: the comparison from options to files."""
 
 import shlex
 import sys
@@ -10,42 +10,14 @@ from rich.console import Console
 from . import allocators as allocator_finder
 from . import counters, report, setup
 from .compare import Session, Settings
-from .errors import LabError
+from .errors import BadInput
 from .paths import ROOT
-from .settings import PLAIN, PLAIN_ROWS, SIZES
-from .workloads import GROUPS, ROWS
+from .settings import PLAIN, SIZES
+from .workloads import choose_rows
 
 PLAIN_WIDTH = 180  # of tables when stdout is a file
-QUICK_GROUP = "mixed"  # the seed rows: a quick run has these until rows name it themselves
 KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "minutes", "build",
                 "base")  # fmt: skip
-
-
-def _group(name, size) -> list:
-    rows = [row for row in ROWS if row.group == name]
-    return [r for r in rows if size in r.sizes] or [r for r in rows if PLAIN_ROWS in r.sizes]
-
-
-def choose_rows(text, size=None) -> list:
-    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = all of the size.
-
-    A group has the rows of the size that is run, or those of a plain run when it has none there.
-    """
-    size = size or PLAIN_ROWS
-    if text is None:
-        return [row for row in ROWS if size in row.sizes] or _group(QUICK_GROUP, size)
-    chosen = []
-    for word in filter(None, (part.strip() for part in text.split(","))):
-        found = _group(word, size) or [row for row in ROWS if word == row.key]
-        if not found:
-            raise LabError(
-                f"unknown row '{word}'; groups are {', '.join(GROUPS)}, "
-                f"single rows {ROWS[0].key} ... {ROWS[-1].key} (see --list)"
-            )
-        chosen += [row for row in found if row not in chosen]
-    if not chosen:
-        raise LabError("--rows names no row")
-    return chosen
 
 
 def settings_of(options) -> Settings:
@@ -73,7 +45,7 @@ def _restore(options):
     """The options of an interrupted comparison; others beside --resume would change it."""
     if any(getattr(options, name) for name in ("size", "rows", "alloc", "lib", "rounds",
                                                "seconds", "minutes", "base", "out")):  # fmt: skip
-        raise LabError("--resume goes on with the options that the comparison had: name no others")
+        raise BadInput("--resume goes on with the options that the comparison had: name no others")
     kept = setup.load(options.resume)["options"] or {}
     for name in KEPT_OPTIONS:
         setattr(options, name, kept.get(name))
@@ -82,9 +54,8 @@ def _restore(options):
     options.out = options.resume
 
 
-def _command_line(options) -> str:
-    words = [word for word in sys.argv[1:]] if options.action == "bench" else []
-    return shlex.join(["hakmem_lab", *words])
+def _command_line() -> str:
+    return shlex.join(["lab", *sys.argv[1:]])
 
 
 def run(options) -> int:
@@ -99,14 +70,14 @@ def run(options) -> int:
     session = Session(options.build, allocator_finder.parse_libraries(options.lib))
     compared = session.allocators(_names(options))
     if options.base and options.base not in [a.name for a in compared]:
-        raise LabError(f"--base {options.base}: not among the allocators")
+        raise BadInput(f"--base {options.base}: not among the allocators")
     stamp = time.strftime("%Y-%m-%d_%H%M%S")
     folder = Path(options.out) if options.out else ROOT / "build" / "bench" / stamp
     kept = {name: getattr(options, name) for name in (*KEPT_OPTIONS, *counters.NAMES)}
     summary = session.run(
         rows, compared, settings_of(options), folder,
         base=options.base, resume=bool(options.resume),
-        options={**kept, "command": _command_line(options)}, counters=wanted,
+        options={**kept, "command": _command_line()}, counters=wanted,
     )  # fmt: skip
     report.show(output, summary, compared)
     output.print("", "files: " + ", ".join(summary["files"]), soft_wrap=True)

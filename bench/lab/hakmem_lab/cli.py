@@ -1,12 +1,17 @@
-"""The command line: python -m hakmem_lab bench | run | report."""
+"""What all command lines have in common, and the options of bench, run and report.
+
+The standard library only: see front.py.
+"""
 
 import argparse
-import signal
+import os
 import sys
+from pathlib import Path
 
-from .errors import LabError
+from .errors import BadInput
+from .paths import PAGE
 from .settings import SIZES
-from .workloads import GROUPS, ROWS
+from .workloads import GROUPS, choose_rows, listing
 
 
 def number(kind, low, high):
@@ -24,12 +29,31 @@ def number(kind, low, high):
     return parse
 
 
+def whole(action) -> None:
+    """Ends the process with action()'s status; output that cannot be written is one line, a reader
+    that is gone none."""
+    try:
+        status = action()
+        sys.stdout.flush()
+    except OSError as error:
+        status = 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
+        if not isinstance(error, BrokenPipeError):
+            print(f"lab: cannot write the output: {error.strerror}", file=sys.stderr)
+    raise SystemExit(status)
+
+
 class Parser(argparse.ArgumentParser):
     """One line on bad input, not a page of usage."""
 
+    check = staticmethod(lambda options: None)  # BadInput where options do not fit together
+
     def error(self, message):
         print(f"{self.prog}: {message} (see --help)", file=sys.stderr)
-        sys.exit(2)
+        raise SystemExit(2)
+
+    def print_help(self, file=None):  # argparse would pass over a full disk
+        print(self.format_help(), end="", flush=True)
 
 
 def _common(parser):
@@ -43,31 +67,30 @@ def _common(parser):
     )
 
 
-def parser() -> Parser:
-    top = Parser(
-        prog="hakmem_lab", description="Compares memory allocators.",
-        epilog="Also page and train (make bench-report, make pgo), and the names of scripts/*.sh.",
+def add_lengths(parser):
+    """How many samples, how long, within what time."""
+    parser.add_argument("--rounds", type=number(int, 1, 1000), help="default 5")
+    parser.add_argument(
+        "--seconds", type=number(float, 0.01, 3600), help="least length of a sample, default 0.35"
+    )
+    parser.add_argument(
+        "--minutes", type=number(float, 0.1, 100000),
+        help="bound of the whole comparison: samples and rounds shrink to fit",
     )  # fmt: skip
-    commands = top.add_subparsers(dest="action", required=True, parser_class=Parser)
+    parser.add_argument(
+        "--warm", type=number(int, 0, 65536), default=1024, metavar="MIB",
+        help="huge pages touched before each run; 0 = none",
+    )  # fmt: skip
 
-    bench = commands.add_parser("bench", help="HAKMEM beside its peers over the benchmark rows")
+
+def bench_parser() -> Parser:
+    bench = Parser(description="Compares HAKMEM with its peers over the benchmark rows.")
     _common(bench)
     bench.add_argument("--rows", help=f"{','.join(GROUPS)}, or single rows (see --list)")
     bench.add_argument(
         "--size", choices=SIZES, help="defaults for a run of at most 3 or 40 minutes, or of all"
     )
-    bench.add_argument("--rounds", type=number(int, 1, 1000), help="default 5")
-    bench.add_argument(
-        "--seconds", type=number(float, 0.01, 3600), help="least length of a sample, default 0.35"
-    )
-    bench.add_argument(
-        "--minutes", type=number(float, 0.1, 100000),
-        help="bound of the whole comparison: samples and rounds shrink to fit",
-    )  # fmt: skip
-    bench.add_argument(
-        "--warm", type=number(int, 0, 65536), default=1024, metavar="MIB",
-        help="huge pages touched before each run; 0 = none",
-    )  # fmt: skip
+    add_lengths(bench)
     bench.add_argument(
         "--base", help="what ratios are to (default: HAKMEM, else the first allocator)"
     )
@@ -81,7 +104,18 @@ def parser() -> Parser:
     )
     bench.add_argument("--list", action="store_true", help="name the rows and stop")
 
-    run = commands.add_parser("run", help="a real program on the system allocator and on HAKMEM")
+    def check(options):
+        if options.list:
+            print(listing(), flush=True)
+            raise SystemExit(0)
+        choose_rows(options.rows, options.size)
+
+    bench.check = check
+    return bench
+
+
+def run_parser() -> Parser:
+    run = Parser(description="Runs a real program on the system allocator and on HAKMEM.")
     _common(run)
     run.add_argument("--rounds", type=number(int, 1, 1000), default=5)
     run.add_argument(
@@ -90,40 +124,32 @@ def parser() -> Parser:
     run.add_argument("--out", help="JSON file for the figures")
     run.add_argument("command", nargs=argparse.REMAINDER, help="-- CMD: what to run")
 
-    again = commands.add_parser("report", help="draw the HTML report of a folder anew")
+    return run
+
+
+def report_parser() -> Parser:
+    again = Parser(description="Draws the HTML report of a comparison's folder anew.")
     again.add_argument("folder", help="the results of a comparison")
-    return top
+    return again
 
 
-def _interrupt(_signal, _frame):
-    raise KeyboardInterrupt
+def page_parser() -> Parser:
+    page = Parser(description="Writes the comparison page, from a folder or a run of its own.")
+    page.add_argument("--from", dest="source", type=Path, metavar="FOLDER",
+                        help="the folder of a comparison; without it one is run")  # fmt: skip
+    page.add_argument("--to", type=Path, default=PAGE, help=f"the page ({PAGE.name})")
+    page.add_argument("--charts", type=Path, help="folder (docs/benchmarks/<stamp>_ALLOCATORS)")
+    page.add_argument("--size", choices=SIZES, default="standard", help="of the run (standard)")
+    page.add_argument("--rows", help="of the run, as in 'lab bench'")
+    page.add_argument("--alloc", help="of the run; else all, and HAKMEM's own variants")
+    add_lengths(page)
+    page.add_argument("--lib", action="append", metavar="NAME=PATH")
+    page.add_argument("--build")
 
+    def check(options):
+        choose_rows(options.rows, options.size)
+        if options.source is not None and not (options.source / "summary.json").is_file():
+            raise BadInput(f"{options.source} is not the folder of a run: no summary.json is in it")
 
-def main(argv=None) -> int:
-    options = parser().parse_args(argv)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)  # so that children are ended and results kept
-    try:
-        if options.action == "run":
-            from . import realrun
-
-            if options.command[:1] == ["--"]:
-                del options.command[0]
-            return realrun.run(options)
-        if options.action == "report":
-            from . import html
-
-            print(html.again(options.folder))
-            return 0
-        if options.list:
-            print("\n".join(f"{row.key:28} {row.title}" for row in ROWS))
-            return 0
-        from . import bench
-
-        return bench.run(options)
-    except LabError as error:
-        print(f"hakmem_lab: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("hakmem_lab: stopped", file=sys.stderr)
-        return 130
+    page.check = check
+    return page

@@ -1,5 +1,13 @@
-"""The one exception that the command line shows as one line."""
+"""The exceptions that the command line shows as one line."""
 
 
 class LabError(Exception):
-    """Something the user can act on: a missing file, a bad option, a program that fails."""
+    """Something the user can act on: a missing file, a program that fails."""
+
+    status = 1
+
+
+class BadInput(LabError):
+    """What the user typed cannot be right."""
+
+    status = 2

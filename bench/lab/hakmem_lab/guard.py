@@ -10,6 +10,7 @@ from .paths import ROOT
 # In the environment of everything the lab starts, so that kill_bench finds it. Its value says
 # which checkout the process belongs to.
 MARK = "HAKMEM_BENCH_SUITE"
+RUN = "HAKMEM_BENCH_RUN"  # beside the mark: the process that began the run
 
 
 def _interrupt(_signal, _frame):
@@ -18,6 +19,7 @@ def _interrupt(_signal, _frame):
 
 def mark() -> str:
     """The value of the mark, set now if the script that started us has not."""
+    os.environ[RUN] = str(os.getpid())
     return os.environ.setdefault(MARK, str(ROOT))
 
 
@@ -29,7 +31,9 @@ def guarded(name, action) -> int:
         return action()
     except LabError as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return 1
+        return error.status
+    except BrokenPipeError:
+        raise  # whoever read is gone
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)

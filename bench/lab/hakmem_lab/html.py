@@ -125,6 +125,12 @@ def write(summary, path) -> None:
     Path(path).write_text(render(summary), encoding="utf-8")
 
 
+def run(options) -> int:
+    """`lab report FOLDER`"""
+    print(again(options.folder))
+    return 0
+
+
 def again(folder) -> Path:
     """Draws the report of a folder anew, from its summary.json."""
     source, target = Path(folder) / "summary.json", Path(folder) / "report.html"

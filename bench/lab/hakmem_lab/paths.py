@@ -7,6 +7,7 @@ from .errors import LabError
 
 ROOT = Path(__file__).resolve().parents[3]
 PEER_BUILDER = ROOT / "bench" / "peers" / "build.py"
+PAGE = ROOT / "docs" / "PERF_COMPARISON_ALLOCATORS.md"
 WORKLOADS = ROOT / "bench" / "workloads"
 
 

@@ -1,4 +1,4 @@
-"""`hakmem_lab run`: a real program on the system allocator and on HAKMEM in turn."""
+"""`lab run`: a real program on the system allocator and on HAKMEM in turn."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from rich.table import Table
 from . import allocators as allocator_finder
 from . import machine, override, report, stats
 from .bench import PLAIN_WIDTH
-from .errors import LabError
+from .errors import BadInput, LabError
 from .launch import Launcher
 from .paths import WORKLOADS, build_folder, built
 from .progress import Meter
@@ -43,12 +43,13 @@ class Job:
 
 
 def jobs_for(words) -> list:
-    """The user's command (as words, or as one quoted string), or our workloads."""
+    """The user's command (as words, or as one quoted string, behind "--"), or our workloads."""
+    words = words[1:] if words[:1] == ["--"] else words
     if len(words) == 1 and any(c.isspace() for c in words[0]):
         try:
             words = shlex.split(words[0])
         except ValueError as error:
-            raise LabError(f"CMD: {error}: {words[0]}") from None
+            raise BadInput(f"CMD: {error}: {words[0]}") from None
     if words:
         title = " ".join(words)
         title = title if len(title) <= TITLE_WIDTH else title[: TITLE_WIDTH - 4] + " ..."

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from .errors import LabError
+from .errors import BadInput
 
 TIMED_FACTOR = 2.0  # rows that run for a given time get this many sample lengths
 TIMEOUT_BASE = 60.0  # seconds one run may take: this and so many sample lengths
@@ -58,7 +58,7 @@ def _bound(name, low):
     except ValueError:
         value = -1.0
     if not low <= value <= 86400:
-        raise LabError(f"{name} must be seconds from {low:g} to 86400, not '{text}'")
+        raise BadInput(f"{name} must be seconds from {low:g} to 86400, not '{text}'")
     return value
 
 

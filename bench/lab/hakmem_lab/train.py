@@ -3,13 +3,10 @@
 import os
 from pathlib import Path
 
-from rich.console import Console
-
 from .cli import Parser
 from .errors import LabError
 from .launch import Launcher
 from .paths import build_folder, built
-from .progress import Meter
 from .workloads import ROWS
 
 SECONDS = "0.3"  # of rows that run for a given time
@@ -27,11 +24,18 @@ def command(row, build) -> list:
     return [built(build, row.program), *words]
 
 
-def run(argv) -> int:
-    parser = Parser(prog="hakmem_lab train", description=__doc__)
+def parser() -> Parser:
+    parser = Parser(description=__doc__)
     parser.add_argument("--library", required=True, type=Path, help="the instrumented library")
     parser.add_argument("--build", help="CMake build folder with the programs")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def run(options) -> int:
+    from rich.console import Console
+
+    from .progress import Meter
+
     if not options.library.exists():
         raise LabError(f"{options.library} does not exist")
     build = build_folder(options.build)

@@ -1,4 +1,4 @@
-"""The rows: every workload that a comparison can have. Data only.
+"""The rows: every workload that a comparison can have, and how they are chosen. Data only.
 
 A row whose full length is too long for every day comes twice: scaled down in `standard` runs, and
 under the same key with its length appended in `full` ones.
@@ -6,7 +6,9 @@ under the same key with its length appended in `full` ones.
 
 import sys
 
+from .errors import BadInput
 from .paths import WORKLOADS
+from .settings import PLAIN_ROWS
 from .tables import Row
 
 GROUPS = {
@@ -259,3 +261,38 @@ ROWS = (
     *_mixed_rows(), *_scenario_rows(), *_bulk_rows(), *_thread_rows(), *_ring_rows(),
     *_prodcons_rows(), *_mid_rows(), *_large_rows(), *_call_rows(), *_memory_rows(), *_real_rows(),
 )  # fmt: skip
+
+
+QUICK_GROUP = "mixed"  # the seed rows: a quick run has these until rows name it themselves
+
+
+def listing() -> str:
+    """All rows by their keys."""
+    return "\n".join(f"{row.key:28} {row.title}" for row in ROWS)
+
+
+def _group(name, size) -> list:
+    rows = [row for row in ROWS if row.group == name]
+    return [r for r in rows if size in r.sizes] or [r for r in rows if PLAIN_ROWS in r.sizes]
+
+
+def choose_rows(text, size=None) -> list:
+    """Rows for "mixed,bulk" or single keys like "threads:cross"; None = all of the size.
+
+    A group has the rows of the size that is run, or those of a plain run when it has none there.
+    """
+    size = size or PLAIN_ROWS
+    if text is None:
+        return [row for row in ROWS if size in row.sizes] or _group(QUICK_GROUP, size)
+    chosen = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        found = _group(word, size) or [row for row in ROWS if word == row.key]
+        if not found:
+            raise BadInput(
+                f"unknown row '{word}'; groups are {', '.join(GROUPS)}, "
+                f"single rows {ROWS[0].key} ... {ROWS[-1].key} (see --list)"
+            )
+        chosen += [row for row in found if row not in chosen]
+    if not chosen:
+        raise BadInput("--rows names no row")
+    return chosen

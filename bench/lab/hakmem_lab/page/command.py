@@ -1,4 +1,4 @@
-"""`hakmem_lab page`: the page from a run's folder, or from a run of its own."""
+"""`lab page`: the page from a run's folder, or from a run of its own."""
 
 import json
 import time
@@ -6,36 +6,16 @@ from pathlib import Path
 
 from .. import allocators as finder
 from .. import bench, compare
-from ..cli import Parser
 from ..errors import LabError
-from ..paths import ROOT
-from ..settings import SIZES
+from ..paths import PAGE, ROOT
 from ..suites import knobs, results
 from ..tables import OWN_BUILDS, SUBJECT
+from ..workloads import choose_rows
 from . import charts, markdown
 
-TARGET = ROOT / "docs" / "PERF_COMPARISON_ALLOCATORS.md"
 GUARD = f"{SUBJECT}:larson_guard"
 GUARD_OPTION = "TINY_PROFILE"
 BUILDS = ("hakmem-pgo", "hakmem-nolto")
-
-
-def _arguments(argv):
-    parser = Parser(prog="hakmem_lab page", description=__doc__)
-    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER",
-                        help="the folder of a comparison; without it one is run")  # fmt: skip
-    parser.add_argument("--to", type=Path, default=TARGET, help=f"the page ({TARGET.name})")
-    parser.add_argument("--charts", type=Path, help="folder (docs/benchmarks/<stamp>_ALLOCATORS)")
-    parser.add_argument("--size", choices=SIZES, default="standard", help="of the run (standard)")
-    parser.add_argument("--rows", help="of the run, as in 'hakmem_lab bench'")
-    parser.add_argument("--alloc", help="of the run; else all, and HAKMEM's own variants")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--minutes", type=float)
-    parser.add_argument("--warm", type=int, default=1024)
-    parser.add_argument("--lib", action="append", metavar="NAME=PATH")
-    parser.add_argument("--build")
-    return parser.parse_args(argv)
 
 
 def load(folder) -> dict:
@@ -69,7 +49,7 @@ def _variants(session) -> list:
 def measure(options) -> Path:
     """Runs the comparison; its folder."""
     session = compare.Session(options.build, finder.parse_libraries(options.lib))
-    rows = bench.choose_rows(options.rows, options.size)
+    rows = choose_rows(options.rows, options.size)
     compared = session.allocators(options.alloc.split(",") if options.alloc else None)
     if not options.alloc:
         compared += session.allocators(_variants(session))
@@ -94,8 +74,7 @@ def without_places(text) -> str:
     return json.dumps(summary, indent=1) + "\n"
 
 
-def run(argv) -> int:
-    options = _arguments(argv)
+def run(options) -> int:
     results.writable(options.to.resolve().parent)
     source = options.source or measure(options)
     summary = load(source)

@@ -11,9 +11,9 @@ annotated malloc and free, an ASCII chart, a summary. perf is used where the mac
 hardware counters, callgrind where not; the report says which."""
 
 
-def run(argv) -> int:
+def parser() -> Parser:
     parser = Parser(
-        prog="scripts/perf_report.sh", description=ABOUT,
+        description=ABOUT,
         epilog="example:\n  scripts/perf_report.sh mixed\n\nresults: "
         "docs/benchmarks/<stamp>_PERF",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -21,13 +21,16 @@ def run(argv) -> int:
     parser.add_argument(
         "workload", nargs="?", default="mixed",
         help="mixed, tiny, larson, large, a scenario (json, vm ...) or a row of "
-        "'hakmem_lab bench --list' (mixed)",
+        "'lab bench --list' (mixed)",
     )  # fmt: skip
     parser.add_argument("--tool", choices=("perf", "callgrind"), help="instead of the best one")
     parser.add_argument("--lib", action="append", metavar="NAME=PATH", help="an allocator's .so")
     parser.add_argument("--build", help="CMake build folder (default: build/release)")
     parser.add_argument("--out", type=Path, help="folder for the report")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def run(options) -> int:
     from . import report  # here, since it brings the statistics with it
 
     return report.run(options)

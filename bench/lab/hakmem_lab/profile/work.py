@@ -70,6 +70,6 @@ def find(name, build) -> Work:
     if name not in rows:
         raise LabError(
             f"unknown workload '{name}'; there are {', '.join([*NAMED, *scenarios])}, and the rows "
-            "of 'hakmem_lab bench --list' that run a program of ours"
+            "of 'lab bench --list' that run a program of ours"
         )
     return Work(rows[name], build)

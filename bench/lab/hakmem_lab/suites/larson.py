@@ -12,10 +12,7 @@ LOADS = {"burst": "many blocks, threads that end soon", "loop": "fewer blocks, l
 
 def _band(options, label="larson"):
     chunks, rounds = PHASES[options.phase]
-    if options.least > options.most:
-        low, high = options.most, options.least
-    else:
-        low, high = options.least, options.most
+    low, high = options.least, options.most
     chunks = max(loads.LEAST_CHUNKS, min(chunks, loads.LIVE_BYTES // high))
     return loads.Band(f"{label}-{options.phase}-{low}-{high}", low, high, chunks, rounds)
 

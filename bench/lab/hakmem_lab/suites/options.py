@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ..cli import Parser, number
+from ..errors import BadInput
 
 ENVIRONMENT = """environment (an option wins over it):
   RUNTIME        seconds of one sample (-d)
@@ -103,8 +104,16 @@ def parser_for(suite) -> Parser:
 
 
 def parse(suite, argv):
-    """The options of one call."""
-    options = parser_for(suite).parse_args(argv)
+    """The options of one call; what cannot be is one line and status 2."""
+    parser = parser_for(suite)
+    options = parser.parse_args(argv)
+    least, most = getattr(options, "least", 0), getattr(options, "most", 0)
+    if least > most:
+        parser.error(f"MIN (-m {least}) is larger than MAX (-M {most})")
     if options.timeout is None:
         options.timeout = options.runtime + 3
+    try:
+        suite.rows(options)
+    except BadInput as error:
+        parser.error(str(error))
     return options

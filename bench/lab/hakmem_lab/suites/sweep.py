@@ -24,8 +24,7 @@ def _arguments(parser):
 
 
 def _rows(options):
-    low, high = sorted((options.least, options.most))
-    return loads.larson_rows(loads.bands(options.steps, low, high), options)
+    return loads.larson_rows(loads.bands(options.steps, options.least, options.most), options)
 
 
 PROF_SWEEP = Suite(

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from ..workloads import choose_rows
 from .large import ours_against_others
 from .shapes import Entry, Suite
 
@@ -10,7 +11,7 @@ LARSON_KEY = "threads:larson-"
 
 
 def _arguments(parser):
-    parser.add_argument("--rows", default=ROWS, help=f"of 'hakmem_lab bench --list' ({ROWS})")
+    parser.add_argument("--rows", default=ROWS, help=f"of 'lab bench --list' ({ROWS})")
 
 
 def _with_threads(row, options):
@@ -27,8 +28,6 @@ def _with_threads(row, options):
 
 
 def _rows(options):
-    from ..bench import choose_rows  # here, since it brings the statistics with it
-
     found = {}
     for row in choose_rows(options.rows):
         found.update({new.key: new for new in _with_threads(row, options)})

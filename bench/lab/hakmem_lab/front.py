@@ -1,0 +1,114 @@
+"""`scripts/lab COMMAND ...`: the commands, their options, and what each needs.
+
+Nothing but the standard library is imported until a command runs, so that help and bad input need
+neither a build nor the lab's own Python.
+"""
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+
+from .errors import BadInput
+from .guard import guarded, mark
+from .suites import ab, large, larson, sweep, whole
+from .suites import options as suite_options
+
+SUITES = {
+    suite.name: suite for module in (ab, large, larson, sweep, whole) for suite in module.SUITES
+}
+KEEPERS = ("save_prof_sweep",)  # suites that add to the notes of the day
+SCRIPTS = (*SUITES, "kill_bench", "perf_report")
+NAME = "HAKMEM_BENCH_NAME"  # in the environment: what the user typed, when it is make
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is no suite: `parser` is MODULE:FUNCTION, `run` takes the options."""
+
+    parser: str
+    run: str
+    about: str
+    builds: bool = True  # it needs what `make` builds
+
+
+COMMANDS = {
+    "bench": Command("cli:bench_parser", "bench:run", "HAKMEM beside its peers over the rows"),
+    "run": Command("cli:run_parser", "realrun:run",
+                   "a real program on the system allocator and on HAKMEM"),
+    "page": Command("cli:page_parser", "page.command:run",
+                    "the comparison page, from a run of its own or from a folder"),
+    "report": Command("cli:report_parser", "html:run",
+                      "the HTML report of a folder, drawn anew", builds=False),
+    "perf_report": Command("profile.command:parser", "profile.command:run",
+                           "counters, hot spots, call graph, annotated malloc and free"),
+    "kill_bench": Command("suites.kill:parser", "suites.kill:run",
+                          "ends what benchmarks left running", builds=False),
+    "train": Command("train:parser", "train:run", "trains a profile-guided build (make pgo)"),
+}  # fmt: skip
+
+
+def _part(text):
+    module, _, name = text.partition(":")
+    return getattr(importlib.import_module(f"hakmem_lab.{module}"), name)
+
+
+def overview() -> str:
+    """All commands, a line each."""
+    lines = ["usage: scripts/lab COMMAND [options]; scripts/lab COMMAND -h explains one", ""]
+    lines += [f"  {name:22} {command.about}" for name, command in COMMANDS.items()]
+    lines += [f"  {name:22} {suite.about.split('. ')[0].rstrip('.')}" for name, suite in
+              SUITES.items()]  # fmt: skip
+    return "\n".join(lines)
+
+
+def said(name) -> str:
+    """How the user knows the command."""
+    own = f"scripts/{name}.sh" if name in SCRIPTS else f"lab {name}".strip()
+    return os.environ.get(NAME) or own
+
+
+def read(argv):
+    """(name, options) of a command line; help and bad input end the process."""
+    name, words = (argv[0], argv[1:]) if argv else ("", [])
+    if name in ("-h", "--help"):
+        print(overview(), flush=True)
+        raise SystemExit(0)
+    if name in SUITES:
+        return name, suite_options.parse(SUITES[name], words)
+    if name not in COMMANDS:
+        what = f"there is no command '{name}'" if name else "no command given"
+        print(f"lab: {what}; scripts/lab -h lists them", file=sys.stderr)
+        raise SystemExit(2)
+    parser = _part(COMMANDS[name].parser)()
+    parser.prog = said(name)
+    options = parser.parse_args(words)
+    try:
+        if hasattr(parser, "check"):
+            parser.check(options)
+    except BadInput as error:
+        parser.error(str(error))
+    return name, options
+
+
+def builds(name, options) -> bool:
+    """Whether the command needs what `make` builds."""
+    if getattr(options, "source", None) is not None:  # a page from a folder
+        return False
+    return name in SUITES or COMMANDS[name].builds
+
+
+def run_suite(name, options, argv) -> int:
+    # the engine's own bounds are read from the environment
+    os.environ["BENCH_TIMEOUT"], os.environ["KILL_GRACE"] = str(options.timeout), str(options.grace)
+    matrix = importlib.import_module("hakmem_lab.suites.matrix")
+    return (matrix.save if name in KEEPERS else matrix.run)(SUITES[name], options, argv)
+
+
+def main(argv=None) -> int:
+    argv = list(sys.argv[1:] if argv is None else argv)
+    mark()
+    name, options = read(argv)
+    if name in SUITES:
+        return guarded(said(name), lambda: run_suite(name, options, argv[1:]))
+    return guarded(said(name), lambda: _part(COMMANDS[name].run)(options))
