@@ -12,8 +12,8 @@
 #include "stats/stats.h"
 #include "thread/thread.h"
 
-/* Blocks in thread caches are ordinary free blocks here: they go back as the others do. glibc's fast
- * bins (smblks, fsmblks) hold what does not. A free unit of 64 KiB that has pages is a block. */
+/* Blocks in thread caches are ordinary free blocks here: they go back as the others do. glibc's
+ * fast bins (smblks, fsmblks) hold what does not. A free unit of 64 KiB that has pages is a block. */
 static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 #define VALUE(name) stats->values[HAK_VALUE_STAT_##name]
     const uint64_t *huge = stats->tiers[HAK_STATS_HUGE], *large = stats->tiers[HAK_STATS_LARGE];

@@ -125,8 +125,8 @@ void hak_cache_flush_all(hak_cache_t *cache);
 
 /* For a thread that frees faster than purge work gives back, which is done by slow calls: its
  * frees become slow more often, and its stacks hold few blocks, each of which may be the last of
- * its slab. The first does some more magazines at each call; the second ends it, for each magazine at its
- * next slow call. */
+ * its slab. The first does some more magazines at each call; the second ends it, for each magazine
+ * at its next slow call. */
 void hak_cache_brake(hak_cache_t *cache);
 void hak_cache_unbrake(hak_cache_t *cache);
 

@@ -1,8 +1,8 @@
 /* heap.h: large heaps: superslabs, grain by grain, one heap for each CPU.
  *
- * There are as many heaps as shards, whose number may grow, and a thread's heap is that of the
- * CPU it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other have
- * different ones, and then each CPU writes to the lines of several heaps.
+ * There are as many heaps as shards, whose number may grow, and a thread's heap is that of the CPU
+ * it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other
+ * have different ones, and then each CPU writes to the lines of several heaps.
  *
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
  * the heap whose superslab it lies in; any thread may free it.

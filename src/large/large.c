@@ -177,10 +177,10 @@ static void note_home(hak_heap_t *heap, unsigned home) {
     if (hak_load_relaxed(&heap->last_home) != home) hak_store_relaxed(&heap->last_home, home);
 }
 
-/* A fresh run, and the block out of it. Superslabs begin at multiples of their size, so a block that
- * is no longer than one needs no more than its own length; but the run joins what is free beside it,
- * where a short search for an aligned block may miss it: then a length with a fit wherever it lies.
- * Heap lock held. */
+/* A fresh run, and the block out of it. Superslabs begin at multiples of their size, so a block
+ * that is no longer than one needs no more than its own length; but the run joins what is free
+ * beside it, where a short search for an aligned block may miss it: then a length with a fit
+ * wherever it lies. Heap lock held. */
 static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
     size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
     size_t sure = request->grains + request->align_grains - 1;

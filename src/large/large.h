@@ -1,11 +1,11 @@
 /* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones at multiples of 128 KiB to 2 MiB,
  * cut from runs of superslabs.
  *
- * A block is a whole number of grains (4 KiB). A free one merges with its free
- * neighbours at once; the best fit is reused, wherever it lies, before fresh memory
- * is touched: in the heap of the thread's CPU, among blocks that threads on other CPUs
- * gave back there, in the other heaps, as far as they can spare some, and in all of
- * those where there is no fresh memory. A fresh run has room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
+ * A block is a whole number of grains (4 KiB). A free one merges with its free neighbours at once;
+ * the best fit is reused, wherever it lies, before fresh memory is touched: in the heap of the
+ * thread's CPU, among blocks that threads on other CPUs gave back there, in the other heaps, as
+ * far as they can spare some, and in all of those where there is no fresh memory. A fresh run has
+ * room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 

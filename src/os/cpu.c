@@ -1,12 +1,12 @@
 /* cpu.c: how many CPUs the process may use: those of its affinity, and no more than the quotas
  * of its control groups allow.
  *
- * The affinity is read with the first question, and anew by each look. The quotas are read only when somebody
- * looks (hak_os_cpu_look), since a short program needs none. A quota is what the kernel gives in a
- * period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of version 1. That of
- * every group from the process's own up to the root counts, the smallest decides. In a
- * container the group may have a name that is not to be seen from inside: then what its root
- * says is found on the way up. What is missing or makes no sense is no limit. */
+ * The affinity is read with the first question, and anew by each look. The quotas are read only
+ * when somebody looks (hak_os_cpu_look), since a short program needs none. A quota is what the
+ * kernel gives in a period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of
+ * version 1. That of every group from the process's own up to the root counts, the smallest
+ * decides. In a container the group may have a name that is not to be seen from inside: then what
+ * its root says is found on the way up. What is missing or makes no sense is no limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

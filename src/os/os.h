@@ -57,7 +57,8 @@ typedef enum {
     HAK_OS_REFUSED, /* the system has no more for this process now */
 } hak_os_answer_t;
 
-/* Maps fresh zeroed memory there, or reserves the range, as above, and leaves others' mappings alone. */
+/* Maps fresh zeroed memory there, or reserves the range, as above, and leaves others' mappings
+ * alone. */
 hak_os_answer_t hak_os_map_at(void *addr, size_t size);
 hak_os_answer_t hak_os_reserve_at(void *addr, size_t size);
 
@@ -153,7 +154,8 @@ typedef struct {
     hak_os_file_id_t id; /* of that file: the program may have closed it */
 } hak_os_shared_t;
 
-/* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name. False when refused. */
+/* Makes one, and forgets what `shared` was; it shows in /proc/PID/fd as "/memfd:" and the name.
+ * False when refused. */
 bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared);
 
 /* Unmaps it, and closes the file unless the program has done so. */

@@ -9,10 +9,10 @@ enum { ALIGN_SHIFT = 22, RANDOM_BYTES = 16 };
 
 #define LARGEST ((size_t)1 << HAK_WINDOW_SHIFT_MAX)
 
-/* Windows to try, largest first, all of them below the stack and then in holes that the system finds.
- * The first one is an eighth of the address space: what lies at its top and in its middle (libraries
- * and stacks; the program and its break) stays apart. The others are for systems that let programs use
- * less of it: emulators, sanitizers. */
+/* Windows to try, largest first, all of them below the stack and then in holes that the system
+ * finds. The first one is an eighth of the address space: what lies at its top and in its middle
+ * (libraries and stacks; the program and its break) stays apart. The others are for systems that
+ * let programs use less of it: emulators, sanitizers. */
 static const size_t sizes[] HAK_NEAR = {LARGEST, 64 * GIB, 4 * GIB, 1 * GIB, 256 * MIB, 64 * MIB};
 
 enum { SIZES = sizeof sizes / sizeof *sizes };

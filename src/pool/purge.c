@@ -93,10 +93,11 @@ static bool unmap_newest(void) {
     return done;
 }
 
-/* Large heaps may have wholly free ones whose pages the kernel would not take, since they are locked:
- * their addresses can go all the same. Then first those that became free last, without a look at any other. One that is kept lies between
- * others, where it would make one piece more; then by address, since those beside a hole make
- * none. As many as there are now: others may free some all the time. */
+/* Large heaps may have wholly free ones whose pages the kernel would not take, since they are
+ * locked: their addresses can go all the same. Then first those that became free last, without a
+ * look at any other. One that is kept lies between others, where it would make one piece more;
+ * then by address, since those beside a hole make none. As many as there are now: others may free
+ * some all the time. */
 size_t hak_pool_unmap_free(void) {
     size_t unmapped = 0;
     hak_lock_acquire(&hak_pool_lock);

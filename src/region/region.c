@@ -232,8 +232,8 @@ static void unlist_unmapped(hak_superslab_t *super) {
     super->unmapped = false;
 }
 
-/* One of the list. It leaves that unless the system refuses; where somebody else has taken its place
- * it stays a hole. */
+/* One of the list. It leaves that unless the system refuses; where somebody else has taken its
+ * place it stays a hole. */
 static hak_os_answer_t map_again(hak_superslab_t *super) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = map_superslabs(number, 1, false);

@@ -1,22 +1,22 @@
 /* region.h: the heap's addresses, and the flat map from any pointer to its class.
  *
- * The heap grows in one window of addresses (os/place.h) of which nothing is reserved: superslabs are
- * mapped step by step from low to high, and so are the records that describe them, each kind in an
- * area of its own with inaccessible ends (area.h):
+ * The heap grows in one window of addresses (os/place.h) of which nothing is reserved: superslabs
+ * are mapped step by step from low to high, and so are the records that describe them, each kind
+ * in an area of its own with inaccessible ends (area.h):
  *
  *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
  * A unit's number counts from the map's own address, so one pointer gives both the number and the
- * entry. An entry holds the class as the byte offset of its magazine in a thread's cache; 0 = not ours.
- * Units below the first are 0 too. `hak_map.unit_end` bounds what can be read, and grows.
+ * entry. An entry holds the class as the byte offset of its magazine in a thread's cache; 0 = not
+ * ours. Units below the first are 0 too. `hak_map.unit_end` bounds what can be read, and grows.
  *
  * WHAT THE WINDOW MAY HOLD BESIDES. Somebody else may have mapped what lies behind the heap. Then
- * the heap goes on behind that: the superslabs in between are holes, which have records and entries
- * (all zero) but no memory. So all of the heap is in one map, and every free takes the same path. A
- * superslab that is wholly free can become a hole as well: where the address space is limited, and
- * where the heap was much larger once. It is mapped again before the heap grows; where somebody else
- * has taken its place meanwhile, it stays a hole.
+ * the heap goes on behind that: the superslabs in between are holes, which have records and
+ * entries (all zero) but no memory. So all of the heap is in one map, and every free takes the
+ * same path. A superslab that is wholly free can become a hole as well: where the address space is
+ * limited, and where the heap was much larger once. It is mapped again before the heap grows;
+ * where somebody else has taken its place meanwhile, it stays a hole.
  *
  *   mapped superslabs = those carved and not holes + those below `limit` that are not carved yet
  *   pieces = runs of neighbouring mapped superslabs <= HAK_PIECES_MAX
@@ -70,8 +70,8 @@ hak_superslab_t *hak_region_take_unmapped(void);
 bool hak_region_map_again(hak_superslab_t *super);
 bool hak_region_has_unmapped(void);
 
-/* Unmaps a superslab of which nothing is in use; nobody may have it in a list. False when that would
- * make too many pieces, or the kernel refuses: then nothing has changed. */
+/* Unmaps a superslab of which nothing is in use; nobody may have it in a list. False when that
+ * would make too many pieces, or the kernel refuses: then nothing has changed. */
 bool hak_region_unmap(hak_superslab_t *super);
 
 /* Gives pages of a superslab back; see hak_os_purge. It has no huge pages from then on,

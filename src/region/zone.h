@@ -1,10 +1,10 @@
 /* zone.h: which parts of the heap's addresses may have huge pages.
  *
  * The kernel counts a mapping for each stretch that differs from its neighbours, and allows some
- * 65,000. So huge pages are asked for and refused by zones: 2 MiB long at the beginning of the heap,
- * a sixteenth to a thirty-second of what lies below further on. A heap of 8 TiB, as much as there can
- * be, has 304 of them, so huge pages never make more than 304 mappings of it, whatever it has gone
- * through.
+ * 65,000. So huge pages are asked for and refused by zones: 2 MiB long at the beginning of the
+ * heap, a sixteenth to a thirty-second of what lies below further on. A heap of 8 TiB, as much as
+ * there can be, has 304 of them, so huge pages never make more than 304 mappings of it, whatever
+ * it has gone through.
  *
  *   UNDECIDED -> PLAIN     the heap was not dense when it grew into the zone
  *   UNDECIDED -> WISHED    it was: what is mapped in the zone is advised to have huge pages

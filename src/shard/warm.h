@@ -32,10 +32,11 @@
  * in the child of a fork nothing is claimed. Slabs that were bound to other threads are so there,
  * too, until a take or a sweep takes them back.
  *
- * A give claims a warm slab for all of its batch ("lifts" it): the owner word loses its
- * flag, so it is given to as any other of the bin, only that it enters no list. At the end,
- * before C2, the flag comes back, and spare loses what it has got for the slab, which is
- * what it has more than `ready`, that of the last C2. Nobody else sees the flag go: who compares owner words with the flag in mind holds the lock.
+ * A give claims a warm slab for all of its batch ("lifts" it): the owner word loses its flag, so
+ * it is given to as any other of the bin, only that it enters no list. At the end, before C2, the
+ * flag comes back, and spare loses what it has got for the slab, which is what it has more than
+ * `ready`, that of the last C2. Nobody else sees the flag go: who compares owner words with the
+ * flag in mind holds the lock.
  *
  * The list, touched and spare of a bin are about slabs that are not bound: what S has is
  * subtracted at B and added at U, and a carve writes to nothing but S, its own slot and its

@@ -237,8 +237,8 @@ static void put_back(hak_cache_t *cache, bool holds) {
     hak_lock_release(&hak_thread_list_lock);
 }
 
-/* A magazine at a time, without the lock: a double free may come to light, and the program's handler
- * of SIGABRT may start a thread. */
+/* A magazine at a time, without the lock: a double free may come to light, and the program's
+ * handler of SIGABRT may start a thread. */
 bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     hak_cache_t *cache = take_full();

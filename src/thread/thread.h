@@ -63,8 +63,9 @@ size_t hak_thread_purge_all(void);
  * leaves the list and new ones enter at its head, so the rest is read without a lock. */
 hak_cache_t *hak_thread_caches(void);
 
-/* Outermost but for a refresh of the live page: the one place for a collection of the statistics. A fork does not wait for
- * it, since somebody may be printing from there; in the child it is free. In fork.c. */
+/* Outermost but for a refresh of the live page: the one place for a collection of the statistics.
+ * A fork does not wait for it, since somebody may be printing from there; in the child it is free.
+ * In fork.c. */
 extern hak_lock_t hak_snapshot_lock;
 
 /* Fork handlers, once; in fork.c. */
