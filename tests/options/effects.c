@@ -443,9 +443,33 @@ static void try_effect(const struct effect *effect, int change) {
     }
 }
 
+/* Each process has the rows that are its turn: with most of them it waits. */
+static unsigned try_rows(unsigned index, unsigned step) {
+    for (size_t k = index; k < COUNT_OF(effects); k += step)
+        for (size_t i = 0; i < COUNT_OF(options); i++)
+            if (strcmp(effects[k].option, options[i].name) == 0 &&
+                (HAKMEM_DEBUG || options[i].kind != DEBUG))
+                try_effect(&effects[k], options[i].change);
+    return failure_count;
+}
+
+static unsigned options_without_a_row(void) {
+    unsigned missing = 0;
+    for (size_t i = 0; i < COUNT_OF(options); i++) {
+        bool is_needed = options[i].kind != OBSOLETE && (HAKMEM_DEBUG || options[i].kind != DEBUG);
+        for (size_t k = 0; k < COUNT_OF(effects); k++)
+            is_needed &= strcmp(effects[k].option, options[i].name) != 0;
+        if (!is_needed) continue;
+        fprintf(stderr, "FAIL: no row of effects.c says what HAKMEM_%s changes\n", options[i].name);
+        missing++;
+    }
+    return missing;
+}
+
 /* effects                 every option
  * effects ROW [VALUE]     the figure of one row, after a call of hakmem_option_set for VALUE */
 int main(int argc, char **argv) {
+    enum { AT_ONCE = 4 };
     if (argc > 1) {
         const struct effect *effect = &effects[argument(argc, argv, 1, 0)];
         if (argc > 2)
@@ -455,20 +479,8 @@ int main(int argc, char **argv) {
     }
     watchdog(240, "effects of options");
     require_hakmem();
-    for (size_t i = 0; i < COUNT_OF(options); i++) {
-        unsigned found = 0;
-        if (!HAKMEM_DEBUG && options[i].kind == DEBUG) continue;
-        for (size_t k = 0; k < COUNT_OF(effects); k++) {
-            if (strcmp(effects[k].option, options[i].name) != 0) continue;
-            try_effect(&effects[k], options[i].change);
-            found++;
-        }
-        if (found > 0 || options[i].kind == OBSOLETE) continue;
-        fprintf(stderr, "FAIL: no row of effects.c says what HAKMEM_%s changes\n", options[i].name);
-        failure_count++;
-    }
-    CHECK(failure_count == 0, "%u options without their effect, see the lines above",
-          failure_count);
+    unsigned failures = options_without_a_row() + child_share(AT_ONCE, try_rows);
+    CHECK(failures == 0, "%u options without their effect, see the lines above", failures);
     printf("%zu effects of %zu options seen\n", COUNT_OF(effects), COUNT_OF(options));
     return 0;
 }

@@ -115,9 +115,19 @@ static unsigned run_in_child(void (*body)(const void *), const void *context, co
     return 1;
 }
 
+static unsigned run_trials(unsigned index, unsigned step) {
+    unsigned failures = 0;
+    for (size_t k = index; k < trial_count(); k += step) {
+        const struct trial *trial = trial_at(k);
+        failures += run_in_child(start_trial, &k, trial->group, trial->name);
+    }
+    return failures;
+}
+
 /* counters          every trial
  * counters NUMBER   one, in this process */
 int main(int argc, char **argv) {
+    enum { AT_ONCE = 4 };
     watchdog(240, "statistics");
     if (argc > 1) {
         run_trial(trial_at(argument(argc, argv, 1, 0)));
@@ -125,10 +135,7 @@ int main(int argc, char **argv) {
     }
     unsigned missing = count_missing();
     CHECK(missing == 0, "%u figures without a program that moves them", missing);
-    for (size_t k = 0; k < trial_count(); k++) {
-        const struct trial *trial = trial_at(k);
-        missing += run_in_child(start_trial, &k, trial->group, trial->name);
-    }
+    missing += child_share(AT_ONCE, run_trials);
     missing += run_in_child(check_sums, NULL, "all", "sums");
     CHECK(missing == 0, "%u programs did not move their figure as they should", missing);
     printf("%zu figures moved by %zu programs\n", COUNT_OF(stat_rows), trial_count());

@@ -68,20 +68,27 @@ static void check(const void *context) {
           trial->most, order_names[trial->order]);
 }
 
-int main(int argc, char **argv) {
-    static const size_t sizes[][2] = {
-        {16, 1024}, {8192, 8192}, {100 << 10, 100 << 10}, {3 << 20, 3 << 20}};
-    bytes = argument(argc, argv, 1, 1024) << 20;
-    watchdog(300, "a program at rest");
-    require_hakmem();
-    bool all = true;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes * ORDERS; i++) {
+static const size_t sizes[][2] = {
+    {16, 1024}, {8192, 8192}, {100 << 10, 100 << 10}, {3 << 20, 3 << 20}};
+
+/* Most of a trial is the wait at its end. */
+static unsigned try_sizes(unsigned index, unsigned step) {
+    unsigned failures = 0;
+    for (size_t i = index; i < sizeof sizes / sizeof *sizes * ORDERS; i += step) {
         struct trial trial = {sizes[i / ORDERS][0], sizes[i / ORDERS][1], (order_t)(i % ORDERS)};
         struct child_end end;
         child_run(check, &trial, 60, &end);
         fputs(end.err, stderr);
-        all &= end.in_time && end.status == 0;
+        failures += !end.in_time || end.status != 0;
     }
-    CHECK(all, "a program at rest keeps what it has freed");
+    return failures;
+}
+
+int main(int argc, char **argv) {
+    enum { AT_ONCE = 2 };
+    bytes = argument(argc, argv, 1, 1024) << 20;
+    watchdog(300, "a program at rest");
+    require_hakmem();
+    CHECK(child_share(AT_ONCE, try_sizes) == 0, "a program at rest keeps what it has freed");
     return 0;
 }

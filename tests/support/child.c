@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,4 +66,28 @@ void child_must_succeed(void (*body)(const void *context), const void *context, 
     CHECK(end.status == 0, "%s: %s %d; stderr: %s", what,
           WIFSIGNALED(end.status) ? "killed by signal" : "ended with",
           WIFSIGNALED(end.status) ? WTERMSIG(end.status) : WEXITSTATUS(end.status), end.err);
+}
+
+unsigned child_share(unsigned count, unsigned (*part)(unsigned index, unsigned count)) {
+    enum { COUNT_MAX = 16 };
+    pid_t pids[COUNT_MAX];
+    CHECK(count <= COUNT_MAX, "%u parts are too many", count);
+    fflush(NULL);
+    for (unsigned i = 0; i < count; i++) {
+        pids[i] = fork();
+        CHECK(pids[i] >= 0, "fork failed");
+        if (pids[i] > 0) continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        unsigned failures = part(i, count);
+        fflush(NULL);
+        _exit(failures < 255 ? (int)failures : 255);
+    }
+    unsigned sum = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int status = 0;
+        while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR) continue;
+        CHECK(WIFEXITED(status), "part %u was killed by signal %d", i, WTERMSIG(status));
+        sum += (unsigned)WEXITSTATUS(status);
+    }
+    return sum;
 }

@@ -21,4 +21,8 @@ void child_run(void (*body)(const void *context), const void *context, unsigned 
 void child_must_succeed(void (*body)(const void *context), const void *context, unsigned seconds,
                         const char *what);
 
+/* Calls part(0, count) to part(count - 1, count) at once, in a process each, and returns the sum of
+ * what they return: failures, at most 255 each. For rows that mostly wait. */
+unsigned child_share(unsigned count, unsigned (*part)(unsigned index, unsigned count));
+
 #endif
