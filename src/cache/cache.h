@@ -54,7 +54,6 @@ typedef struct hak_cache {
     uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls that went the same way; 255 goes round */
     uint32_t tid;                      /* thread list lock; its thread's number, or 0 */
-    uint32_t ticks;                    /* calls that may look at the clock */
     uint32_t slow_count;               /* slow calls so far */
     uint32_t born;                     /* slow_count when its thread got it */
     uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
+#include "os/tick.h"
 
 typedef struct {
     uint32_t looks;
@@ -30,7 +31,8 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
 }
 
 /* What lower layers ask for, and the next piece does. Each is set here before anybody looks,
- * and taken by who does the work; a layer that counts what it asks for does that first. */
+ * and taken by who does the work; a layer that counts what it asks for does that first. Who sets
+ * one looks at the end of its call; others find it when they look. */
 enum {
     HAK_NOTE_ROUND = 1,     /* slab events have made a round of partial release due */
     HAK_NOTE_GROWN = 2,     /* the heap has grown: as many sparse pages */
@@ -41,7 +43,9 @@ enum {
 extern _Atomic uint32_t hak_budget_notes;
 
 HAK_FAST_PATH void hak_budget_note(uint32_t note) {
-    if (!(hak_load_relaxed(&hak_budget_notes) & note)) hak_or_acq_rel(&hak_budget_notes, note);
+    if (hak_load_relaxed(&hak_budget_notes) & note) return;
+    hak_or_acq_rel(&hak_budget_notes, note);
+    hak_tick_hurry();
 }
 
 #endif

@@ -2,6 +2,7 @@
 #include "region/commit.h"
 
 #include "options/options.h"
+#include "os/tick.h"
 
 static _Atomic size_t committed;
 static _Atomic uint64_t refused;
@@ -13,6 +14,7 @@ static void watch_soft(size_t sum, size_t soft) {
     if (HAK_LIKELY(sum <= hak_max(next, soft))) return;
     hak_store_relaxed(&soft_next, sum + soft / 16);
     hak_store_relaxed(&pressure, true);
+    hak_tick_hurry();
 }
 
 HAK_COMMON bool hak_commit_charge(size_t bytes) {

@@ -19,7 +19,7 @@ void hak_commit_release(size_t bytes);
 size_t hak_commit_bytes(void);
 
 /* True once after the sum has crossed HAKMEM_LIMIT_SOFT, and again after each further
- * sixteenth of it: the caller then purges. */
+ * sixteenth of it: the caller then purges. The thread that has crossed it looks at its next tick. */
 bool hak_commit_pressure(void);
 
 /* Charges that the limit refused. */

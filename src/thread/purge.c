@@ -43,9 +43,7 @@
 enum {
     CALL_LOOKS = 64, /* slabs that one call may look at, and bytes that it may give back */
     CALL_BYTES = 1024 * 1024,
-    LONG_LOOKS = 256,       /* the same where nobody waits */
-    TICK_INTERVAL = 64,     /* slow calls between two looks at the clock */
-    TICK_BYTES = 64 * 1024, /* as many bytes count as one more */
+    LONG_LOOKS = 256, /* the same where nobody waits */
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000,       /* longer ones are waited for, whoever then gives back */
     CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
@@ -186,9 +184,10 @@ static void count_piece(const hak_budget_t *left, size_t own) {
 
 /* What a slow call is there for. */
 typedef struct {
-    bool is_look; /* one of a few: it looks at the clock, too */
-    bool is_due;  /* a pass shall begin */
-    size_t freed; /* bytes, when it is a free */
+    size_t freed;    /* bytes, when it is a free */
+    uint64_t now_ms; /* 0 where it does not look at the clock */
+    bool is_look;    /* it looks since so many were made, not since something is noted */
+    bool is_due;     /* a pass shall begin */
 } call_t;
 
 /* Who sets a long delay wants to keep what is free, as long as LIMIT_SOFT is far away. */
@@ -216,6 +215,7 @@ static void get_ahead(hak_budget_t *budget) {
  * is emptied, each block in its cache may be the last of a slab. */
 static void brake(bool wanted) {
     hak_cache_t *cache = hak_cache;
+    if (wanted) hak_tick_hurry();
     if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
     if (wanted)
         hak_cache_brake(cache);
@@ -228,80 +228,66 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
     hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
     if (!become_owner()) return;
     if (call->is_due && !hak_load_relaxed(&has_pass)) begin_pass((uint32_t)delay_ms, false);
-    if (call->is_look || call->freed) hak_ahead_look(hak_os_now_ms());
+    if (call->now_ms) hak_ahead_look(call->now_ms);
     do_noted(delay_ms, &budget);
     if (call->freed && gets_ahead(delay_ms)) get_ahead(&budget);
     if (call->is_look || hak_load_relaxed(&has_hurry)) go_on_with_pass(&budget);
     count_piece(&budget, call->freed);
     leave();
-    if (call->freed) brake(gets_ahead(delay_ms) && (hak_ahead_falls() || hak_ahead_excess()));
+    if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
+    brake(call->freed && gets_ahead(delay_ms) && (hak_ahead_falls() || hak_ahead_excess()));
 }
 
 /* True once when a pass is due. The first look starts the clock; a short program has none. */
-static bool is_due(int64_t delay_ms) {
+static bool is_due(uint64_t now, int64_t delay_ms) {
     static _Atomic uint64_t next_ms;
-    uint64_t now = hak_os_now_ms(), due = hak_load_relaxed(&next_ms);
+    uint64_t due = hak_load_relaxed(&next_ms);
     hak_sampler_tick(now);
     hak_thread_follow_cpus(now, false);
     if (delay_ms < 0 && !hak_thread_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }
 
-static HAK_OUT_OF_LINE void act(call_t *call, bool is_urgent) {
+static void act(call_t *call) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
-    bool is_due_now = call->is_look && is_due(delay_ms);
-    if (is_due_now) hak_purger_note();
-    if (hak_purger_runs()) {
-        brake(false);
-        if (HAK_UNLIKELY(is_urgent)) hak_purger_urge();
-        return;
-    }
-    call->is_due = is_due_now && delay_ms >= 0;
-    do_piece(call, delay_ms);
-}
-
-/* `freed`: bytes, 0 for a malloc. */
-static HAK_COMMON void tick(size_t size, size_t freed) {
-    static _Atomic uint32_t shared_ticks; /* of threads without a cache */
-    hak_cache_t *cache = hak_cache;
-    bool own = cache != &hak_cache_none && cache != &hak_cache_dead;
-    uint32_t more = (uint32_t)hak_min(size / TICK_BYTES + 1, TICK_INTERVAL);
-    uint32_t ticks = own ? cache->ticks : hak_add_relaxed(&shared_ticks, more);
-    if (own) cache->ticks += more;
-    if (own && HAK_UNLIKELY(cache->braked) && !freed) hak_cache_unbrake(cache);
+    bool is_due_now = call->is_look && is_due(call->now_ms, delay_ms);
     if (HAK_UNLIKELY(hak_commit_pressure())) hak_budget_note(HAK_NOTE_PRESSURE);
-    call_t call = {.freed = freed};
-    call.is_look = ticks / TICK_INTERVAL != (ticks + more) / TICK_INTERVAL;
-    bool is_urgent = hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry);
-    bool is_ahead = freed && ((own && cache->braked) || (hak_ahead_excess() && !hak_purger_runs()));
-    if (HAK_UNLIKELY(call.is_look || is_urgent || is_ahead)) act(&call, is_urgent);
+    if (is_due_now) hak_purger_note();
+    call->is_due = is_due_now && delay_ms >= 0;
+    if (!hak_purger_runs()) {
+        do_piece(call, delay_ms);
+    } else {
+        brake(false);
+        if (hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry)) hak_purger_urge();
+    }
 }
 
 static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
 
-void hak_thread_set_watcher(hak_watcher_t watcher) { hak_store_release(&the_watcher, watcher); }
+void hak_thread_set_watcher(hak_watcher_t watcher) {
+    hak_store_release(&the_watcher, watcher);
+    hak_tick_hurry();
+}
+
 HAK_COMMON hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
 
-/* A slow call of a program that is watched. It gets its helper when it has made so many
- * that it is no short one; until then the looks become rarer. */
+/* A slow call of a program that is watched, which comes by each time until there is a helper. It
+ * gets that when it has made so many that it is no short one; until then the looks become rarer. */
 static HAK_SLOW_PATH void watch(bool may_start) {
     static _Atomic uint32_t calls_so_far;
     if (hak_purger_runs()) return;
     uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
     if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
     hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
+    hak_tick_hurry();
 }
 
-HAK_COMMON void hak_thread_tick_malloc(size_t size) {
-    hak_purger_start();
-    tick(size, 0);
-    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(true);
-}
-
-HAK_COMMON void hak_thread_tick_free(size_t size) {
-    hak_purger_wake();
-    tick(size, size);
-    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(false);
+HAK_COMMON void hak_thread_look(size_t size, bool is_free) {
+    call_t call = {.freed = is_free ? size : 0, .is_look = hak_tick_settle()};
+    if (call.is_look || is_free) call.now_ms = hak_os_now_ms();
+    if (!is_free) hak_purger_start();
+    act(&call);
+    if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(!is_free);
 }
 
 /* ---- the helper, and trim ---- */
@@ -345,6 +331,7 @@ size_t hak_thread_purge_all(void) {
 }
 
 void hak_purge_forget(void) {
+    hak_tick_hurry(); /* what is watched gets a helper of its own */
     hak_ahead_forget();
     the_pass.stage = END;
     hak_store_relaxed(&has_pass, false);

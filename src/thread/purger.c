@@ -37,8 +37,8 @@ enum {
 };
 
 enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
-enum { NONE, STARTING, AWAKE, ASLEEP, REFUSED };
-static _Atomic uint32_t state;
+enum { NONE, STARTING, AWAKE, ASLEEP = HAK_PURGER_ASLEEP, REFUSED };
+_Atomic uint32_t hak_purger_state;
 
 static _Atomic bool noted;     /* the program was at work since the helper's last round */
 static _Atomic uint32_t urged; /* 1: a thread has noted what does not wait for the next one */
@@ -67,11 +67,11 @@ static bool all_clean(void) {
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
 static void sleep_until_needed(int64_t delay_ms) {
-    atomic_store(&state, ASLEEP); /* partner: wake */
-    while (atomic_load(&state) == ASLEEP && !much_to_do(delay_ms) && !atomic_load(&noted) &&
-           !atomic_load(&urged) && hak_thread_count() > 0)
-        hak_os_futex_wait(&state, ASLEEP);
-    atomic_store(&state, AWAKE);
+    atomic_store(&hak_purger_state, ASLEEP); /* partner: wake */
+    while (atomic_load(&hak_purger_state) == ASLEEP && !much_to_do(delay_ms) &&
+           !atomic_load(&noted) && !atomic_load(&urged) && hak_thread_count() > 0)
+        hak_os_futex_wait(&hak_purger_state, ASLEEP);
+    atomic_store(&hak_purger_state, AWAKE);
 }
 
 /* Whether the program has done anything since the helper's last round. That it made slow
@@ -106,13 +106,13 @@ static bool rest(unsigned period_ms) {
 static void *run(void *unused) {
     (void)unused;
     hak_watcher_t watcher = hak_thread_watcher();
-    hak_store_release(&state, AWAKE);
+    hak_store_release(&hak_purger_state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (watcher) watcher(false);
         if (!rest((unsigned)period)) {
-            hak_store_release(&state, REFUSED);
+            hak_store_release(&hak_purger_state, REFUSED);
             return NULL;
         }
         if (!work(delay_ms, watcher != NULL)) {
@@ -120,7 +120,7 @@ static void *run(void *unused) {
             sleep_until_needed(delay_ms);
         }
     }
-    hak_store_release(&state, NONE);
+    hak_store_release(&hak_purger_state, NONE);
     return NULL;
 }
 
@@ -128,7 +128,7 @@ static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_thread_watcher())) return;
-    if (!hak_cas_acquire(&state, &none, STARTING)) return;
+    if (!hak_cas_acquire(&hak_purger_state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -137,7 +137,8 @@ static HAK_SLOW_PATH void start(void) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    if (pthread_create(&thread, &attributes, run, NULL) != 0) hak_store_relaxed(&state, REFUSED);
+    if (pthread_create(&thread, &attributes, run, NULL) != 0)
+        hak_store_relaxed(&hak_purger_state, REFUSED);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -152,32 +153,29 @@ static bool has_threads(void) {
 HAK_COMMON void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
                   hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
-    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&state) != NONE) return;
+    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&hak_purger_state) != NONE) return;
     if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }
 
 void hak_purger_start_early(void) {
-    if (hak_load_relaxed(&state) == NONE) start();
+    if (hak_load_relaxed(&hak_purger_state) == NONE) start();
 }
 
 HAK_COMMON bool hak_purger_runs(void) {
-    uint32_t now = hak_load_relaxed(&state);
+    uint32_t now = hak_load_relaxed(&hak_purger_state);
     return now == AWAKE || now == ASLEEP;
 }
 
 /* A fence (partner: the store of ASLEEP) stands between the caller's change and this. */
 static void wake(void) {
     uint32_t asleep = ASLEEP;
-    if (hak_load_relaxed(&state) != ASLEEP) return;
-    if (atomic_compare_exchange_strong(&state, &asleep, AWAKE)) hak_os_futex_wake(&state, true);
+    if (hak_load_relaxed(&hak_purger_state) != ASLEEP) return;
+    if (atomic_compare_exchange_strong(&hak_purger_state, &asleep, AWAKE))
+        hak_os_futex_wake(&hak_purger_state, true);
 }
 
-/* What was changed was changed under a lock, let go since; without the fence two threads that
- * each free a part of what is worth a wake-up could miss each other's. On x86-64 it is that of
- * the lock's release: each free of a large block comes by, and one more would wait for all
- * that the program has written. */
-HAK_COMMON void hak_purger_wake(void) {
-    hak_fence_after_update();
+/* For those who have seen it asleep behind a fence (thread.h). */
+void hak_purger_wake_up(void) {
     if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
@@ -201,5 +199,5 @@ void hak_purger_urge(void) {
 
 void hak_purger_forget(void) {
     hak_store_relaxed(&urged, 0);
-    hak_store_relaxed(&state, NONE);
+    hak_store_relaxed(&hak_purger_state, NONE);
 }

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "os/lock.h"
+#include "os/tick.h"
 
 /* The calling thread's cache, made on first use. NULL when it is on its way out
  * or there is no memory for one; then the shards serve block by block. */
@@ -16,22 +17,41 @@ hak_cache_t *hak_thread_cache(void);
  * a cache made then would never come back. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
-/* Called at the end of the slow paths of malloc and of free: now and then a piece of purge
- * work; in purge.c. The larger the block, the sooner the next look at the clock. */
-void hak_thread_tick_malloc(size_t size);
-void hak_thread_tick_free(size_t size);
-
 /* Empties a magazine of one of the caches that wait for a thread, of *caches at most; true when
  * there is no more to empty. */
 bool hak_thread_flush_waiting(unsigned *caches);
 
 /* The helper thread that purges; in purger.c. Start it when the heap is large, wake
  * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
+enum { HAK_PURGER_ASLEEP = 3 };
+extern _Atomic uint32_t hak_purger_state;
 void hak_purger_start(void);
-void hak_purger_wake(void);
+void hak_purger_wake_up(void);
 void hak_purger_note(void); /* the program is at work: a look is due once it rests */
 void hak_purger_urge(void); /* something is noted that does not wait for its next round */
 void hak_purger_forget(void);
+
+/* What was changed was changed under a lock, let go since; without the fence two threads that
+ * each free a part of what is worth a wake-up could miss each other's. On x86-64 it is that of
+ * the lock's release: each free of a large block comes by, and one more would wait for all
+ * that the program has written. */
+HAK_FAST_PATH void hak_purger_wake(void) {
+    hak_fence_after_update();
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_purger_state) == HAK_PURGER_ASLEEP))
+        hak_purger_wake_up();
+}
+
+/* Called at the end of the slow paths of malloc and of free. The look, in purge.c: now and then a
+ * piece of purge work. */
+void hak_thread_look(size_t size, bool is_free);
+
+HAK_FAST_PATH void hak_thread_tick_malloc(size_t size) {
+    if (hak_tick_spend(size)) hak_thread_look(size, false);
+}
+HAK_FAST_PATH void hak_thread_tick_free(size_t size) {
+    hak_purger_wake();
+    if (hak_tick_spend(size)) hak_thread_look(size, true);
+}
 
 /* After an option was changed: what was worked out from options is so anew. */
 void hak_thread_apply_options(void);

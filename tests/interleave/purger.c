@@ -97,7 +97,7 @@ static void prepare(unsigned threads) {
     futex_reset(false);
     memset((void *)&hak_pool_stats, 0, sizeof hak_pool_stats);
     memset((void *)&hak_huge_stats, 0, sizeof hak_huge_stats);
-    state = NONE;
+    hak_purger_state = NONE;
     noted = false;
     urged = 0;
     hak_store_relaxed(&world.note, 0);
@@ -205,7 +205,8 @@ static void watch_no_note(void) {
 }
 
 static void finally(void) {
-    EXPLORE_CHECK(state == NONE, "the helper has ended, and its state is %u", state);
+    EXPLORE_CHECK(hak_purger_state == NONE, "the helper has ended, and its state is %u",
+                  hak_purger_state);
 }
 
 static const char *describe(const volatile void *variable) {
@@ -240,7 +241,7 @@ static const explore_scenario_t scenarios[] = {
 };
 
 int main(int argc, char **argv) {
-    memory_track(&state, sizeof state);
+    memory_track(&hak_purger_state, sizeof hak_purger_state);
     memory_track(&noted, sizeof noted);
     memory_track(&urged, sizeof urged);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);

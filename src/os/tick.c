@@ -1,0 +1,18 @@
+/* tick.c: the rare half of tick.h. */
+#include "os/tick.h"
+
+__thread hak_tick_t hak_tick;
+
+void hak_tick_hurry(void) {
+    size_t spent = hak_min(hak_tick.spent, HAK_TICK_INTERVAL);
+    hak_tick.owed += HAK_TICK_INTERVAL - spent;
+    hak_tick.spent += HAK_TICK_INTERVAL - spent;
+}
+
+bool hak_tick_settle(void) {
+    hak_tick.spent -= hak_min(hak_tick.owed, hak_tick.spent);
+    hak_tick.owed = 0;
+    if (hak_tick.spent <= HAK_TICK_INTERVAL) return false;
+    hak_tick.spent = 0;
+    return true;
+}
