@@ -6,35 +6,30 @@
 enum {
     SPIN_COUNT = 1000,
     INTERRUPTED_MS = 1000, /* that a fork waits whose thread is inside itself */
-    CLOSED = 1,
+    STORED_MS = 2,         /* long enough for stores to be seen that nothing fences */
+    CLOSED = HAK_GATE_CLOSED,
+    FENCED = HAK_GATE_FENCED,
 };
-
-/* glibc's word for "no second thread": then nobody can close, and a plain store will do. */
-extern char __libc_single_threaded __attribute__((weak));
 
 __thread hak_gate_thread_t hak_gate_thread;
 
-/* Read at each first enter; written by forks, and where a cache is made. */
-static struct {
-    _Atomic uint32_t state;      /* CLOSED or 0 */
-    _Atomic uint32_t generation; /* forks between the first process and this one */
-    _Atomic uintptr_t closer;    /* the thread that forks; others compare it with themselves */
-    _Atomic(hak_gate_post_t *) posts;
-} gate HAK_ALIGNED(HAK_LINE);
+hak_gate_t hak_gate HAK_ALIGNED(HAK_LINE) = {.state = FENCED};
 
 static hak_gate_post_t crowd HAK_ALIGNED(HAK_LINE);
 
-static uint32_t process_now(void) { return hak_load_relaxed(&gate.generation) + 1; }
-
-static bool is_alone(void) { return &__libc_single_threaded && __libc_single_threaded; }
+static uint32_t process_now(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
 
 static bool is_closed(void) {
-    return HAK_UNLIKELY(atomic_load(&gate.state) & CLOSED); /* partner: close */
+    return HAK_UNLIKELY(atomic_load(&hak_gate.state) & CLOSED); /* partner: close */
+}
+
+static bool is_of(uintptr_t state, uintptr_t thread) {
+    return state & CLOSED && (state & ~(uintptr_t)(CLOSED | FENCED)) == thread;
 }
 
 bool hak_gate_is_mine(void) {
-    uintptr_t closer = hak_load_relaxed(&gate.closer);
-    return closer != 0 && closer == hak_os_thread();
+    uintptr_t state = hak_load_relaxed(&hak_gate.state);
+    return state & CLOSED && is_of(state, hak_os_thread());
 }
 
 bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
@@ -45,10 +40,7 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
  * two steps of the crowd a handler's work is not counted; the other order could count twice. */
 static bool note_at(hak_gate_post_t *post) {
     if (post != &crowd) {
-        if (is_alone())
-            hak_store_relaxed(&post->inside, 1);
-        else
-            (void)atomic_exchange(&post->inside, 1); /* partner: close */
+        (void)atomic_exchange(&post->inside, 1); /* partner: close */
     } else {
         if (atomic_exchange_explicit(&hak_gate_thread.noted_at, post, memory_order_relaxed))
             return false;
@@ -66,8 +58,12 @@ static void unnote_at(hak_gate_post_t *post) {
     }
 }
 
+/* The low half of the state, with its flags. */
+static _Atomic uint32_t *futex(void) { return (_Atomic uint32_t *)(void *)&hak_gate.state; }
+
 static HAK_SLOW_PATH void wait_until_open(void) {
-    while (hak_load_relaxed(&gate.state) & CLOSED) hak_os_futex_wait(&gate.state, CLOSED);
+    for (uintptr_t now; (now = hak_load_relaxed(&hak_gate.state)) & CLOSED;)
+        hak_os_futex_wait(futex(), (uint32_t)now);
 }
 
 static bool enter(bool waits) {
@@ -83,26 +79,20 @@ static bool enter(bool waits) {
 }
 
 HAK_OUT_OF_LINE void hak_gate_note(void) { enter(true); }
+HAK_OUT_OF_LINE bool hak_gate_try_note(void) { return enter(false); }
 
 HAK_OUT_OF_LINE void hak_gate_unnote(void) {
     hak_gate_post_t *post = hak_load_relaxed(&hak_gate_thread.noted_at);
-    if (HAK_LIKELY(post != NULL)) unnote_at(post);
-}
-
-bool hak_gate_try_enter(void) {
-    hak_gate_thread.depth++;
-    if (hak_load_relaxed(&hak_gate_thread.noted_at) || enter(false)) return true;
-    hak_gate_thread.depth--;
-    return false;
+    if (post) unnote_at(post);
 }
 
 /* ---- Posts ----------------------------------------------------------------------------------- */
 
 void hak_gate_list(hak_gate_post_t *post) {
-    hak_gate_post_t *old = hak_load_relaxed(&gate.posts);
+    hak_gate_post_t *old = hak_load_relaxed(&hak_gate.posts);
     do {
         post->next = old;
-    } while (!atomic_compare_exchange_weak(&gate.posts, &old, post)); /* partner: close */
+    } while (!atomic_compare_exchange_weak(&hak_gate.posts, &old, post)); /* partner: close */
 }
 
 void hak_gate_take(hak_gate_post_t *post) {
@@ -121,6 +111,18 @@ bool hak_gate_is_lost(const hak_gate_post_t *post) {
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
+void hak_gate_prepare(void) {
+    if (hak_os_register_barrier())
+        atomic_fetch_and_explicit(&hak_gate.state, ~(uintptr_t)FENCED, memory_order_relaxed);
+}
+
+/* Who has entered without a fence has seen CLOSED, or is seen from here on. */
+static void fence_all(void) {
+    if (hak_load_relaxed(&hak_gate.state) & FENCED || hak_os_barrier()) return;
+    (void)atomic_fetch_or(&hak_gate.state, FENCED);
+    hak_os_sleep_ms(STORED_MS);
+}
+
 /* Waits until as many as `rest` are noted at a post, with *tries one millisecond each. */
 static void await(const hak_gate_post_t *post, uint32_t rest, unsigned *tries) {
     for (unsigned i = 0; hak_load_acquire(&post->inside) != rest; i++) { /* partner: leave */
@@ -137,35 +139,37 @@ static void await(const hak_gate_post_t *post, uint32_t rest, unsigned *tries) {
 /* One fork at a time. A post that joins the list later is of a thread that notes itself there only
  * later still, and then finds CLOSED. */
 void hak_gate_close(void) {
-    const hak_gate_post_t *own = hak_load_relaxed(&hak_gate_thread.noted_at);
+    const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    bool is_inside = noted || hak_gate_thread.depth;
     unsigned interrupted = INTERRUPTED_MS, forever = 1;
-    while (atomic_fetch_or(&gate.state, CLOSED) & CLOSED) { /* partner: enter */
-        if (hak_gate_is_mine()) return;
+    uintptr_t self = hak_os_thread(), state = hak_load_relaxed(&hak_gate.state);
+    while (state & CLOSED ||
+           !atomic_compare_exchange_strong(&hak_gate.state, &state, state | CLOSED | self)) {
+        if (is_of(state, self)) return;
         wait_until_open();
+        state = hak_load_relaxed(&hak_gate.state);
     }
-    hak_store_relaxed(&gate.closer, hak_os_thread());
+    fence_all(); /* partner: enter */
     const hak_gate_post_t *post = &crowd;
-    for (; post; post = post == &crowd ? atomic_load(&gate.posts) : post->next) {
-        bool is_own = post == own;
-        if (post != &crowd && (is_own || hak_gate_is_lost(post))) continue;
+    for (; post; post = post == &crowd ? atomic_load(&hak_gate.posts) : post->next) {
+        if (post == hak_gate_thread.post || (post != &crowd && hak_gate_is_lost(post))) continue;
         forever = UINT32_MAX;
-        await(post, is_own, own ? &interrupted : &forever);
+        await(post, post == noted, is_inside ? &interrupted : &forever);
     }
 }
 
 void hak_gate_open(void) {
-    hak_store_relaxed(&gate.closer, 0);
-    hak_store_release(&gate.state, 0);
-    hak_os_futex_wake(&gate.state, true);
+    atomic_fetch_and_explicit(&hak_gate.state, FENCED, memory_order_release);
+    hak_os_futex_wake(futex(), true);
 }
 
+/* Who forked in a signal handler on its way in or out counts as inside, until it is out. */
 void hak_gate_reset(void) {
-    hak_gate_post_t *own = hak_gate_thread.post,
-                    *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
-    hak_store_relaxed(&gate.generation, hak_load_relaxed(&gate.generation) + 1);
+    hak_gate_post_t *own = hak_gate_thread.post;
+    const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    hak_store_relaxed(&hak_gate.generation, hak_load_relaxed(&hak_gate.generation) + 1);
     if (own) hak_gate_take(own);
-    hak_store_relaxed(&crowd.inside, 0);
-    if (noted) hak_store_relaxed(&noted->inside, 1);
-    hak_store_relaxed(&gate.closer, 0);
-    hak_store_relaxed(&gate.state, 0);
+    if (own && (noted == own || hak_gate_thread.depth)) hak_store_relaxed(&own->inside, 1);
+    hak_store_relaxed(&crowd.inside, noted == &crowd);
+    hak_store_relaxed(&hak_gate.state, hak_load_relaxed(&hak_gate.state) & FENCED);
 }

@@ -14,12 +14,20 @@
  *   enter   the first time: post.inside = 1; look at CLOSED. If it is set: take it back, sleep
  *           while it is, begin again. Inside: count only
  *   leave   the last time: post.inside = 0
- *   close   set CLOSED; then wait until each post of this process, and the crowd, is 0
+ *   close   set CLOSED; a barrier in all threads; then wait until each post of this process, and
+ *           the crowd, is 0
  *   open    clear CLOSED, wake the sleepers. In the child: a new process number, nobody inside
  *
- * The store of enter and the load behind it, and those of close, are sequentially consistent:
- * of a thread that enters and a fork that closes one sees the other. A store of leave pairs with
- * the load of close: what was done inside is done for the fork.
+ * Of a thread that enters and a fork that closes one sees the other. The fork pays for that: the
+ * system puts a full fence into every running thread between its store and its loads. A thread
+ * whose load of CLOSED was before that fence has stored before it, too, so the fork sees it; any
+ * other sees CLOSED. So enter is plain stores and loads, which the compiler keeps in order. Where
+ * the system has no such barrier, FENCED is set, and each enter is an exchange and a load that
+ * are sequentially consistent; the crowd's always are. FENCED is only cleared when the process
+ * is registered for the barrier, with its first cache; a fork that finds it gone (a filter of
+ * system calls that came later) sets it for good, and gives the stores before it a while.
+ *
+ * A store of leave pairs with the load of close: what was done inside is done for the fork.
  *
  * A thread that is inside never waits at the gate, so it may hold locks and take more. The thread
  * that forks passes its own closed gate: other libraries' fork handlers may allocate.
@@ -46,6 +54,18 @@ typedef struct hak_gate_post {
 } hak_gate_post_t;
 
 enum { HAK_GATE_NOBODY = 0 };
+enum { HAK_GATE_CLOSED = 1, HAK_GATE_FENCED = 2 };
+
+/* Read at each first enter; written by forks, and where a cache is made. */
+typedef struct {
+    _Atomic uintptr_t state; /* FENCED; and when closed CLOSED and the address that stands for the
+                                thread that forks. In one word, since a signal handler of that
+                                thread that comes between two steps would wait for itself */
+    _Atomic uint32_t generation; /* forks between the first process and this one */
+    _Atomic(hak_gate_post_t *) posts;
+} hak_gate_t;
+
+extern hak_gate_t hak_gate;
 
 /* A signal handler may come between any two of these steps, and enter and leave. */
 typedef struct {
@@ -56,20 +76,45 @@ typedef struct {
 
 extern __thread hak_gate_thread_t hak_gate_thread;
 
-void hak_gate_note(void);   /* the first enter */
-void hak_gate_unnote(void); /* the last leave */
+void hak_gate_note(void);   /* the first enter; of the crowd, FENCED, or closed */
+void hak_gate_unnote(void); /* the last leave, of the crowd */
+bool hak_gate_try_note(void);
+
+/* True when the thread is inside; false when it takes more. */
+HAK_FAST_PATH bool hak_gate_is_noted(void) {
+    if (hak_load_relaxed(&hak_gate_thread.noted_at)) return true;
+    hak_gate_post_t *post = hak_gate_thread.post;
+    if (HAK_UNLIKELY(!post)) return false;
+    hak_store_relaxed(&post->inside, 1); /* partner: close */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_gate.state))) return false; /* partner: close, open */
+    hak_store_relaxed(&hak_gate_thread.noted_at, post);
+    return true;
+}
 
 HAK_FAST_PATH void hak_gate_enter(void) {
     hak_gate_thread.depth++;
-    if (!hak_load_relaxed(&hak_gate_thread.noted_at)) hak_gate_note();
+    if (HAK_UNLIKELY(!hak_gate_is_noted())) hak_gate_note();
 }
 
 HAK_FAST_PATH void hak_gate_leave(void) {
-    if (--hak_gate_thread.depth == 0) hak_gate_unnote();
+    hak_gate_post_t *post = hak_gate_thread.post;
+    if (--hak_gate_thread.depth != 0) return;
+    if (HAK_UNLIKELY(!post) || HAK_UNLIKELY(post != hak_load_relaxed(&hak_gate_thread.noted_at))) {
+        hak_gate_unnote();
+        return;
+    }
+    hak_store_relaxed(&hak_gate_thread.noted_at, NULL);
+    hak_store_release(&post->inside, 0); /* partner: close */
 }
 
-/* The same for who must not wait: false, and not inside, when the gate is closed. */
-bool hak_gate_try_enter(void);
+/* The same as enter for who must not wait: false, and not inside, when the gate is closed. */
+HAK_FAST_PATH bool hak_gate_try_enter(void) {
+    hak_gate_thread.depth++;
+    if (HAK_LIKELY(hak_gate_is_noted()) || hak_gate_try_note()) return true;
+    hak_gate_thread.depth--;
+    return false;
+}
 
 /* True while a fork waits, or is under way, that the caller lets in when it leaves. */
 bool hak_gate_is_awaited(void);
@@ -90,6 +135,9 @@ void hak_gate_use(hak_gate_post_t *post);
 bool hak_gate_is_lost(const hak_gate_post_t *post);
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
+
+/* Once, as early as possible: it takes milliseconds where other threads run already. */
+void hak_gate_prepare(void);
 
 void hak_gate_close(void);
 void hak_gate_open(void);

@@ -178,6 +178,11 @@ uintptr_t hak_os_thread(void);
  * `secure`: the process runs with raised rights and must not listen to it. */
 char **hak_os_environment(bool *secure);
 
+/* Asks for the barrier below, once; false where the system has none. The barrier: every other
+ * thread of the process that runs has executed a full fence when it returns; false when refused. */
+bool hak_os_register_barrier(void);
+bool hak_os_barrier(void);
+
 /* Sleeps while *word == value, but not much longer than `ms`; false when the system refuses to. */
 bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms);
 

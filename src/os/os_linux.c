@@ -19,6 +19,9 @@
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
 
+/* Of membarrier(2), from Linux 4.14 on: PRIVATE_EXPEDITED, and its registration. */
+enum { BARRIER = 8, REGISTER_BARRIER = 16 };
+
 /* Of madvise(2); a libc may be older than the kernel. */
 enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
 
@@ -408,3 +411,13 @@ void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
     syscall(SYS_futex, word, WAKE_PRIVATE, all ? INT_MAX : 1, NULL, NULL, 0);
     errno = saved;
 }
+
+static bool membarrier(int command) {
+    int saved = errno;
+    bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
+    errno = saved;
+    return done;
+}
+
+bool hak_os_register_barrier(void) { return membarrier(REGISTER_BARRIER); }
+bool hak_os_barrier(void) { return membarrier(BARRIER); }

@@ -177,7 +177,9 @@ static void prepare_process(void) {
         ready = true;
     }
     hak_lock_release(&hak_thread_list_lock);
-    if (first) hak_fork_install();
+    if (!first) return;
+    hak_gate_prepare();
+    hak_fork_install();
 }
 
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {

@@ -24,7 +24,17 @@ static struct {
 
 static unsigned forkers; /* between close and open */
 
-uintptr_t hak_os_thread(void) { return explore_thread() + 1; }
+uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
+
+/* The system's barrier; refused for good, or only at forks. */
+static bool has_barrier;
+
+bool hak_os_register_barrier(void) { return true; }
+
+bool hak_os_barrier(void) {
+    if (has_barrier) memory_fence_all();
+    return has_barrier;
+}
 
 /* No steps of the explorer: its own look at the state. */
 __attribute__((no_sanitize_thread)) static uint32_t noted(void) {
@@ -40,7 +50,10 @@ __attribute__((no_sanitize_thread)) static bool has_fewer_noted(const void *befo
 /* Only a fork that waits for somebody to leave sleeps. */
 bool hak_os_sleep_ms(unsigned ms) {
     uint32_t before = noted();
-    (void)ms;
+    if (ms == STORED_MS) {
+        memory_fence_all();
+        return true;
+    }
     if (before) explore_await(has_fewer_noted, &before);
     return true;
 }
@@ -48,7 +61,9 @@ bool hak_os_sleep_ms(unsigned ms) {
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare_posts(unsigned count) {
-    memset(&gate, 0, sizeof gate);
+    memset(&hak_gate, 0, sizeof hak_gate);
+    hak_gate.state = FENCED;
+    has_barrier = true;
     memset(&crowd, 0, sizeof crowd);
     memset(posts, 0, sizeof posts);
     memset(shared, 0, sizeof shared);
@@ -60,12 +75,23 @@ static void prepare_posts(unsigned count) {
     }
 }
 
-static void prepare_crowd(void) { prepare_posts(0); }
-static void prepare_one(void) { prepare_posts(1); }
-static void prepare_two(void) { prepare_posts(2); }
+/* With the barrier, as most processes are. */
+static void prepare_registered(unsigned count) {
+    prepare_posts(count);
+    hak_gate_prepare();
+}
+
+static void prepare_fenced(void) { prepare_posts(1); }
+static void prepare_refused(void) {
+    prepare_registered(1);
+    has_barrier = false;
+}
+static void prepare_crowd(void) { prepare_registered(0); }
+static void prepare_one(void) { prepare_registered(1); }
+static void prepare_two(void) { prepare_registered(2); }
 
 static void prepare_interrupted(void) {
-    prepare_posts(1);
+    prepare_registered(1);
     futex_reset(true);
 }
 
@@ -135,6 +161,11 @@ static void open_gate(void) {
     hak_gate_open();
 }
 
+static void register_and_enter(void) {
+    hak_gate_prepare();
+    first();
+}
+
 /* The parent. */
 static void fork_and_open(void) {
     close_gate();
@@ -181,8 +212,25 @@ static void fork_inside(void) {
     check_closed();
 }
 
+/* A fork in a signal handler that came between the first step of enter and the next. */
+static void fork_on_the_way_in(void) {
+    hak_gate_post_t *post = &posts[1].post;
+    hak_gate_use(post);
+    hak_gate_thread.depth++;
+    hak_store_relaxed(&post->inside, 1);
+    hak_gate_close();
+    explore_stop_others();
+    memory_join();
+    hak_gate_reset();
+    EXPLORE_CHECK(posts[1].post.inside, "the child's thread is inside no more");
+    if (hak_load_acquire(&hak_gate.state)) hak_gate_note();
+    hak_store_relaxed(&hak_gate_thread.noted_at, post);
+    hak_gate_leave();
+    check_closed();
+}
+
 static void finally(void) {
-    EXPLORE_CHECK(gate.state == 0 && gate.closer == 0, "the gate is left closed");
+    EXPLORE_CHECK(!(hak_gate.state & CLOSED), "the gate is left closed");
     for (unsigned i = 0; i < POSTS; i++)
         EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
                       i);
@@ -193,8 +241,7 @@ static void finally(void) {
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < POSTS; i++)
         if (variable == &posts[i].post.inside) return "a post";
-    return variable == &gate.state     ? "the gate"
-           : variable == &gate.closer  ? "its closer"
+    return variable == &hak_gate.state ? "the gate"
            : variable == &crowd.inside ? "the crowd"
                                        : NULL;
 }
@@ -203,6 +250,8 @@ static const char *describe(const volatile void *variable) {
 
 static const explore_scenario_t scenarios[] = {
     {"a thread and a fork", prepare_one, {first_twice, fork_and_open}, RULES},
+    {"a thread that fences and a fork", prepare_fenced, {first_twice, fork_and_open}, RULES},
+    {"a fork that gets no barrier", prepare_refused, {first_twice, fork_and_open}, RULES},
     {"one of the crowd and a fork", prepare_crowd, {of_the_crowd, fork_and_open}, RULES},
     {"two of the crowd and a fork",
      prepare_crowd,
@@ -221,13 +270,16 @@ static const explore_scenario_t scenarios[] = {
     {"a child forks again", prepare_two, {first, fork_twice}, RULES},
     {"a child forks again, with a crowd", prepare_two, {of_the_crowd, fork_twice}, RULES},
     {"a fork of a thread that is inside", prepare_two, {first, fork_inside}, RULES},
+    {"a fork of a thread on its way in", prepare_two, {first, fork_on_the_way_in}, RULES},
+    {"a first cache and a fork", prepare_fenced, {register_and_enter, fork_and_open}, RULES},
 };
 
 int main(int argc, char **argv) {
     explore_keep_apart(&hak_gate_thread, sizeof hak_gate_thread);
-    memory_track(&gate, sizeof gate);
+    memory_track(&hak_gate, sizeof hak_gate);
     memory_track(&crowd, sizeof crowd);
     memory_track(posts, sizeof posts);
+    memory_delay(posts, sizeof posts);
     memory_track(shared, sizeof shared);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -63,8 +63,8 @@ void hak_gate_unnote(void) {
     turn("gate leave", __ATOMIC_RELEASE);
 }
 
-bool hak_gate_try_enter(void) {
-    hak_gate_enter();
+bool hak_gate_try_note(void) {
+    hak_gate_note();
     return true;
 }
 

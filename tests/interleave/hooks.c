@@ -22,8 +22,11 @@ ENTRY(void, __tsan_init, (void)) {}
 ENTRY(void, __tsan_func_entry, (void *caller)) { (void)caller; }
 ENTRY(void, __tsan_func_exit, (void)) {}
 
-/* Steps are sequentially consistent, so a fence has nothing to add but an order of its own. */
-ENTRY(void, __tsan_atomic_thread_fence, (int order)) { (void)order; }
+/* Steps are sequentially consistent but for stores that are delayed (memory.h): a fence has nothing
+ * else to add but an order of its own. */
+ENTRY(void, __tsan_atomic_thread_fence, (int order)) {
+    if (order == __ATOMIC_SEQ_CST) memory_fence();
+}
 ENTRY(void, __tsan_atomic_signal_fence, (int order)) { (void)order; }
 
 #define PLAIN(size)                                                                           \
@@ -61,6 +64,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
     ENTRY(uint##bits##_t, __tsan_atomic##bits##_##name,                       \
           (volatile uint##bits##_t * p, uint##bits##_t value, int order)) {   \
         bool tracked = memory_is_tracked(p);                                  \
+        if (tracked) memory_fence();                                          \
         if (tracked) memory_atomic_begin(p, sizeof *p);                       \
         uint##bits##_t old = *p;                                              \
         *p = (uint##bits##_t)(next);                                          \
@@ -72,6 +76,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
     ENTRY(uint##bits##_t, __tsan_atomic##bits##_load,                                             \
           (const volatile uint##bits##_t *p, int order)) {                                        \
         if (memory_is_tracked(p)) {                                                               \
+            if (memory_forwards(p)) return (uint##bits##_t)memory_forwarded();                    \
             memory_atomic_begin(p, sizeof *p);                                                    \
             memory_atomic_end(p, "load", true, false, order, *p, *p);                             \
         }                                                                                         \
@@ -80,6 +85,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
     ENTRY(void, __tsan_atomic##bits##_store,                                                      \
           (volatile uint##bits##_t * p, uint##bits##_t value, int order)) {                       \
         bool tracked = memory_is_tracked(p);                                                      \
+        if (tracked && memory_delays(p, value, order)) return;                                    \
         if (tracked) memory_atomic_begin(p, sizeof *p);                                           \
         uint##bits##_t old = *p;                                                                  \
         *p = value;                                                                               \
@@ -94,6 +100,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
     static bool compare##bits(volatile uint##bits##_t *p, uint##bits##_t *expected,               \
                               uint##bits##_t value, int order, int failure_order) {               \
         bool tracked = memory_is_tracked(p);                                                      \
+        if (tracked) memory_fence();                                                              \
         if (tracked) memory_atomic_begin(p, sizeof *p);                                           \
         uint##bits##_t old = *p;                                                                  \
         bool equal = old == *expected;                                                            \

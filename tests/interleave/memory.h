@@ -37,6 +37,21 @@ void memory_atomic_begin(const volatile void *address, size_t size);
 void memory_atomic_end(const volatile void *address, const char *operation, bool reads, bool writes,
                        int order, uint64_t before, uint64_t after);
 
+/* Relaxed stores of 32 bits to [start, start + size) may be delayed, as by the store buffer of a CPU,
+ * one a thread: others see them any time before the thread's next store or fence. Once, before the
+ * first exploration. */
+void memory_delay(const volatile void *start, size_t size);
+bool memory_delays(volatile void *address, uint64_t value, int order);
+
+/* A load of the running thread, which sees its own delayed store: true when it is to this address.
+ * Before any other load the store may be carried out. */
+bool memory_forwards(const volatile void *address);
+uint32_t memory_forwarded(void);
+
+/* What the running thread has delayed is seen from here on; what any thread has. */
+void memory_fence(void);
+void memory_fence_all(void);
+
 /* Number of the state that all threads and variables are in. */
 uint64_t memory_state(void);
 

@@ -210,7 +210,7 @@ static void finally(void) {
 }
 
 static const char *describe(const volatile void *variable) {
-    return variable == &state                        ? "the helper's state"
+    return variable == &hak_purger_state             ? "the helper's state"
            : variable == &noted                      ? "the note"
            : variable == &urged                      ? "the urgent word"
            : variable == &world.note                 ? "what is urgent"
