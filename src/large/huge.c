@@ -22,50 +22,6 @@ hak_huge_stats_t hak_huge_stats;
 hak_lock_t hak_huge_lock;
 HAK_LOCK_RANK(HUGE, hak_huge_lock, NULL);
 
-/* ---- calls and forks ---- */
-
-enum { CLOSE_SPINS = 1000, CLOSE_MS = 1000 };
-#define CLOSED ((uint32_t)1 << 31)
-
-static _Atomic uint32_t inside; /* huge.h has the protocol; orders pair with each other */
-
-/* Not for the thread that forks, which is not counted. */
-static HAK_SLOW_PATH bool enter_closed(void) {
-    uint32_t now;
-    do {
-        atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
-        if (hak_gate_is_mine()) return false;
-        while ((now = hak_load_relaxed(&inside)) & CLOSED) hak_os_futex_wait(&inside, now);
-    } while (atomic_fetch_add_explicit(&inside, 1, memory_order_acquire) & CLOSED);
-    return true;
-}
-
-/* Returns whether the caller is counted, for leave. */
-static bool enter(void) {
-    uint32_t before = atomic_fetch_add_explicit(&inside, 1, memory_order_acquire);
-    return HAK_LIKELY(!(before & CLOSED)) || enter_closed();
-}
-
-static void leave(bool counted) {
-    if (counted) atomic_fetch_sub_explicit(&inside, 1, memory_order_release);
-}
-
-void hak_huge_close(void) {
-    hak_or_acq_rel(&inside, CLOSED);
-    for (unsigned i = 0; i < CLOSE_SPINS + CLOSE_MS && hak_load_acquire(&inside) != CLOSED; i++)
-        if (i < CLOSE_SPINS)
-            hak_cpu_relax();
-        else
-            hak_os_sleep_ms(1);
-}
-
-void hak_huge_open(void) {
-    atomic_fetch_and_explicit(&inside, ~CLOSED, memory_order_release);
-    hak_os_futex_wake(&inside, true);
-}
-
-void hak_huge_reset(void) { hak_store_relaxed(&inside, 0); }
-
 /* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
  * every interval. */
 static size_t recent_peak;
@@ -213,19 +169,19 @@ static void take_out_old(batch_t *batch, size_t most, uint32_t delay_ms) {
 /* A budget may be any number of bytes; a stretch is cut only between two pages. */
 static size_t purge(uint32_t delay_ms, hak_budget_t *budget) {
     size_t bytes = 0, page = hak_os_page_size();
-    bool counted = enter();
     for (bool more = true; more && !hak_budget_is_spent(budget);) {
         batch_t batch = {.count = 0};
+        hak_gate_enter();
         hak_lock_acquire(&hak_huge_lock);
         take_out_old(&batch, budget->bytes & ~(page - 1), delay_ms);
         hak_lock_release(&hak_huge_lock);
         size_t gone = unmap_batch(&batch);
+        hak_gate_leave();
         hak_budget_look(budget, batch.count);
         hak_budget_give(budget, gone);
         bytes += gone;
         more = batch.count == BATCH_MAX && gone > 0;
     }
-    leave(counted);
     return bytes;
 }
 
@@ -384,9 +340,9 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     size_t dirty = size; /* bytes that may not be zero */
     char *block = reuse(size, align);
     if (!block) {
-        bool counted = enter();
+        hak_gate_enter();
         block = map_block(size, align, &dirty);
-        leave(counted);
+        hak_gate_leave();
     }
     if (block && zero) memset(block, 0, dirty);
     return block;
@@ -466,7 +422,7 @@ static void take_off(hak_mapping_t *mapping) {
 
 static size_t free_and_unmap(char *block) {
     batch_t batch = {.count = 0};
-    bool counted = enter();
+    hak_gate_enter();
     hak_lock_acquire(&hak_huge_lock);
     hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
     size_t size = mapping ? mapping->size : 0;
@@ -476,7 +432,7 @@ static size_t free_and_unmap(char *block) {
     }
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
-    leave(counted);
+    hak_gate_leave();
     return size;
 }
 
@@ -529,7 +485,7 @@ static char *lengthen_in_hand(char *block, size_t old_size, size_t size) {
 void *hak_huge_resize(void *block, size_t size) {
     batch_t batch = {.count = 0};
     size = hak_align_up(size, hak_os_page_size());
-    bool counted = enter();
+    hak_gate_enter();
     hak_lock_acquire(&hak_huge_lock);
     hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
     size_t old_size = mapping ? mapping->size : 0;
@@ -538,6 +494,6 @@ void *hak_huge_resize(void *block, size_t size) {
     hak_lock_release(&hak_huge_lock);
     unmap_batch(&batch);
     char *resized = stays ? block : old_size ? lengthen_in_hand(block, old_size, size) : NULL;
-    leave(counted);
+    hak_gate_leave();
     return resized;
 }

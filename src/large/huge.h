@@ -28,15 +28,9 @@
  * and is reported. Rejected: to leave it in the table with a mark, since the old address may be
  * another block's by 3.
  *
- * What a thread has in its hands is in no table, so a fork's child would lose it. `inside`
- * counts the threads in a call that may come to that, and has a bit that a fork sets. A request
- * that is served from what is kept, and a free that is kept and drives nothing out, are done
- * under the lock, which a fork takes too: they do not enter.
- *   enter   add 1; if the bit was set: take it back, sleep while it is, begin again
- *   leave   subtract 1
- *   close   set the bit; look again every millisecond while anything else is left, for a
- *           second: after that the child shall rather lose a mapping
- * The thread that forks may call in between (os/gate.h): it is not counted.
+ * What a thread has in its hands is in no table, so a fork's child would lose it: a call that may
+ * come to that is inside the gate (os/gate.h) from the section in which it takes something out to
+ * the one in which it puts it back, system calls included, and a fork waits for it.
  * Rejected: a list of the stretches in hand. Nobody can tell whether the system call that
  * was under way has been made, and by now the address may be another mapping's. */
 #ifndef HAK_HUGE_H
@@ -79,12 +73,6 @@ size_t hak_huge_free(void *block);
  * the budget allows; it is done when the budget is not spent. */
 size_t hak_huge_purge(uint32_t delay_ms);
 size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
-
-/* A fork: waits until no other thread has a mapping in its hands, and lets none begin; in the
- * parent, goes on; in the child, where nobody else is. */
-void hak_huge_close(void);
-void hak_huge_open(void);
-void hak_huge_reset(void);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */

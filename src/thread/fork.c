@@ -23,7 +23,6 @@
  * without handlers, by interposing fork, since libc and clone have other ways to it. */
 #include <pthread.h>
 
-#include "large/huge.h"
 #include "os/gate.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -50,14 +49,12 @@ static void before_fork(void) {
     hak_store_relaxed(&alone, hak_os_is_single_threaded());
     if (hak_load_relaxed(&alone)) return;
     if (_IO_list_lock) _IO_list_lock();
-    hak_huge_close();
     hak_gate_close();
 }
 
 static void after_fork_parent(void) {
     if (hak_load_relaxed(&alone)) return;
     hak_gate_open();
-    hak_huge_open();
     if (_IO_list_unlock) _IO_list_unlock();
 }
 
@@ -67,7 +64,6 @@ static void after_fork_child(void) {
     if (hak_load_relaxed(&alone)) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);
-    hak_huge_reset();
     hak_gate_reset();
     hak_purge_forget();
     hak_purger_forget();

@@ -7,7 +7,8 @@
 #include "memory.h"
 #include "os/gate.h"
 
-__thread hak_gate_thread_t hak_gate_thread;
+__thread hak_gate_thread_t hak_gate_thread; /* without a post: each enter and leave comes here */
+hak_gate_t hak_gate;
 
 static struct {
     uint64_t turns; /* the gate as one atomic variable */
@@ -68,12 +69,22 @@ bool hak_gate_try_note(void) {
     return true;
 }
 
-void gates_fork(void) {
+void gates_close(void) {
     EXPLORE_CHECK(gate.forks, "a scenario with a fork that explores no gate");
     gate.closed = true;
     gate.closer = explore_thread();
     explore_await(is_left, NULL);
     turn("gate closed", __ATOMIC_ACQUIRE);
+}
+
+void gates_open(void) {
+    memory_atomic_begin(&gate.turns, sizeof gate.turns);
+    gate.closed = false;
+    turn("gate opened", __ATOMIC_RELEASE);
+}
+
+void gates_fork(void) {
+    gates_close();
     explore_stop_others();
     memory_join();
     gates_reset(true);

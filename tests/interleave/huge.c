@@ -11,6 +11,7 @@
 
 #include "explore.h"
 #include "futex.h"
+#include "gates.h"
 #include "memory.h"
 #include "os/os.h"
 #include "scenarios.h"
@@ -208,18 +209,6 @@ size_t hak_os_page_size(void) { return 4096; }
 uint64_t hak_os_now_ms(void) { return 1000; }
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 
-static bool is_closed(const void *unused) {
-    (void)unused;
-    return *(volatile uint32_t *)&inside == CLOSED;
-}
-
-/* Sleeps until the thread that waits has what it waits for: its second does not end here. */
-bool hak_os_sleep_ms(unsigned ms) {
-    (void)ms;
-    explore_await(is_closed, NULL);
-    return true;
-}
-
 bool hak_commit_charge(size_t bytes_more) {
     if (model.limit) step(&kernel.charges, "charge");
     if (model.limit && bytes_more > model.limit - model.committed) return false;
@@ -371,8 +360,7 @@ static void finally(void) {
                   (size_t)hak_huge_stats.bytes);
     EXPLORE_CHECK(hak_huge_stats.kept_bytes == bytes, "%zu bytes kept in the statistics",
                   (size_t)hak_huge_stats.kept_bytes);
-    EXPLORE_CHECK(in_hand == 0 && (model.forked || hak_load_relaxed(&inside) == 0),
-                  "%zu blocks are in hand, %u threads inside", in_hand, hak_load_relaxed(&inside));
+    EXPLORE_CHECK(in_hand == 0, "%zu blocks are in hand", in_hand);
     hak_store_relaxed(&hak_huge_stats.mapped, 1);
     while (hak_huge_purge(0)) {
     }
@@ -399,8 +387,8 @@ static void begin_with_a_small_table(void) {
     bytes = recent_peak = 0;
     sunk_ms = allocated_ms = 0;
     hak_store_relaxed(&hak_budget_notes, 0);
-    hak_store_relaxed(&inside, 0);
     hak_lock_reset(&hak_huge_lock);
+    gates_reset(false);
 }
 
 static void begin(void) {
@@ -524,12 +512,8 @@ static void finally_freed(void) {
 
 /* In the child, where nobody else is: what is mapped is known. */
 static void fork_child(void) {
-    hak_huge_close();
-    hak_lock_acquire(&hak_huge_lock);
-    explore_stop_others();
-    memory_join();
-    hak_lock_reset(&hak_huge_lock);
-    hak_huge_reset();
+    gates_fork();
+    EXPLORE_CHECK(hak_huge_lock.state == 0, "the child has a lock that is held");
     model.forked = true;
     unsigned char seen[UNITS] = {0};
     unsigned known = look(seen), ours = 0;
@@ -552,16 +536,30 @@ static void finally_forked(void) { EXPLORE_CHECK(model.forked, "no child"); }
 
 /* In the parent everything goes on. */
 static void fork_parent(void) {
-    hak_huge_close();
-    EXPLORE_CHECK(is_closed(NULL), "a fork while a mapping is in hand");
-    hak_lock_acquire(&hak_huge_lock);
-    hak_huge_open();
-    hak_lock_release(&hak_huge_lock);
+    gates_close();
+    EXPLORE_CHECK(in_hand == 0 && hak_huge_lock.state == 0, "a fork while a block is in hand");
+    gates_open();
+}
+
+static void one_kept_and_a_fork(void) {
+    one_kept_that_moves();
+    gates_reset(true);
+}
+static void two_and_a_fork(void) {
+    two_that_move();
+    gates_reset(true);
+}
+static void three_and_a_fork(void) {
+    two_and_one_kept();
+    gates_reset(true);
+}
+static void none_kept_and_a_fork(void) {
+    two_not_kept();
+    gates_reset(true);
 }
 
 static const char *describe(const volatile void *variable) {
     return variable == &hak_huge_lock           ? "the lock"
-           : variable == &inside                ? "the count of threads inside"
            : variable == &kernel.calls          ? "the system"
            : variable == &kernel.charges        ? "the limit"
            : variable == &kept_count            ? "the count of kept stretches"
@@ -610,15 +608,18 @@ static const explore_scenario_t scenarios[] = {
      one_given_up_that_moves,
      {grow_0_again, free_0_again, free_1},
      RULES_OF_MISTAKES},
-    {"a fork beside a request", one_kept_that_moves, {fork_child, zeroed_3_long}, RULES_OF_FORK},
-    {"a fork beside a resize", two_that_move, {fork_child, grow_0}, RULES_OF_FORK},
+    {"a fork beside a request", one_kept_and_a_fork, {fork_child, zeroed_3_long}, RULES_OF_FORK},
+    {"a fork beside a resize", two_and_a_fork, {fork_child, grow_0}, RULES_OF_FORK},
     {"a fork beside a purge and a free",
-     two_and_one_kept,
+     three_and_a_fork,
      {fork_child, purge_all, free_0},
      RULES_OF_FORK},
-    {"a fork beside a free that is not kept", two_not_kept, {fork_child, free_0}, RULES_OF_FORK},
-    {"a fork, and its parent goes on", two_that_move, {fork_parent, grow_0}, RULES},
-    {"the same, and a free", two_not_kept, {fork_parent, free_0}, RULES},
+    {"a fork beside a free that is not kept",
+     none_kept_and_a_fork,
+     {fork_child, free_0},
+     RULES_OF_FORK},
+    {"a fork, and its parent goes on", two_and_a_fork, {fork_parent, grow_0}, RULES},
+    {"the same, and a free", none_kept_and_a_fork, {fork_parent, free_0}, RULES},
     /* Those with many states come last: most mutants are found before. */
     {"two requests and a free, with a limit",
      one_of_three_limited,
@@ -630,7 +631,6 @@ static const explore_scenario_t scenarios[] = {
 
 int main(int argc, char **argv) {
     memory_track(&hak_huge_lock, sizeof hak_huge_lock);
-    memory_track(&inside, sizeof inside);
     memory_track(&kernel, sizeof kernel);
     memory_track(&recent_peak, sizeof recent_peak);
     memory_track(&sunk_ms, sizeof sunk_ms);

@@ -45,7 +45,6 @@ GROUPS = {
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
             (r"HAK_REUSE_MAX = \d+", "HAK_REUSE_MAX = 2"),
             (r"BATCH_MAX = \d+", "BATCH_MAX = 2"),
-            (r"CLOSE_SPINS = \d+", "CLOSE_SPINS = 0"),
         ],
     ),
     "purger": (

@@ -50,7 +50,6 @@ REASONS = [
             "src/thread/purge.c: has_hurry",
             "src/thread/purge.c: has_pass",
             "src/thread/purge.c: next_ms",
-            "src/thread/purge.c: shared_ticks",
             "src/thread/purge.c: the_watcher",
         ],
     ),
@@ -165,7 +164,7 @@ REASONS = [
     (
         "a fork: written by its thread before others run again, or in the child, which is alone",
         [
-            "src/os/gate.c: generation",
+            "hak_gate_t.generation",
             "src/thread/fork.c: alone",
         ],
     ),

@@ -246,47 +246,6 @@ static void what_is_old_stays_so(void **state) {
     unit_child(look_later, NULL, 20, "looks at any time");
 }
 
-/* ---- a request that looks twice ---- */
-
-enum { WANTED = 3 << 20, LONGER = 9 << 20 };
-
-static void *want_zeroed(void *unused) {
-    (void)unused;
-    return hak_huge_alloc(WANTED, 1, true);
-}
-
-/* A request finds nothing kept; then a longer block than wanted is freed, then the request goes
- * on. The gate of a fork is what holds it up: a free that is kept passes. */
-static void free_in_between(const void *context) {
-    pthread_t thread;
-    void *block;
-    (void)context;
-    hak_huge_purge(0);
-    size_t charged = hak_commit_bytes();
-    char *longer = hak_huge_alloc(LONGER, 1, false);
-    memset(longer, 1, LONGER);
-    hak_huge_close();
-    CHECK(pthread_create(&thread, NULL, want_zeroed, NULL) == 0, "no thread");
-    usleep(200000); /* it waits by now */
-    CHECK(hak_huge_free(longer) == LONGER, "not freed");
-    CHECK(hak_huge_stats.kept_bytes == LONGER, "not kept");
-    hak_huge_open();
-    pthread_join(thread, &block);
-    CHECK(block == longer, "the kept pages do not serve");
-    CHECK(hak_huge_stats.kept_bytes == LONGER - WANTED, "%zu bytes are kept",
-          (size_t)hak_huge_stats.kept_bytes);
-    for (size_t k = 0; k < LONGER; k++)
-        CHECK(longer[k] == (k >= WANTED), "byte %zu is %d", k, longer[k]);
-    CHECK(hak_huge_free(block) == WANTED && hak_huge_purge(0) == LONGER, "the end is lost");
-    CHECK(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
-          hak_commit_bytes(), charged);
-}
-
-static void a_stretch_is_never_cut_by_lengthening(void **state) {
-    (void)state;
-    unit_child(free_in_between, NULL, 20, "a free in between");
-}
-
 /* ---- knobs: this program again, in another environment ---- */
 
 static int show_counters(void) {
@@ -336,7 +295,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),
-        cmocka_unit_test(a_stretch_is_never_cut_by_lengthening),
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
