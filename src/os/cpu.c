@@ -75,9 +75,11 @@ unsigned hak_os_this_cpu(void) {
     hak_os_cpu_count();
     if (word >= KEPT_WORDS) return cpu;
     uint64_t seen = hak_load_relaxed(&allowed[word]);
-    if (!(seen >> cpu % 64 & 1)) return cpu; /* allowed later */
+    uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
+    if (HAK_LIKELY(word == 0 && !(below & ~seen))) return cpu; /* none is left out */
+    if (!(seen >> cpu % 64 & 1)) return cpu;                   /* allowed later */
     for (unsigned w = 0; w < word; w++) before += hak_bit_count(hak_load_relaxed(&allowed[w]));
-    return before + hak_bit_count(seen & (((uint64_t)1 << cpu % 64) - 1));
+    return before + hak_bit_count(seen & below);
 }
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */

@@ -8,11 +8,12 @@
  * But a program that frees and allocates the same memory in turn would pay for its pages again
  * and again. Only what it does tells the two apart: memory in use that falls and rises again is a
  * swing, and so much more is kept from then on. It sinks by an eighth of itself at every
- * interval without a further swing, so a program pays for the first one, and for those that are
- * seconds apart, as it does where the helper gives back what is old.
+ * interval without a further swing. When it had sunk too far, so that what was given back is
+ * touched again, the interval doubles, until it has been forgotten wholly. So a program pays for
+ * the first swing, and for a few of those that are seconds apart.
  *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
- *   swing  the lesser of `fallen` and of the rise since
+ *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
  *   kept   = max(LEAST, peak / PART, swing, slowly sinking) */
 #include "thread/ahead.h"
 
@@ -29,15 +30,18 @@ enum {
     STEP = 512 * 1024,        /* less is not worth a piece */
     INTERVAL_MS = 250,
     INTERVALS_MOST = 32, /* after so many nothing is left of a peak or a swing */
+    DOUBLINGS_MOST = 6,  /* of a swing's interval: 16 s */
 };
 
 static _Atomic size_t kept = LEAST; /* owner to write; what may be kept now */
 static _Atomic bool falls;          /* owner to write; see hak_ahead_falls */
 
 /* All of the owner. */
-static size_t peak, swing;
+static size_t peak, swing, expected;
 static size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
-static uint64_t sunk_ms;
+static uint64_t peak_sunk_ms, swing_sunk_ms;
+static unsigned doublings; /* of the swing's interval */
+static bool has_doubled;   /* for the present swing */
 
 /* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
 static HAK_COMMON size_t dirty_now(void) {
@@ -56,14 +60,17 @@ static size_t in_use(void) {
     return pool - hak_min(pool, hak_large_idle_about()) + hak_load_relaxed(&hak_huge_stats.bytes);
 }
 
+static size_t sunk(size_t value, uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {
+    uint64_t intervals = (now_ms - *last_ms) / interval_ms;
+    *last_ms += intervals * interval_ms;
+    for (uint64_t i = 0; i < hak_min(intervals, INTERVALS_MOST); i++) value -= value / 8;
+    return value;
+}
+
 static void sink(uint64_t now_ms) {
-    uint64_t intervals = (now_ms - sunk_ms) / INTERVAL_MS;
-    if (intervals == 0) return;
-    sunk_ms = now_ms;
-    for (uint64_t i = 0; i < hak_min(intervals, INTERVALS_MOST); i++) {
-        peak -= peak / 8;
-        swing -= swing / 8;
-    }
+    peak = sunk(peak, &peak_sunk_ms, now_ms, INTERVAL_MS);
+    swing = sunk(swing, &swing_sunk_ms, now_ms, INTERVAL_MS << doublings);
+    if (swing < LEAST) doublings = 0;
 }
 
 /* `used` fell, or rises again after a fall. */
@@ -71,13 +78,19 @@ static void follow(size_t used) {
     if (used <= low) {
         low = used;
         fallen = top - used;
+        expected = hak_max(swing, LEAST);
         return;
     }
-    size_t risen = used - low;
-    swing = hak_max(swing, hak_min(fallen, risen));
+    size_t risen = used - low, again = hak_min(fallen, risen);
+    swing = hak_max(swing, again);
+    if (again > expected + expected / 8 && !has_doubled) {
+        doublings += doublings < DOUBLINGS_MOST;
+        has_doubled = true;
+    }
     if (risen < fallen) return;
     top = low = used; /* as high as before: from here on it may fall again */
     fallen = 0;
+    has_doubled = false;
 }
 
 void hak_ahead_look(uint64_t now_ms) {
@@ -94,6 +107,8 @@ bool hak_ahead_falls(void) { return hak_load_relaxed(&falls); }
 
 void hak_ahead_forget(void) {
     peak = swing = low = fallen = top = 0;
+    doublings = 0;
+    has_doubled = false;
     hak_store_relaxed(&kept, LEAST);
     hak_store_relaxed(&falls, false);
 }

@@ -1,0 +1,92 @@
+/* ahead.c: how much free memory is kept without a helper, by what memory in use has done; with
+ * figures and a clock of the test's. */
+#include "thread/ahead.h"
+
+#include "large/huge.h"
+#include "unit.h"
+
+enum { LOOK_MS = 50, LEAST_MIB = 16 };
+
+static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+
+static uint64_t now_ms = (uint64_t)1 << 40;
+
+static void spend(size_t mib, unsigned ms) {
+    atomic_store(&hak_huge_stats.bytes, mib << 20);
+    for (unsigned i = 0; i < ms; i += LOOK_MS) hak_ahead_look(now_ms += LOOK_MS);
+}
+
+/* MiB, as far as one can see: more is free than may be kept. */
+static size_t kept(void) {
+    const size_t all = (size_t)1 << 40;
+    atomic_store(&hak_huge_stats.kept_bytes, all);
+    return (all - hak_ahead_excess()) >> 20;
+}
+
+static void begin(void) {
+    hak_ahead_forget();
+    spend(8, LOOK_MS);
+}
+
+static bool is_about(size_t mib, size_t wanted) { return mib + 2 >= wanted && mib <= wanted + 2; }
+
+/* Nobody can know that the first fall is no end. */
+static void the_first_fall_gives_back(const void *unused) {
+    (void)unused;
+    begin();
+    spend(512, 1000);
+    spend(8, LOOK_MS);
+    CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept", kept());
+}
+
+static void a_swing_is_kept(const void *unused) {
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        spend(512, 200);
+        spend(8, LOOK_MS);
+        CHECK(i == 0 || kept() > 400, "%zu MiB are kept after swing %u", kept(), i);
+    }
+}
+
+/* Four seconds at the top, two thirds of an hour in all: those that cost pages are few. */
+static void slow_swings_are_learnt(const void *unused) {
+    enum { SWINGS = 100, FEW = 8 };
+    unsigned costly = 0;
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < SWINGS; i++) {
+        spend(512, 4000);
+        spend(8, LOOK_MS);
+        costly += kept() < 400;
+    }
+    CHECK(costly <= FEW, "%u of %u swings gave their pages back", costly, SWINGS);
+}
+
+static void what_was_learnt_is_forgotten(const void *unused) {
+    (void)unused;
+    begin();
+    for (unsigned i = 0; i < 20; i++) {
+        spend(512, 4000);
+        spend(8, LOOK_MS);
+    }
+    CHECK(kept() > 400, "%zu MiB are kept", kept());
+    spend(8, 15 * 60 * 1000);
+    CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept for ever", kept());
+    the_first_fall_gives_back(NULL);
+}
+
+static void each(void **state) {
+    (void)state;
+    unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
+    unit_child(a_swing_is_kept, NULL, 20, "swings");
+    unit_child(slow_swings_are_learnt, NULL, 20, "slow swings");
+    unit_child(what_was_learnt_is_forgotten, NULL, 20, "swings that end");
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
