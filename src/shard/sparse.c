@@ -84,6 +84,7 @@ static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *in
     size_t page_size = hak_os_page_size();
     uint64_t pages = free_pages(slab, info, page_size);
     uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
+    blocks = (uint32_t)hak_min(blocks, hak_bin_ready(slab, info)); /* others had no page yet */
     unsigned part = (unsigned)hak_min(blocks * 256u / info->count, 255);
     if (part < (unsigned)slab->purged + PART_LEAST) return 0;
     size_t bytes = purge_pages(slab, pages, page_size);

@@ -178,6 +178,31 @@ static void idle_bins_are_purged_once(void **state) {
     give_kept(kept);
 }
 
+/* A page that goes back may hold blocks that were never handed out: those have no pages to lose. */
+static void no_more_is_purged_than_was_touched(void **state) {
+    (void)state;
+    enum { KEPT = 10 };
+    size_t of_page = hak_os_page_size() / 64, count = hak_min(2 * of_page + 1, 1023);
+    void *blocks[1024];
+    release_all();
+    hak_pool_purge(0, true);                    /* the slab's unit is a fresh one */
+    take(HOME, SMALL, (unsigned)count, blocks); /* lowest address last */
+    hak_unit_t *slab = slab_of(blocks[0]);
+    memset(hak_slab_first(slab, &hak_classes[SMALL]), 1, count * 64);
+    give(HOME, SMALL, blocks, (unsigned)count - KEPT);
+    const hak_bin_t *bin = hak_bin_of(HOME, SMALL);
+    hak_shard_purge_all();
+    assert_int_equal(slab->fresh, count);
+    REQUIRE(hak_bin_purged_blocks(slab, &hak_classes[SMALL]) <= count - KEPT,
+            "%u blocks purged of %zu", hak_bin_purged_blocks(slab, &hak_classes[SMALL]),
+            count - KEPT);
+    REQUIRE(bin->spare <= bin->touched && bin->touched <= count, "touched is %u, spare %u",
+            bin->touched, bin->spare);
+    check_bin(HOME, SMALL, 0);
+    give(HOME, SMALL, blocks + count - KEPT, KEPT);
+    release_all();
+}
+
 static void purged_blocks_come_back_after_the_others(void **state) {
     (void)state;
     static void *blocks[SMALL_BLOCKS];
@@ -201,6 +226,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(resting_bins_pay_for_slabs),
         cmocka_unit_test(blocks_on_every_page_are_left_alone),
         cmocka_unit_test(idle_bins_are_purged_once),
+        cmocka_unit_test(no_more_is_purged_than_was_touched),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
     };
     watchdog(100, "a test of sparse slabs hangs");
