@@ -3,6 +3,10 @@
 
 PREFIX      ?= /usr/local
 JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
+# Many tests wait most of their time.
+TEST_JOBS   ?= $(shell echo $$(($(JOBS) * 2)))
+T           ?=
+PRESET      ?= release
 CMAKE_FLAGS ?=
 CMD         ?=
 ARGS        ?=
@@ -42,7 +46,7 @@ ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-deps test test-full lab-test run bench \
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full check lab-test run bench \
         bench-report install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
@@ -53,15 +57,16 @@ all: release ## Build release and link its results into the root (the default)
 	$(call LINK,release)
 
 release: ## Build build/release: optimised, with LTO where the tools can
-debug: ## Build build/debug: asserts, verification and timing; alone, link it into the root
+debug: ## Build build/debug and its tests: asserts, verification and timing; alone, link it into the root
 asan: ## Build build/asan: AddressSanitizer and UBSan, hakmem_* names only
 tsan: ## Build build/tsan: ThreadSanitizer, hakmem_* names only
 
 nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem-nolto)
 
-# Tests need packages that a plain build does not: a fresh folder has them only for a test goal, and
-# keeps them from then on.
-TESTS = $(if $(filter test test-full,$(MAKECMDGOALS)),ON,$(or $(shell sed -n \
+# Tests need a package that a plain build does not: a fresh folder has them only for a test goal, and
+# keeps them from then on; debug, which is for those who change the engine, always has them.
+TEST_GOALS := $(filter test test-full check,$(MAKECMDGOALS))
+TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
 # What there is to build is shown; that there is nothing to build is not. Warnings go to stderr.
@@ -72,6 +77,7 @@ define BUILD
  ! rm build/$(1)/.failed 2>/dev/null
 endef
 
+debug: test-build-deps
 $(PRESETS) nolto: build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
 	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
@@ -88,19 +94,23 @@ pgo: all ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-p
 	@$(call PGO_STEP,use)
 	@python3 tests/hotpath/disassembly.py build/pgo/libhakmem.so
 
-test: test-deps all $(TEST_PRESETS) lab-test ## Run the short doses of all tests, on every preset
-	@set -e; for preset in $(TEST_PRESETS); do \
-	    echo "== tests: $$preset"; ctest --preset $$preset -LE long -j $(JOBS); \
-	done
+test: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run the short doses of all tests, on every preset
+	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -LE long -j $(TEST_JOBS)
+
+test-full: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run all tests with their full doses
+	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -j $(TEST_JOBS)
+
+check: test-build-deps ## Build what some tests need, and run them: make check T=unit.cache [PRESET=debug]
+	@[ -n '$(T)' ] || { echo "make check T=name: which tests? 'unit.cache', or any regular expression" >&2; exit 1; }
+	@if [ -e build/$(PRESET)/CMakeCache.txt ]; then where='-B build/$(PRESET)'; \
+	 else where='--preset $(PRESET) -DHAKMEM_BENCH_PEERS=OFF'; fi; \
+	 $(CMAKE) $$where --log-level=NOTICE -DHAKMEM_BUILD_TESTS=ON $(CMAKE_FLAGS) >/dev/null
+	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') && \
+	    $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets $(QUIET)
+	@ctest --preset $(PRESET) -R '$(T)' -LE long -j $(TEST_JOBS)
 
 lab-test: $(VENV)/.ready
-	@echo "== tests: the benchmark engine"
 	@$(PYTHON) -m pytest -q bench
-
-test-full: test-deps all $(TEST_PRESETS) lab-test ## Run all tests with their full doses
-	@set -e; for preset in $(TEST_PRESETS); do \
-	    echo "== tests: $$preset"; ctest --preset $$preset -j $(JOBS); \
-	done
 
 run: ## Run a real program on both allocators: make run [CMD='prog args']
 	@$(LAB) run $(ARGS) $(if $(CMD),-- $(CMD))
@@ -127,7 +137,7 @@ clean: ## Remove build/ and the links in the root
 help: ## Show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_PRESETS CMD ARGS FROM"
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_JOBS TEST_PRESETS T PRESET CMD ARGS FROM"
 
 build-deps:
 	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \
@@ -136,6 +146,9 @@ build-deps:
 lint-deps:
 	@command -v $(CLANG_FORMAT) >/dev/null && command -v $(CLANG_TIDY) >/dev/null || \
 	    scripts/install_deps.sh clang-format-16=clang-format-16 clang-tidy-16=clang-tidy-16
+
+test-build-deps:
+	@tests/install_deps.sh build
 
 test-deps:
 	@tests/install_deps.sh

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Installs what the tests need, or names it and fails: no test is skipped for want of a package.
+# With the word "build": what it takes to build them, and to run those that need no other program.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -10,6 +11,11 @@ echo '#include <stdarg.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || cmocka=cmocka.h=libcmocka-dev
+
+if [ "${1:-}" = build ]; then
+    # shellcheck disable=SC2086 # none or one pair
+    exec "$here/../scripts/install_deps.sh" $cmocka cmake=cmake gcc=gcc g++=g++ python3=python3
+fi
 
 # A package of a server starts it when it is installed. Here nothing may be left running.
 policy=/usr/sbin/policy-rc.d

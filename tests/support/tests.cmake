@@ -1,12 +1,21 @@
 # How test programs are built, and how tests are given to CTest.
 
 # Sanitizers and asserts cost time, so counts of operations are divided by this.
-if(HAKMEM_SANITIZE)
+if(HAKMEM_SANITIZE STREQUAL "thread")
+    set(DOSE_DIVISOR 20)
+elseif(HAKMEM_SANITIZE)
     set(DOSE_DIVISOR 10)
 elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
     set(DOSE_DIVISOR 3)
 else()
     set(DOSE_DIVISOR 1)
+endif()
+
+# The label of the short dose of tests in which asserts have nothing to find: what they try does not
+# depend on the build, or is not the engine. The debug build has them in its long dose.
+set(RELEASE_LABEL short)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT HAKMEM_SANITIZE)
+    set(RELEASE_LABEL long)
 endif()
 
 # What every test program shares: warnings, C11, no built-in malloc (else calls are optimised away).

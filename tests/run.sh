@@ -1,0 +1,22 @@
+#!/bin/sh
+# run.sh PRESETS PYTHON [word of ctest...]: all tests of the built presets, and those of the lab, which
+# run beside them. What failed is said at the end once more.
+set -eu
+presets=$1 python=$2
+shift 2
+
+lab=build/lab-test.log
+"$python" -m pytest -q bench >"$lab" 2>&1 &
+lab_pid=$!
+trap 'kill $lab_pid 2>/dev/null || true' EXIT
+failed=''
+
+for preset in $presets; do
+    echo "== tests: $preset"
+    ctest --preset "$preset" "$@" || failed="$failed $preset"
+done
+
+echo "== tests: the benchmark engine"
+wait $lab_pid || failed="$failed lab"
+cat "$lab"
+[ -z "$failed" ] || { echo "FAILED:$failed"; exit 1; }
