@@ -248,6 +248,15 @@ HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
  * 0. The length may grow from call to call. */
 HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
+/* ---- Verification ---------------------------------------------------------------------------- */
+
+/* Checks what must hold of all records of the allocator: that each count is that of what is there,
+ * that each list is whole. Returns the number of violations, 0 in a sound heap; each is a line on
+ * stderr, up to 100 of them. A program that writes out of bounds damages blocks, not records, so this
+ * is for whoever works on the allocator, or suspects it. It looks at everything: it takes a time that
+ * grows with the heap, in which other threads' slow calls wait, as they do for a fork. */
+HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
+
 #ifdef __cplusplus
 }
 #endif

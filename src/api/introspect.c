@@ -11,6 +11,7 @@
 #include "stats/report.h"
 #include "stats/stats.h"
 #include "thread/thread.h"
+#include "thread/verify.h"
 
 /* Blocks in thread caches are ordinary free blocks here: they go back as the others do. glibc's
  * fast bins (smblks, fsmblks) hold what does not. A free unit of 64 KiB that has pages is a block. */
@@ -163,5 +164,7 @@ int hakmem_malloc_trim(size_t pad) {
     return hak_thread_purge_all() > 0;
 }
 HAK_TWIN(int, malloc_trim, (size_t pad))
+
+size_t hakmem_verify(void) { return hak_verify(); }
 
 int hakmem_version(void) { return HAKMEM_VERSION; }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "cache/warm_cache.h"
+#include "cache/check.h"
 #include "cache/lifo.h"
 #include "options/options.h"
 #include "policy/policy.h"
@@ -379,6 +380,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     if (taken == 0) return NULL;
     hak_store_relaxed(&magazine->top, magazine->base + taken - 1);
+    HAK_CACHE_CHECK_AFTER(cache, class_index);
     return magazine->base[taken];
 }
 
@@ -408,6 +410,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     void **top = hak_load_relaxed(&magazine->top) + 1;
     *top = block;
     hak_store_relaxed(&magazine->top, top);
+    HAK_CACHE_CHECK_AFTER(cache, class_index);
 }
 
 bool hak_cache_flush_magazine(hak_cache_t *cache) {

@@ -1,6 +1,7 @@
 /* extent.c: best fit over free extents, and their joining. */
 #include "large/extent.h"
 
+#include "large/check.h"
 #include "region/region.h"
 
 enum {
@@ -227,4 +228,47 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
         grains -= part;
     }
     insert(extents, start, grains);
+}
+
+/* ---- check ---- */
+
+/* One extent of a bin. */
+static void check_extent(hak_check_t *check, const hak_extents_t *extents, unsigned bin,
+                         const hak_unit_t *unit) {
+    char *start;
+    size_t grains = hak_extent_in(unit, &start);
+    hak_check_that(check, "extent", unit, "one begins in the unit", grains != 0);
+    if (grains == 0 || grains > HAK_EXTENT_MAX) return;
+    hak_check_equal(check, "extent", unit, "its bin = that of its length", bin, bin_of(grains));
+    const hak_unit_t *last = own_unit(extents, end_of(start, grains) - 1, start);
+    hak_check_that(check, "extent", unit, "it lies in its heap", last != NULL);
+    if (!last) return;
+    hak_check_equal(check, "extent", unit, "its last unit has its length, and where it ends",
+                    last->extent_last,
+                    (uint32_t)(grains * HAK_UNIT_GRAINS) | grain_of(end_of(start, grains) - 1));
+}
+
+HAK_SLOW_PATH void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
+                                     void (*visit)(const hak_unit_t *unit, void *context),
+                                     void *context) {
+    for (unsigned bin = 0; bin < HAK_EXTENT_BINS; bin++) {
+        size_t violations = check->violations;
+        const hak_unit_t *before = NULL, *unit = extents->bins[bin];
+        hak_check_that(check, "extents", extents, "a bin is filled <=> its bit is set",
+                       (unit != NULL) == (extents->filled[bin / 64] >> bin % 64 & 1));
+        for (; unit && violations == check->violations; before = unit, unit = unit->next) {
+            hak_check_that(check, "extent", unit, "its bin leads back as it leads on",
+                           unit->prev == before);
+            check_extent(check, extents, bin, unit);
+            visit(unit, context);
+        }
+    }
+}
+
+HAK_SLOW_PATH void hak_extents_check_bin(hak_check_t *check, const hak_extents_t *extents,
+                                         unsigned bin) {
+    const hak_unit_t *unit = extents->bins[bin];
+    hak_check_that(check, "extents", extents, "a bin is filled <=> its bit is set",
+                   (unit != NULL) == (extents->filled[bin / 64] >> bin % 64 & 1));
+    if (unit) check_extent(check, extents, bin, unit);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/timing.h"
+#include "large/check.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -16,9 +17,11 @@ enum {
 };
 
 hak_heap_t hak_heaps[HAK_HEAPS_MAX] HAK_APART;
-HAK_LOCK_RANKS(heap_ranks, HEAP, &hak_heaps[0].lock, sizeof hak_heaps, sizeof *hak_heaps, NULL);
+HAK_LOCK_RANKS(heap_ranks, HEAP, &hak_heaps[0].lock, sizeof hak_heaps, sizeof *hak_heaps,
+               hak_heap_check_at_release);
 HAK_LOCK_RANKS(transfer_ranks, TRANSFER, &hak_heaps[0].transfer_lock,
-               sizeof hak_heaps - offsetof(hak_heap_t, transfer_lock), sizeof *hak_heaps, NULL);
+               sizeof hak_heaps - offsetof(hak_heap_t, transfer_lock), sizeof *hak_heaps,
+               hak_transfer_check_at_release);
 
 /* ---- bits ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "classes/classes.h"
+#include "large/check.h"
 #include "large/mappings.h"
 #include "large/reuse.h"
 #include "options/options.h"
@@ -20,7 +21,7 @@ enum {
 
 hak_huge_stats_t hak_huge_stats;
 hak_lock_t hak_huge_lock;
-HAK_LOCK_RANK(HUGE, hak_huge_lock, NULL);
+HAK_LOCK_RANK(HUGE, hak_huge_lock, hak_huge_check_at_release);
 
 /* Under the lock. Bytes in use lately, at most; sinks by an eighth of the distance at
  * every interval. */

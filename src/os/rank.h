@@ -19,6 +19,7 @@
 
 /* Outermost first: name, and what a message calls it. Never two of the same rank. */
 #define HAK_RANKS(RANK)                                           \
+    RANK(VERIFY, "verification")                                  \
     RANK(REFRESH, "refresh of the live page") /* only tried */    \
     RANK(SNAPSHOT, "snapshot of statistics")  /* only tried */    \
     RANK(THREADS, "thread list")                                  \

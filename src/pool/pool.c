@@ -3,12 +3,13 @@
 
 #include "options/options.h"
 #include "os/os.h"
+#include "pool/check.h"
 #include "pool/lists.h"
 #include "region/commit.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
-HAK_LOCK_RANK(POOL, hak_pool_lock, NULL);
+HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
 
 /* Under the lock. Units that large heaps have; how full those are is not known here. */
 static size_t large_units;

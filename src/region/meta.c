@@ -4,6 +4,7 @@
 #include "os/os.h"
 #include "os/place.h"
 #include "region/area.h"
+#include "region/check.h"
 #include "region/range.h"
 
 enum {
@@ -18,7 +19,7 @@ typedef struct node {
 } node_t;
 
 hak_lock_t hak_meta_lock;
-HAK_LOCK_RANK(META, hak_meta_lock, NULL);
+HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
@@ -150,3 +151,59 @@ void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
         visit(context, HAK_RANGE_RECORDS, areas[i].base, areas[i].committed);
     hak_lock_release(&hak_meta_lock);
 }
+
+/* ---- check ---- */
+
+static bool is_accessible(const char *start, size_t size) {
+    for (unsigned i = 0; i < area_count; i++) {
+        size_t offset = (size_t)(start - areas[i].base);
+        if (offset <= areas[i].committed && size <= areas[i].committed - offset) return true;
+    }
+    return false;
+}
+
+static void check_chunk(hak_check_t *check) {
+    size_t left = (size_t)(chunk_end - chunk_next);
+    if (left == 0) return;
+    hak_check_that(check, "records", chunk_next, "what is not handed out is accessible",
+                   chunk_next < chunk_end && is_accessible(chunk_next, left));
+}
+
+static void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
+    size_t size = (size_t)1 << shift, align = hak_min(size, hak_os_page_size());
+    hak_check_that(check, "records", node, "a free block is aligned to its size up to a page",
+                   (uintptr_t)node % align == 0);
+    hak_check_that(check, "records", node, "a free block is accessible",
+                   is_accessible((const char *)node, size));
+}
+
+HAK_SLOW_PATH void hak_meta_check(hak_check_t *check) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < area_count; i++) {
+        hak_area_check(check, &areas[i]);
+        bytes += areas[i].committed;
+    }
+    hak_check_equal(check, "records", areas, "bytes of all areas", bytes_total, bytes);
+    check_chunk(check);
+    for (unsigned shift = LEAST_SHIFT; shift < SHIFT_COUNT; shift++) {
+        size_t most = bytes >> shift, violations = check->violations;
+        for (const node_t *node = lists[shift]; node && violations == check->violations; most--) {
+            hak_check_that(check, "records", node, "a list has no more than there is", most > 0);
+            check_node(check, node, shift);
+            node = node->next;
+        }
+    }
+}
+
+#if HAKMEM_VERIFY
+/* One list more each time. */
+void hak_meta_check_at_release(const void *lock) {
+    static unsigned shift = LEAST_SHIFT;
+    hak_check_t check = {0};
+    (void)lock;
+    check_chunk(&check);
+    if (lists[shift]) check_node(&check, lists[shift], shift);
+    if (++shift == SHIFT_COUNT) shift = LEAST_SHIFT;
+    hak_check_stop(&check);
+}
+#endif

@@ -5,6 +5,7 @@
 #include "os/os.h"
 #include "os/place.h"
 #include "region/area.h"
+#include "region/check.h"
 #include "region/meta.h"
 #include "region/range.h"
 #include "region/zone.h"
@@ -19,7 +20,7 @@ enum {
 
 hak_map_t hak_map;
 hak_lock_t hak_region_lock;
-HAK_LOCK_RANK(REGION, hak_region_lock, NULL);
+HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 
 /* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
 static struct {
@@ -384,3 +385,54 @@ size_t hak_region_mappings(void) {
     hak_lock_release(&hak_region_lock);
     return count;
 }
+
+/* ---- check ---- */
+
+/* What takes no walk. */
+static HAK_SLOW_PATH void check_sums(hak_check_t *check) {
+    size_t carved = hak_load_relaxed(&region.carved);
+    hak_area_check(check, &region.supers_area);
+    hak_area_check(check, &region.slabs_area);
+    hak_area_check(check, &region.map_area);
+    hak_check_that(check, "region", &region, "carved <= limit <= end of the window",
+                   carved <= region.limit && region.limit <= region.window_end);
+    hak_check_that(check, "region", &region, "the records of all superslabs are accessible",
+                   region.limit * sizeof(hak_superslab_t) <= region.supers_area.committed);
+    if (hak_map.entries)
+        hak_check_equal(check, "region", &region, "the map ends behind the last mapped unit",
+                        hak_load_relaxed(&hak_map.unit_end),
+                        region.first_unit + (region.limit << hak_map.super_shift));
+}
+
+HAK_SLOW_PATH void hak_region_check(hak_check_t *check) {
+    size_t carved = hak_load_relaxed(&region.carved), mapped = 0, pieces = 0, holes = 0, listed = 0;
+    if (!region.heap) return;
+    check_sums(check);
+    for (size_t i = 0; i < region.limit; i++) {
+        const hak_superslab_t *super = &region.supers[i];
+        mapped += is_mapped(i);
+        pieces += is_mapped(i) && !(i > 0 && is_mapped(i - 1));
+        holes += i < carved && super->unmapped;
+        if (i < carved && is_mapped(i)) {
+            hak_check_that(check, "superslab", super, "it leads to its own descriptors",
+                           super->units == &region.slabs[i << hak_map.super_shift]);
+            hak_check_that(check, "superslab", super, "a mapped one is no hole", !super->unmapped);
+        }
+    }
+    for (const hak_superslab_t *super = region.unmapped; super && listed <= holes;
+         super = super->next)
+        listed++;
+    hak_check_equal(check, "region", &region, "mapped superslabs, counted",
+                    hak_load_relaxed(&region.mapped), mapped);
+    hak_check_equal(check, "region", &region, "pieces, counted", region.pieces, pieces);
+    hak_check_equal(check, "region", &region, "the list of holes, by length", listed, holes);
+}
+
+#if HAKMEM_VERIFY
+void hak_region_check_at_release(const void *lock) {
+    hak_check_t check = {0};
+    (void)lock;
+    if (region.heap) check_sums(&check);
+    hak_check_stop(&check);
+}
+#endif

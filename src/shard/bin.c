@@ -10,6 +10,7 @@
 #include "pool/pool.h"
 #include "region/meta.h"
 #include "region/region.h"
+#include "shard/check.h"
 #include "shard/warm.h"
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
@@ -21,7 +22,7 @@ static struct {
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
 } HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
 HAK_LOCK_RANKS(bin_ranks, BIN, &shards[0].bins[0].lock, sizeof shards - sizeof shards[0].counts,
-               sizeof(hak_bin_t), NULL);
+               sizeof(hak_bin_t), hak_bin_check_at_release);
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 

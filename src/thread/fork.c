@@ -28,6 +28,7 @@
 #include "os/os.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
+#include "thread/verify.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and a stream's
  * buffer is allocated with that lock held: it has to come before ours. The lock is
@@ -64,6 +65,7 @@ static void after_fork_child(void) {
     if (hak_load_relaxed(&alone)) return;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);
+    hak_verify_forget();
     hak_gate_reset();
     hak_purge_forget();
     hak_purger_forget();

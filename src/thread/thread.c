@@ -15,6 +15,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "thread/verify.h"
 
 enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
@@ -25,7 +26,7 @@ enum {
 };
 
 hak_lock_t hak_thread_list_lock;
-HAK_LOCK_RANK(THREADS, hak_thread_list_lock, NULL);
+HAK_LOCK_RANK(THREADS, hak_thread_list_lock, hak_thread_check_at_release);
 static hak_cache_t *all_caches;       /* list lock */
 static hak_cache_t *waiting;          /* list lock; without a thread and empty, a stack */
 static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so
@@ -280,3 +281,43 @@ void hak_thread_forget_others(void) {
     ending_full = 0;
     maybe_lost = all_caches;
 }
+
+/* ---- check ---- */
+
+static size_t check_waiting(hak_check_t *check, const hak_cache_t *first, bool holds, size_t most) {
+    size_t count = 0;
+    for (const hak_cache_t *cache = first; cache && count <= most; cache = cache->next_waiting) {
+        hak_check_that(check, "cache", cache,
+                       "one that waits has no thread, and is on the right list",
+                       cache->tid == 0 && cache->holds == holds);
+        count++;
+    }
+    return count;
+}
+
+/* There are few that hold blocks: one for each CPU. */
+static void check_full(hak_check_t *check) {
+    size_t count = check_waiting(check, waiting_with, true, waiting_full);
+    hak_check_equal(check, "thread list", &waiting_full,
+                    "waiting_full = caches that wait with blocks, and that will", waiting_full,
+                    count + ending_full);
+}
+
+HAK_SLOW_PATH void hak_thread_check(hak_check_t *check) {
+    size_t caches = 0, threads = 0;
+    for (const hak_cache_t *cache = all_caches; cache; cache = cache->next) caches++;
+    for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++) threads += shard_threads[shard];
+    check_waiting(check, waiting, false, caches);
+    check_full(check);
+    hak_check_equal(check, "thread list", shard_threads, "threads = sum over shards",
+                    hak_thread_count(), threads);
+}
+
+#if HAKMEM_VERIFY
+void hak_thread_check_at_release(const void *lock) {
+    hak_check_t check = {0};
+    (void)lock;
+    check_full(&check);
+    hak_check_stop(&check);
+}
+#endif

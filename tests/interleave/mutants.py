@@ -82,7 +82,8 @@ class Build:
         self.work = args.work / re.sub(r"\W+", "_", name)
         self.program = self.work / "program"
         self.files = {str(path.relative_to(args.root)): path.read_text()
-                      for pattern in patterns.split() for path in sorted(args.root.glob(pattern))}
+                      for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
+                      if path.name != "check.c"}  # what looks at everything at rest
         for row in edits:
             file, text = edited(self.files, *row)
             self.files[file] = text

@@ -1,0 +1,40 @@
+/* check.h: invariants that run.
+ *
+ * The equations stand at the structs. A `..._check` function beside each struct states them once
+ * more, as calls of these two; each one that does not hold is counted, and is a line on stderr:
+ *
+ *   hakmem: slab 0x7f0000010000: free_count = set bits: 12, not 13
+ *
+ * Functions that walk over all there is run in hakmem_verify(), with every thread outside the
+ * engine. Those that end in `_at_release` look at a bounded part, and run in builds with
+ * HAKMEM_VERIFY where the lock is released (os/rank.h): there the first violation is an abort(). */
+#ifndef HAK_CHECK_H
+#define HAK_CHECK_H
+
+#include "base/base.h"
+
+enum { HAK_CHECK_LINES = 100 }; /* a broken heap breaks many; the others are only counted */
+
+typedef struct {
+    size_t violations;
+} hak_check_t;
+
+HAK_SLOW_PATH void hak_check_failed(hak_check_t *check, const char *what, const void *object,
+                                    const char *equation, const uint64_t *sides);
+
+/* `equation` says in words that `left` is equal to `right`. */
+HAK_FAST_PATH void hak_check_equal(hak_check_t *check, const char *what, const void *object,
+                                   const char *equation, uint64_t left, uint64_t right) {
+    const uint64_t sides[] = {left, right};
+    if (HAK_UNLIKELY(left != right)) hak_check_failed(check, what, object, equation, sides);
+}
+
+HAK_FAST_PATH void hak_check_that(hak_check_t *check, const char *what, const void *object,
+                                  const char *statement, bool holds) {
+    if (HAK_UNLIKELY(!holds)) hak_check_failed(check, what, object, statement, NULL);
+}
+
+/* Ends the process after a violation. */
+void hak_check_stop(const hak_check_t *check);
+
+#endif

@@ -1,0 +1,214 @@
+/* check.c: the equations of superslab.h, heap.h, reuse.h and mappings.h, executed. */
+#include "large/check.h"
+
+#include <string.h>
+
+#include "large/huge.h"
+#include "large/large.h"
+#include "large/mappings.h"
+#include "large/reuse.h"
+#include "pool/pool.h"
+#include "region/region.h"
+
+static const char of_super[] = "superslab", of_heap[] = "large heap", of_huge[] = "huge blocks";
+
+/* ---- superslabs ---- */
+
+static uint32_t touched_units(const hak_superslab_t *super) {
+    uint32_t units = 0;
+    for (unsigned i = 0; i < hak_superslab_units(); i++)
+        if (super->touched[i / 4] >> i % 4 * HAK_UNIT_GRAINS & 0xffff) units |= (uint32_t)1 << i;
+    return units;
+}
+
+void hak_grains_check(hak_check_t *check, const hak_superslab_t *super) {
+    unsigned touched = 0;
+    uint32_t dirty = touched_units(super);
+    for (unsigned w = 0; w < hak_superslab_words(); w++)
+        touched += super->touched[w] ? hak_bit_count(super->touched[w]) : 0;
+    hak_check_that(check, of_super, super, "one of a large heap is marked so", super->large);
+    hak_check_equal(check, of_super, super, "clean_grains = grains - touched ones",
+                    super->clean_grains, hak_superslab_grains() - touched);
+    hak_check_that(check, of_super, super, "a unit with a touched grain is dirty",
+                   (dirty & ~super->dirty) == 0);
+    hak_check_that(check, of_super, super, "used_grains <= grains",
+                   super->used_grains <= hak_superslab_grains());
+}
+
+/* ---- heaps ---- */
+
+typedef struct {
+    size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
+    size_t free, idle;                         /* of extents, as the next visit finds them */
+} sum_t;
+
+static struct {
+    sum_t heaps[HAK_HEAPS_MAX];
+    size_t lent;  /* superslabs without a used grain, of all heaps */
+} sums HAK_APART; /* hak_verify runs once at a time */
+
+static void add_superslab(hak_superslab_t *super, void *check) {
+    if (!super->large) return;
+    uint16_t owner = hak_load_relaxed(&super->units[0].owner);
+    sum_t *sum = &sums.heaps[hak_owner_shard(owner) % HAK_HEAPS_MAX];
+    hak_grains_check(check, super);
+    hak_check_equal(check, of_super, super, "a unit is dirty <=> a grain of it is touched",
+                    super->dirty, touched_units(super));
+    sum->grains += hak_superslab_grains();
+    sum->used += super->used_grains;
+    sum->listed += super->on_dirty;
+    sums.lent += super->used_grains == 0;
+    for (unsigned i = 0; i < hak_superslab_units(); i++) {
+        uint32_t word = hak_load_relaxed(&super->units[i].large);
+        hak_check_equal(check, of_super, super, "all units have one owner",
+                        hak_load_relaxed(&super->units[i].owner), owner);
+        sum->live += hak_large_length(word);
+        sum->blocks += word != 0;
+    }
+}
+
+static void add_extent(const hak_unit_t *unit, void *context) {
+    sum_t *sum = context;
+    char *at;
+    size_t left = hak_extent_in(unit, &at);
+    hak_part_t part;
+    sum->free += left;
+    while (hak_part_next(&at, &left, &part))
+        for (unsigned i = part.first; i < part.first + part.count; i++)
+            sum->idle += part.super->touched[i / 64] >> i % 64 & 1;
+}
+
+void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap) {
+    size_t grains = 0;
+    hak_check_that(check, "transfer array", heap, "it holds no more than there is room for",
+                   heap->transfer_count <= HAK_TRANSFER_MAX);
+    if (heap->transfer_count > HAK_TRANSFER_MAX) return;
+    for (unsigned i = 0; i < heap->transfer_count; i++) {
+        uint32_t word = hak_load_relaxed(&heap->transfer[i]->large);
+        hak_check_that(check, "transfer array", heap, "what is in it is freed",
+                       (word & HAK_LARGE_FREED) != 0);
+        grains += hak_large_length(word);
+    }
+    hak_check_equal(check, "transfer array", heap, "transfer_grains = sum of its blocks",
+                    hak_load_relaxed(&heap->transfer_grains), grains);
+}
+
+static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t length) {
+    size_t count = 0;
+    const hak_superslab_t *before = NULL, *super = heap->oldest;
+    for (; super && count <= length; before = super, super = super->dirty_next, count++)
+        hak_check_that(check, of_super, super, "the list of idle ones leads back as it leads on",
+                       super->dirty_prev == before && super->on_dirty);
+    hak_check_equal(check, of_heap, heap, "superslabs in the list of idle ones", count, length);
+    hak_check_that(check, of_heap, heap, "that list ends at its newest", heap->newest == before);
+}
+
+/* At rest no purge has claimed anything: what is used is in blocks. */
+void hak_heap_check(hak_check_t *check, const hak_heap_t *heap) {
+    sum_t *sum = &sums.heaps[heap - hak_heaps];
+    hak_extents_check(check, &heap->extents, add_extent, sum);
+    hak_transfer_check(check, heap);
+    check_dirty_list(check, heap, sum->listed);
+    hak_check_equal(check, of_heap, heap, "used grains = grains of blocks", sum->used, sum->live);
+    hak_check_equal(check, of_heap, heap, "free grains = grains of extents",
+                    sum->grains - sum->used, sum->free);
+    hak_check_equal(check, of_heap, heap, "idle = touched and not used",
+                    hak_load_relaxed(&heap->idle), sum->idle);
+    hak_check_equal(check, of_heap, heap, "live = grains of blocks", hak_load_relaxed(&heap->live),
+                    sum->live);
+    hak_check_equal(check, of_heap, heap, "live_count = blocks",
+                    hak_load_relaxed(&heap->live_count), sum->blocks);
+}
+
+void hak_heaps_check(hak_check_t *check) {
+    size_t published = 0;
+    memset(&sums, 0, sizeof sums);
+    hak_region_each_superslab(add_superslab, check);
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        published += hak_heaps[i].idle_published;
+        if (hak_load_relaxed(&hak_heaps[i].runs) || sums.heaps[i].grains)
+            hak_heap_check(check, &hak_heaps[i]);
+    }
+    hak_check_equal(check, of_heap, &hak_pool_lent, "lent = superslabs without a used grain",
+                    hak_load_relaxed(&hak_pool_lent), sums.lent);
+    hak_check_equal(check, of_heap, hak_heaps, "the sum of what heaps have published as idle",
+                    hak_large_idle_about() >> HAK_GRAIN_SHIFT, published);
+}
+
+/* ---- huge blocks ---- */
+
+typedef struct {
+    hak_check_t *check;
+    size_t blocks, block_bytes, kept, kept_bytes;
+    uintptr_t end; /* of the stretch before */
+} huge_sum_t;
+
+static bool add_block(const hak_mapping_t *mapping, void *context) {
+    huge_sum_t *sum = context;
+    hak_check_that(sum->check, "huge block", (const void *)mapping->start,
+                   "it is found by its start", hak_mappings_find(mapping->start) == mapping);
+    sum->blocks++;
+    sum->block_bytes += mapping->size;
+    return true;
+}
+
+static void add_stretch(void *context, hak_range_kind_t kind, const void *start, size_t size) {
+    huge_sum_t *sum = context;
+    (void)kind;
+    hak_check_that(sum->check, "kept stretch", start, "it lies behind the one before, with a gap",
+                   sum->kept == 0 || (uintptr_t)start > sum->end);
+    hak_check_that(sum->check, "kept stretch", start, "it has a length", size > 0);
+    sum->kept++;
+    sum->kept_bytes += size;
+    sum->end = (uintptr_t)start + size;
+}
+
+void hak_huge_check(hak_check_t *check) {
+    huge_sum_t sum = {.check = check};
+    for (size_t at = 0; hak_mappings_walk(&at, add_block, &sum);) continue;
+    hak_reuse_each_range(add_stretch, &sum);
+    hak_check_equal(check, of_huge, &hak_huge_stats, "block_count = entries of the table",
+                    hak_load_relaxed(&hak_huge_stats.block_count), sum.blocks);
+    hak_check_equal(check, of_huge, &hak_huge_stats, "bytes = sum of the entries",
+                    hak_load_relaxed(&hak_huge_stats.bytes), sum.block_bytes);
+    hak_check_equal(check, of_huge, &hak_huge_stats, "bytes kept = sum of the stretches",
+                    hak_reuse_bytes(), sum.kept_bytes);
+    hak_check_equal(check, of_huge, &hak_huge_stats, "kept_bytes = bytes kept",
+                    hak_load_relaxed(&hak_huge_stats.kept_bytes), hak_reuse_bytes());
+}
+
+#if HAKMEM_VERIFY
+/* One more bin of extents each time, and the superslab that its first one begins in. */
+void hak_heap_check_at_release(const void *lock) {
+    static _Thread_local unsigned bin;
+    const hak_heap_t *heap = lock;
+    hak_check_t check = {0};
+    bin = (bin + 1) % HAK_EXTENT_BINS;
+    if (!heap->extents.owner) return;
+    hak_extents_check_bin(&check, &heap->extents, bin);
+    const hak_unit_t *unit = heap->extents.bins[bin];
+    if (unit) hak_grains_check(&check, hak_region_superslab_of(unit));
+    if (heap->newest) hak_grains_check(&check, heap->newest);
+    hak_check_that(&check, of_heap, heap, "both ends of the list, or none",
+                   !heap->oldest == !heap->newest);
+    hak_check_stop(&check);
+}
+
+void hak_transfer_check_at_release(const void *lock) {
+    const char *heap = (const char *)lock - offsetof(hak_heap_t, transfer_lock);
+    hak_check_t check = {0};
+    hak_transfer_check(&check, (const hak_heap_t *)(const void *)heap);
+    hak_check_stop(&check);
+}
+
+void hak_huge_check_at_release(const void *lock) {
+    hak_check_t check = {0};
+    (void)lock;
+    hak_check_equal(&check, of_huge, &hak_huge_stats, "kept_bytes = bytes kept",
+                    hak_load_relaxed(&hak_huge_stats.kept_bytes), hak_reuse_bytes());
+    hak_check_that(&check, of_huge, &hak_huge_stats, "no blocks <=> no bytes in blocks",
+                   !hak_load_relaxed(&hak_huge_stats.block_count) ==
+                       !hak_load_relaxed(&hak_huge_stats.bytes));
+    hak_check_stop(&check);
+}
+#endif

@@ -1,0 +1,72 @@
+/* verify.c: every check, with every other thread outside the engine.
+ *
+ * That is what a fork needs, too, and so is had in the same way: the gate is closed (os/gate.h). No
+ * lock is held then, no slab is claimed, no remote free is half done, no unit is in anybody's hands.
+ * Fast paths go on: they change nothing but the `top` of the thread's own bins. */
+#include "thread/verify.h"
+
+#include "cache/warm_cache.h"
+#include "cache/check.h"
+#include "large/check.h"
+#include "large/huge.h"
+#include "os/gate.h"
+#include "os/lock.h"
+#include "pool/check.h"
+#include "region/check.h"
+#include "region/commit.h"
+#include "region/region.h"
+#include "shard/check.h"
+#include "thread/thread.h"
+
+/* One at a time; apart from the gate, which a second one would wait for. */
+static hak_lock_t verify_lock;
+HAK_LOCK_RANK(VERIFY, verify_lock, NULL);
+
+void hak_verify_forget(void) { hak_lock_reset(&verify_lock); }
+
+static void add_dirty(hak_superslab_t *super, void *units) {
+    *(size_t *)units += super->dirty ? hak_bit_count(super->dirty) : 0;
+}
+
+/* The sum of commit.h, from all who charge it. */
+static void check_committed(hak_check_t *check) {
+    size_t units = 0;
+    hak_region_each_superslab(add_dirty, &units);
+    hak_check_equal(check, "committed bytes", NULL,
+                    "units with pages + huge blocks + what is kept of them + records",
+                    hak_commit_bytes(),
+                    units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.bytes) +
+                        hak_load_relaxed(&hak_huge_stats.kept_bytes) + hak_areas_committed());
+}
+
+/* What threads have carved since the process began. */
+static void check_caches(hak_check_t *check, const uint64_t carved[HAK_CLASS_COUNT + 1]) {
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        hak_warm_cache_counts_t sum = {{0}};
+        for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+            hak_warm_cache_add_counts(cache, i, &sum);
+        hak_check_equal(check, "warm slabs", NULL, "blocks in use = used + what was carved",
+                        sum.counts[HAK_WARM_TAKEN], 0 - carved[i]);
+    }
+    for (const hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        if (!hak_gate_is_lost(&cache->post)) hak_cache_check(check, cache);
+}
+
+size_t hak_verify(void) {
+    hak_check_t check = {0};
+    uint64_t carved[HAK_CLASS_COUNT + 1];
+    hak_lock_acquire_apart(&verify_lock);
+    hak_gate_close();
+    hak_region_check(&check);
+    hak_meta_check(&check);
+    hak_pool_check(&check);
+    hak_shard_check(&check, carved);
+    hak_heaps_check(&check);
+    hak_huge_check(&check);
+    hak_thread_check(&check);
+    check_caches(&check, carved);
+    check_committed(&check);
+    hak_gate_open();
+    hak_lock_release_apart(&verify_lock);
+    return check.violations;
+}

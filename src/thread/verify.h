@@ -1,0 +1,22 @@
+/* verify.h: all invariants of the engine at once. */
+#ifndef HAK_VERIFY_H
+#define HAK_VERIFY_H
+
+#include "error/check.h"
+
+/* What the list of caches says, and what all layers together must add up to. Every thread is outside
+ * the engine. */
+void hak_thread_check(hak_check_t *check); /* in thread.c, as what it looks at */
+
+/* Runs every check while all other threads are kept outside the engine, as for a fork; it takes a
+ * time that grows with the heap. Returns the number of violations. No lock held. */
+size_t hak_verify(void);
+
+/* In the child of a fork. */
+void hak_verify_forget(void);
+
+#if HAKMEM_VERIFY
+void hak_thread_check_at_release(const void *lock);
+#endif
+
+#endif

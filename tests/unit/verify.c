@@ -1,0 +1,680 @@
+/* verify.c: each invariant is broken, and its line is seen: by hakmem_verify(), and in the debug build
+ * also where the lock is released. Everything happens in children, since it breaks the engine. */
+#include "unit.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cache/cache.h"
+#include "hakmem.h"
+#include "large/heap.h"
+#include "large/huge.h"
+#include "large/reuse.h"
+#include "pool/lists.h"
+#include "pool/pool.h"
+#include "region/area.h"
+#include "region/check.h"
+#include "region/commit.h"
+#include "region/meta.h"
+#include "shard/bin.h"
+#include "shard/warm.h"
+#include "thread/thread.h"
+
+enum {
+    SMALL = 3072, /* bytes; 21 blocks in a slab */
+    BOUND = 256,
+    BLOCKS = 8192,
+    VIOLATED = 77, /* how a child ends */
+    LARGE = 200 * 1024,
+    HUGE = 3 * 1024 * 1024,
+};
+
+static const char *const variables[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", NULL};
+
+/* ---- the engine's own static variables ---- */
+
+static const char *image; /* of this program's file */
+
+static void map_image(void) {
+    FILE *file = fopen("/proc/self/exe", "rb");
+    CHECK(file, "no program");
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    char *text = malloc((size_t)size);
+    CHECK(text && fread(text, 1, (size_t)size, file) == (size_t)size, "no program");
+    fclose(file);
+    image = text;
+}
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+
+/* The static variable of this name and size, of a source file. */
+static void *find_static(const char *file, const char *name, size_t size) {
+    const Elf64_Ehdr *head = (const void *)image;
+    const Elf64_Shdr *sections = (const void *)(image + head->e_shoff);
+    uintptr_t base = head->e_type == ET_DYN ? (uintptr_t)__ehdr_start : 0;
+    void *found = NULL;
+    for (unsigned i = 0; i < head->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_SYMTAB) continue;
+        const char *names = image + sections[sections[i].sh_link].sh_offset;
+        const Elf64_Sym *symbols = (const void *)(image + sections[i].sh_offset);
+        const char *in = "";
+        for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; k++) {
+            const char *its = names + symbols[k].st_name;
+            if (ELF64_ST_TYPE(symbols[k].st_info) == STT_FILE) in = its;
+            if (strcmp(in, file) == 0 && strcmp(its, name) == 0 && symbols[k].st_size == size)
+                found = (void *)(base + symbols[k].st_value);
+        }
+    }
+    CHECK(found, "no variable %s of %zu bytes", name, size);
+    return found;
+}
+
+/* As in region.c. */
+typedef struct {
+    char *heap;
+    hak_area_t areas[3];
+    void *supers, *slabs;
+    size_t first_unit, window_end, carved, limit, mapped, pieces;
+    void *unmapped;
+} region_t;
+
+static region_t *region(void) { return find_static("region.c", "region", sizeof(region_t)); }
+
+/* ---- a heap with one of each ---- */
+
+static struct {
+    hak_unit_t *slab; /* listed, some of its blocks are free */
+    hak_unit_t *warm; /* bound to this thread, by the next */
+    hak_warm_slot_t *slot;
+    hak_bin_t *bin; /* of the first; it keeps an empty slab, too */
+    hak_superslab_t *super, *dirty;
+    hak_heap_t *heap;
+    hak_unit_t *block, *extent; /* of the large heap: a block in use, free memory */
+    hak_magazine_t *magazine;
+    void *huge, *kept;
+    hak_cache_t *waiting;
+    void *record; /* in a list of free records of 64 KiB */
+} world;
+
+static void *blocks[BLOCKS];
+
+static void free_all_of(size_t size, unsigned count) {
+    for (unsigned i = 0; i < count; i++) CHECK((blocks[i] = hakmem_malloc(size)), "no memory");
+    for (unsigned i = 0; i < count; i++) hakmem_free(blocks[i]);
+}
+
+static void *allocate(void *unused) {
+    (void)unused;
+    free_all_of(64, 100);
+    return NULL;
+}
+
+static void bind_some(void) {
+    hak_thread_cache()->slow_count += 1000; /* the thread is not young */
+    hak_policy_bands = 1u << hak_bands[hak_class_of(BOUND)];
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(BOUND);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (unit_random(2)) hakmem_free(blocks[i]);
+    for (unsigned i = 0; i < BLOCKS && hak_load_relaxed(&hak_warm_total) == 0; i++)
+        CHECK(hakmem_malloc(BOUND), "no memory");
+    for (unsigned shard = 0; shard < 2; shard++) {
+        const hak_warm_ring_t *ring = hak_warm_ring_of(shard, hak_class_of(BOUND));
+        if (!ring->oldest) continue;
+        world.slot = ring->oldest;
+        world.warm = (hak_unit_t *)hak_load_relaxed(&ring->oldest->state);
+    }
+    CHECK(world.warm, "no slab is warm");
+    hak_policy_bands = 0;
+}
+
+static void make_small(void) {
+    hak_cache_t *cache = hak_thread_cache();
+    unsigned class_index = hak_class_of(SMALL);
+    free_all_of(SMALL, 300); /* many slabs: one is kept empty, some go to the pool */
+    char *one = hakmem_malloc(SMALL), *two = hakmem_malloc(SMALL);
+    hak_cache_flush_all(cache);
+    (void)two;
+    world.bin = hak_bin_of(cache->shard, class_index);
+    free_all_of(2 * SMALL, 100);
+    hak_cache_flush_all(cache);
+    for (unsigned i = 0; i < 40; i++) blocks[i] = hakmem_malloc(SMALL);
+    for (unsigned i = 0; i < 40; i++) hakmem_free(blocks[i]);
+    hak_cache_flush_all(cache);
+    world.slab = hak_unit_of(one);
+    CHECK(world.slab->listed && world.bin->empty, "no listed slab, or none is kept");
+    world.super = hak_region_superslab_of(world.slab);
+    for (unsigned i = 0; i < 4; i++) hakmem_free(hakmem_malloc(SMALL)); /* for the cache */
+    world.magazine = &cache->magazines[class_index];
+}
+
+static void make_large(void) {
+    void *large[3];
+    for (unsigned i = 0; i < 3; i++) {
+        large[i] = hakmem_malloc(LARGE);
+        memset(large[i], 1, LARGE);
+    }
+    world.block = hak_unit_of(large[0]);
+    world.extent = hak_unit_of(large[1]);
+    world.heap = &hak_heaps[hak_owner_shard(world.block->owner)];
+    hakmem_free(large[1]); /* by the heap's own CPU, or it lies in the transfer array: emptied */
+    hak_heap_purge(world.heap, UINT32_MAX, &(hak_budget_t){0, 0});
+    world.huge = hakmem_malloc(HUGE);
+    world.kept = hakmem_malloc(HUGE);
+    hakmem_free(world.kept);
+}
+
+static void make_dirty(void) {
+    bool zeroed;
+    hak_unit_t *unit = hak_pool_take(1, &zeroed);
+    hak_pool_give(unit, 1);
+    world.dirty = hak_lists.dirty.newest;
+    CHECK(world.dirty, "no free unit with pages");
+}
+
+static void make_world(void) {
+    pthread_t thread;
+    map_image();
+    make_small();
+    make_large();
+    pthread_create(&thread, NULL, allocate, NULL);
+    pthread_join(thread, NULL);
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        if (cache != hak_cache && cache->holds) world.waiting = cache;
+    CHECK(world.waiting, "no cache waits");
+    bind_some();
+    make_dirty();
+    world.record = hak_meta_alloc(65536);
+    hak_meta_free(world.record, 65536);
+    CHECK(hakmem_verify() == 0, "the heap is not sound to begin with");
+}
+
+/* ---- what is broken ---- */
+
+static void free_count(void) { world.slab->free_count++; }
+static void words_free(void) { world.slab->words_free ^= (uint64_t)1 << 60; }
+static void bit_behind(void) { world.slab->bits[0] |= (uint64_t)1 << 63; }
+static void fresh_beyond(void) { world.slab->fresh = 1000; }
+static void fresh_low(void) { world.slab->fresh = 0; }
+static void purged(void) { world.slab->purged = 255; }
+static void remote_word(void) { hak_slab_remote(world.slab, 1)[0] = 1; }
+static void lifted(void) { world.slab->lifted = true; }
+static void owner(void) { world.slab->owner ^= 1; }
+static void listed(void) { world.slab->listed = false; }
+static void slab_prev(void) { world.slab->prev = world.warm; }
+static void tail(void) { world.bin->tail = world.bin->empty; }
+static void empty_owner(void) { world.bin->empty->owner ^= 1; }
+static void empty_used(void) { world.bin->empty->free_count--; }
+static void empty_listed(void) { world.bin->empty->listed = true; }
+static void listed_count(void) { world.bin->listed_count++; }
+static void lost_slab(void) { world.bin->empty = NULL; }
+static void adopted(void) { world.bin->adopted++; }
+static void touched(void) { world.bin->touched++; }
+static void spare(void) { world.bin->spare--; }
+static void pending(void) { world.bin->pending = world.slab; }
+static void warm_listed(void) { world.warm->listed = true; }
+static void warm_flag(void) { world.warm->owner &= (uint16_t)~HAK_OWNER_WARM; }
+static void warm_slot(void) { world.warm->slot = NULL; }
+static void claimed(void) { world.slot->state |= 1; }
+static void ready(void) { world.slot->ready++; }
+static void ring_next(void) { world.slot->next->prev = NULL; }
+static hak_warm_ring_t *ring(void) {
+    return hak_warm_ring_of(hak_owner_shard(world.warm->owner), hak_owner_class(world.warm->owner));
+}
+static void ring_count(void) { ring()->count++; }
+static void ring_none(void) { ring()->oldest = NULL; }
+static void ring_used(void) { ring()->used++; }
+static void warm_total(void) { hak_warm_total++; }
+static void ragged(void) { hak_pool_stats.ragged_units++; }
+static void shard_slabs(void) {
+    uint32_t *counts = find_static("bin.c", "slab_counts", HAK_SHARDS_MAX * sizeof *counts);
+    counts[0]++;
+}
+
+static void longest(void) { world.super->longest++; }
+static void other_list(void) { hak_lists.by_span[world.super->longest] = NULL; }
+static void super_prev(void) { world.super->prev = world.super; }
+static void on_dirty(void) { world.dirty->on_dirty = false; }
+static void clean_listed(void) { world.dirty->dirty = 0; }
+static void held(void) {
+    world.dirty->held = true;
+    world.dirty->on_dirty = false;
+}
+static void dirty_prev(void) { world.dirty->dirty_prev = world.dirty; }
+static void free_unit(void) { world.super->free |= 1u << (world.slab - world.super->units); }
+static void no_pages(void) { world.super->dirty &= ~(1u << (world.slab - world.super->units)); }
+static void unit_base(void) { world.slab->base += HAK_UNIT_SIZE; }
+static void map_class(void) { hak_region_set_class(world.slab, 1, 1); }
+static void superslab_count(void) { hak_pool_stats.stage3++; }
+static void used_units(void) { hak_pool_stats.used_units++; }
+static void dirty_units(void) { hak_pool_stats.dirty_units++; }
+static void held_units(void) { hak_pool_stats.held_units++; }
+
+static hak_superslab_t *large_super(void) { return hak_region_superslab_of(world.block); }
+static void large_free(void) { large_super()->free = 1; }
+static void clean_grains(void) { large_super()->clean_grains++; }
+static void touched_clean(void) { large_super()->dirty = 0; }
+static void clean_dirty(void) { large_super()->dirty = UINT32_MAX >> (32 - hak_superslab_units()); }
+static void used_beyond(void) { large_super()->used_grains = UINT16_MAX; }
+static void used_grains(void) { large_super()->used_grains--; }
+static void not_large(void) { large_super()->large = false; }
+static void unit_owner(void) { world.extent->owner ^= 0x100; }
+static void extent_gone(void) { world.extent->extent_first = 0; }
+static unsigned extent_bin(void) {
+    for (unsigned bin = 0; bin < HAK_EXTENT_BINS; bin++)
+        if (world.heap->extents.bins[bin]) return bin;
+    return 0;
+}
+static void extent_filled(void) { world.heap->extents.filled[0] ^= 2; }
+static void extent_other_bin(void) {
+    hak_extents_t *extents = &world.heap->extents;
+    unsigned bin = extent_bin();
+    extents->bins[1] = extents->bins[bin];
+    extents->filled[0] |= 2;
+}
+static void extent_prev(void) { world.heap->extents.bins[extent_bin()]->prev = world.block; }
+static void extent_end(void) {
+    for (hak_unit_t *unit = world.heap->extents.bins[extent_bin()];; unit++)
+        if (unit->extent_last) {
+            unit->extent_last++;
+            break;
+        }
+}
+static void idle(void) { world.heap->idle++; }
+static void live(void) { world.heap->live++; }
+static void live_count(void) { world.heap->live_count++; }
+static void run_longer(void) { world.block->large += 1 << 5; }
+static void lent(void) { hak_pool_lent++; }
+static void published(void) { world.heap->idle_published += 5; }
+static void idle_list(void) { world.heap->newest->dirty_prev = world.heap->newest; }
+static void idle_newest(void) { world.heap->newest = NULL; }
+static void idle_short(void) { world.heap->oldest = world.heap->newest = NULL; }
+static void transfer_count(void) { world.heap->transfer_count = HAK_TRANSFER_MAX + 1; }
+static void transfer_grains(void) { world.heap->transfer_grains++; }
+static void transfer_used(void) {
+    world.heap->transfer[world.heap->transfer_count++] = world.block;
+}
+
+static void huge_count(void) { hak_huge_stats.block_count++; }
+static void huge_bytes(void) { hak_huge_stats.bytes += 4096; }
+static void huge_kept(void) { hak_huge_stats.kept_bytes += 4096; }
+static hak_stretch_t *kept(void) {
+    return *(hak_stretch_t **)find_static("reuse.c", "kept", sizeof(void *));
+}
+static void kept_longer(void) { kept()[0].size += 4096; }
+static void kept_empty(void) { kept()[0].size = 0; }
+static void kept_twice(void) {
+    kept()[1] = kept()[0];
+    ++*(unsigned *)find_static("reuse.c", "count", sizeof(unsigned));
+}
+static void huge_lost(void) {
+    struct {
+        hak_unit_t *slots;
+        size_t size, used;
+    } *current = find_static("mappings.c", "current", sizeof *current);
+    size_t *slot = (size_t *)current->slots;
+    while (!*slot) slot += 2;
+    *slot += 1 << 20; /* not where its hash leads */
+}
+
+static void cache_top(void) { world.magazine->top = world.magazine->base + world.magazine->slots; }
+static void cache_slots(void) { world.magazine->slots--; }
+static void cache_sentinel(void) { world.magazine->base[0] = world.magazine; }
+static void cache_foreign(void) { *world.magazine->top = &world; }
+static void cache_class(void) { *world.magazine->top = world.warm->base; }
+static void cache_inside(void) { *world.magazine->top = (char *)*world.magazine->top + 16; }
+static void cache_limit(void) { world.magazine->limit += 1 << 20; }
+static void cache_capacity(void) { hak_cache->capacity[HAK_TINY]++; }
+static hak_magazine_t *unused_magazine(void) {
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+        if (!hak_cache->magazines[i].slots) return &hak_cache->magazines[i];
+    CHECK(false, "all bins are in use");
+    return NULL;
+}
+static void *some_block[1];
+static void no_stack_block(void) {
+    some_block[0] = world.magazine;
+    unused_magazine()->top = some_block;
+}
+static void no_stack_limit(void) { unused_magazine()->limit = 1; }
+
+static void area_guard(void) { region()->areas[0].committed = region()->areas[0].reserved; }
+static void area_limit(void) { region()->areas[1].limit = 0; }
+static void area_odd(void) { region()->areas[2].committed++; }
+static void carved(void) { region()->carved = region()->limit + 1; }
+static void few_records(void) { region()->areas[0].committed = 0; }
+static void map_end(void) { hak_map.unit_end++; }
+static void mapped(void) { region()->mapped++; }
+static void pieces(void) { region()->pieces++; }
+static void holes(void) { region()->unmapped = world.super; }
+static void hole(void) { world.super->unmapped = true; }
+static void descriptors(void) { world.super->units++; }
+
+static void record_bytes(void) {
+    ++*(size_t *)find_static("meta.c", "bytes_total", sizeof(size_t));
+}
+static void record_odd(void) { *(char **)world.record = (char *)world.record + 8; }
+static void record_far(void) {
+    *(void **)world.record = (void *)(uintptr_t)((uintptr_t)&world & ~(uintptr_t)65535);
+}
+static void record_ring(void) { *(void **)world.record = world.record; }
+static void chunk(void) {
+    char **end = find_static("meta.c", "chunk_end", sizeof(char *));
+    *end += (size_t)1 << 36;
+}
+
+static void waiting_tid(void) { world.waiting->tid = 1; }
+static void waiting_full(void) {
+    ++*(unsigned *)find_static("thread.c", "waiting_full", sizeof(unsigned));
+}
+static void threads(void) {
+    ++*(unsigned *)find_static("thread.c", "shard_threads", HAK_SHARDS_MAX * sizeof(unsigned));
+}
+static void committed(void) { hak_commit_charge(4096); }
+
+/* What is broken, and what the line says. With a lock: in the debug build, its release stops the
+ * process with that line, too. */
+typedef struct {
+    void (*brk)(void);
+    const char *line;
+} row_t;
+
+static const row_t rows[] = {
+    {free_count, "slab %p: free_count = set bits: "},
+    {words_free, "slab %p: words_free = words with a set bit: "},
+    {bit_behind, "slab %p: not so: no bit stands behind the last block"},
+    {fresh_beyond, "slab %p: not so: fresh <= blocks of the slab"},
+    {fresh_low, "slab %p: not so: what was never handed out is free"},
+    {purged, "slab %p: not so: purged blocks <= free ones that were in use"},
+    {remote_word, "slab %p: remote_words = remote words that are not 0: "},
+    {lifted, "slab %p: not so: none is lifted where no batch is given"},
+    {owner, "slab %p: a listed one belongs to the bin, and is not warm: "},
+    {listed, "slab %p: not so: a listed one is marked so, and has a free block"},
+    {slab_prev, "slab %p: not so: the list leads back as it leads on"},
+    {tail, "bin %p: not so: the list ends at its tail"},
+    {empty_owner, "slab %p: the kept empty one belongs to the bin: "},
+    {empty_used, "slab %p: the kept empty one is free as a whole: "},
+    {empty_listed, "slab %p: not so: the kept empty one is in no list"},
+    {listed_count, "bin %p: listed_count = slabs in the list and the kept empty one: "},
+    {lost_slab, "bin %p: slabs with a free block = listed_count: "},
+    {adopted, "bin %p: adopted - left = slabs: "},
+    {touched, "bin %p: touched = sum of fresh - purged blocks: "},
+    {spare, "bin %p: spare = sum of free, fresh and purged ones left out: "},
+    {pending, "bin %p: slabs on the pending stack = slabs with remote words: "},
+    {shard_slabs, "shard %p: slabs of its bins: "},
+    {ragged, "pool %p: ragged_units = slabs of ragged classes: "},
+    {warm_listed, "slab %p: not so: a warm one is in no list, and has its pages"},
+    {warm_flag, "slab %p: a warm one has the owner word of its bin, and the flag: "},
+    {warm_slot, "slab %p: not so: a warm one leads to its slot"},
+    {claimed, "warm slot %p: not so: one in a ring has a slab, and nobody has claimed it"},
+    {ready, "warm slot %p: ready = free blocks that were in use: "},
+    {ring_next, "warm slot %p: not so: the ring leads back as it leads on"},
+    {ring_count, "warm slabs of a bin %p: count = slabs with the flag: "},
+    {ring_none, "warm slabs of a bin %p: not so: count is 0 <=> there is no oldest one"},
+    {ring_used, "warm slabs %p: blocks in use = used + what was carved: "},
+    {warm_total, "warm slabs of a bin %p: the sum of all counts: "},
+    {longest, "superslab %p: longest = longest run of free units: "},
+    {other_list, "pool %p: superslabs in a list: "},
+    {super_prev, "superslab %p: not so: a list leads back as it leads on"},
+    {on_dirty, "superslab %p: not so: it has free dirty units <=> it is in a list of them"},
+    {clean_listed, "superslab %p: not so: one in a list of dirty ones has free dirty units"},
+    {held, "superslab %p: not so: a held one is in that list"},
+    {dirty_prev, "superslab %p: not so: a list leads back as it leads on"},
+    {free_unit, "unit %p: not so: it is free <=> it has no owner"},
+    {no_pages, "unit %p: not so: one in use may have pages"},
+    {unit_base, "unit %p: base = its address: "},
+    {map_class, "unit %p: the map has its class: "},
+    {superslab_count, "pool %p: superslabs: "},
+    {used_units, "pool %p: used_units = units with an owner: "},
+    {dirty_units, "pool %p: dirty_units = free units with pages: "},
+    {held_units, "pool %p: held_units = those that wait for a round: "},
+    {large_free, "superslab %p: no unit of a large heap is free to the pool: "},
+    {clean_grains, "superslab %p: clean_grains = grains - touched ones: "},
+    {touched_clean, "superslab %p: not so: a unit with a touched grain is dirty"},
+    {clean_dirty, "superslab %p: a unit is dirty <=> a grain of it is touched: "},
+    {used_beyond, "superslab %p: not so: used_grains <= grains"},
+    {used_grains, "large heap %p: used grains = grains of blocks: "},
+    {used_grains, "large heap %p: free grains = grains of extents: "},
+    {not_large, "unit %p: not so: one in use may have pages"},
+    {unit_owner, "superslab %p: all units have one owner: "},
+    {extent_gone, "extent %p: not so: one begins in the unit"},
+    {extent_filled, "extents %p: not so: a bin is filled <=> its bit is set"},
+    {extent_other_bin, "extent %p: its bin = that of its length: "},
+    {extent_prev, "extent %p: not so: its bin leads back as it leads on"},
+    {extent_end, "extent %p: its last unit has its length, and where it ends: "},
+    {idle, "large heap %p: idle = touched and not used: "},
+    {live, "large heap %p: live = grains of blocks: "},
+    {live_count, "large heap %p: live_count = blocks: "},
+    {run_longer, "large heap %p: live = grains of blocks: "},
+    {lent, "large heap %p: lent = superslabs without a used grain: "},
+    {published, "large heap %p: the sum of what heaps have published as idle: "},
+    {idle_list, "superslab %p: not so: the list of idle ones leads back as it leads on"},
+    {idle_newest, "large heap %p: not so: that list ends at its newest"},
+    {idle_short, "large heap %p: superslabs in the list of idle ones: "},
+    {transfer_count, "transfer array %p: not so: it holds no more than there is room for"},
+    {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: "},
+    {transfer_used, "transfer array %p: not so: what is in it is freed"},
+    {huge_count, "huge blocks %p: block_count = entries of the table: "},
+    {huge_bytes, "huge blocks %p: bytes = sum of the entries: "},
+    {huge_kept, "huge blocks %p: kept_bytes = bytes kept: "},
+    {kept_longer, "huge blocks %p: bytes kept = sum of the stretches: "},
+    {kept_empty, "kept stretch %p: not so: it has a length"},
+    {kept_twice, "kept stretch %p: not so: it lies behind the one before, with a gap"},
+    {huge_lost, "huge block %p: not so: it is found by its start"},
+    {cache_top, "magazine %p: not so: base <= top < base + slots"},
+    {cache_slots, "magazine %p: not so: slots are a power of two"},
+    {cache_sentinel, "magazine %p: not so: the sentinel is NULL"},
+    {cache_foreign, "magazine %p: not so: a block in it is one of the heap"},
+    {cache_class, "magazine %p: a block in it is of its class: "},
+    {cache_inside, "magazine %p: not so: a block in it begins where one does"},
+    {cache_limit, "magazine %p: not so: limit = address of a slot, or 0"},
+    {cache_capacity, "cache %p: capacity = bytes that its stacks may hold: "},
+    {no_stack_block, "magazine %p: not so: without a stack there is no block in it"},
+    {no_stack_limit, "magazine %p: not so: without a stack no top is below the limit"},
+    {area_guard, "area %p: not so: committed + a page <= reserved"},
+    {area_limit, "area %p: not so: reserved <= limit"},
+    {area_odd, "area %p: not so: all are multiples of a page"},
+    {carved, "region %p: not so: carved <= limit <= end of the window"},
+    {few_records, "region %p: not so: the records of all superslabs are accessible"},
+    {map_end, "region %p: the map ends behind the last mapped unit: "},
+    {mapped, "region %p: mapped superslabs, counted: "},
+    {pieces, "region %p: pieces, counted: "},
+    {holes, "region %p: the list of holes, by length: "},
+    {hole, "superslab %p: not so: a mapped one is no hole"},
+    {descriptors, "superslab %p: not so: it leads to its own descriptors"},
+    {record_bytes, "records %p: bytes of all areas: "},
+    {record_odd, "records %p: not so: a free block is aligned to its size up to a page"},
+    {record_far, "records %p: not so: a free block is accessible"},
+    {record_ring, "records %p: not so: a list has no more than there is"},
+    {chunk, "records %p: not so: what is not handed out is accessible"},
+    {waiting_tid, "cache %p: not so: one that waits has no thread, and is on the right list"},
+    {waiting_full, "thread list %p: waiting_full = caches that wait with blocks, and that will: "},
+    {threads, "thread list %p: threads = sum over shards: "},
+    {committed,
+     "committed bytes %p: units with pages + huge blocks + what is kept of them + records: "},
+};
+
+static void break_and_verify(const void *context) {
+    const row_t *row = context;
+    make_world();
+    row->brk();
+    size_t violations = hakmem_verify();
+    _exit(violations ? VIOLATED : 0);
+}
+
+/* One line of `text`, but for the numbers, is `hakmem: ` and the expected one. */
+static bool has_line(const char *text, const char *line) {
+    char expected[256], wanted[256];
+    const char *address = strstr(line, "%p");
+    snprintf(expected, sizeof expected, "hakmem: %.*s", (int)(address - line), line);
+    snprintf(wanted, sizeof wanted, "%s", address + 2);
+    for (const char *at = text; (at = strstr(at, expected)) != NULL; at++) {
+        const char *behind = at + strlen(expected);
+        behind += strcspn(behind, ": \n");
+        if (strncmp(behind, wanted, strlen(wanted)) == 0) return true;
+    }
+    return false;
+}
+
+/* In the debug build the release of a lock may be first to see it. */
+static bool ended_by_violation(const struct child_end *end) {
+    if (WIFEXITED(end->status)) return WEXITSTATUS(end->status) == VIOLATED;
+    return HAKMEM_VERIFY && WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGABRT;
+}
+
+static void each_violation_has_its_line(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct child_end end;
+        child_run(break_and_verify, &rows[i], 60, &end);
+        REQUIRE(end.in_time && ended_by_violation(&end), "%s status %#x; stderr: %s", rows[i].line,
+                (unsigned)end.status, end.err);
+        REQUIRE(has_line(end.err, rows[i].line), "no line \"%s\" in: %s", rows[i].line, end.err);
+    }
+}
+
+#if HAKMEM_VERIFY
+/* What the release of one lock sees. */
+typedef struct {
+    void (*brk)(void);
+    const char *line;
+    hak_lock_t *(*lock)(void);
+} release_t;
+
+static void huge_none(void) { hak_huge_stats.block_count = 0; }
+static void no_tail(void) { world.bin->tail = NULL; }
+static void spare_high(void) { world.bin->spare = world.bin->touched + 1; }
+static void wrong_list(void) { hak_lists.by_span[hak_superslab_units()] = world.super; }
+
+static hak_lock_t *bin_lock(void) { return &world.bin->lock; }
+static hak_lock_t *pool_lock(void) { return &hak_pool_lock; }
+static hak_lock_t *heap_lock(void) { return &world.heap->lock; }
+static hak_lock_t *transfer_lock(void) { return &world.heap->transfer_lock; }
+static hak_lock_t *huge_lock(void) { return &hak_huge_lock; }
+static hak_lock_t *region_lock(void) { return &hak_region_lock; }
+static hak_lock_t *meta_lock(void) { return &hak_meta_lock; }
+static hak_lock_t *list_lock(void) { return &hak_thread_list_lock; }
+
+static const release_t releases[] = {
+    {free_count, "slab %p: free_count = set bits: ", bin_lock},
+    {owner, "slab %p: not so: a listed one belongs to the bin, and is not warm", bin_lock},
+    {empty_listed, "slab %p: it is marked as listed, or kept empty: ", bin_lock},
+    {no_tail, "bin %p: not so: both ends of the list, or none", bin_lock},
+    {spare_high, "bin %p: not so: spare <= touched", bin_lock},
+    {clean_listed, "superslab %p: not so: one in a list of dirty ones has free dirty units",
+     pool_lock},
+    {wrong_list, "superslab %p: its list: ", pool_lock},
+    {clean_grains, "superslab %p: clean_grains = grains - touched ones: ", heap_lock},
+    {extent_filled, "extents %p: not so: a bin is filled <=> its bit is set", heap_lock},
+    {idle_newest, "large heap %p: not so: both ends of the list, or none", heap_lock},
+    {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: ", transfer_lock},
+    {huge_kept, "huge blocks %p: kept_bytes = bytes kept: ", huge_lock},
+    {huge_none, "huge blocks %p: not so: no blocks <=> no bytes in blocks", huge_lock},
+    {map_end, "region %p: the map ends behind the last mapped unit: ", region_lock},
+    {chunk, "records %p: not so: what is not handed out is accessible", meta_lock},
+    {waiting_full,
+     "thread list %p: waiting_full = caches that wait with blocks, and that will: ", list_lock},
+};
+
+/* Some checks look at one more list each time. */
+static void break_and_release(const void *context) {
+    const release_t *row = context;
+    make_world();
+    row->brk();
+    for (unsigned i = 0; i < 1000; i++) {
+        hak_lock_acquire(row->lock());
+        hak_lock_release(row->lock());
+    }
+}
+
+static void a_release_stops_at_a_violation(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++) {
+        struct child_end end;
+        child_run(break_and_release, &releases[i], 60, &end);
+        REQUIRE(end.in_time && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT,
+                "%s status %#x; stderr: %s", releases[i].line, (unsigned)end.status, end.err);
+        REQUIRE(has_line(end.err, releases[i].line), "no line \"%s\" in: %s", releases[i].line,
+                end.err);
+    }
+}
+
+/* A block more, onto those of another class. */
+static void use_broken_cache(const void *unused) {
+    (void)unused;
+    make_world();
+    free_all_of(64, 8);
+    const hak_magazine_t *magazine = &hak_cache->magazines[hak_class_of(64)];
+    char *block = hakmem_malloc(64);
+    CHECK(magazine->top > magazine->base + 1, "an empty magazine");
+    for (void **slot = magazine->base + 1; slot <= magazine->top; slot++) *slot = world.warm->base;
+    hak_cache_overflow(hak_cache, hak_class_of(64), block);
+}
+
+static void a_slow_call_stops_at_a_violation(void **state) {
+    (void)state;
+    struct child_end end;
+    child_run(use_broken_cache, NULL, 60, &end);
+    REQUIRE(end.in_time && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT,
+            "status %#x; stderr: %s", (unsigned)end.status, end.err);
+    REQUIRE(has_line(end.err, "magazine %p: a block in it is of its class: "), "%s", end.err);
+}
+#endif
+
+static void *stop_now;
+
+static void *work(void *argument) {
+    unsigned seed = (unsigned)(uintptr_t)argument;
+    void *own[200] = {NULL};
+    while (!__atomic_load_n(&stop_now, __ATOMIC_RELAXED)) {
+        seed = seed * 1103515245u + 12345u;
+        unsigned i = (seed >> 8) % 200, kind = (seed >> 20) % 64;
+        size_t size = kind < 56 ? seed % 2000 : kind < 62 ? seed % 400000 : seed % 4000000;
+        hakmem_free(own[i]);
+        own[i] = hakmem_malloc(size);
+    }
+    for (unsigned i = 0; i < 200; i++) hakmem_free(own[i]);
+    return NULL;
+}
+
+/* While others allocate, and after. */
+static void verify_in_company(const void *unused) {
+    (void)unused;
+    pthread_t threads_at_work[3];
+    for (uintptr_t i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads_at_work[i], NULL, work, (void *)(i + 1)) == 0, "no thread");
+    for (unsigned i = 0; i < 100; i++) {
+        CHECK(hakmem_verify() == 0, "in company: a violation");
+        usleep(1000);
+    }
+    __atomic_store_n(&stop_now, &stop_now, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < 3; i++) pthread_join(threads_at_work[i], NULL);
+    CHECK(hakmem_verify() == 0, "afterwards: a violation");
+}
+
+static void a_sound_heap_has_no_violation(void **state) {
+    (void)state;
+    unit_child(verify_in_company, NULL, 100, "threads at work");
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_heap_has_no_violation),
+        cmocka_unit_test(each_violation_has_its_line),
+#if HAKMEM_VERIFY
+        cmocka_unit_test(a_release_stops_at_a_violation),
+        cmocka_unit_test(a_slow_call_stops_at_a_violation),
+#endif
+    };
+    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
+}
