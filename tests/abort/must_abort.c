@@ -1,4 +1,4 @@
-/* must_abort.c - T9: every misuse of free ends in one line that names it, and in SIGABRT.
+/* must_abort.c - every misuse of free ends in one line that names it, and in SIGABRT.
  *
  * Each row of the table is one kind of misuse; each runs for every size, in a process of its own.
  * The line must be

@@ -1,4 +1,4 @@
-/* model.c - T1: random operations against a shadow of what the heap must look like.
+/* model.c - random operations against a shadow of what the heap must look like.
  *
  *     model [mix [operations [threads [seed]]]]
  *

@@ -1,4 +1,4 @@
-/* first_pages.c - row B1: the first 100 small allocations of a program touch at most 40 pages.
+/* first_pages.c - the first 100 small allocations of a program touch at most 40 pages.
  *
  * The number depends a little on where the library is mapped, so it is the median of several
  * processes; each tells it by its exit status. */

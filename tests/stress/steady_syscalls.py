@@ -1,4 +1,4 @@
-"""Row B7: in its steady state HAKMEM makes no syscalls.
+"""In its steady state HAKMEM makes no syscalls.
 
     steady_syscalls.py BENCHMARK [LIMIT]
 

@@ -1,4 +1,4 @@
-/* classes.c: T7, exhaustive: every size to its class, every offset to its block. */
+/* classes.c: exhaustive: every size to its class, every offset to its block. */
 #include "unit.h"
 
 #include "classes/classes.h"
