@@ -1,0 +1,128 @@
+"""The documents: what they link to and name is there, and decision records keep their form.
+
+    documents.py ROOT
+    documents.py --self-test
+
+Looks at every *.md outside build folders. A relative link, and a path of this repository in
+backquotes (`src/...`), must exist; CHANGELOG.md may name files that are gone. Each record in
+docs/decisions is linked from the README.md there, and no cell of a table in it is longer than
+CELL_MAX characters.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+CELL_MAX = 200
+DECISIONS = os.path.join("docs", "decisions")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+PATH = re.compile(r"`((?:bench|cmake|docs|include|scripts|src|tests|tools)/[\w./-]+)`")
+
+
+def documents(root):
+    """Paths of all documents, relative to the root."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(f for f in folders if f[0] != "." and not f.startswith("build"))
+        for name in sorted(files):
+            if name.endswith(".md"):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def links_of(text):
+    """Relative links, without the part behind #."""
+    found = (link.partition("#")[0] for link in LINK.findall(text))
+    return [link for link in found if link and not re.match(r"\w+:", link)]
+
+
+def dead_references(root, name):
+    text = read(root, name)
+    folder = os.path.join(root, os.path.dirname(name))
+    for link in links_of(text):
+        if not os.path.exists(os.path.join(folder, link)):
+            yield f"{name}: the link {link} leads nowhere"
+    for path in PATH.findall(text) if name != "CHANGELOG.md" else []:
+        if not os.path.exists(os.path.join(root, path)):
+            yield f"{name}: there is no {path}"
+
+
+def long_cells(root, name):
+    for number, line in enumerate(read(root, name).splitlines(), 1):
+        for cell in line.strip("|").split("|") if line.startswith("|") else []:
+            if len(cell.strip()) > CELL_MAX:
+                yield f"{name}:{number}: a cell of {len(cell.strip())} characters, at most {CELL_MAX}"
+
+
+def unlisted_records(root, records):
+    index = os.path.join(DECISIONS, "README.md")
+    listed = links_of(read(root, index))
+    for name in records:
+        if name != index and os.path.basename(name) not in listed:
+            yield f"{index} does not list {os.path.basename(name)}"
+
+
+def check(root):
+    """Everything that is wrong, a line each."""
+    names = list(documents(root))
+    records = [name for name in names if os.path.dirname(name) == DECISIONS]
+    found = [line for name in names for line in dead_references(root, name)]
+    found += [line for name in records for line in long_cells(root, name)]
+    if not records:
+        return found + [f"there is nothing in {DECISIONS}"]
+    return found + list(unlisted_records(root, records))
+
+
+def self_test():
+    """Each kind of error in a tree of its own, made from one without."""
+    good = {
+        "README.md": "[index](docs/decisions/README.md#top) [out](https://host/x) `src/a.c`\n",
+        "CHANGELOG.md": "`src/gone.c`\n",
+        "docs/decisions/README.md": "| [why?](0001-a.md) | because |\n",
+        "docs/decisions/0001-a.md": "[up](../../README.md)\n\n| " + "x" * CELL_MAX + " |\n",
+        "src/a.c": "",
+        "build/x/README.md": "[no](gone.md)\n",
+    }
+    cases = [
+        ({}, None),
+        ({"README.md": "[index](gone.md)\n"}, "README.md: the link gone.md leads nowhere"),
+        ({"CHANGELOG.md": "[x](gone.md#a)\n"}, "CHANGELOG.md: the link gone.md leads nowhere"),
+        ({"README.md": "see `src/gone.c`\n"}, "README.md: there is no src/gone.c"),
+        ({"docs/decisions/README.md": "\n"}, "docs/decisions/README.md does not list 0001-a.md"),
+        ({"docs/decisions/0001-a.md": "| a | " + "x" * (CELL_MAX + 1) + " |\n"},
+         "docs/decisions/0001-a.md:1: a cell of 201 characters, at most 200"),
+    ]
+    for changes, expected in cases:
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in {**good, **changes}.items():
+                path = os.path.join(root, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            found = check(root)
+        if found != ([expected] if expected else []):
+            harness.fail(f"{changes}: found {found}, not {expected}")
+    print(f"{len(cases)} trees judged rightly")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = check(sys.argv[1])
+    if found:
+        harness.fail("; ".join(found))
+    print(f"{len(list(documents(sys.argv[1])))} documents checked")
+
+
+if __name__ == "__main__":
+    main()
