@@ -13,6 +13,7 @@ REASONS = [
             "hak_thread_list_lock",
             "src/live/live.c: refresh_lock",
             "src/thread/sampler.c: sampler_lock",
+            "src/thread/verify.c: verify_lock",
         ],
     ),
     (
