@@ -1,7 +1,7 @@
 /* base.h: compiler and machine conditionals, small arithmetic, atomics.
  *
- * The only place where the compiler or the machine is asked for by name.
- * Every atomic helper carries its memory order in its name. */
+ * What depends on the compiler or the machine belongs here. Only api/export.h and api/cxx.c
+ * test for the compiler, too. Every atomic helper carries its memory order in its name. */
 #ifndef HAK_BASE_H
 #define HAK_BASE_H
 
@@ -13,8 +13,8 @@
 #define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* FAST_PATH: inlined into its caller. SLOW_PATH: kept out of line, so that its
- * registers and spills never show in the caller; reached by a tail call. */
+/* FAST_PATH: inlined into its caller. SLOW_PATH: kept out of line and reached by a tail call,
+ * so that the caller saves no registers for it. */
 #define HAK_FAST_PATH static inline __attribute__((always_inline))
 #define HAK_SLOW_PATH __attribute__((noinline, cold))
 
@@ -23,28 +23,28 @@
 #define HAK_EXPORT __attribute__((visibility("default")))
 #define HAK_LINE 64 /* bytes of a cache line */
 #define HAK_ALIGNED(n) __attribute__((aligned(n)))
-/* A zeroed table of which most processes use little: it lies behind all variables, which so
- * share few pages (the linker sorts by these names). */
+/* A zeroed table of which most processes use little. The linker sorts sections by name and
+ * puts these tables after all other variables, which then share few pages. */
 #define HAK_APART __attribute__((section(".bss.zz_apart")))
-/* What every process runs, at its start or now and then, lies together at the beginning of the
- * library (src/CMakeLists.txt has the rest of the order), and constants that all processes read
- * are among the variables, whose pages each of them has: a small process has few pages of the
- * library in its memory. */
+/* These sections keep the number of resident pages of a small process low. COMMON: code that
+ * every process runs, at its start or now and then, lies together at the beginning of the
+ * library (src/CMakeLists.txt has the rest of the order). NEAR: constants that every process
+ * reads lie among the variables, whose pages are resident anyway. */
 #define HAK_COMMON __attribute__((section(".text.startup")))
 #define HAK_NEAR __attribute__((section(".data.near")))
 #define HAK_NEAR_CONSTANT __attribute__((section(".data.rel.ro.near"))) /* cannot be written */
-#define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins a line */
+#define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins at a cache line */
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 
-/* An address in the caller of the function that asks: where its call returns to. */
+/* The return address of the function that uses the macro: an address in its caller. */
 #define HAK_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
 
-/* A prefixed build exports hakmem_* only: sanitizers own malloc there. */
+/* A prefixed build exports hakmem_* only, because the sanitizer provides malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY
 #define HAKMEM_PREFIXED_ONLY 0
 #endif
 
-/* Checks of the default build at the call of free (double, interior). */
+/* The default build's checks on the fast path of free: double free, interior pointer. */
 #ifndef HAKMEM_CHECKS
 #define HAKMEM_CHECKS 1
 #endif
@@ -53,7 +53,8 @@
 #define HAKMEM_DEBUG 0
 #endif
 
-/* Lock ranks and invariants are checked: in debug builds, but not where tests explore each step. */
+/* Checks of lock ranks and invariants: on in debug builds, except those that tests explore
+ * step by step. */
 #ifndef HAKMEM_VERIFY
 #define HAKMEM_VERIFY HAKMEM_DEBUG
 #endif
@@ -65,7 +66,7 @@
 #define HAK_ASSERT(x) ((void)0)
 #endif
 
-/* The thread sanitizer has most of the address space for itself. */
+/* The thread sanitizer reserves most of the address space. */
 #ifdef __SANITIZE_THREAD__
 #define HAK_WINDOW_SHIFT_MAX 36
 #else
@@ -81,12 +82,12 @@ HAK_FAST_PATH bool hak_is_pow2(size_t n) { return n != 0 && (n & (n - 1)) == 0; 
 HAK_FAST_PATH size_t hak_min(size_t a, size_t b) { return a < b ? a : b; }
 HAK_FAST_PATH size_t hak_max(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Index of the lowest set bit and of the highest, x != 0; the number of bits. */
+/* Index of the lowest and of the highest set bit (x != 0); the number of set bits. */
 HAK_FAST_PATH unsigned hak_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
 HAK_FAST_PATH unsigned hak_highest_bit(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
 HAK_FAST_PATH unsigned hak_bit_count(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
 
-/* Two addresses for one vector instruction, where the machine has them. */
+/* Two addresses that one vector instruction handles, on machines that have such instructions. */
 typedef uintptr_t hak_pair_t __attribute__((vector_size(2 * sizeof(uintptr_t))));
 
 /* Smallest power of two that is >= n; 1 <= n <= 2^63. */
@@ -104,27 +105,26 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #endif
 }
 
-/* A full fence for a thread whose last store was followed by a read-modify-write, as the
- * release of a lock: on x86-64 that was one. */
+/* A full fence for a thread that did an atomic read-modify-write after its last store, for
+ * instance to release a lock. On x86-64 that operation already is a full fence. */
 #if defined(__x86_64__)
 #define hak_fence_after_update() atomic_signal_fence(memory_order_seq_cst)
 #else
 #define hak_fence_after_update() atomic_thread_fence(memory_order_seq_cst)
 #endif
 
-/* Moves the pointer `p` up, and the one at `base + offset` down, by one pointer's
- * size. On x86-64 each is one instruction on the memory operand, which shortens
- * free and malloc; the load it repeats is forwarded as the first one was.
- * HAK_NOT_IN_RAX keeps a value out of the register that the result goes to, which
- * saves the copy at the end. */
+/* Moves the pointer `p` up, and the one at `base + offset` down, by the size of a pointer. On
+ * x86-64 each is one instruction with a memory operand, which shortens free and malloc. It
+ * loads the word that the caller has just loaded; store forwarding serves both loads.
+ * HAK_NOT_IN_RAX keeps a value out of the result register, which saves a copy at the end. */
 #if defined(__x86_64__)
 #define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(*(void ***)(void *)&(p)) : : "cc")
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
 
-/* value < *p, a relaxed load: one comparison with the operand in memory, where the compiler would
- * load an atomic first. */
+/* value < *p, with a relaxed load. One comparison with a memory operand; for an atomic the
+ * compiler would emit a separate load. */
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     bool below;
     __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
@@ -161,7 +161,8 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release, \
                                           memory_order_relaxed)
 
-/* A counter that one lock holder writes and anyone may read. */
+/* Adds to a counter that one thread at a time writes (its owner, or the holder of its lock)
+ * and that any thread may read. */
 #define HAK_ADD_OWNED(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))
 
 #endif
