@@ -1,5 +1,6 @@
-/* classes.c: the tables of the size classes, made from classes.def. Those that the
- * dynamic class is entered in are data that no process needs a page of its own for. */
+/* classes.c: the tables of the size classes, made from classes.def. Tables that the dynamic
+ * class changes are writable data; the others lie next to them (HAK_NEAR), so that no process
+ * needs a page for either of them alone. */
 #include "classes/classes.h"
 
 #define COUNT_OF(size) \

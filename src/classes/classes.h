@@ -1,15 +1,15 @@
 /* classes.h: size -> size class, and offset in a slab -> block index.
  *
- * A slab is one unit of 64 KiB that starts at a multiple of 64 KiB and holds
- * blocks of one class, so the low 16 bits of a pointer are its offset in its slab.
- * Tiny blocks, and those of a power of two, lie from the first byte on.
+ * A slab is one unit of 64 KiB that starts at a multiple of 64 KiB and holds blocks of one
+ * class, so the low 16 bits of a pointer are its offset in its slab. In slabs of tiny classes,
+ * and of classes of a power of two, the first block starts at offset 0.
  *
- * COLOURS. Blocks of some KiB that all began at the same few offsets would meet in the
- * same few sets of a CPU's cache: a thousand of them push each other out of a cache that
- * has room for all. So the first block of a mid slab lies further in, as far as the room
- * behind the last block allows: the colour of the slab, found from its address alone. The
- * steps are of 128 bytes, which may cost a full slab one page more; above 32 KiB, where
- * that is a tenth of the block, they are of 4 KiB. */
+ * COLOURS. If mid blocks of all slabs began at the same few offsets, they would map to the same
+ * few sets of a CPU's cache: a thousand of them would evict each other from a cache that has
+ * room for all. So the first block of a mid slab starts at an offset that the slab's address
+ * determines, the colour of the slab; the room that is left behind the last block bounds it.
+ * Colours are 128 bytes apart, which may cost a full slab one page more; above 32 KiB, where a
+ * page is a tenth of the block, they are 4 KiB apart. */
 #ifndef HAK_CLASSES_H
 #define HAK_CLASSES_H
 
@@ -23,21 +23,22 @@ enum {
     HAK_CLASS_DYN = 82,    /* the dynamic class, of the mid tier; see dyn.h */
     HAK_CLASS_COUNT = 82,  /* classes 1..82 */
     HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
-    HAK_CLASS_LARGE = 83,  /* units of a large block: known, but never cached */
-    HAK_CLASS_LIMIT = 84,  /* one bin for each of the above */
+    HAK_CLASS_LARGE = 83,  /* units of large blocks, which threads never cache */
+    HAK_CLASS_LIMIT = 84,  /* entries of a table by class */
     HAK_ROUTE_STEP = 128,  /* bytes between two entries of the second routing table */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */
     HAK_CLASS_MAX = 65536, /* largest size of a size class */
     HAK_LARGE_MAX = 1 << 20,
-    HAK_LARGE_ALIGN_MAX = 2 << 20, /* of large blocks; beyond, a mapping */
+    HAK_LARGE_ALIGN_MAX = 2 << 20, /* strictest alignment of a large block; above, a mapping */
     HAK_BLOCKS_MAX = 4096,         /* most blocks in a slab, which bounds its bitmap */
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
-    HAK_COLOUR_STEP = 128, /* what every block of a mid class is aligned to, at least */
+    HAK_COLOUR_STEP = 128, /* every block of a mid class is aligned to this at least */
 };
 
-/* The step of a class of `size` bytes, and its colours. The last one leaves a step of the
- * room unused: so no place before the first block passes as the start of one behind the last. */
+/* log2 of the step between two colours of a class of `size` bytes, and the number of its
+ * colours. Even the last colour leaves one step of the room unused, so that no address before
+ * the first block can pass as the start of a block behind the last one. */
 #define HAK_STEP_SHIFT_OF(size) ((size) <= HAK_UNIT_SIZE / 2 ? 7 : 12)
 #define HAK_COLOURS_OF(size)                                        \
     ((size) > HAK_TINY_MAX && ((size) & ((size)-1)) != 0 &&         \
@@ -48,7 +49,7 @@ enum {
 /* The tiers that have size classes. */
 typedef enum { HAK_TINY, HAK_MID, HAK_CACHED_TIERS } hak_tier_t;
 
-/* The eight ranges of the tiny tier, and one for all mid classes. */
+/* Eight ranges of tiny classes, and one band for all mid classes. */
 typedef enum {
     HAK_BAND_C0,
     HAK_BAND_C1,
@@ -66,19 +67,20 @@ extern const uint8_t hak_bands[HAK_CLASS_LIMIT]; /* hak_band_t of a class */
 
 typedef struct {
     uint32_t size;       /* bytes of a block */
-    uint32_t reciprocal; /* ceil(2^32 / size): the index of an offset by one multiply */
+    uint32_t reciprocal; /* ceil(2^32 / size): offset to block index by one multiplication */
     uint16_t count;      /* blocks in a slab */
     uint16_t words;      /* 64-bit words of its bitmap */
-    uint16_t colours;    /* places where the first block may lie */
-    uint16_t step_shift; /* log2 of the bytes between two of them */
+    uint16_t colours;    /* offsets at which the first block may start */
+    uint16_t step_shift; /* log2 of the bytes between two of these */
 } hak_class_t;
 
-/* Constant but for the row of the dynamic class, which is written once, before the first
- * route leads to it: whoever has the class from a route or from a block's slab may read it. */
+/* Constant, except for the row of the dynamic class. That row is written once, before the
+ * first route leads to it; a thread that got the class from a route or from the slab of a block
+ * may read the row. */
 extern hak_class_t hak_classes[HAK_CLASS_LIMIT];
 
-/* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. Written
- * by dyn.c alone. */
+/* Class of sizes up to 64 KiB, in steps of 128 bytes: entry (size + 127) / 128. Only dyn.c
+ * writes it. */
 extern _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1];
 
 /* Class of sizes up to 1024, in steps of 8 bytes: entry (size + 7) / 8. */
@@ -104,15 +106,15 @@ HAK_FAST_PATH bool hak_class_is_ragged(unsigned class_index) {
 /* The class's slabs have colours. */
 HAK_FAST_PATH bool hak_class_is_coloured(const hak_class_t *info) { return info->colours > 1; }
 
-/* Offset of the first block in the unit that an address lies in. Units in a row get
- * colours that are far apart (the golden section of 65536). */
+/* Offset of the first block in the unit that contains an address. The multiplier, the golden
+ * ratio times 65536, gives adjacent units colours that are far apart. */
 HAK_FAST_PATH uint32_t hak_first_offset(uintptr_t address, const hak_class_t *info) {
     uint32_t mixed = (uint16_t)((uint32_t)(address >> HAK_UNIT_SHIFT) * 40503u);
     return (mixed * info->colours) >> 16 << info->step_shift;
 }
 
-/* Offset of an address from the first block of its slab; for one that lies before the first
- * block an offset in the room behind the last. */
+/* Offset of an address from the first block of its slab. For an address before the first block
+ * the result lies behind the last block. */
 HAK_FAST_PATH uint32_t hak_block_offset(uintptr_t address, const hak_class_t *info) {
     return (uint16_t)(address - hak_first_offset(address, info));
 }
@@ -123,19 +125,19 @@ HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
     return (uint32_t)(((uint64_t)offset * reciprocal) >> 32);
 }
 
-/* What tells the start of a block by one multiply: a number m with m * size = 2^64 + e, where
- * 2^31 / count <= e < 2^31 / count + size. */
+/* A number that tells the start of a block by one multiplication: m with m * size = 2^64 + e,
+ * where 2^31 / count <= e < 2^31 / count + size. */
 HAK_FAST_PATH uint64_t hak_start_test(uint32_t size, uint32_t count) {
     const uint64_t least = (((uint64_t)1 << 31) + count - 1) / count;
     return UINT64_MAX / size + (UINT64_MAX % size + 1 + least + size - 1) / size;
 }
 
-/* True when one of the blocks of a slab starts at `offset` < 65536; false in a block, and in the
- * room behind the last one. For index * size + remainder the product is
- * index * e + remainder * m modulo 2^64. Without a remainder that is below 2^31 up to the last
- * index, since (count - 1) * e < 2^31 - 2^31 / count + count * size and
- * count^2 * size < 2^31, and not below it from index = count on. With a remainder it is at least
- * 2^64 / size, and stays that far below 2^64. */
+/* True when a block of the slab starts at `offset` < 65536; false inside a block, and behind the
+ * last block. Proof: for offset = index * size + remainder the product is
+ * index * e + remainder * m modulo 2^64. If the remainder is 0, the product is below 2^31 for
+ * every index < count, since (count - 1) * e < 2^31 - 2^31 / count + count * size and
+ * count^2 * size < 2^31; from index = count on it is not below 2^31. If the remainder is not 0,
+ * the product is at least 2^64 / size, and about as far below 2^64. */
 HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint64_t start_test) {
     return offset * start_test < (uint64_t)1 << 31;
 }

@@ -1,4 +1,4 @@
-/* dyn.c: a size becomes a class: its row, then its routes. */
+/* dyn.c: makes a size the dynamic class: writes its row, then its routes. */
 #include "classes/dyn.h"
 
 enum { NONE, CHOOSING };
@@ -9,7 +9,7 @@ size_t hak_dyn_size(void) { return hak_load_acquire(&chosen); } /* partner: C4 *
 
 static size_t first_of_entry(size_t entry) { return (entry - 1) * HAK_ROUTE_STEP + 1; }
 
-/* Reads routes as they were before the choice. */
+/* Valid before the choice only: it reads the routes of the fixed classes. */
 size_t hak_dyn_first(size_t size) {
     size_t entry = size / HAK_ROUTE_STEP, count = HAK_UNIT_SIZE / size;
     for (; first_of_entry(entry - 1) > HAK_TINY_MAX; entry--) {
@@ -39,19 +39,20 @@ size_t hak_dyn_choose(size_t size) {
 }
 
 #if HAKMEM_DEBUG
-/* A class whose size is a multiple of the alignment has every block aligned, if the first
- * ones are, which colours shift. */
+/* True when every block of a class is aligned: the size is a multiple of the alignment, and the
+ * first block is aligned, too, which colours guarantee up to HAK_COLOUR_STEP only. */
 static bool is_aligned(const hak_class_t *info, size_t align) {
     return !(info->size & (align - 1)) &&
            (align <= HAK_COLOUR_STEP || !hak_class_is_coloured(info));
 }
 #endif
 
-/* No search, since how far it went would be hard to foresee for the CPU. The fixed class of
- * a multiple of the alignment is itself one: an eighth of its power of two, or more, is. Of
- * those above 2 KiB that have no colours nearly all are powers of two. The dynamic class is a
- * multiple of HAK_COLOUR_STEP, and serves no power of two but its own size: the class of one
- * below it has more blocks in a slab (hak_dyn_first). */
+/* Computed without a search, because the CPU could not predict the length of a search. A size
+ * that is a multiple of the alignment has a fixed class that is a multiple, too, since classes
+ * are spaced by an eighth of a power of two. Above 2 KiB nearly all classes without colours are
+ * powers of two. The dynamic class is a multiple of HAK_COLOUR_STEP. The only power of two it
+ * can serve is its own size, because the class of a smaller power of two has more blocks in a
+ * slab (see hak_dyn_first). */
 unsigned hak_dyn_class_aligned(size_t size, size_t align) {
     size = hak_align_up(size, align);
     if (align > HAK_COLOUR_STEP && size > HAK_TINY_MAX) size = hak_ceil_pow2(size);
