@@ -1,11 +1,11 @@
-/* policy.c: from what bands cost to the bands that are promoted. */
+/* policy.c: computes scores from the costs of bands, and chooses the bands to promote. */
 #include "policy/policy.h"
 
 enum {
     LOCK_WEIGHT = 4,
-    WARM_WEIGHT = LOCK_WEIGHT + 1, /* the lock and the miss that it has saved */
+    WARM_WEIGHT = LOCK_WEIGHT + 1, /* the lock and the miss that the refill has saved */
     AVERAGED_LOOKS = 4,
-    BONUS_OF = 2, /* a promoted band has one part in so many on top */
+    BONUS_OF = 2, /* the score of a promoted band is raised by one part in so many */
     MS_PER_SECOND = 1000,
 };
 
@@ -22,11 +22,11 @@ enum {
      : (profile) == HAK_POLICY_TINYPLUS_ALL ? UINT8_MAX                      \
                                             : 0)
 
-/* A program with the defaults writes nothing at its start. */
+/* Initialised statically, so that a program with default options writes nothing at its start. */
 _Atomic uint32_t hak_policy_bands = FIXED((int)DEFAULT_TINY_POLICY_PROFILE);
 
-/* What was added since the last look. A total read without its lock may be behind for a
- * moment: then nothing was added yet. */
+/* The increase since the last look. A total read without its lock may be older than the one
+ * seen before; that counts as no increase. */
 static uint64_t added(uint64_t *seen, uint64_t now) {
     uint64_t more = now > *seen ? now - *seen : 0;
     *seen += more;
@@ -69,8 +69,8 @@ static uint64_t score_of(const hak_policy_costs_t *rates, bool has_bonus) {
     return has_bonus ? score + score / BONUS_OF : score;
 }
 
-/* The best of the bands that may be learned and are not in `taken`; HAK_POLICY_BANDS
- * when none is good enough. */
+/* The band with the highest score of those that may be learned and are not in `taken`;
+ * HAK_POLICY_BANDS when no score reaches the minimum. */
 static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     unsigned best = HAK_POLICY_BANDS;
     uint64_t least = HAK_POLICY_SCORE_LEAST;
