@@ -1,4 +1,4 @@
-/* options.c: the rows and the values of options.def, and setting one from a text. */
+/* options.c: the rows and values of the options, and how a text sets a value. */
 #include "options/options.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "options/profiles.h"
 
-/* The only words that are not a literal; hak_option_row() puts them in. */
+/* The words of PROFILE come from profiles.def instead of a literal; hak_option_row() adds them. */
 #define HAK_PROFILE_WORDS ""
 
 static const char prefix[] = "HAKMEM_";
@@ -14,8 +14,8 @@ _Static_assert(sizeof prefix - 1 == HAK_OPTION_PREFIX_LENGTH, "the length of the
 
 enum { START = false, ANY_TIME = true };
 
-/* The texts of all rows, end to end. Rows hold offsets into it: pointers would cost
- * each process a relocation and, with the rows, pages of its own. */
+/* The texts of all rows, end to end. Rows hold offsets into it: with pointers each process
+ * would relocate the rows and so have private pages for them. */
 typedef struct {
 #define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
     char name_##id[sizeof "HAKMEM_" #id];                                                 \
@@ -31,7 +31,8 @@ static const strings_t strings = {
 #include "options/each.def"
 };
 
-/* Values of the text options, one byte for the others; written once, by hak_options_load. */
+/* Values of the text options; each other option has one unused byte. Written once, by
+ * hak_options_load. */
 typedef struct {
 #define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
     char id[(size) + 1];
@@ -130,8 +131,8 @@ int hak_option_find(hak_text_t name) {
 
 static char upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 
-/* Letters that must be changed, added or left out to make one name of the other,
- * upper and lower case being the same; both at most NAME_MOST long. */
+/* The edit distance of two names, upper and lower case being equal; `name` has at most
+ * NAME_MOST letters. */
 enum { NAME_MOST = 63 };
 static size_t distance(hak_text_t name, const char *other) {
     uint8_t row[NAME_MOST + 1];
@@ -149,7 +150,8 @@ static size_t distance(hak_text_t name, const char *other) {
     return row[name.size];
 }
 
-/* Up to two letters in a longer name, one in a short one; or its beginning. */
+/* Accepts an edit distance of up to 2 that is less than a quarter of the name's length, or a
+ * name that is the beginning of an option's name. */
 int hak_option_closest(hak_text_t name) {
     int best = -1;
     size_t best_distance = 3;
@@ -167,7 +169,7 @@ int hak_option_closest(hak_text_t name) {
     return best;
 }
 
-/* A whole number with an optional K, M or G. False when it is anything else. */
+/* Parses a whole number with an optional K, M or G. False when the text is anything else. */
 static bool parse_number(hak_text_t text, int64_t *value) {
     size_t i = 0;
     bool negative = text.size > 0 && text.at[0] == '-';
@@ -188,7 +190,7 @@ static bool parse_number(hak_text_t text, int64_t *value) {
     return i == text.size;
 }
 
-/* The word of that index in "a|b|c"; its `at` is NULL beyond the last one. */
+/* The word number `index` in "a|b|c"; its `at` is NULL when there are fewer words. */
 static hak_text_t word_at(const char *words, int64_t index) {
     for (; words; index--) {
         const char *bar = strchr(words, '|');
@@ -208,7 +210,7 @@ static bool parse_word(const char *words, hak_text_t text, int64_t *value) {
     return false;
 }
 
-/* The words of `accepted` stand before its range, which is none of them. */
+/* `accepted` lists the words first and the range last; the range itself is not a word. */
 static bool parse_either(const row_t *row, hak_text_t text, int64_t *value) {
     const char *accepted = string(row->accepted);
     if (parse_word(accepted, text, value) && word_at(accepted, *value + 1).at) {

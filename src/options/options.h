@@ -1,8 +1,7 @@
-/* options.h: the options of options.def: rows, values, where each value is from.
+/* options.h: the options of options.def: rows, values, and the source of each value.
  *
- * Values are set from the environment once, before the first allocation; until
- * libc has set the environment up, the defaults hold. Reading needs no lock.
- * Nothing here allocates. */
+ * The environment sets the values once, before the first allocation. Until libc has set up
+ * the environment, the defaults hold. Reading a value needs no lock. Nothing here allocates. */
 #ifndef HAK_OPTIONS_H
 #define HAK_OPTIONS_H
 
@@ -20,7 +19,7 @@ typedef enum {
     HAK_OPTION_IS_EITHER,
     HAK_OPTION_IS_TEXT,
     HAK_OPTION_IS_OBSOLETE,
-    HAK_OPTION_IS_DEBUG, /* a number of the debug build */
+    HAK_OPTION_IS_DEBUG, /* a number that has an effect in the debug build only */
 } hak_option_kind_t;
 
 typedef enum {
@@ -32,7 +31,8 @@ typedef enum {
     HAK_TIER_PROCESS,
 } hak_option_tier_t;
 
-/* In the order of precedence, but that the program's word is its last one. */
+/* In ascending precedence at the start of the process. PROGRAM is hakmem_option_set, which
+ * always replaces the value. */
 typedef enum {
     HAK_SOURCE_DEFAULT,
     HAK_SOURCE_PROFILE,
@@ -51,7 +51,7 @@ typedef struct {
     size_t text_size;     /* of a text, in bytes, with its 0 */
     hak_option_kind_t kind;
     hak_option_tier_t tier;
-    bool any_time; /* may change while the process runs */
+    bool any_time; /* hakmem_option_set may change it */
 } hak_option_row_t;
 
 enum { HAK_OPTION_PREFIX_LENGTH = 7 }; /* of "HAKMEM_" */
@@ -61,13 +61,13 @@ HAK_FAST_PATH bool hak_option_is_number(hak_option_kind_t kind) {
     return kind == HAK_OPTION_IS_NUMBER || kind == HAK_OPTION_IS_DEBUG;
 }
 
-/* Whether this build has a use for a value of the row: others keep the default. */
+/* Whether `value` has an effect in this build; if not, the option keeps its default. */
 HAK_FAST_PATH bool hak_option_is_served(const hak_option_row_t *row, int64_t value) {
     return HAKMEM_DEBUG || row->kind != HAK_OPTION_IS_DEBUG || value == row->fallback;
 }
-enum { HAK_DYN1_AUTO = -1 }; /* the word of MID_DYN1 */
+enum { HAK_DYN1_AUTO = -1 }; /* the word "auto" of MID_DYN1 */
 
-/* The row of an option; its texts live for ever. */
+/* The row of an option; its texts live as long as the process. */
 hak_option_row_t hak_option_row(hak_option_t option);
 
 /* Words for a row's kind and tier, and for a source. */
@@ -75,17 +75,17 @@ extern const char *const hak_option_kinds[];
 extern const char *const hak_option_tiers[];
 extern const char *const hak_option_sources[];
 
-/* Part of a text; not ended by a 0. */
+/* Part of a text; no 0 terminates it. */
 typedef struct {
     const char *at;
     size_t size;
 } hak_text_t;
 
-/* Value of an option: the number, or the index of the word; of one that takes either, the
- * number, or the index of the word negated. */
+/* Value of an option: the number, or the index of the word. If the option takes either, the
+ * number, or the negated index of the word. */
 int64_t hak_option(hak_option_t option);
 
-/* Value of a text option; valid for ever. */
+/* Value of a text option; it lives as long as the process. */
 const char *hak_option_text(hak_option_t option);
 
 hak_option_source_t hak_option_source(hak_option_t option);
@@ -96,24 +96,24 @@ hak_text_t hak_option_short_name(hak_text_t name);
 /* Index of the option of that name, with or without HAKMEM_; -1 when there is none. */
 int hak_option_find(hak_text_t name);
 
-/* Option whose name is close to one that is none, for a "did you mean"; -1 without. */
+/* The option whose name is closest to an unknown name, for "did you mean"; -1 when none is. */
 int hak_option_closest(hak_text_t name);
 
-/* Whether an option takes `text`; *value is then what hak_option would return. */
+/* True when an option accepts `text`; *value is then what hak_option would return. */
 bool hak_option_parse(hak_option_t option, hak_text_t text, int64_t *value);
 
-/* Sets an option when it takes `text`; false when it does not. */
+/* Sets an option to `text`; false, and no change, when the option does not accept the text. */
 bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t source);
 
-/* Writes a value of an option as text, as snprintf does; the same for the value it has. */
+/* Writes `value` of an option as text, as snprintf does; the second writes its present value. */
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size);
 int hak_option_format_now(hak_option_t option, char *text, size_t size);
 
-/* True once the values of the environment are there, as far as the process has one. */
+/* True once hak_options_load is done: the values of the environment are there. */
 bool hak_options_loaded(void);
 
-/* Reads the environment, once; later calls return at once. A variable that is
- * unknown or has a value out of range gives one line on stderr and changes nothing. */
+/* Reads the environment, once; later calls return at once. An unknown variable, or a value
+ * that the option does not accept, gives one line on stderr and changes nothing. */
 void hak_options_load(void);
 
 #endif

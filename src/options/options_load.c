@@ -1,7 +1,8 @@
-/* options_load.c: the environment, HAKMEM_CONF and HAKMEM_PROFILE become values.
+/* options_load.c: sets the options from the environment, HAKMEM_CONF and HAKMEM_PROFILE.
  *
- * The variable of an option wins over HAKMEM_CONF, that over the profile, that over
- * the default. Read in this order, each fills in what is not yet set. */
+ * The option's own variable takes precedence over HAKMEM_CONF, HAKMEM_CONF over the profile,
+ * the profile over the default. The sources are read in this order, and each one sets only
+ * the options that are not set yet. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,8 +61,8 @@ static void warn_refused(hak_option_t option, hak_text_t value, hak_option_sourc
          shown(value), value.at, accepted);
 }
 
-/* One setting. Of two variables of one name the first counts, as for getenv; of
- * two settings in HAKMEM_CONF the last. */
+/* Applies one setting. If two variables have the same name the first one counts, as for
+ * getenv; if HAKMEM_CONF sets an option twice the last setting counts. */
 static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source) {
     int option = hak_option_find(name);
     if (option < 0) {
@@ -92,7 +93,7 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
 
 static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
-    static const char others[] = "HAKMEM_BENCH_"; /* the benchmarks' own */
+    static const char others[] = "HAKMEM_BENCH_"; /* variables of the benchmark programs */
     const char *equals = strchr(variable, '=');
     if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
     if (strncmp(variable, others, sizeof others - 1) == 0) return;
@@ -100,7 +101,7 @@ static HAK_COMMON void read_variable(const char *variable) {
           (hak_text_t){equals + 1, strlen(equals + 1)}, HAK_SOURCE_ENVIRONMENT);
 }
 
-/* "name:value,name:value"; an empty setting is nothing. */
+/* Reads "name:value,name:value"; empty settings are skipped. */
 static void read_conf(const char *conf) {
     while (*conf) {
         size_t size = strcspn(conf, ",");
@@ -128,7 +129,7 @@ static void apply_profile(int64_t profile) {
     }
 }
 
-/* Unless a source has set it: larson_guard is not without a budget. */
+/* larson_guard needs a budget: sets SS_BUDGET, unless another source has set it. */
 static void apply_tiny_profile(void) {
     static const char budget[] = "64";
     if (!hak_option(HAK_OPTION_TINY_PROFILE)) return;

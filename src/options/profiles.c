@@ -1,4 +1,4 @@
-/* profiles.c: profiles.def as data. */
+/* profiles.c: the tables made from profiles.def. */
 #include "options/profiles.h"
 
 #include <string.h>

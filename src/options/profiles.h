@@ -4,7 +4,7 @@
 
 #include "options/options.h"
 
-/* Numbered as the words of the option PROFILE, whose first one is "none". */
+/* Numbered like the words of the option PROFILE; the first word is "none". */
 typedef enum {
     HAK_PROFILE_NONE,
 #define PROFILE(name, help) HAK_PROFILE_##name,
@@ -29,10 +29,10 @@ extern const size_t hak_profile_row_count;
 /* The names as a list of words: "none|FIRST|SECOND". */
 extern const char hak_profile_words[];
 
-/* Why a name that will be a profile is refused; NULL for any other name. */
+/* The reason why a name of a PROFILE_REFUSED row is refused; NULL for any other name. */
 const char *hak_profile_refusal(hak_text_t name);
 
-/* What a profile is for; HAK_PROFILE_NONE has the empty text. */
+/* The purpose of each profile; "" for HAK_PROFILE_NONE. */
 extern const char *const hak_profile_help[HAK_PROFILE_COUNT];
 
 #endif
