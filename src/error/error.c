@@ -1,4 +1,4 @@
-/* error.c: one line, then abort. */
+/* error.c: prints the diagnosis, then aborts or returns, as HAKMEM_ON_ERROR says. */
 #include "error/error.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* log.c: lines on stderr; those about what the allocator does. */
+/* log.c: writes lines to stderr: diagnoses, and the events that options ask for. */
 #include "error/log.h"
 
 #include <errno.h>
