@@ -1,4 +1,4 @@
-/* timing.c: where the times are added up. */
+/* timing.c: adds up the times of timing.def. */
 #include "debug/timing.h"
 
 #if HAKMEM_DEBUG
@@ -11,18 +11,19 @@ const hak_timing_row_t hak_timing_rows[HAK_TIMINGS] = {
 #include "debug/timing.def"
 };
 
-/* Range r has the times below 2^r ns that are in no lower one; the last has all longer ones. */
+/* Range r counts times from 2^(r-1) to below 2^r ns; the last range counts all longer ones. */
 enum { SETS = 8, RANGES = 30, READINGS = 256 };
 
-/* Anyone adds, and anyone reads. */
+/* Any thread adds, and any thread reads. */
 typedef struct {
     _Atomic uint64_t total, longest; /* ns */
-    _Atomic uint64_t ranges[RANGES]; /* times; their sum is the number of all */
+    _Atomic uint64_t ranges[RANGES]; /* number of times in each range */
 } HAK_ALIGNED(HAK_LINE) times_t;
 
 static times_t times[SETS][HAK_TIMINGS];
 
-/* Threads' own variables lie at least a page apart. */
+/* Chooses a set by the address of a thread-local variable; those of two threads lie at least
+ * a page apart. */
 static unsigned set_of_thread(void) {
     static __thread char own;
     uint64_t mixed = ((uintptr_t)&own >> 12) * 0x9e3779b97f4a7c15u;
@@ -47,7 +48,7 @@ void hak_timing_end(const hak_timer_t *timer) {
     }
 }
 
-/* The end of the range in which the time lies that `part` of `all` in a hundred do not exceed. */
+/* An upper bound for the `percent` percentile: the end of the range in which it lies. */
 static uint64_t percentile(const uint64_t ranges[RANGES], uint64_t count, unsigned percent,
                            uint64_t longest) {
     uint64_t below = 0;

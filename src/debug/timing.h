@@ -1,20 +1,20 @@
-/* timing.h: how long the steps of timing.def take, while HAKMEM_TIMING is 1.
+/* timing.h: measures how long the steps of timing.def take, while HAKMEM_TIMING is 1.
  *
- * The debug build only: in a release build nothing of this is compiled, and the macros
- * leave the step as it is.
+ * In the debug build only. In other builds nothing of this is compiled, and the macros do
+ * nothing but run the step.
  *
- * A time is the difference of two readings of the monotonic clock (clock_gettime, which
- * the vDSO answers without a system call), in nanoseconds. It is added to one of a few
- * sets of counters, chosen by the thread, so that threads seldom write the same line;
- * all are atomic, since two threads may share a set. A step counts once it has ended. */
+ * A time is the difference of two readings of the monotonic clock (clock_gettime, which the
+ * vDSO answers without a system call), in nanoseconds. It is added to one of a few sets of
+ * counters. The thread determines the set, so that threads seldom write the same cache line;
+ * the counters are atomic, since two threads may share a set. A step counts once it ends. */
 #ifndef HAK_TIMING_H
 #define HAK_TIMING_H
 
 #include "base/base.h"
 #include "classes/classes.h"
 
-/* What is known of a category. p50 and p99: at most so many ns in half of the times, and
- * in 99 of 100; ends of ranges that double, so up to twice too much. */
+/* The figures of a category. p50 and p99 are upper bounds of the percentiles: ranges double in
+ * width, so a bound may be up to twice the true value. */
 #define HAK_TIMING_FIGURES(FIGURE) \
     FIGURE(count) FIGURE(total_ns) FIGURE(mean_ns) FIGURE(p50_ns) FIGURE(p99_ns) FIGURE(max_ns)
 
@@ -41,10 +41,10 @@ enum {
 
 void hak_timing_read(hak_timing_t category, uint64_t figures[HAK_TIMING_FIGURE_COUNT]);
 
-/* How much of each time is the clock's own: measured now, over some readings. */
+/* The cost of reading the clock, which each time contains: the mean of some readings now. */
 uint64_t hak_timing_clock_ns(void);
 
-/* A step under way; a start of 0: it is not timed. */
+/* A step under way; it is not timed when `start` is 0. */
 typedef struct {
     hak_timing_t category;
     uint64_t start;
@@ -53,7 +53,7 @@ typedef struct {
 hak_timer_t hak_timing_begin(bool wanted, hak_timing_t category);
 void hak_timing_end(const hak_timer_t *timer);
 
-/* Times from here to the end of the enclosing block, in all its ways out. */
+/* Times from here to the end of the enclosing block, on every exit. */
 #define HAK_TIMED_IF(wanted, category)                                              \
     __attribute__((unused, cleanup(hak_timing_end))) hak_timer_t timer_##category = \
         hak_timing_begin((wanted), HAK_TIMING_##category)
@@ -64,7 +64,7 @@ void hak_timing_end(const hak_timer_t *timer);
 
 #define HAK_TIMED(category) HAK_TIMED_IF(true, category)
 
-/* The same when the class is of the mid tier. */
+/* The same, if the class is of the mid tier. */
 #define HAK_TIMED_MID(category, class_index) \
     HAK_TIMED_IF(hak_tier_of_class(class_index) == HAK_MID, category)
 

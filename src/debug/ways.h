@@ -1,8 +1,8 @@
-/* ways.h: which way each call took; the debug build only, since a counter for each call
- * costs.
+/* ways.h: counts the path that each call took. In the debug build only, because a counter for
+ * each call is too slow for other builds.
  *
- * Blocks are counted by class, calls for the process as a whole. What must add up stands
- * in stats/stats.def. */
+ * Blocks are counted by class, calls for the process as a whole. stats/stats.def states the
+ * equations that hold between the counters. */
 #ifndef HAK_WAYS_H
 #define HAK_WAYS_H
 
@@ -12,17 +12,17 @@
 /* Blocks, by class; large and huge ones are HAK_CLASS_LARGE. */
 enum {
     HAK_CALL_ALLOCATED, /* given to the program */
-    HAK_CALL_FREED,     /* given back by it */
-    HAK_CALL_TLS_SLL,   /* put on the stack of a thread that freed them */
-    HAK_CALL_SS_LOCAL,  /* set free in a slab of the thread's own shard */
+    HAK_CALL_FREED,     /* freed by the program */
+    HAK_CALL_TLS_SLL,   /* pushed on the magazine of the freeing thread */
+    HAK_CALL_SS_LOCAL,  /* set free in a slab of the thread's home shard */
     HAK_CALL_SS_REMOTE, /* set free in a slab of another shard */
     HAK_CALLS
 };
 
-/* Calls. Why a free was not done on the fast path, by its end; where a refill found
- * blocks; why it took one only. */
+/* Calls: how a free ended that the fast path did not serve; where a refill found blocks; why
+ * a refill took one block only. */
 enum {
-    HAK_WAY_FREE_SLOW, /* all of them */
+    HAK_WAY_FREE_SLOW, /* all such frees */
     HAK_WAY_FREE_NULL,
     HAK_WAY_FREE_BAD,
     HAK_WAY_FREE_TWICE,
@@ -32,7 +32,7 @@ enum {
     HAK_WAY_FREE_NO_STACK,
     HAK_WAY_FREE_FULL,
     HAK_WAY_FREE_ROOM,
-    HAK_WAY_REFILL_CALLS, /* all of them */
+    HAK_WAY_REFILL_CALLS, /* all refills */
     HAK_WAY_REFILL_LENT,
     HAK_WAY_REFILL_LIFO,
     HAK_WAY_REFILL_OWN,
@@ -51,12 +51,12 @@ enum {
 };
 
 #if HAKMEM_DEBUG
-extern _Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS]; /* anyone adds */
-extern _Atomic uint64_t hak_ways[HAK_WAYS];                    /* anyone adds */
+extern _Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS]; /* any thread adds */
+extern _Atomic uint64_t hak_ways[HAK_WAYS];                    /* any thread adds */
 
 void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count);
 
-/* Counts a way when it brought blocks; returns how many. */
+/* Counts a way if it found blocks; returns `count`. */
 unsigned hak_ways_found(unsigned way, unsigned count);
 
 #define HAK_COUNT_CALL(class_index, call) (void)hak_add_relaxed(&hak_calls[class_index][call], 1)
