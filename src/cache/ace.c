@@ -1,8 +1,8 @@
-/* ace.c: samples by size, and the look at them.
+/* ace.c: counts samples by size, and evaluates them.
  *
- * The counts are those of all threads, without a lock: a count that is lost when two add at
- * once changes no choice. They begin to be written when the heap has HEAP_UNITS, so that a
- * small program has no page of them. */
+ * All threads add to the same counts without a lock; if two threads add at once a sample may
+ * be lost, which does not matter. Counting starts when the heap has HEAP_UNITS, so that a small
+ * program does not touch the pages of the counts. */
 #include "cache/ace.h"
 
 #include "classes/dyn.h"
@@ -13,13 +13,13 @@
 #include "shard/shard.h"
 
 enum {
-    HEAP_UNITS = 32,          /* 2 MiB; below that there is little to save */
+    HEAP_UNITS = 32,          /* 2 MiB; a smaller heap has little to save */
     LOOK_INTERVAL = 32,       /* samples of a class between two looks at it */
-    MEMORY = 512,             /* samples of a class after which they count half */
-    SAVED_LEAST = 256 * 1024, /* bytes of blocks in use that make a class worth it */
-    SAVED_PART = 32,          /* and one part in so many of what they take */
-    WASTED_MOST = 8,          /* no class wastes more than one part in so many */
-    SAME_LOOKS = 2,
+    MEMORY = 512,             /* samples of a class after which all its counts are halved */
+    SAVED_LEAST = 256 * 1024, /* least bytes that a new class must save */
+    SAVED_PART = 32,          /* it must also save one part in so many of what the blocks take */
+    WASTED_MOST = 8,          /* no class wastes more than one part in so many of a block */
+    SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
 };
 
 static struct {
@@ -27,8 +27,8 @@ static struct {
     _Atomic uint16_t by_class[HAK_CLASS_COUNT + 1];
     _Atomic uint64_t samples;
     _Atomic uint64_t waste;
-    _Atomic uint32_t candidate; /* entry that was best at the last look, and how often */
-    _Atomic uint32_t looks;
+    _Atomic uint32_t candidate; /* the entry that was best at the last look */
+    _Atomic uint32_t looks;     /* looks in a row that found it best */
 } ace;
 
 uint64_t hak_ace_samples(void) { return hak_load_relaxed(&ace.samples); }
@@ -39,8 +39,8 @@ size_t hak_ace_cost(size_t pitch, size_t size) {
     return hak_align_up((count - 1) * pitch + size, hak_os_page_size()) / count;
 }
 
-/* The entry of a class's sizes that saves most, and how many bytes by the blocks in use;
- * all smaller sizes of the class would go with it. */
+/* The entry among the sizes of a class that would save most, and in *saved the bytes that it
+ * would save with the blocks now in use; it would serve all smaller sizes of the class, too. */
 static size_t best_entry(unsigned class_index, size_t *saved) {
     size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
     size_t blocks = hak_shard_in_use(class_index);
@@ -61,7 +61,7 @@ static size_t best_entry(unsigned class_index, size_t *saved) {
     return best;
 }
 
-/* Old samples lose their weight: the class is for what the program does now. */
+/* Halves the counts of a class, so that recent samples outweigh old ones. */
 static void forget_half(unsigned class_index) {
     size_t pitch = hak_classes[class_index].size, below = hak_classes[class_index - 1].size;
     for (size_t entry = below / HAK_ROUTE_STEP + 1; entry <= pitch / HAK_ROUTE_STEP; entry++)
@@ -78,7 +78,7 @@ static HAK_SLOW_PATH void look(unsigned class_index) {
     hak_store_relaxed(&ace.looks, looks);
     hak_store_relaxed(&ace.waste, saved);
     if (looks < SAME_LOOKS) return;
-    hak_gate_enter(); /* a fork's child has no route to half a row */
+    hak_gate_enter(); /* so that the child of a fork has no route to a row half written */
     hak_dyn_choose(entry * HAK_ROUTE_STEP);
     hak_gate_leave();
 }

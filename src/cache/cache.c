@@ -1,24 +1,28 @@
-/* cache.c: how stacks are filled, emptied, and sized.
+/* cache.c: fills, empties and resizes the stacks of magazines.
  *
- * A magazine starts with a small stack and doubles it whenever it runs full after it ran
- * empty, or empty after full: then a deeper one would have saved both calls. When the
- * thread's budget is used up, a magazine that is slow more often takes room from one that is
- * slow less often. So a program with few busy classes gets deep stacks, one with many
- * shallow ones, and memory stays bounded.
+ * A slow call is a refill (the magazine was empty) or an overflow (it was full).
  *
- * A batch is an eighth of the stack when the direction has just turned, and doubles
- * up to half of it as long as it stays: a program that swings by less than the
- * stack holds comes to rest without slow calls. A stack of few blocks is refilled whole.
+ * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
+ * refill, or a refill an overflow: a deeper stack would have avoided both calls. When the
+ * thread's budget is used up, a magazine with more frequent slow calls takes room from one with
+ * less frequent ones. So a program with few busy classes gets deep stacks, a program with many
+ * gets shallow ones, and memory stays bounded.
  *
- * Blocks of a class that the program has no use for any more would stay, each perhaps the
- * only one on its page. So each slow call looks at another magazine of its tier, and empties it
- * when it rests: it was not slow for long, the longer the fewer pages its blocks may keep,
- * and has no fewer blocks than a round of looks ago. The clock is the tier's slow calls:
- * where mid blocks are always slow, tiny ones that never are do not rest for that.
+ * BATCH. A batch is an eighth of the stack when the direction has just changed, and doubles up
+ * to half of the stack while the direction stays the same. A program whose number of live
+ * blocks varies by less than the stack holds thus stops making slow calls. A stack of few
+ * blocks is refilled as a whole.
  *
- * A thread that only frees, or only allocates, would hoard with a deep stack, and gains by
- * large batches: in such a stream a tiny magazine's stack grows slowly, to no more than some KiB,
- * and one of such a size moves as a whole. */
+ * IDLE MAGAZINES. Blocks of a class that the program no longer uses would stay in the magazine,
+ * each perhaps the only block that keeps its page. So each slow call also looks at one other
+ * magazine of its tier and empties it if it is idle. A magazine is idle when it had no slow
+ * call for N slow calls of its tier, and has at least as many blocks as at the last look; N
+ * grows as its blocks pin fewer pages. Each tier counts its own slow calls: mid magazines that
+ * are often slow must not make tiny magazines, which seldom are, look idle.
+ *
+ * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
+ * but needs large batches. During such a stream the stack of a tiny magazine grows slowly, and
+ * to some KiB of blocks at most; a stack of that size is moved as a whole. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -37,24 +41,24 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    STREAM_CALLS = 16,        /* that go one way make a stream; that many more let its stack grow */
-    STREAM_BYTES = 16 * 1024, /* of blocks in a stack that grew so */
-    VICTIMS_ASKED = 4,        /* magazines that are asked for room in one go */
-    STEAL_INTERVAL = 16,      /* slow calls between two such rounds */
-    REST_CALLS = 128,         /* slow calls of its tier after which a magazine may rest, */
-    REST_PAGES = 512,         /* if its blocks may keep so many pages */
+    STREAM_CALLS = 16,        /* slow calls one way that make a stream; each so many more grow it */
+    STREAM_BYTES = 16 * 1024, /* of blocks in a stack that a stream has grown, at most */
+    VICTIMS_ASKED = 4,        /* magazines that one call asks for room */
+    STEAL_INTERVAL = 16,      /* slow calls between two calls that ask */
+    REST_CALLS = 128,         /* slow calls of its tier after which a magazine may be idle; it is */
+    REST_PAGES = 512,         /* if it pins so many pages, with fewer pages after more calls */
     PAGE_LEAST = 4096,
     BATCH_LEAST = 4,
-    BRAKED_SLOTS = 5,  /* of a stack that is braked, sentinel included */
-    BRAKED_BINS = 8,   /* that one call brakes */
-    FEW_SLOTS = 8,     /* a stack of so many is refilled as a whole */
+    BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
+    BRAKED_BINS = 8,   /* magazines that one call brakes */
+    FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
     UPGRADED_BYTES = 8 * 1024,
-    REFILLED = 0, /* the way of a slow call, a flag in a magazine's batch */
+    REFILLED = 0, /* the direction of a slow call, a flag in a magazine's batch */
     FLUSHED = 0x8000,
 };
 
-/* Read-only: a stray write would be handed out. */
+/* Read-only: malloc would hand out whatever a stray write stored here. */
 static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 #define EMPTY_TOP ((void **)(uintptr_t)&empty_slot)
 
@@ -93,12 +97,12 @@ hak_cache_t *hak_cache_make(void) {
     return cache;
 }
 
-/* For the owner; no lock needed. */
+/* Called by the owner, which needs no lock. */
 static size_t count_of(const hak_magazine_t *magazine) {
     return magazine->slots ? (size_t)(hak_load_relaxed(&magazine->top) - magazine->base) : 0;
 }
 
-/* A magazine that has no stack has no lifo either. */
+/* A magazine without a stack has no lifo either. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
@@ -112,8 +116,8 @@ static unsigned way_of(const hak_magazine_t *magazine) { return magazine->batch 
 
 static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index) == HAK_MID; }
 
-/* Slots of the deepest stack of a class, sentinel included; 0 = none at all. A mid
- * class's stack is called its ring by the options. */
+/* Most slots that the stack of a class may have, sentinel included; 0: it has no stack. The
+ * options call the stack of a mid class its ring. */
 static unsigned slots_max(unsigned class_index) {
     if (is_mid(class_index)) { /* none where debug records are kept: see region/record.h */
         if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
@@ -132,7 +136,7 @@ static uint64_t start_test_of(unsigned class_index) {
     return hak_start_test(hak_classes[class_index].size, hak_classes[class_index].count);
 }
 
-/* Moves a magazine to a stack of `slots`, which must hold what it has. */
+/* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     void **base = hak_meta_alloc(slots * sizeof(void *));
@@ -173,7 +177,8 @@ static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, 
     hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
 }
 
-/* Gives the oldest `count` blocks of a magazine to the shard; what a lifo keeps stays. */
+/* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
+ * room for, the shard gets the others. */
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
@@ -191,7 +196,8 @@ static void shrink(hak_cache_t *cache, unsigned class_index) {
     resize(cache, class_index, slots);
 }
 
-/* Makes room for `bytes` of a tier at the cost of magazines that were slow less recently. */
+/* Makes room for `bytes` of a tier: shrinks magazines whose last slow call is older than
+ * `before`. */
 static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes) {
     size_t limit = hak_load_relaxed(&budgets[tier]);
     int asked = 0;
@@ -209,13 +215,13 @@ static size_t stack_bytes(const hak_magazine_t *magazine, unsigned class_index) 
     return (size_t)magazine->slots * hak_classes[class_index].size;
 }
 
-/* A thread that only frees blocks of a class, or only allocates them, as far as is seen. */
+/* True when all recent slow calls of a class went the same way. */
 static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
     return cache->streak[class_index] >= STREAM_CALLS;
 }
 
-/* One more slow call that goes the same way as the last one. True when that is a reason to
- * double the stack. */
+/* Notes a slow call that goes the same way as the last one. True when the stack should double
+ * because of that. */
 static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     uint8_t *streak = &cache->streak[class_index];
     *streak = *streak < UINT8_MAX ? *streak + 1u : UINT8_MAX + 1u - STREAM_CALLS;
@@ -223,7 +229,7 @@ static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
            stack_bytes(&cache->magazines[class_index], class_index) * 2 <= STREAM_BYTES;
 }
 
-/* A look at a magazine: true when it has blocks, and they are to go. */
+/* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */
 static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     const uint16_t top =
         (uint16_t)((uintptr_t)hak_load_relaxed(&cache->magazines[class_index].top) >> 3);
@@ -238,7 +244,7 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
 }
 
-/* Gives all blocks of a magazine to the shard; what a ring gives up may first fill the lifo. */
+/* Gives all blocks of a magazine, and those of its lifo, to the shard. */
 static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
     void *blocks[1 + 64];
     size_t count = count_of(&cache->magazines[class_index]);
@@ -253,7 +259,7 @@ static bool is_braked(const hak_magazine_t *magazine) {
 }
 
 static void set_limit(hak_magazine_t *magazine, unsigned slots) {
-    if (magazine->limit) /* else it has colours, or no stack */
+    if (magazine->limit) /* if it is 0 the class has colours, or the magazine no stack */
         magazine->limit = (uint32_t)(uintptr_t)(magazine->base + slots - 1);
 }
 
@@ -271,8 +277,8 @@ void hak_cache_brake(hak_cache_t *cache) {
 
 void hak_cache_unbrake(hak_cache_t *cache) { cache->braked = false; }
 
-/* Counts a slow call of a magazine, and looks at the next magazine of its tier. Returns the tier's
- * count at the magazine's last one. */
+/* Counts a slow call of a magazine, and looks at the next magazine of its tier. Returns the
+ * tier's count at the previous slow call of the magazine. */
 static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
     const hak_tier_t tier = hak_tier_of_class(class_index);
     const uint32_t before = cache->used_at[class_index], now = ++cache->clock[tier];
@@ -285,15 +291,15 @@ static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
     return before;
 }
 
-/* Makes a magazine's first stack, or doubles it when the call goes the other way than
- * the last one, or many went the same, and the budget has room. */
+/* Makes a magazine's first stack, or doubles its stack: when this slow call goes the other way
+ * than the last one, or when many have gone the same way; and the budget has room. */
 static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     hak_tier_t tier = hak_tier_of_class(class_index);
     uint32_t before = note_slow(cache, class_index);
     bool turned = !magazine->slots || way_of(magazine) != way;
     if (turned) {
-        magazine->batch = (uint16_t)way; /* 0 blocks moved yet */
+        magazine->batch = (uint16_t)way; /* no blocks moved yet */
         cache->streak[class_index] = 0;
     }
     unsigned most = slots_max(class_index);
@@ -307,8 +313,8 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     return resize(cache, class_index, magazine->slots * 2u);
 }
 
-/* True where a batch may be a whole stack: in a stream, and where a half of it would be a
- * block or two, for which short threads would come again and again. */
+/* True when a batch may be a whole stack: in a stream, and when half of the stack would be a
+ * block or two only, so that short-lived threads would make many slow calls. */
 static bool moves_whole(const hak_cache_t *cache, unsigned class_index) {
     const hak_magazine_t *magazine = &cache->magazines[class_index];
     bool is_few = magazine->slots <= FEW_SLOTS && way_of(magazine) == REFILLED;
@@ -316,7 +322,7 @@ static bool moves_whole(const hak_cache_t *cache, unsigned class_index) {
            (is_few || is_stream(cache, class_index));
 }
 
-/* Blocks to move now. */
+/* Number of blocks that this slow call moves. */
 static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     size_t last = magazine->batch & (FLUSHED - 1u), least = BATCH_LEAST,
@@ -335,8 +341,8 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     return (unsigned)batch;
 }
 
-/* While nobody in the process has used a class yet, its first few blocks come from
- * the class above: a small program then touches half as many slabs. */
+/* Takes a block from the class above while the home shard has no slab of the class. The first
+ * few blocks of a class come that way, so that a small program touches half as many slabs. */
 static void *upgrade(hak_cache_t *cache, unsigned class_index) {
     size_t size = hak_classes[class_index].size;
     unsigned upper = class_index + 1;

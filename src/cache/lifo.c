@@ -1,4 +1,5 @@
-/* lifo.c: made when the first block comes, never given back. */
+/* lifo.c: the second level of a cache. Its memory is allocated when the first block comes and
+ * never given back. */
 #include "cache/lifo.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ struct hak_lifo {
     _Atomic uint32_t count; /* owner writes */
 };
 
-/* The lifos of all classes, in one block of records. */
+/* Makes the lifos of all classes, as one record. */
 static bool make(hak_cache_t *cache) {
     size_t size = HAK_CLASS_LIMIT * sizeof *cache->lifos;
     struct hak_lifo *lifos = hak_meta_alloc(size);

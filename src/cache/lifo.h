@@ -1,23 +1,24 @@
-/* lifo.h: a second level behind the ring of a mid class, of TLS_LO_MAX blocks.
+/* lifo.h: a second level of TLS_LO_MAX blocks behind the magazine of a mid class.
  *
- * What would leave a full ring goes here first, and comes back before the shard is
- * asked; there is none unless the option asks for it. It is the thread's own like the
- * ring; others only count its blocks, under the cache's stack lock. */
+ * Blocks that leave a full magazine go here first, and a refill takes blocks from here before
+ * it asks the shard. It exists only if the option is above 0. Like the magazine it belongs to
+ * the thread; other threads only count its blocks, under the cache's stack lock. */
 #ifndef HAK_LIFO_H
 #define HAK_LIFO_H
 
 #include "cache/cache.h"
 
-/* Takes over as many of `count` blocks, from the first on, as there is room for. */
+/* Keeps as many of `count` blocks, from the first one on, as it has room for; returns how
+ * many. */
 size_t hak_lifo_put(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count);
 
-/* Writes up to `want` blocks to top[1..n], those put last; returns n. */
+/* Takes up to `want` blocks, those put last, and stores them in top[1..n]; returns n. */
 size_t hak_lifo_take(hak_cache_t *cache, unsigned class_index, void **top, size_t want);
 
-/* Blocks of a class. Stack lock held, or called by the owner. */
+/* Number of blocks of a class. The caller holds the stack lock or is the owner. */
 size_t hak_lifo_count(const hak_cache_t *cache, unsigned class_index);
 
-/* Forgets all blocks, whatever state a thread that a fork left behind had them in. */
+/* Forgets all blocks: for a cache whose thread does not exist in the child of a fork. */
 void hak_lifo_reset(hak_cache_t *cache);
 
 #endif

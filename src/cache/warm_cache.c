@@ -1,4 +1,4 @@
-/* warm_cache.c: when a refill uses warm slabs, and where their records are. */
+/* warm_cache.c: decides when a refill uses warm slabs, and keeps their records. */
 #include "cache/warm_cache.h"
 
 #include <string.h>
@@ -10,10 +10,12 @@
 
 enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
 
-/* Slow calls of a thread before it binds slabs: a short one would give them back at once. */
+/* Slow calls of a thread before it binds slabs: a short-lived thread would give them back at
+ * once. */
 enum { YOUNG_CALLS = 256 };
 
-/* Other threads read these for the statistics: an entry is published once, and stays. */
+/* Other threads read the entries for statistics. An entry is published once and never changes
+ * after that. */
 struct hak_warm_cache {
     _Atomic(hak_warm_t *) warm[HAK_CLASS_COUNT + 1]; /* owner writes */
 };
@@ -29,7 +31,7 @@ static hak_warm_t *find(hak_cache_t *cache, unsigned class_index) {
     return all ? hak_load_acquire(&all->warm[class_index]) : NULL;
 }
 
-/* The record of a class; NULL when slabs are not to be bound, or without memory. */
+/* Makes the record of a class; NULL when no slabs may be bound, or there is no memory. */
 static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
     unsigned slabs = (unsigned)hak_option(HAK_OPTION_WARM_POOL_SIZE);
     if (slabs == 0) return NULL;
@@ -43,7 +45,7 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
         hak_gate_leave();
     }
     hak_warm_t *warm = hak_warm_make(slabs);
-    hak_gate_enter(); /* the child of a fork has what a pointer leads to as well, or neither */
+    hak_gate_enter(); /* so that the child of a fork has both the pointer and its target, or none */
     if (warm) hak_store_release(&all->warm[class_index], warm); /* partner: find */
     hak_gate_leave();
     return warm;
