@@ -1,8 +1,8 @@
-/* budget.h: how much a piece of purge work may still do; thread/purge.c says who has how much.
+/* budget.h: how much a piece of purge work may still do; thread/purge.c sets the amounts.
  *
- * A piece ends when one of the two is used up. Whoever gives memory back asks first how much
- * it may, so that no piece ever gives back more than its bytes; a slab, a superslab, a bin
- * and a kept mapping are one look each. */
+ * A piece ends when its looks or its bytes are used up. Code that gives memory back asks for the
+ * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
+ * a bin or a kept mapping costs one look. */
 #ifndef HAK_BUDGET_H
 #define HAK_BUDGET_H
 
@@ -17,12 +17,13 @@ typedef struct {
 
 #define HAK_BUDGET_ALL ((hak_budget_t){UINT32_MAX, SIZE_MAX})
 
-/* The least step is a unit or, in a large heap, a little more. */
+/* Spent as soon as less than two units are left: the smallest step gives back a unit or, in a
+ * large heap, a little more. */
 HAK_FAST_PATH bool hak_budget_is_spent(const hak_budget_t *budget) {
     return budget->looks == 0 || budget->bytes < 2 * HAK_UNIT_SIZE;
 }
 
-/* What is endless stays so. */
+/* Both leave an unlimited amount as it is. */
 HAK_FAST_PATH void hak_budget_look(hak_budget_t *budget, uint32_t looks) {
     if (budget->looks != UINT32_MAX) budget->looks -= (uint32_t)hak_min(looks, budget->looks);
 }
@@ -30,15 +31,16 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
     if (budget->bytes != SIZE_MAX) budget->bytes -= hak_min(bytes, budget->bytes);
 }
 
-/* What lower layers ask for, and the next piece does. Each is set here before anybody looks,
- * and taken by who does the work; a layer that counts what it asks for does that first. Who sets
- * one looks at the end of its call; others find it when they look. */
+/* Notes: requests of lower layers that the next piece serves. A lower layer sets the bit here;
+ * the thread that does the work clears it. A layer that also counts how much it requests
+ * updates its count before it sets the bit. A thread that sets a note checks the notes at the
+ * end of its own call; other threads see the note when they check next. */
 enum {
     HAK_NOTE_ROUND = 1,     /* slab events have made a round of partial release due */
-    HAK_NOTE_GROWN = 2,     /* the heap has grown: as many sparse pages */
-    HAK_NOTE_VISIT = 4,     /* slabs were taken: a look at bins that rest */
-    HAK_NOTE_HUGE = 8,      /* more is kept of huge mappings than may be */
-    HAK_NOTE_PRESSURE = 16, /* committed bytes have crossed LIMIT_SOFT: all that is free */
+    HAK_NOTE_GROWN = 2,     /* the heap has grown: purge as many bytes from sparse slabs */
+    HAK_NOTE_VISIT = 4,     /* slabs were taken: look for idle bins */
+    HAK_NOTE_HUGE = 8,      /* more huge mappings are kept than is allowed */
+    HAK_NOTE_PRESSURE = 16, /* committed bytes have crossed LIMIT_SOFT: purge all that is free */
 };
 extern _Atomic uint32_t hak_budget_notes;
 

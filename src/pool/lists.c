@@ -1,4 +1,4 @@
-/* lists.c: the lists that superslabs of the pool are in. */
+/* lists.c: the pool's lists of superslabs. */
 #include "pool/lists.h"
 
 #include "pool/pool.h"

@@ -1,9 +1,10 @@
-/* lists.h: the lists that superslabs of the pool are in; internal to pool/, all under its lock.
+/* lists.h: the pool's lists of superslabs; internal to pool/, all under the pool's lock.
  *
  * Invariants, whenever the lock is free:
- *   by_span[n] = superslabs whose longest free span is n units; each is in one of them
- *   dirty, held = superslabs with free dirty units, by the time of the last free: held are those
- *     that hold slabs in use, and came of age between two rounds of partial release */
+ *   by_span[n] = superslabs whose longest free span is n units; each superslab is in one list
+ *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
+ *     `held` have slabs in use, and came of age between two rounds of partial release: they wait
+ *     for the next round */
 #ifndef HAK_LISTS_H
 #define HAK_LISTS_H
 
@@ -16,7 +17,7 @@ typedef struct {
     struct {
         hak_superslab_t *oldest, *newest;
     } dirty, held;
-    hak_superslab_t *rows_seen; /* of the wholly free ones, the next to be looked at for a row */
+    hak_superslab_t *rows_seen; /* wholly free superslab at which the search for a row goes on */
 } hak_lists_t;
 
 extern hak_lists_t hak_lists;
@@ -27,29 +28,30 @@ HAK_FAST_PATH uint32_t hak_unit_mask(unsigned start, unsigned count) {
 
 HAK_FAST_PATH uint32_t hak_all_units(void) { return hak_unit_mask(0, hak_superslab_units()); }
 
-/* TINY_USE_SUPERSLAB=0: a slab has a superslab to itself. Its other units are not in use,
- * and not free either. */
+/* TINY_USE_SUPERSLAB=0: a slab has a superslab to itself. The other units of the superslab are
+ * neither in use nor free. */
 HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_USE_SUPERSLAB); }
 
-/* By the longest free span. */
+/* Removes a superslab from its list by_span, or inserts it by its longest free span. */
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
 
-/* Adds units to a superslab's free ones; they are dirty unless told otherwise. */
+/* Adds units to the free units of a superslab. Does not change which of them are dirty. */
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask);
 
-/* Free units with pages. */
+/* Number of free units with pages. */
 unsigned hak_lists_dirty_count(const hak_superslab_t *super);
 
-/* Out of the list of dirty or of held ones, if it is in one; behind the newest dirty one; before
- * the oldest, for what is left of a superslab when a piece ends; into the held ones. */
+/* Removes a superslab from the list `dirty` or `held`, if it is in one; appends it to `dirty` as
+ * the newest; puts it first in `dirty`, when a piece has purged only a part of it; moves it to
+ * `held`. */
 void hak_lists_remove_dirty(hak_superslab_t *super);
 void hak_lists_append_dirty(hak_superslab_t *super);
 void hak_lists_put_first(hak_superslab_t *super);
 void hak_lists_hold(hak_superslab_t *super);
 
-/* Slab events that epochs are counted in: a slab was taken; a slab was given at `now`, which may
- * make a round of partial release due. In purge.c. */
+/* Count slab events, which end epochs: a slab was taken; a slab was given back at `now`, which
+ * may make a round of partial release due. In purge.c. */
 void hak_pool_count_taken(void);
 void hak_pool_count_given(uint64_t now);
 

@@ -1,4 +1,4 @@
-/* pool.c: units and superslabs, taken and given. */
+/* pool.c: takes units and superslabs out of the pool, and gives them back. */
 #include "pool/pool.h"
 
 #include "options/options.h"
@@ -11,12 +11,12 @@ hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
 
-/* Under the lock. Units that large heaps have; how full those are is not known here. */
+/* Under the lock. Units that large heaps own; the pool does not know how many are in use. */
 static size_t large_units;
 
 enum {
-    GIVEN_AT_ONCE = 64,  /* units under one lock */
-    ROWS_LOOKED_AT = 32, /* starts of rows that a large heap's request looks at */
+    GIVEN_AT_ONCE = 64,  /* units given back in one critical section */
+    ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
 };
 
 _Atomic size_t hak_pool_lent;
@@ -34,9 +34,10 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
     return mask;
 }
 
-/* The superslab that was freed into last, when it has a dirty span long enough
- * (its pages are there, and warm); else the tightest fit of all, which may touch
- * fresh pages. For one unit: no fresh page is touched while a dirty one is free. */
+/* Chooses a superslab for `count` units: the one that received the last free, if it has a dirty
+ * span of that length, whose pages are resident and probably in the CPU's cache; otherwise the
+ * tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
+ * dirty unit exists. */
 static hak_superslab_t *choose(unsigned count) {
     hak_superslab_t *newest =
         hak_lists.dirty.newest ? hak_lists.dirty.newest : hak_lists.held.newest;
@@ -58,9 +59,9 @@ size_t hak_pool_superslabs(void) {
     return hak_load_relaxed(&hak_pool_stats.stage3) - gone;
 }
 
-/* True when slabs that their blocks fill have almost all that there is of the
- * region: then more will be used, too. Not under a limit, which a huge page could break.
- * Under the lock. */
+/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them
+ * (the units of large heaps and ragged slabs do not count): then new superslabs will be filled,
+ * too. False under a limit, which a huge page could exceed. Under the lock. */
 static bool is_dense(void) {
     size_t units = hak_pool_superslabs() * hak_superslab_units();
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
@@ -69,8 +70,8 @@ static bool is_dense(void) {
            !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
 }
 
-/* A superslab from the region joins the free ones. Under SS_PREFAULT=2 with all its pages: then it
- * is charged whole, and dirty. Under the lock. */
+/* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made
+ * first; then all of it is charged, and dirty. Under the lock. */
 static void enter(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
     if (hak_region_wishes_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
@@ -85,13 +86,14 @@ static void enter(hak_superslab_t *super) {
     hak_lists_insert(super);
 }
 
-/* Behind all others. Under the lock, as the next one. */
+/* Takes a superslab at the end of the region. Under the lock. */
 static hak_superslab_t *last_superslab(void) {
     hak_superslab_t *super = hak_region_take_superslab(is_dense());
     if (super) enter(super);
     return super;
 }
 
+/* Takes a superslab that was unmapped before, or one at the end of the region. Under the lock. */
 static hak_superslab_t *fresh_superslab(void) {
     hak_superslab_t *super = hak_region_take_unmapped();
     if (!super) return last_superslab();
@@ -162,7 +164,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed) {
     return taken;
 }
 
-/* TINY_USE_SUPERSLAB=0: the slab's pages go back before the slab does. */
+/* TINY_USE_SUPERSLAB=0: purges the slab's pages, then gives the slab back. */
 static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count) {
     uint32_t mask = hak_unit_mask((unsigned)(slab - super->units), count);
     bool is_clean = hak_os_purge(slab->base, (size_t)count << HAK_UNIT_SHIFT);
@@ -216,13 +218,13 @@ void hak_pool_give_list(hak_unit_t *list) {
             give_locked(super, list, 1, now);
         list = next;
         if (HAK_LIKELY(each || given % GIVEN_AT_ONCE)) continue;
-        hak_lock_release(&hak_pool_lock); /* a sweep may bring as many as the heap has */
+        hak_lock_release(&hak_pool_lock); /* the list may be as long as the heap */
         hak_lock_acquire(&hak_pool_lock);
     }
     if (HAK_LIKELY(!each)) hak_lock_release(&hak_pool_lock);
 }
 
-/* A superslab goes over to a large heap, whole. Under the lock. */
+/* Hands a whole superslab over to a large heap. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
     HAK_ADD_OWNED(&hak_pool_stats.used_units, hak_superslab_units());
@@ -234,7 +236,8 @@ static void hand_over(hak_superslab_t *super) {
     large_units += hak_superslab_units();
 }
 
-/* How many wholly free superslabs, up to `most`, begin with this one. Under the lock. */
+/* Length of the row of wholly free superslabs that begins with `first`, up to `most`. Under the
+ * lock. */
 static unsigned free_row(const hak_superslab_t *first, unsigned most) {
     unsigned n = 1;
     while (n < most && hak_region_superslab_follows(&first[n - 1]) &&
@@ -243,8 +246,9 @@ static unsigned free_row(const hak_superslab_t *first, unsigned most) {
     return n;
 }
 
-/* Where a free row begins, or a little further on: whoever takes pairs in its middle leaves single
- * ones, a seventh of all, that no pair fits in. */
+/* The first superslab of the free row that contains `super`, searched for over at most
+ * ROWS_LOOKED_AT superslabs. Large heaps take rows from their beginning, because taking pairs
+ * from the middle leaves single superslabs, a seventh of all, in which no pair fits. */
 static hak_superslab_t *begin_of_row(hak_superslab_t *super) {
     hak_superslab_t *before = super;
     for (unsigned i = 0; i < ROWS_LOOKED_AT && before; i++) {
@@ -255,7 +259,7 @@ static hak_superslab_t *begin_of_row(hak_superslab_t *super) {
     return super;
 }
 
-/* A row at one of the next superslabs in the list; *super is where the search ended. */
+/* Searches for a row at the next superslabs of the list; *super is where the search ended. */
 static hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned least, unsigned most,
                                       unsigned *count) {
     for (unsigned i = 0; i < ROWS_LOOKED_AT / 2 && *super; i++, *super = (*super)->next) {
@@ -267,10 +271,11 @@ static hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned least, u
     return NULL;
 }
 
-/* The first of `least` to `most` wholly free superslabs in a row, *count; NULL and 0 when none is
- * found. Half of the search begins with those that became free last; the other half goes on where
- * it ended the last time, since in front of the list single ones gather. Rejected: to look at all
- * of them, as many as the heap has. Under the lock. */
+/* Finds a row of `least` to `most` wholly free superslabs; returns the first, and their number in
+ * *count; NULL and 0 when it finds none. One half of the search starts at the superslabs that
+ * became free last. The other half continues where the previous search ended, since single
+ * superslabs gather at the front of the list. Rejected: looking at all of them, since that would
+ * be a walk as long as the heap. Under the lock. */
 static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *newest = hak_lists.by_span[hak_superslab_units()];
     hak_superslab_t *found = find_row_from(&newest, least, most, count);
@@ -279,7 +284,7 @@ static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count)
     return find_row_from(&hak_lists.rows_seen, least, most, count);
 }
 
-/* Whether a superslab is free, or was unmapped and now is. Under the lock. */
+/* True when a superslab is wholly free; an unmapped one is mapped again first. Under the lock. */
 static bool joins_row(hak_superslab_t *super) {
     if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
     if (!hak_region_map_again(super)) return false;
@@ -287,8 +292,8 @@ static bool joins_row(hak_superslab_t *super) {
     return true;
 }
 
-/* A row of superslabs that were unmapped, and of free ones among them. *count as in find_row. Under
- * the lock. */
+/* Makes a row out of unmapped superslabs, which are mapped again, and free ones between them.
+ * *count as in find_row. Under the lock. */
 static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *first;
     for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped()) != NULL; i++) {
@@ -303,8 +308,8 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
     return NULL;
 }
 
-/* While there are addresses that went back, the heap grows by no more than is needed: what it has
- * grown by has records for good. */
+/* While the region has unmapped superslabs it grows by no more than is needed, because the
+ * records of what it grows by stay for ever. */
 hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     hak_lock_acquire(&hak_pool_lock);
     unsigned n;
@@ -314,7 +319,7 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
         hak_superslab_t *super = last_superslab();
         if (!super || (super != first + n && n >= least)) break;
-        if (n == 0 || super != first + n) { /* behind a hole: what is before stays behind */
+        if (n == 0 || super != first + n) { /* not adjacent: a new row begins here */
             first = super;
             n = 0;
         }

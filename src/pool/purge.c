@@ -1,5 +1,5 @@
-/* purge.c: free units' pages and addresses go back to the system, oldest first; the epochs that
- * rounds of partial release are counted in. */
+/* purge.c: gives the pages and addresses of free units back to the system, the oldest first;
+ * counts the epochs between rounds of partial release. */
 #include "options/options.h"
 #include "os/gate.h"
 #include "os/os.h"
@@ -10,25 +10,25 @@
 enum {
     EPOCH_MS = 250,
     EPOCH_EVENTS = 1024,
-    SPARE_UNITS = 512, /* 32 MiB of addresses that may be mapped in any case */
+    SPARE_UNITS = 512, /* 32 MiB of free addresses that stay mapped in any case */
 };
 
 /* Under the lock. */
 static struct {
     uint64_t count;   /* epochs so far */
-    uint64_t round;   /* the one of the last round of partial release */
-    uint64_t ends_ms; /* of the present one: when it has lasted long enough */
-    uint32_t events;  /* slabs taken and given in it */
+    uint64_t round;   /* the epoch of the last round of partial release */
+    uint64_t ends_ms; /* end of the present epoch, by time */
+    uint32_t events;  /* slabs taken and given in the present epoch */
     bool is_open;     /* a round is under way: it may take several pieces */
 } epoch;
 
-/* Whether live superslabs give their free pages back now. Under the lock. */
+/* True when a round of partial release is due. Under the lock. */
 static bool round_is_due(void) {
     return hak_option(HAK_OPTION_TINY_SS_PARTIAL) &&
            epoch.count - epoch.round >= (uint64_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
 }
 
-/* Ends the epoch if it has lasted long enough, or those that have passed since unseen. */
+/* Ends the epoch if its time is over, and counts all epochs that have passed since. */
 static void look_at_clock(uint64_t now) {
     if (epoch.ends_ms == 0) epoch.ends_ms = now + EPOCH_MS;
     if (now < epoch.ends_ms) return;
@@ -40,7 +40,8 @@ static void look_at_clock(uint64_t now) {
 
 HAK_COMMON void hak_pool_count_taken(void) { epoch.events++; }
 
-/* Ends the epoch if it had slab events enough, and says so when a round is due for that. */
+/* Counts a slab given. Ends the epoch if it had enough slab events, and sets a note if a round is
+ * due because of that. */
 HAK_COMMON void hak_pool_count_given(uint64_t now) {
     if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return;
     epoch.count++;
@@ -49,8 +50,8 @@ HAK_COMMON void hak_pool_count_given(uint64_t now) {
     if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
 }
 
-/* The addresses of a wholly free superslab go back, and its pages with them. False when the region
- * keeps it; then nothing has changed but its place in the lists. Under the lock. */
+/* Unmaps a wholly free superslab. False when the region keeps it mapped; then only its place in
+ * the lists has changed. Under the lock. */
 static bool unmap(hak_superslab_t *super) {
     unsigned dirty_units = hak_lists_dirty_count(super);
     hak_lists_remove_dirty(super);
@@ -67,8 +68,8 @@ static bool unmap(hak_superslab_t *super) {
     return true;
 }
 
-/* The same with any superslab. Its record may say that it is free after it was unmapped; it is
- * mapped again under the lock alone. */
+/* The same for any superslab, if it is wholly free. The record of an unmapped superslab may still
+ * say that it is free, so `mapped` is checked, too; it becomes true again under the lock only. */
 static bool unmap_if_free(hak_superslab_t *super) {
     hak_lock_acquire(&hak_pool_lock);
     bool is_free = hak_load_relaxed(&super->mapped) && super->longest == hak_superslab_units();
@@ -77,14 +78,15 @@ static bool unmap_if_free(hak_superslab_t *super) {
     return done;
 }
 
-/* With a superslab those before it that are free, for it may be the last of a row. */
+/* Unmaps a superslab, then the free ones before it: it may be the last of a row. */
 static void unmap_row(hak_superslab_t *super, void *context) {
     size_t *unmapped = context;
     for (; super && unmap_if_free(super); super = hak_region_superslab_before(super))
         *unmapped += hak_superslab_size();
 }
 
-/* False when the one that became free last is kept, or there is none. */
+/* Unmaps the superslab that became wholly free last. False when the region keeps it, or there is
+ * none. */
 static bool unmap_newest(void) {
     hak_lock_acquire(&hak_pool_lock);
     hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()];
@@ -93,11 +95,12 @@ static bool unmap_newest(void) {
     return done;
 }
 
-/* Large heaps may have wholly free ones whose pages the kernel would not take, since they are
- * locked: their addresses can go all the same. Then first those that became free last, without a
- * look at any other. One that is kept lies between others, where it would make one piece more;
- * then by address, since those beside a hole make none. As many as there are now: others may free
- * some all the time. */
+/* Three steps. First the pool takes wholly free superslabs from large heaps: some have locked
+ * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps those that
+ * became free last, which needs no search, until the region keeps one: unmapping that one would
+ * split a mapping. Last it walks all superslabs by address, because one next to a hole splits no
+ * mapping. Each loop is bounded by the number of superslabs at its start, since other threads
+ * may free some all the time. */
 size_t hak_pool_unmap_free(void) {
     size_t unmapped = 0;
     hak_lock_acquire(&hak_pool_lock);
@@ -113,14 +116,14 @@ size_t hak_pool_unmap_free(void) {
     return unmapped;
 }
 
-/* More than twice what is in use, and something to begin with: the heap was larger once. Under
- * the lock. */
+/* True when the mapped units are more than twice the units in use, plus SPARE_UNITS: the heap was
+ * larger once. Under the lock. */
 static bool has_addresses_to_spare(void) {
     size_t units = hak_pool_superslabs() * hak_superslab_units();
     return units > 2 * hak_load_relaxed(&hak_pool_stats.used_units) + SPARE_UNITS;
 }
 
-/* Purges the units of `claimed`, span by span; returns those now known to be zero. */
+/* Purges the units of `claimed`, span by span; returns those that now read as zero. */
 static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     uint32_t clean = 0;
     for (uint32_t rest = claimed; rest;) {
@@ -134,7 +137,8 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     return clean;
 }
 
-/* Pages that the kernel would not take (locked ones) wait for another round. */
+/* Keeps units dirty whose pages the kernel refused to purge (they are locked); a later purge
+ * tries again. */
 static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_bit_count(mask));
     super->freed_ms = now;
@@ -142,8 +146,8 @@ static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
     hak_lists_append_dirty(super);
 }
 
-/* The next superslab to be purged. Without a round, one that holds slabs in use is put
- * aside. Under the lock. */
+/* The next superslab to purge. Outside a round, superslabs with slabs in use are moved to `held`.
+ * Under the lock. */
 static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
                                     hak_budget_t *budget) {
     for (hak_superslab_t *super; (super = hak_lists.dirty.oldest) != NULL; hak_lists_hold(super)) {
@@ -157,7 +161,8 @@ static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
     return hak_lists.held.oldest;
 }
 
-/* The free units with pages that one piece may give back. Under the lock. */
+/* Claims free dirty units of a superslab, up to `bytes`: removes them from the free ones. Under
+ * the lock. */
 static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     uint32_t claimed = super->free & super->dirty;
     while (hak_bit_count(claimed) > bytes >> HAK_UNIT_SHIFT)
@@ -174,13 +179,14 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     return claimed;
 }
 
-/* Purges one superslab, as far as the budget goes; returns the units that are zero now. The
- * free units are claimed under the lock and purged without it, so that no request waits for
- * the kernel; meanwhile they look used. *refused: the kernel would not take some. Lock held. */
+/* Purges one superslab, as far as the budget allows; returns the number of units that are zero
+ * now. It claims the free units under the lock and purges them without it, so that no request
+ * waits for the kernel; meanwhile they count as used. *refused: the kernel refused to purge
+ * some. Lock held. */
 static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget_t *budget,
                                 bool *refused) {
     uint32_t claimed = claim(super, budget->bytes);
-    hak_gate_enter(); /* until the claim ends: a fork's child would have it for ever */
+    hak_gate_enter(); /* until the claim ends: in the child of a fork it would never end */
     hak_lock_release(&hak_pool_lock);
     uint32_t clean = purge_units(super, claimed);
     hak_lock_acquire(&hak_pool_lock);
@@ -199,7 +205,7 @@ static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget
     return units;
 }
 
-/* Whether superslabs with slabs in use have their turn. Under the lock. */
+/* True when superslabs with slabs in use are purged, too. Under the lock. */
 static bool in_a_round(bool all) {
     bool allowed = hak_option(HAK_OPTION_TINY_SS_PARTIAL) != 0;
     if (round_is_due()) epoch.is_open = true;
