@@ -1,4 +1,4 @@
-/* block.c: classify a pointer by arithmetic and the map; describe misuse. */
+/* block.c: classifies a pointer by arithmetic and the map; reports misuse. */
 #include "api/block.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "region/record.h"
 #include "region/region.h"
 
-/* A huge block, or what was a block and is no more. */
+/* A pointer outside the region: a huge block, an address in one, memory that was a block once, or
+ * foreign memory. */
 static hak_block_t not_in_region(const void *pointer) {
     hak_block_t block = {.kind = HAK_KIND_FOREIGN};
     block.size = hak_huge_size(pointer);
@@ -65,8 +66,9 @@ hak_block_t hak_block_of(const void *pointer) {
 
 enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 
-/* True for a place where a record may be of the block, or of what was there before: not in
- * a slab of tiny blocks, whose starts may be those of older mid ones, nor beyond the slabs. */
+/* True when a debug record at the block's start may belong to the block, or to the previous block
+ * there. False in a slab of tiny blocks, since the record may belong to an older mid block that
+ * began at the same address, and outside the region. */
 static bool has_record(const hak_block_t *block) {
     bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_LARGE;
     if (!block->slab || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
@@ -81,8 +83,9 @@ void *hak_block_record(void *start, size_t size, const void *site) {
     return start;
 }
 
-/* " (3000 bytes, allocated at prog+0x1234)" of a block, or of the last one that began at
- * `start`; nothing without a record. The address is one in the call, as addr2line wants it. */
+/* Writes " (3000 bytes, allocated at prog+0x1234)" for a block, or for the last block that began
+ * at `start`; an empty text without a record. The address lies in the call instruction, as
+ * addr2line needs it. */
 static const char *origin(const hak_block_t *block, const void *start, char text[ORIGIN_SIZE]) {
     char module[MODULE_SIZE];
     uintptr_t offset;
@@ -102,7 +105,7 @@ static const char *origin(const hak_block_t *block, const void *start, char text
     return text;
 }
 
-/* True for a block in use, and for one without a record. */
+/* True for a block that is in use or has no record; reports any other. */
 static bool judge(const char *function, const hak_block_t *block, hak_record_state_t state) {
     if (state == HAK_RECORD_IN_USE || state == HAK_RECORD_NONE) return true;
     hak_add_relaxed(&hak_record_errors, 1);

@@ -1,7 +1,7 @@
 /* cxx.c: C++ operator new and delete, every form of the Itanium ABI.
  *
- * Written in C so that libhakmem needs no C++ runtime; throw.c finds that of the program.
- * Compiled with unwind tables, since the exception passes through. */
+ * Written in C so that libhakmem needs no C++ runtime; throw.c finds the program's runtime.
+ * Compiled with unwind tables, since exceptions pass through these functions. */
 #include "api/block.h"
 #include "api/export.h"
 #include "api/malloc.h"
@@ -16,8 +16,8 @@ static void *try_new(size_t size, size_t align, const void *site) {
     return align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
 }
 
-/* What [new.delete.single] asks for: call the handler as long as there is one, then
- * throw. A handler may throw itself. */
+/* As [new.delete.single] requires: calls the new handler and tries again as long as there is a
+ * handler, then throws. The handler may throw, too. */
 HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site) {
     void *block;
     while (!(block = try_new(size, align, site)) && hak_throw_call_handler(site)) continue;
@@ -30,7 +30,7 @@ HAK_SLOW_PATH static void *new_slow(size_t size, size_t align, const void *site)
     __builtin_trap();
 }
 
-/* A nothrow form returns NULL where the plain one throws. */
+/* The nothrow forms return NULL where the plain forms throw. */
 HAK_SLOW_PATH static void *nothrow_slow(size_t size, size_t align, const void *site) {
     void *block;
     while (!(block = try_new(size, align, site)) && hak_throw_try_handler(site)) continue;
@@ -72,8 +72,8 @@ NEW_ALIGNED(_ZnamSt11align_val_t)
 NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-/* Every delete takes the pointer first. What alignment and tag say the map knows; a size
- * is compared with a debug record, where there is one. */
+/* The pointer is the first argument of every delete. The map makes alignment and tag unnecessary;
+ * a size is compared with the block's debug record, if it has one. */
 static const char delete_name[] = "operator delete";
 #define DELETE(name, release, ...)                            \
     HAK_EXPORT HAK_HOT void name(void *block, ##__VA_ARGS__); \

@@ -1,7 +1,7 @@
-/* export.h: how a function gets its standard name beside its hakmem_ name.
+/* export.h: gives a function its standard name in addition to its hakmem_ name.
  *
- * Each is defined once, as hakmem_NAME; the standard name is a second symbol at
- * the same address. A prefixed build leaves the standard names to the sanitizer. */
+ * Each function is defined once, as hakmem_NAME; the standard name is a second symbol with the
+ * same address. A prefixed build leaves the standard names to the sanitizer. */
 #ifndef HAK_EXPORT_H
 #define HAK_EXPORT_H
 

@@ -1,5 +1,5 @@
-/* introspect.c: what glibc programs ask about the heap: mallinfo, malloc_info,
- * malloc_stats, malloc_trim; from the collection of all statistics. */
+/* introspect.c: glibc's functions on the heap: mallinfo, malloc_info and malloc_stats, made from
+ * the statistics, and malloc_trim. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,8 +13,9 @@
 #include "thread/thread.h"
 #include "thread/verify.h"
 
-/* Blocks in thread caches are ordinary free blocks here: they go back as the others do. glibc's
- * fast bins (smblks, fsmblks) hold what does not. A free unit of 64 KiB that has pages is a block. */
+/* Blocks in thread caches count as ordinary free blocks, since their memory is given back like that
+ * of others; glibc's fast bins (smblks, fsmblks) hold blocks for which this is not so. A free unit
+ * of 64 KiB that has pages counts as one block. */
 static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
 #define VALUE(name) stats->values[HAK_VALUE_STAT_##name]
     const uint64_t *huge = stats->tiers[HAK_STATS_HUGE], *large = stats->tiers[HAK_STATS_LARGE];
@@ -37,7 +38,8 @@ struct hakmem_mallinfo2 hakmem_mallinfo2(void) {
     return info;
 }
 
-/* glibc's struct mallinfo2 has the same fields; libcs without it need no header here. */
+/* glibc's struct mallinfo2 has the same fields. Its header is not included, since other libcs lack
+ * it. */
 HAK_TWIN(struct hakmem_mallinfo2, mallinfo2, (void))
 
 #if !HAKMEM_PREFIXED_ONLY
@@ -48,7 +50,7 @@ typedef struct {
 
 static int clamp(size_t n) { return n > INT_MAX ? INT_MAX : (int)n; }
 
-/* The old form has ints; what does not fit is shown as the largest one. */
+/* The old form has ints; a larger figure becomes INT_MAX. */
 HAK_EXPORT mallinfo_t mallinfo(void);
 mallinfo_t mallinfo(void) {
     struct hakmem_mallinfo2 info = hakmem_mallinfo2();
@@ -68,7 +70,8 @@ void hakmem_malloc_stats(void) {
 }
 HAK_TWIN(void, malloc_stats, (void))
 
-/* What malloc_info prints: a copy, since a stream may belong to code that asks, too. */
+/* The figures that malloc_info prints. A copy, since writing to the stream may run code that asks
+ * for statistics itself. */
 typedef struct {
     struct hakmem_mallinfo2 info;
     uint64_t tiers[HAK_STATS_TIERS][HAK_TIER_STATS], bands[HAK_BAND_COUNT][HAK_CLASS_STATS];
@@ -82,7 +85,7 @@ static void take_printed(printed_t *printed) {
     hak_stats_end();
 }
 
-/* ` name="number"` */
+/* Writes ` name="number"`. */
 static void attribute(hak_out_t *out, const char *name, uint64_t number) {
     hak_out_text(out, " ");
     hak_out_text(out, name);
@@ -91,7 +94,7 @@ static void attribute(hak_out_t *out, const char *name, uint64_t number) {
     hak_out_text(out, "\"");
 }
 
-/* `<element kind="name" count=.. size=../>`; without a count when there is none. */
+/* Completes the element that `begin` opens: ` count="..." size="..."/>`; no count if it is NULL. */
 static void element(hak_out_t *out, const char *begin, const uint64_t *count, uint64_t size) {
     hak_out_text(out, begin);
     if (count) attribute(out, "count", *count);
@@ -130,7 +133,7 @@ static HAK_SLOW_PATH void write_process(hak_out_t *out) {
     }
 }
 
-/* One element for each thread's cache. */
+/* Writes one element for each thread's cache. */
 static HAK_SLOW_PATH void write_caches(hak_out_t *out) {
     hak_cache_stats_t cache_stats;
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {
@@ -142,7 +145,7 @@ static HAK_SLOW_PATH void write_caches(hak_out_t *out) {
     }
 }
 
-/* Not by fprintf, which takes more stack for an unbuffered stream than a small one has. */
+/* Does not use fprintf: for an unbuffered stream it needs more stack than a small stack has. */
 int hakmem_malloc_info(int options, FILE *stream) {
     if (options != 0) {
         errno = EINVAL;
@@ -160,7 +163,7 @@ int hakmem_malloc_info(int options, FILE *stream) {
 HAK_TWIN(int, malloc_info, (int options, FILE *stream))
 
 int hakmem_malloc_trim(size_t pad) {
-    (void)pad; /* what is kept ready lies in the callers' caches, not at a heap's end */
+    (void)pad; /* there is no heap end to pad; threads keep free memory in their caches */
     return hak_thread_purge_all() > 0;
 }
 HAK_TWIN(int, malloc_trim, (size_t pad))

@@ -23,10 +23,10 @@
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
 
-enum { CALLOC_FRESH_MIN = 4096 }; /* from here on it pays to know that a block is zero */
+enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a block is zero */
 
-/* The C library allocates before it starts a thread, so this seldom finds anything
- * to do; it is the promise that hak_push relies on. */
+/* Usually the C library has allocated before this runs, so little is left to do. It guarantees
+ * what hak_push relies on: the region exists before the program starts a thread. */
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
@@ -38,8 +38,8 @@ __attribute__((constructor)) static void prepare(void) {
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
 
-/* After main and all of its handlers, in each process that ends by exit() or a return of
- * main, so also in the child of a fork that does; not where _exit or a signal ends it. */
+/* Runs after main and all atexit handlers, in each process that ends by exit() or a return from
+ * main, children of a fork included; not in one that _exit or a signal ends. */
 __attribute__((destructor)) static void finish(void) {
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
 }
@@ -63,13 +63,13 @@ static HAK_SLOW_PATH void *out_of_memory(void) {
     return NULL;
 }
 
-/* Counted by the class of the block, which may be another than that of the size. */
+/* Counts a call under the class of the block, which may differ from the class of the size. */
 static void count_call(const hak_block_t *block, int call) {
     (void)block, (void)call;
     HAK_COUNT_CALL(block->kind == HAK_KIND_CACHED ? block->class_index : HAK_CLASS_LARGE, call);
 }
 
-/* What a slow call of malloc returns. */
+/* The result of a slow call of malloc: the block, or NULL with ENOMEM. */
 static void *served(void *block) {
     if (HAK_UNLIKELY(!block)) return out_of_memory();
 #if HAKMEM_DEBUG
@@ -79,16 +79,16 @@ static void *served(void *block) {
     return block;
 }
 
-/* True for sizes that no class serves: those of the mid tier too when WRAP_L2 is 0. */
+/* True for sizes that no class serves; when WRAP_L2 is 0 the mid tier's sizes are among them. */
 static bool above_classes(size_t size) {
     return size > HAK_TINY_MAX &&
            HAK_UNLIKELY(size > HAK_CLASS_MAX || !hak_option(HAK_OPTION_WRAP_L2));
 }
 
-/* Large blocks and mappings; a large one becomes a mapping where the regions are full,
- * and when WRAP_L25 is 0. */
+/* Allocates a large or a huge block. A large block becomes a huge one when the region is full, or
+ * when WRAP_L25 is 0. */
 static void *try_large(size_t size, size_t align, bool zero) {
-    hak_thread_cache(); /* also for the handlers that come with it */
+    hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     void *block = NULL;
     if (size < hak_load_relaxed(&hak_mapping_threshold) && align <= HAK_LARGE_ALIGN_MAX &&
         hak_option(HAK_OPTION_WRAP_L25))
@@ -106,11 +106,11 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
-/* A block of a class whose magazine is empty, or whose thread has no cache yet. */
+/* Allocates a block of a class when its magazine is empty, or the thread has no cache yet. */
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
-    if (HAK_UNLIKELY(block != NULL)) return served(block); /* of the thread before */
+    if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
     block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_UNLIKELY(!block) && hak_thread_purge_all() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
@@ -119,7 +119,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zer
     return served(block);
 }
 
-/* The same where debug records are kept; `site` and the size asked for are for these. */
+/* The same while debug records are kept; `site` and the requested size go into the record. */
 static HAK_SLOW_PATH void *find_large_recorded(size_t size, size_t align, bool zero,
                                                const void *site) {
     return hak_block_record(find_large(size, align, zero), size, site);
@@ -135,8 +135,8 @@ HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const v
     return find_large_recorded(size, align, zero, site);
 }
 
-/* The newest block of the thread's magazine, NULL when that is empty. The caches of threads
- * without one have no tops. */
+/* Pops the newest block of the thread's magazine; NULL when it is empty. In the shared cache of
+ * threads without a cache `top` is NULL. */
 HAK_FAST_PATH void *pop(unsigned class_index) {
     hak_magazine_t *magazine = &hak_cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
@@ -145,8 +145,8 @@ HAK_FAST_PATH void *pop(unsigned class_index) {
     return *top;
 }
 
-/* A block of a class, by the thread's stack or a refill. Where records are kept there is
- * no stack of blocks that have one. */
+/* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,
+ * magazines of classes with records have no stack. */
 HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zeroed,
                                    const void *site) {
     void *block;
@@ -162,7 +162,8 @@ HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
     return allocate_class(hak_class_of(size), size, NULL, site);
 }
 
-/* Of the tiers with classes. The first blocks of a class may be of the one above. */
+/* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
+ * be of the class above. */
 static size_t size_of_block(const void *block) {
     return hak_classes[hak_owner_class(hak_load_relaxed(&hak_unit_of(block)->owner))].size;
 }
@@ -181,14 +182,14 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
     if (above_classes(size) || align > HAK_UNIT_SIZE)
         return allocate_large(size, align, false, site);
-    /* The 8-byte class keeps no alignment of 16. */
+    /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
     unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
     return allocate_class(class_index, size, NULL, site);
 }
 
-/* A huge block, or a large one without a debug record: what frees it knows whether it is
- * one, so that is asked first. False when nothing was freed; *refused: and nothing may be,
- * for by now another thread may have been given the block. */
+/* Frees a huge block, or a large block without a debug record. The functions that free them also
+ * check the pointer, so the pointer is not classified first. False when nothing was freed;
+ * *refused: the block was already free; do not retry, another thread may own it now. */
 static bool release_whole(void *pointer, bool *refused) {
     const hak_unit_t *slab = hak_region_unit_of(pointer);
     size_t size = 0;
@@ -196,7 +197,7 @@ static bool release_whole(void *pointer, bool *refused) {
         size = hak_huge_free(pointer);
     } else if (hak_owner_class(hak_load_acquire(&slab->owner)) == HAK_CLASS_LARGE &&
                !hak_records_on()) {
-        hak_thread_cache_of_free(); /* by which a fork knows of this thread */
+        hak_thread_cache_of_free(); /* makes this thread known to a fork */
         size = hak_large_free(hak_large_home(), pointer);
         *refused = size == 0;
     }
@@ -207,7 +208,7 @@ static bool release_whole(void *pointer, bool *refused) {
     return true;
 }
 
-/* A block of a class; false when it is the one that was freed last. */
+/* Frees a block of a class; false when it is the newest block of its magazine: a double free. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block) {
     hak_cache_t *cache = hak_thread_cache_of_free();
     hak_magazine_t *magazine = cache ? &cache->magazines[block->class_index] : NULL;
@@ -220,9 +221,9 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     return true;
 }
 
-/* A large block with a record; false when it is free already. */
+/* Frees a large block with a debug record; false when it is already free. */
 static bool release_recorded(void *pointer, const char *function, const hak_block_t *block) {
-    hak_thread_cache_of_free(); /* by which a fork knows of this thread */
+    hak_thread_cache_of_free(); /* makes this thread known to a fork */
     if (hak_records_on() && !hak_block_close(function, block)) return true;
     if (!hak_large_free(hak_large_home(), pointer)) return false;
     HAK_COUNT_WAY(HAK_WAY_FREE_LARGE);
@@ -236,7 +237,7 @@ static bool release_block(void *pointer, const char *function, const hak_block_t
                                           : release_recorded(pointer, function, block);
 }
 
-/* Everything but the push: decides what the pointer is. */
+/* Frees a pointer that no push served: classifies it, then frees or reports it. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
     bool refused = false;
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);

@@ -1,22 +1,22 @@
-/* malloc.h: the hot paths, shared by the C and the C++ front ends, and their
- * slow halves. */
+/* malloc.h: the hot paths of malloc and free, shared by the C and C++ functions, and their slow
+ * paths. */
 #ifndef HAK_MALLOC_H
 #define HAK_MALLOC_H
 
 #include "base/base.h"
 #include "cache/cache.h"
 
-/* Bytes from which on a block is a mapping of its own, at most HAK_LARGE_MAX + 1; atomic, mallopt
- * may change it. */
+/* Least size of a block that becomes a mapping of its own, at most HAK_LARGE_MAX + 1. Atomic, since
+ * mallopt may change it. */
 extern _Atomic size_t hak_mapping_threshold;
 
-/* The slow halves. hak_allocate serves every size and every state; NULL with errno
+/* The slow paths. hak_allocate serves every size and a thread in any state; NULL with errno
  * ENOMEM when there is no memory. `site` is the HAK_CALLER of the public function, for
  * debug records. */
 void *hak_allocate(size_t size, const void *site);
 void hak_release(void *block, const char *function);
 
-/* The same for a block that the caller says is of `size` bytes. */
+/* hak_release for a block that was requested with `size` bytes, says the caller. */
 void hak_release_sized(void *block, const char *function, size_t size);
 
 /* `size` bytes in a block that is zero up to its usable size; NULL with ENOMEM. */
@@ -25,9 +25,9 @@ void *hak_allocate_zeroed(size_t size, const void *site);
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
-/* A free block of the right class from the thread's stack, NULL when there is none:
- * an empty magazine, a thread without a cache, or a size beyond the routing table. With it *found
- * is the byte offset of its magazine. */
+/* Pops a free block of the class of `size` from the thread's magazine, and stores the magazine's
+ * byte offset in *found. NULL for an empty magazine, a thread without a cache, or a size beyond
+ * the routing table. */
 HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     hak_cache_t *cache = hak_cache;
     HAK_NOT_IN_RAX(cache);
@@ -46,17 +46,17 @@ HAK_FAST_PATH void *hak_pop_small(size_t size) {
     return hak_pop_of_magazine(size, &magazine);
 }
 
-/* The same at a multiple of `align`, a power of two. A size rounded up to such a multiple
- * has a class whose blocks all lie at one: up to 128 bytes there is a class for each 16,
- * and above, a class is a multiple of an eighth of its power of two. */
+/* The same at a multiple of `align`, a power of two. All blocks of the class of a size that is
+ * rounded up to a multiple of `align` are aligned: up to 128 bytes each multiple of 16 is a class,
+ * and above, classes are spaced by an eighth of a power of two. */
 HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
     return hak_pop_small(hak_align_up(size + !size, align));
 }
 
-/* Puts a block on the thread's stack of its class. False when that needs a closer
- * look: NULL, foreign, large, a full magazine, a double free, not the start of a block, a class
- * whose slabs have colours. */
+/* Pushes a block on the thread's magazine of its class. False when the slow path must decide: for
+ * NULL, a foreign pointer, a large block, a full magazine, a double free, a pointer that is not the
+ * start of a block, or a class whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
@@ -77,8 +77,8 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return true;
 }
 
-/* The same for a block of a class with colours. It always looks where the block begins: an
- * address before the first block must not come to hak_shard_give. */
+/* The same for a block of a class with colours. It checks in every build that a block begins at the
+ * address: hak_shard_give must not see an address before the first block. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;

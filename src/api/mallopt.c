@@ -1,7 +1,7 @@
-/* mallopt.c: glibc's parameters, as far as they have a meaning here.
+/* mallopt.c: glibc's parameters, as far as they have a meaning in HAKMEM.
  *
- * Some are options of HAKMEM in other words. Such a parameter does what hakmem_option_set does,
- * unless the user of the program has set that option: the environment wins over the program. */
+ * Some correspond to an option. Such a parameter acts like hakmem_option_set, unless the user has
+ * set that option: the environment takes precedence over mallopt. */
 #include <stdio.h>
 
 #include "api/export.h"
@@ -10,7 +10,7 @@
 #include "os/os.h"
 #include "thread/thread.h"
 
-/* Of <malloc.h>, which not every libc has. */
+/* The values of <malloc.h>, which not every libc has. */
 enum {
     MXFAST = 1,
     TRIM_THRESHOLD = -1,
@@ -25,7 +25,7 @@ enum {
 
 enum { KNOWN = 1, REFUSED = 0 };
 
-/* glibc's limit on that value. */
+/* glibc's upper limit of M_MXFAST. */
 enum { MXFAST_MOST = 80 * sizeof(size_t) / 4 };
 
 static int set_option(hak_option_t option, const char *name, int64_t value) {
@@ -38,8 +38,9 @@ static int set_option(hak_option_t option, const char *name, int64_t value) {
     return KNOWN;
 }
 
-/* glibc keeps that many free bytes at the end of its heap. Here free memory is kept for a time: for
- * ever where the program wants no trimming, not at all where it wants it always. */
+/* glibc keeps that many free bytes at the end of its heap; HAKMEM keeps free memory for a time. A
+ * negative value keeps it for ever, 0 gives it back at once, any other value means the default
+ * delay. */
 static int set_trim_threshold(int bytes) {
     int64_t delay = hak_option_row(HAK_OPTION_PURGE_DELAY_MS).fallback;
     if (bytes < 0) delay = -1; /* as the size_t that it is in glibc: the largest one */
@@ -47,16 +48,16 @@ static int set_trim_threshold(int bytes) {
     return set_option(HAK_OPTION_PURGE_DELAY_MS, "PURGE_DELAY_MS", delay);
 }
 
-/* Blocks up to 64 KiB are never mappings of their own, those above 1 MiB always are. A negative
- * value is a large one, as for glibc. */
+/* Blocks up to 64 KiB are never mappings of their own, blocks above 1 MiB always are. A negative
+ * value becomes a very large one, as in glibc. */
 static int set_mmap_threshold(int bytes) {
     size_t least = hak_max((size_t)bytes, HAK_CLASS_MAX + 1);
     hak_store_relaxed(&hak_mapping_threshold, hak_min(least, HAK_LARGE_MAX + 1));
     return KNOWN;
 }
 
-/* A program that wants few arenas wants little memory held ready for parallel work: its caches
- * share what they would with so many CPUs. */
+/* A program that asks for few arenas wants little memory kept ready for parallel work: its caches
+ * get the budget of a machine with that many CPUs. */
 static int set_arena_max(int count) {
     int64_t budget = 0;
     if (count > 0 && (unsigned)count < hak_os_cpu_count())
@@ -76,8 +77,8 @@ int hakmem_mallopt(int parameter, int value) {
         return set_arena_max(value);
     case TOP_PAD:      /* there is no heap end */
     case MMAP_MAX:     /* blocks above 1 MiB need mappings */
-    case CHECK_ACTION: /* nor has glibc from 2.26 on; HAKMEM_ON_ERROR has */
-    case PERTURB:      /* a look at each call is not to be had for nothing */
+    case CHECK_ACTION: /* without effect in glibc, too, since 2.26; use HAKMEM_ON_ERROR */
+    case PERTURB:      /* filling blocks would cost time in every call */
     case ARENA_TEST:
         return KNOWN;
     default:

@@ -1,4 +1,4 @@
-/* option.c: the options as the program sees them: read, change, list. */
+/* option.c: the public functions that read, change and list options. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "thread/sampler.h"
 #include "thread/thread.h"
 
-/* Index of a named option, -1 when there is none; the values are there from now on. */
+/* Index of a named option, -1 when there is none. Loads the options first. */
 static int find(const char *name) {
     hak_options_load();
     return hak_option_find((hak_text_t){name, strlen(name)});

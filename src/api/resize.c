@@ -1,5 +1,5 @@
-/* resize.c: calloc, realloc and the aligned family, by the C, POSIX and Linux
- * manual pages. */
+/* resize.c: calloc, realloc, the aligned family, and sized frees, as the C, POSIX and Linux manual
+ * pages define them. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "region/record.h"
 
-/* The whole block is zeroed, as glibc does it: programs use what malloc_usable_size tells. */
+/* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {
     size_t bytes, magazine;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
@@ -25,8 +25,8 @@ void *hakmem_calloc(size_t count, size_t size) {
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
-/* A block stays as it is when the new size fits and would not leave more than half of
- * it unused; one that can be cut where it stands, an eighth. */
+/* True when the block serves the new size as it is: the size fits and leaves less than half of the
+ * block unused; less than an eighth of a large or huge block, which can be shrunk in place. */
 static bool fits(const hak_block_t *block, size_t size) {
     size_t unused_most = block->kind == HAK_KIND_CACHED ? block->size / 2 : block->size / 8;
     return size <= block->size && (block->size - size < unused_most || block->size <= 64);
@@ -44,7 +44,7 @@ static void *allocate(size_t size, const void *site) {
     return HAK_LIKELY(block != NULL) ? block : hak_allocate(size, site);
 }
 
-/* The same block for another size. */
+/* Keeps a block for a new size. */
 static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
 }
@@ -144,8 +144,8 @@ void *hakmem_pvalloc(size_t size) {
 }
 HAK_TWIN(void *, pvalloc, (size_t size))
 
-/* The size is the caller's word; it is checked where there is a debug record, and by the
- * debug build. */
+/* The size comes from the caller. It is checked against the debug record, if there is one, and in
+ * the debug build. */
 void hakmem_free_sized(void *pointer, size_t size) {
 #if HAKMEM_DEBUG
     hak_block_t block = hak_block_of(pointer);

@@ -1,4 +1,4 @@
-/* stats.c: the statistics as the program sees them: one figure, all of them, the JSON. */
+/* stats.c: the public functions on statistics: read a figure, list all figures, make the JSON. */
 #include <errno.h>
 #include <string.h>
 

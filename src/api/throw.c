@@ -1,17 +1,17 @@
-/* throw.c: std::bad_alloc and the new handler from C, in whatever way the runtime is linked.
+/* throw.c: std::bad_alloc and the new handler from C, however the C++ runtime is linked.
  *
- * libhakmem needs no C++ runtime, and must use the one that the caller's exceptions belong to. It
- * is looked for in three places:
- *   1. among the weak symbols below. They are of the program, or of a shared runtime in its
- *      scope. A program that has a static runtime and is linked with libhakmem.so exports those of
- *      them that it contains, since the library asks for them
- *   2. in the object that called, and what it depends on: a plug-in may have brought the runtime,
- *      even its own static one, and none of that need be in the program's scope
- *   3. under the usual names, among the loaded objects.
- * A weak symbol takes no member out of an archive: a static program may lack the function that
- * throws std::bad_alloc, and even its type, for instance when it only catches `...`. What every
- * program contains that catches anything is how to throw, and std::exception: then the rest is
- * made here, by the Itanium ABI. */
+ * libhakmem needs no C++ runtime, but must use the runtime that the caller's exceptions belong to.
+ * It looks for the runtime's symbols in three places:
+ *   1. among the weak symbols below. They belong to the program, or to a shared runtime in its
+ *      scope. A program with a static runtime that is linked with libhakmem.so exports those that
+ *      it contains, since the library refers to them
+ *   2. in the object that called, and in its dependencies: a plug-in may have brought the runtime,
+ *      even a static one of its own, and the program's scope need not contain any of that
+ *   3. in the loaded objects with the usual names of runtimes.
+ * A weak reference pulls no member out of an archive, so a static program may lack the function
+ * that throws std::bad_alloc, and even its type, for instance when it only catches `...`. But every
+ * program that catches anything contains the functions that throw, and std::exception. In that case
+ * this file makes the rest, according to the Itanium ABI. */
 #include "api/throw.h"
 
 #include <dlfcn.h>
@@ -42,12 +42,12 @@ typedef enum { RUNTIME_SYMBOLS SYMBOL_COUNT } symbol_t;
 
 #define RUNTIME(name, symbol) {symbol, #symbol},
 static const struct {
-    char *linked; /* NULL: not in the program's scope */
+    char *linked; /* its address; NULL: not in the program's scope */
     const char *name;
 } symbols[SYMBOL_COUNT] = {RUNTIME_SYMBOLS};
 #undef RUNTIME
 
-/* A static program need not have the loader's functions. */
+/* Weak, since a static program may lack the loader's functions. */
 #pragma weak dladdr
 #pragma weak dlclose
 #pragma weak dlopen
@@ -56,7 +56,7 @@ static const struct {
 static void *find_in(const char *object, const char *name) {
     void *handle = dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
     void *found = handle ? dlsym(handle, name) : NULL;
-    if (handle) dlclose(handle); /* whose code is under way is loaded */
+    if (handle) dlclose(handle); /* the object stays loaded, since its code is running */
     return found;
 }
 
@@ -75,9 +75,9 @@ static void *find(symbol_t symbol, const void *site) {
 
 /* ---- The exception ----------------------------------------------------------------- */
 
-/* Layouts of the Itanium ABI: what typeid(std::bad_alloc) is, and a table of virtual functions. */
+/* Layouts of the Itanium ABI: that of typeid(std::bad_alloc), and a table of virtual functions. */
 typedef struct {
-    char *functions; /* of the class of all types that have one base, at offset 0 */
+    char *functions; /* virtual functions of __si_class_type_info: types with one base, at 0 */
     const char *name;
     void *base;
 } class_type_t;
@@ -97,11 +97,12 @@ static const char *what(const void *exception) {
     return "std::bad_alloc";
 }
 
-/* The same in every thread that fails: written more than once, but with the same values. */
+/* Each thread that throws writes these, always with the same values. */
 static class_type_t own_type = {.name = "St9bad_alloc"};
 static exception_table_t own_table = {0, NULL, destroy, destroy, what};
 
-/* The runtime's type, or one that is equal to it by its name. NULL without std::exception. */
+/* The runtime's type, or one of this file that is equal to it by its name. NULL without
+ * std::exception. */
 static void *type_of_bad_alloc(const void *site) {
     void *known = find(TYPE_BAD_ALLOC, site);
     char *functions = known ? NULL : find(CLASS_TYPE, site);
@@ -112,7 +113,8 @@ static void *type_of_bad_alloc(const void *site) {
     return &own_type;
 }
 
-/* Pointers to functions and to data have the same size and form here, as dlsym asks for. */
+/* Converts a symbol to a function: both kinds of pointers have the same size and form, as dlsym
+ * requires. */
 typedef union {
     void *symbol;
     void (*call)(void);
@@ -143,16 +145,17 @@ bool hak_throw_call_handler(const void *site) {
     return handler != NULL;
 }
 
-/* Where an exception that comes out of a handler ends. */
+/* The place that catches an exception from a new handler. */
 typedef struct catcher {
     jmp_buf place;
     struct _Unwind_Exception *caught;
 } catcher_t;
 
-static __thread catcher_t *catcher; /* of the innermost handler under way */
+static __thread catcher_t *catcher; /* of the innermost handler that is running */
 
-/* The personality of guarded(): whatever comes by is caught, but for a thread that is cancelled.
- * When it asks for the second time all frames below are gone, so the jump leaves none out. */
+/* The personality of guarded(): it catches every exception, but not the forced unwinding of a
+ * cancelled thread. In the second phase, when it jumps, all frames below have been unwound, so
+ * longjmp skips none. */
 HAK_SLOW_PATH __attribute__((used)) _Unwind_Reason_Code
 hak_throw_catch(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                 struct _Unwind_Exception *exception, struct _Unwind_Context *context);
@@ -167,11 +170,11 @@ _Unwind_Reason_Code hak_throw_catch(int version, _Unwind_Action actions,
     longjmp(catcher->place, 1);
 }
 
-/* 0x1b: the personality is named by its distance, in four bytes. */
+/* 0x1b: the personality is encoded as a pc-relative offset of four bytes. */
 HAK_SLOW_PATH static bool guarded(const void *site) {
     __asm__ volatile(".cfi_personality 0x1b, hak_throw_catch");
     bool called = hak_throw_call_handler(site);
-    __asm__ volatile("" ::: "memory"); /* no tail call: this frame must be there */
+    __asm__ volatile("" ::: "memory"); /* no tail call: this frame must exist */
     return called;
 }
 
