@@ -1,4 +1,4 @@
-/* fill.c: options, caches, requests, addresses and slabs, into a live page. */
+/* fill.c: copies options, caches, requests, addresses and slabs into a live page. */
 #include "live/fill.h"
 
 #include <string.h>

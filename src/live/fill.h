@@ -1,12 +1,12 @@
-/* fill.h: the parts of a live page that are not statistics; internal to live/. All are
- * called by one thread at a time. */
+/* fill.h: fills the parts of a live page that are not statistics; internal to live/. Except for
+ * hak_live_note_request, one thread at a time calls these functions. */
 #ifndef HAK_LIVE_FILL_H
 #define HAK_LIVE_FILL_H
 
 #include "live/page.h"
 
-/* What is not to be on the page, which others may have written to, nor in the data of a process
- * that has no page. */
+/* Counters for the page. They are not on the page itself, since other processes may write to it,
+ * and not among the variables, since most processes have no page. */
 typedef struct {
     struct {
         _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
@@ -18,11 +18,11 @@ extern hak_live_private_t *hak_live_private; /* constant after start */
 void hak_live_fill_options(hak_live_page_t *page);
 void hak_live_fill_caches(hak_live_page_t *page);
 
-/* Addresses of HAKMEM's memory, and what slow calls were asked for. */
+/* Address ranges of HAKMEM's memory; sizes that slow calls requested. */
 void hak_live_fill_ranges(hak_live_page_t *page);
 void hak_live_fill_asked(hak_live_page_t *page);
 
-/* What is in use of each page of the heap. */
+/* Bytes in use in each page of the heap. */
 void hak_live_fill_superslabs(hak_live_page_t *page);
 
 #endif

@@ -1,4 +1,4 @@
-/* layout.c: the hash of the tables that a live page is laid out by. */
+/* layout.c: the hash of the tables that determine the layout of a live page. */
 #include <string.h>
 
 #include "hakmem.h"

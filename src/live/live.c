@@ -1,12 +1,12 @@
-/* live.c: the life of the page, and who refreshes it when.
+/* live.c: makes the page, refreshes it, and handles forks.
  *
- * FORK: the child has the file and the mapping of its parent's page. It gives up both in
- * its fork handler, and makes a page of its own when it next allocates. A child that came
- * to be without handlers (clone, vfork) is told from the parent by its number before
- * anything is written; it leaves the mapping alone, which may still be the parent's too.
+ * FORK: the child inherits the file and the mapping of its parent's page. It gives up both in its
+ * fork handler, and makes a page of its own when it next allocates. A child that was made without
+ * fork handlers (clone, vfork) is recognised by its process number before anything is written; it
+ * does not touch the mapping, which the parent may share.
  *
- * The file is there for its name in /proc/PID/fd only: the process writes by the mapping,
- * so it does not matter if the program closes the file, or what has its number then. */
+ * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
+ * so the program may close the file, and another file may get its number. */
 #include "live/live.h"
 
 #include <pthread.h>
@@ -20,8 +20,8 @@
 
 enum {
     INTERVAL_MS = 250,
-    PLACES_INTERVAL_MS = 1000, /* of the look at all slabs */
-    REST = 100,                /* at least so many times what a refresh took is between two */
+    PLACES_INTERVAL_MS = 1000, /* between two looks at all slabs */
+    REST = 100,                /* the pause after a refresh is at least so many times its length */
 };
 
 bool hak_live_on;
@@ -30,11 +30,11 @@ hak_live_private_t *hak_live_private;
 static hak_lock_t refresh_lock;
 HAK_LOCK_RANK(REFRESH, refresh_lock, NULL);
 static hak_os_shared_t shared;  /* refresh lock */
-static unsigned owner;          /* refresh lock; the process that the page is of */
-static bool refused;            /* refresh lock; the system makes no such file */
+static unsigned owner;          /* refresh lock; number of the process that made the page */
+static bool refused;            /* refresh lock; the system refused to make the file */
 static _Atomic uint64_t due_ms; /* written under the refresh lock */
 static uint64_t places_due_ms;  /* refresh lock */
-static uint64_t refresh_count;  /* refresh lock; half of what `sequence` has been */
+static uint64_t refresh_count;  /* refresh lock; half of the last even `sequence` */
 
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
@@ -76,8 +76,9 @@ static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
     hak_store_release(&page->head.sequence, sequence); /* partner: the reader's first look */
 }
 
-/* The watcher of thread/thread.h. `at_once`: even if it is not due. Not for one who keeps all
- * locks or is about to fork: a collection under way waits for that, and this one for it. */
+/* The watcher of thread/thread.h. `at_once`: refreshes even if that is not due. Does nothing in a
+ * thread that holds all locks or is about to fork: a collection in another thread waits for that
+ * thread, and this one would wait for the collection. */
 static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;

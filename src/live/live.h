@@ -1,8 +1,9 @@
-/* live.h: HAKMEM_LIVE=1: makes the live page and keeps it up to date.
+/* live.h: makes the live page and keeps it up to date (HAKMEM_LIVE=1).
  *
- * Refreshed about every 250 ms, and less often where that would take more than 1 % of the
- * time: by the helper thread (thread/purger.c), or by slow calls where the program is not
- * allowed a thread, has none yet, or the system refuses one. Never by a fast call. */
+ * The page is refreshed about every 250 ms, less often if that would take more than 1 % of the
+ * time. The helper thread does it (thread/purger.c); slow calls do it if there is no helper,
+ * because an option forbids it, the program has no threads yet, or the system refuses one. The
+ * fast paths never do it. */
 #ifndef HAK_LIVE_H
 #define HAK_LIVE_H
 
@@ -11,11 +12,11 @@
 /* Whether the page is wanted; constant after start. */
 extern bool hak_live_on;
 
-/* Makes the page. Called once, before main, when the option is set. Where the system
- * refuses, the process goes on without a page. */
+/* Makes the page. Called once, before main, when the option is set. If the system refuses, the
+ * process goes on without a page. */
 HAK_SLOW_PATH void hak_live_start(void);
 
-/* Notes what a slow call of malloc is asked for. */
+/* Notes the size that a slow call of malloc requests. Any thread calls it. */
 HAK_SLOW_PATH void hak_live_note_request(size_t size);
 
 #endif
