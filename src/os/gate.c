@@ -7,13 +7,22 @@ enum {
     SPIN_COUNT = 1000,
     INTERRUPTED_MS = 1000, /* that a fork waits whose thread is inside itself */
     STORED_MS = 2,         /* long enough for stores to be seen that nothing fences */
-    CLOSED = HAK_GATE_CLOSED,
-    FENCED = HAK_GATE_FENCED,
+    CLOSED = 1,
+    FENCED = 2,
 };
 
 __thread hak_gate_thread_t hak_gate_thread;
 
-hak_gate_t hak_gate HAK_ALIGNED(HAK_LINE) = {.state = FENCED};
+/* Read at each first enter; written by forks, and where a cache is made. */
+typedef struct {
+    _Atomic uintptr_t state; /* FENCED; and when closed CLOSED and the address that stands for the
+                                thread that forks. In one word, since a signal handler of that
+                                thread that comes between two steps would wait for itself */
+    _Atomic uint32_t generation; /* forks between the first process and this one */
+    _Atomic(hak_gate_post_t *) posts;
+} hak_gate_t;
+
+static hak_gate_t hak_gate HAK_ALIGNED(HAK_LINE) = {.state = FENCED};
 
 static hak_gate_post_t crowd HAK_ALIGNED(HAK_LINE);
 
@@ -49,8 +58,8 @@ static bool note_at(hak_gate_post_t *post) {
     return true;
 }
 
-static void unnote_at(hak_gate_post_t *post) {
-    if (post != &crowd) {
+HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
+    if (HAK_LIKELY(post != &crowd)) {
         hak_store_relaxed(&hak_gate_thread.noted_at, NULL);
         hak_store_release(&post->inside, 0); /* partner: close */
     } else if (atomic_exchange_explicit(&hak_gate_thread.noted_at, NULL, memory_order_relaxed)) {
@@ -66,7 +75,7 @@ static HAK_SLOW_PATH void wait_until_open(void) {
         hak_os_futex_wait(futex(), (uint32_t)now);
 }
 
-static bool enter(bool waits) {
+static HAK_SLOW_PATH bool enter(bool waits) {
     hak_gate_post_t *post = hak_gate_thread.post ? hak_gate_thread.post : &crowd;
     while (note_at(post)) {
         if (HAK_LIKELY(!is_closed()) || hak_gate_is_mine()) break;
@@ -78,12 +87,32 @@ static bool enter(bool waits) {
     return true;
 }
 
-HAK_OUT_OF_LINE void hak_gate_note(void) { enter(true); }
-HAK_OUT_OF_LINE bool hak_gate_try_note(void) { return enter(false); }
+/* True when the thread is inside; false when it takes more: it is of the crowd, or the gate is FENCED
+ * or closed. */
+HAK_FAST_PATH bool note_quickly(void) {
+    hak_gate_post_t *post = hak_gate_thread.post;
+    if (HAK_UNLIKELY(!post)) return false;
+    hak_store_relaxed(&post->inside, 1); /* partner: close */
+    atomic_signal_fence(memory_order_seq_cst);
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_gate.state))) return false; /* partner: close, open */
+    hak_store_relaxed(&hak_gate_thread.noted_at, post);
+    return true;
+}
+
+HAK_OUT_OF_LINE void hak_gate_note(void) {
+    if (HAK_UNLIKELY(!note_quickly())) enter(true);
+}
 
 HAK_OUT_OF_LINE void hak_gate_unnote(void) {
     hak_gate_post_t *post = hak_load_relaxed(&hak_gate_thread.noted_at);
-    if (post) unnote_at(post);
+    if (HAK_LIKELY(post != NULL)) unnote_at(post);
+}
+
+bool hak_gate_try_enter(void) {
+    hak_gate_thread.depth++;
+    if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly() || enter(false)) return true;
+    hak_gate_thread.depth--;
+    return false;
 }
 
 /* ---- Posts ----------------------------------------------------------------------------------- */

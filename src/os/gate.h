@@ -54,18 +54,6 @@ typedef struct hak_gate_post {
 } hak_gate_post_t;
 
 enum { HAK_GATE_NOBODY = 0 };
-enum { HAK_GATE_CLOSED = 1, HAK_GATE_FENCED = 2 };
-
-/* Read at each first enter; written by forks, and where a cache is made. */
-typedef struct {
-    _Atomic uintptr_t state; /* FENCED; and when closed CLOSED and the address that stands for the
-                                thread that forks. In one word, since a signal handler of that
-                                thread that comes between two steps would wait for itself */
-    _Atomic uint32_t generation; /* forks between the first process and this one */
-    _Atomic(hak_gate_post_t *) posts;
-} hak_gate_t;
-
-extern hak_gate_t hak_gate;
 
 /* A signal handler may come between any two of these steps, and enter and leave. */
 typedef struct {
@@ -76,45 +64,20 @@ typedef struct {
 
 extern __thread hak_gate_thread_t hak_gate_thread;
 
-void hak_gate_note(void);   /* the first enter; of the crowd, FENCED, or closed */
-void hak_gate_unnote(void); /* the last leave, of the crowd */
-bool hak_gate_try_note(void);
-
-/* True when the thread is inside; false when it takes more. */
-HAK_FAST_PATH bool hak_gate_is_noted(void) {
-    if (hak_load_relaxed(&hak_gate_thread.noted_at)) return true;
-    hak_gate_post_t *post = hak_gate_thread.post;
-    if (HAK_UNLIKELY(!post)) return false;
-    hak_store_relaxed(&post->inside, 1); /* partner: close */
-    atomic_signal_fence(memory_order_seq_cst);
-    if (HAK_UNLIKELY(hak_load_acquire(&hak_gate.state))) return false; /* partner: close, open */
-    hak_store_relaxed(&hak_gate_thread.noted_at, post);
-    return true;
-}
+void hak_gate_note(void);   /* the first enter */
+void hak_gate_unnote(void); /* the last leave */
 
 HAK_FAST_PATH void hak_gate_enter(void) {
     hak_gate_thread.depth++;
-    if (HAK_UNLIKELY(!hak_gate_is_noted())) hak_gate_note();
+    if (!hak_load_relaxed(&hak_gate_thread.noted_at)) hak_gate_note();
 }
 
 HAK_FAST_PATH void hak_gate_leave(void) {
-    hak_gate_post_t *post = hak_gate_thread.post;
-    if (--hak_gate_thread.depth != 0) return;
-    if (HAK_UNLIKELY(!post) || HAK_UNLIKELY(post != hak_load_relaxed(&hak_gate_thread.noted_at))) {
-        hak_gate_unnote();
-        return;
-    }
-    hak_store_relaxed(&hak_gate_thread.noted_at, NULL);
-    hak_store_release(&post->inside, 0); /* partner: close */
+    if (--hak_gate_thread.depth == 0) hak_gate_unnote();
 }
 
-/* The same as enter for who must not wait: false, and not inside, when the gate is closed. */
-HAK_FAST_PATH bool hak_gate_try_enter(void) {
-    hak_gate_thread.depth++;
-    if (HAK_LIKELY(hak_gate_is_noted()) || hak_gate_try_note()) return true;
-    hak_gate_thread.depth--;
-    return false;
-}
+/* The same for who must not wait: false, and not inside, when the gate is closed. */
+bool hak_gate_try_enter(void);
 
 /* True while a fork waits, or is under way, that the caller lets in when it leaves. */
 bool hak_gate_is_awaited(void);

@@ -7,8 +7,7 @@
 #include "memory.h"
 #include "os/gate.h"
 
-__thread hak_gate_thread_t hak_gate_thread; /* without a post: each enter and leave comes here */
-hak_gate_t hak_gate;
+__thread hak_gate_thread_t hak_gate_thread;
 
 static struct {
     uint64_t turns; /* the gate as one atomic variable */
@@ -64,8 +63,8 @@ void hak_gate_unnote(void) {
     turn("gate leave", __ATOMIC_RELEASE);
 }
 
-bool hak_gate_try_note(void) {
-    hak_gate_note();
+bool hak_gate_try_enter(void) {
+    hak_gate_enter();
     return true;
 }
 
