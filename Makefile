@@ -118,7 +118,7 @@ run: ## Run a real program on both allocators: make run [CMD='prog args']
 bench: ## Compare HAKMEM with its peers: make bench [ARGS='...']
 	@$(LAB) bench $(ARGS)
 
-bench-report: ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
+bench-report: $(if $(FROM)$(ARGS),,nolto pgo) ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
 	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
 
 install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]

@@ -37,7 +37,7 @@ def real_library(target):
 def environment(build, **more):
     """Short runs in the tests' own build, with a mark of their own."""
     return {**os.environ, "HAKMEM_BUILD": str(build), MARK: f"test-{uuid.uuid4()}",
-            "RUNTIME": "0.05", "THREADS": "1", "ROUNDS": "1", "WARM_MIB": "0", **more}  # fmt: skip
+            "RUNTIME": "0.05", "THREADS": "1", "ROUNDS": "1", "COUNTS": "0", "WARM_MIB": "0", **more}  # fmt: skip
 
 
 def command(name, *arguments):

@@ -158,7 +158,7 @@ def test_ctrl_c_keeps_results_and_resume_ends_them(build, tmp_path):
     assert "Stopped before its end" in (tmp_path / "report.html").read_text()
     done = subprocess.run(bench(build, "--resume", tmp_path, "--rounds", 2),
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.returncode == 1 and "name no others" in done.stderr
+    assert done.returncode == 2 and "name no others" in done.stderr
     done = subprocess.run(bench(build, "--resume", tmp_path), capture_output=True, text=True,
                           timeout=60, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

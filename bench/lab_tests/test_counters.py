@@ -22,8 +22,10 @@ def test_strace():
 
 
 def test_callgrind():
-    assert counters.parse_callgrind("events: Ir\nsummary: 123456\n\nfn=(1)\n") == 123456
-    assert counters.parse_callgrind("events: Ir\nfn=(1)\ntotals: 99\n") == 99
+    plain = counters.parse_callgrind("events: Ir\nsummary: 123456\n\nfn=(1)\n")
+    assert plain == {"instructions": 123456, "misses": 0}
+    text = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\nfn=(1)\ntotals: 99 30 20 5 3 4 0 0 0\n"
+    assert counters.parse_callgrind(text) == {"instructions": 99, "misses": 7}
     with pytest.raises(LabError, match="no total"):
         counters.parse_callgrind("")
 
@@ -31,6 +33,6 @@ def test_callgrind():
 @pytest.mark.parametrize("option, tool", [("--syscalls", "strace"), ("--instructions", "valgrind")])
 def test_a_missing_tool_is_named_before_anything_runs(monkeypatch, option, tool):
     monkeypatch.setattr(needs, "lacking", lambda pairs: "not there")
-    options = cli.parser().parse_args(["bench", option])
+    options = cli.bench_parser().parse_args([option])
     with pytest.raises(LabError, match=f"{option} needs {tool} .Debian: apt-get install {tool}"):
         counters.chosen(options)

@@ -155,3 +155,23 @@ def test_a_sample_is_taken_again_when_the_cpus_moved(make, monkeypatch):
     result = engine.run()
     assert [s.retries for s in result.samples] == [0, 1]
     assert not any(s.disturbed for s in result.samples)
+
+
+def test_what_would_be_left_out_is_taken_again_within_the_time(make, monkeypatch):
+    """E4: with one round a cell must not stay empty because the CPUs stood apart for a while."""
+    row = Row("g:m", "threads", "m", "prog", ("{s}",), threads=True)
+
+    def outcome(**more):
+        trips = iter([50] * 2 + [300] * 2 * (1 + Settings().retries) + [50] * 100)
+        engine = make(rows=(row,), rounds=1, **more)
+        engine.probe.shortest = 50
+        monkeypatch.setattr(engine.probe, "measure", lambda: next(trips))
+        return engine, engine.run()
+
+    engine, result = outcome()
+    assert sorted(s.allocator for s in result.samples) == ["fast", "system"]
+    assert {s.distance_before for s in result.samples} == {50}
+    assert engine.listener.finished == engine.listener.total == 3
+    monkeypatch.setattr("hakmem_lab.plan.Plan.has_time", lambda self, row: False)
+    _, late = outcome()
+    assert {s.distance_before for s in late.samples} == {50, 300}

@@ -9,7 +9,7 @@ import shutil
 import canned
 import pytest
 from hakmem_lab import figures, html, needs
-from hakmem_lab.cli import main
+from hakmem_lab.front import main
 from hakmem_lab.report import digits
 
 WIDTH = 1280

@@ -110,7 +110,7 @@ def test_time_left_falls_as_rows_are_done():
 @pytest.mark.parametrize("size", ["quick", "standard"])
 def test_named_sizes_fit_their_bound(size):
     """The seed rows over four allocators; all rows over nine."""
-    options = cli.parser().parse_args(["bench", "--size", size])
+    options = cli.bench_parser().parse_args(["--size", size])
     settings = bench.settings_of(options)
     rows = bench.choose_rows(None, size)
     allocators = len(SIZES[size].allocators or range(9))
@@ -123,12 +123,12 @@ def test_named_sizes_fit_their_bound(size):
 def test_sizes_choose_rows_and_names_override_them():
     assert {row.group for row in bench.choose_rows(None, "quick")} == {"mixed"}
     assert set(bench.choose_rows(None)) == {r for r in ROWS if "standard" in r.sizes}
-    plain = bench.settings_of(cli.parser().parse_args(["bench"]))
+    plain = bench.settings_of(cli.bench_parser().parse_args([]))
     assert (plain.rounds, plain.seconds, plain.budget_s) == (5, 0.35, None)
-    given = cli.parser().parse_args(["bench", "--size", "standard", "--rounds", "9"])
+    given = cli.bench_parser().parse_args(["--size", "standard", "--rounds", "9"])
     settings = bench.settings_of(given)
     assert (settings.rounds, settings.seconds, settings.budget_s) == (9, 1.0, None)
-    given = cli.parser().parse_args(["bench", "--minutes", "5", "--rounds", "9"])
+    given = cli.bench_parser().parse_args(["--minutes", "5", "--rounds", "9"])
     assert bench.settings_of(given).budget_s == 300
 
 

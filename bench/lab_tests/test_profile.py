@@ -102,12 +102,17 @@ def test_the_report_has_its_files(build, tmp_path):
     names = {path.name for path in (tmp_path / "x").iterdir()}
     assert names == {
         "PERF_ANALYSIS_EXECUTIVE_SUMMARY.md", "perf_analysis_summary.md",
-        "perf_annotate_malloc.txt", "perf_comparison_chart.txt", "perf_hakmem_stats.txt",
+        "perf_annotate_malloc.txt", "perf_malloc_annotate.txt", "perf_free_annotate.txt", "perf_comparison_chart.txt", "perf_hakmem_stats.txt",
         "perf_hakmem_hotspots.txt", "perf_hakmem_callgraph.txt", "perf_system_stats.txt",
         "perf_system_hotspots.txt", "perf_system_callgraph.txt",
     }  # fmt: skip
     assert "callgrind" in (tmp_path / "x" / "PERF_ANALYSIS_EXECUTIVE_SUMMARY.md").read_text()
     listing = (tmp_path / "x" / "perf_annotate_malloc.txt").read_text()
+    for name, other in (("malloc", "free"), ("free", "malloc")):
+        alone = (tmp_path / "x" / f"perf_{name}_annotate.txt").read_text()
+        assert f"{name} of {fake}" in alone and f"{other} of {fake}" not in alone
+    details = (tmp_path / "x" / "perf_analysis_summary.md").read_text()
+    assert "`perf_phase2_*`" in details and "perf_free_annotate.txt" in details
     ours = next(line for line in listing.splitlines()[4:] if line.strip())
     assert int(ours.split()[0].replace(",", "")) > 50_000
     assert "run" in (tmp_path / "x" / "perf_system_hotspots.txt").read_text()

@@ -1,17 +1,19 @@
 """The tables and words of the suites, without running anything."""
 
 import argparse
+import dataclasses
 import math
 import time
 
 import pytest
-from hakmem_lab import front, train
+from hakmem_lab import front, summaries, train
 from hakmem_lab.errors import LabError
-from hakmem_lab.samples import Sample
+from hakmem_lab.samples import Result, Sample
 from hakmem_lab.suites import knobs, loads, notes, options, results
 from hakmem_lab.front import SUITES
 from hakmem_lab.suites.shapes import DEFAULT, Entry
 from hakmem_lab.suites.statements import state
+from hakmem_lab.tables import Allocator
 from hakmem_lab.workloads import ROWS
 
 
@@ -131,12 +133,73 @@ def test_statements_say_what_differs():
     said = {(s.b, s.figure): s for s in found}
     assert said["B", "speed"].verdict == "faster"
     assert said["B", "speed"].low <= 1.1 <= said["B", "speed"].high
-    assert said["B", "peak RSS"].verdict == "no difference seen"
+    assert said["B", "peak RSS"].verdict == "even"
     assert said["C", "speed"].verdict == "slower" and said["C", "peak RSS"].verdict == "more"
-    assert said["C", "speed"].text.startswith("C is 0.80 x A [0.80, 0.80]")
-    alone = state([row], [("A", "B")], base[:1] + fast[:1])
-    assert math.isnan(alone[0].low) and alone[0].text == "B is 1.10 x A"
-    assert "one sample each" in notes._preface(alone)
+    assert said["C", "speed"].text == "0.80 [0.80, 0.80] slower"
+    for rounds in (1, 2):  # no two-round interval, no verdict of one round
+        few = [s for s in base + fast if s.round <= rounds]
+        alone = state([row], [("A", "B")], few)
+        assert math.isnan(alone[0].low) and alone[0].verdict == "no verdict" and "[" not in alone[0].text
+    short = [dataclasses.replace(s, seconds=0.2) for s in base + fast]
+    assert state([row], [("A", "B")], short)[0].text.startswith("~1.1")
+
+
+def canned_summary(rows, entries, samples, counted=()):
+    allocators = [Allocator(e.name, e.name, kind="variant" if e.options else "peer") for e in entries]
+    result = Result(samples=samples, shortest_trip=50.0)
+    found = summaries.summarise(rows, allocators, result, entries[0].name)
+    settings = {"rounds": 5, "seconds": 1.0}
+    facts = {"cpu": "c", "cpus": 2, "kernel": "k", "huge_pages": "madvise"}
+    return {**found, "settings": settings, "machine": facts, "defaults": "32 / 4", **dict(counted)}
+
+
+def test_a_page_of_a_suite_says_what_is_compared_once():
+    entries = [Entry("hakmem"), *(Entry("hakmem", (("POOL_RING_CAP", c), ("POOL_MIN_BUNDLE", "4")))
+                                  for c in ("8", "16"))]  # fmt: skip
+    row = loads.larson_row(loads.Band("mid", 2049, 4096), 1, "1")
+    samples = [dataclasses.replace(s, row=row.key, cost={"minor_faults": 1234})
+               for place, entry in enumerate(entries)
+               for s in _samples(entry.name, [100 + place, 101, 99, 100, 102], [50] * 5)]  # fmt: skip
+    counted = {"instructions": {row.key: {e.name: {"per_op": 42.5} for e in entries}}}
+    summary = canned_summary([row], entries, samples, counted.items())
+    said = state([row], [(entries[0].name, e.name) for e in entries[1:]], samples)
+    suite = SUITES["ab_sweep_mid"]
+    for draw in (notes.table, notes.aligned):
+        page = notes.wrapped(notes.page(suite.title, suite, "command", summary, entries, said, draw))
+        assert page.startswith("# POOL_RING_CAP x POOL_MIN_BUNDLE (B) against HAKMEM's defaults (A)")
+        assert "Made of 1 row, 5 rounds, 3 allocators, 15 samples of 1 s" in page
+        assert "A: 32 / 4" in page and "8 / 4" in page and "42.5" in page and "1234" in page
+        assert page.count("POOL_RING_CAP / POOL_MIN_BUNDLE") == 1  # the head, not every cell
+        assert max(map(len, page.splitlines())) <= 100
+
+
+def test_scenarios_are_in_ns_beside_each_other_allocator():
+    """E2: HEAD2HEAD."""
+    entries = [Entry("hakmem"), Entry("system"), Entry("mimalloc")]
+    row = next(r for r in ROWS if r.key == "scenarios:mir")
+    samples = [dataclasses.replace(s, row=row.key, cost={"minor_faults": 7})
+               for entry, ns in zip(entries, (20_000, 40_000, 25_000))
+               for s in _samples(entry.name, [1e9 / ns] * 5, [50] * 5)]  # fmt: skip
+    summary = canned_summary([row], entries, samples)
+    said = state([row], [("system", "hakmem"), ("mimalloc", "hakmem")], samples)
+    page = notes.page("t", SUITES["run_bench_suite"], "c", summary, entries, said)
+    assert "| mir | 40000 ns | 20000 ns | 2.00 [2.00, 2.00] faster |" in page
+    assert "| mir | 25000 ns | 20000 ns | 1.25 [1.25, 1.25] faster |" in page
+
+
+def test_an_empty_cell_says_why():
+    entries = [Entry("hakmem"), Entry("system"), Entry("mimalloc")]
+    row = loads.larson_row(loads.Band("mid", 2049, 4096), 2, "1")
+    apart = {"distance_before": 50.0, "distance_after": 50.0}
+    samples = [dataclasses.replace(s, row=row.key, cost={}, **apart) for s in
+               _samples("hakmem", [100] * 3, [50] * 3) + _samples("mimalloc", [90] * 3, [50] * 3)]
+    samples += [dataclasses.replace(s, row=row.key, cost={}, distance_before=500.0,
+                                    distance_after=500.0) for s in _samples("system", [9], [9])]
+    summary = canned_summary([row], entries, samples)
+    assert summary["rows"][0]["lacking"] == {"system": "CPUs moved"}
+    shown = notes.Comparison(summary, entries, [])
+    assert [shown._cell(summary["rows"][0], e.name, lambda *_: "there") for e in entries] == [
+        "there", "CPUs moved", "there"]  # fmt: skip
 
 
 def test_every_suite_gives_rows_entries_and_pairs():

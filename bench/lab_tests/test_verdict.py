@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hakmem_lab import summaries
+from hakmem_lab import judge, summaries
 from hakmem_lab.samples import Result, Sample
 from hakmem_lab.tables import Allocator, Row
 from hakmem_lab.workloads import ROWS
@@ -58,7 +58,7 @@ def test_best_is_the_fastest_rival_and_never_the_limit():
     row = found["rows"][0]
     assert row["best"] == "other"
     assert row["ratio"]["value"] == pytest.approx(100 / 90)
-    assert row["ahead"] and line(found, "ahead of the best peer")["ok"]
+    assert judge.sign(row["ratio"]) == 1 and line(found, "ahead of the best peer")["ok"]
     assert line(found, "1.12 x mimalloc")["figure"] == "1.250"
 
 
@@ -140,10 +140,10 @@ def test_ratios_are_to_the_base_with_what_they_show():
     found = summaries.summarise([row], [one, two], result)
     assert found["base"] == "one" and found["verdict"] == []
     cell = found["rows"][0]["allocators"]["two"]
-    assert cell["speed"]["value"] == pytest.approx(0.8) and cell["speed"]["sign"] == -1
-    assert cell["rss"]["value"] == pytest.approx(1.5) and cell["rss"]["sign"] == 1
+    assert cell["speed"]["value"] == pytest.approx(0.8) and judge.sign(cell["speed"]) == -1
+    assert cell["rss"]["value"] == pytest.approx(1.5) and judge.sign(cell["rss"]) == 1
     other = summaries.summarise([row], [one, two], result, base="two")
-    assert other["rows"][0]["allocators"]["one"]["speed"]["sign"] == 1
+    assert judge.sign(other["rows"][0]["allocators"]["one"]["speed"]) == 1
 
 
 def test_pairs_are_the_rounds_that_both_have():

@@ -15,7 +15,7 @@ from .paths import ROOT
 from .settings import PLAIN, SIZES
 from .workloads import choose_rows
 
-PLAIN_WIDTH = 180  # of tables when stdout is a file
+PLAIN_WIDTH = 100  # of tables when stdout is a file
 KEPT_OPTIONS = ("size", "rows", "alloc", "lib", "rounds", "seconds", "warm", "minutes", "build",
                 "base")  # fmt: skip
 

@@ -11,8 +11,8 @@
     for row in summary["rows"]:
         cell = row["allocators"][small.name]
         cell["ops_per_s"], cell["rss_kb"]              # medians
-        cell["speed"]   # {"value": B/A, "low", "high": 95 %, "sign": 1 faster, -1 slower, 0 unsure}
-        cell["rss"]     # the same for peak RSS (1 = bigger)
+        cell["speed"]   # {"value": B/A, "low", "high": 95 %}; judge.sign() says what it shows
+        cell["rss"]     # the same for peak RSS
     compare.said(cell["speed"])                        # "1.05 [1.02, 1.08] faster"
 
 Rows are tables.Row, from workloads.ROWS or your own; groups may have any name. Ratios are to
@@ -30,7 +30,7 @@ from pathlib import Path
 from rich.console import Console
 
 from . import allocators as finder
-from . import chart, machine, needs, samples, setup, summaries
+from . import chart, judge, machine, needs, samples, setup, summaries
 from .allocators import variant
 from .engine import Engine
 from .errors import LabError
@@ -41,18 +41,7 @@ from .settings import Settings, bounds
 
 __all__ = ["Session", "Settings", "said", "variant"]
 
-SIGNS = {
-    "speed": {1: "faster", -1: "slower", 0: "no difference shown"},
-    "rss": {1: "bigger", -1: "smaller", 0: "no difference shown"},
-}
-
-
-def said(ratio, what="speed") -> str:
-    """A ratio with its interval, and what it says about B in words."""
-    if ratio["low"] != ratio["low"]:  # NaN: one sample only
-        return f"{ratio['value']:.3f} (one sample: no interval)"
-    interval = f"[{ratio['low']:.3f}, {ratio['high']:.3f}]"
-    return f"{ratio['value']:.3f} {interval} {SIGNS[what][ratio['sign']]}"
+said = judge.text  # a ratio with its interval, and what it says about B in words
 
 
 def writable(folder) -> Path:
@@ -132,6 +121,7 @@ class Session:
         summary = {
             "machine": facts,
             "command": (options or {}).get("command", ""),
+            "title": (options or {}).get("title", ""),
             "allocators": {a.name: _about(a) for a in allocators},
             "settings": dataclasses.asdict(settings),
             **summaries.summarise(rows, allocators, result, base),

@@ -14,9 +14,12 @@ from .runner import Runner, figures
 from .settings import TIMEOUT_BASE
 
 NAMES = ("syscalls", "instructions")
+KINDS = ("instructions", "misses")  # what one run under callgrind counts
 # One row of strace's table: share, seconds, usecs/call, calls, [errors,] name
 CALLS = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", re.MULTILINE)
-TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+EVENTS = re.compile(r"^events: (.+)$", re.MULTILINE)
+TOTALS = re.compile(r"^(?:summary|totals): ([\d ]+)$", re.MULTILINE)
+MISSES = ("D1mr", "D1mw")  # first-level data misses
 
 SHORT_SHARE, LONG_SHARE = 0.1, 0.5  # of a row's unscaled count, for the two counted runs
 SLOW_FACTOR = 100  # callgrind's, for the time limit
@@ -35,12 +38,27 @@ def chosen(options) -> list:
     return found
 
 
-def _each(name, count):
-    """A function for compare.Session.run: {name: {row: {allocator: figures}}}."""
+def instructions_of(groups=None) -> list:
+    """Instructions and misses of the rows of these groups (None: all), where there is callgrind."""
+    absent = needs.lacking((("valgrind", "valgrind"),))
+    return [_nothing(absent) if absent else _each("instructions", _count_instructions, groups)]
+
+
+def _nothing(reason):
+    def run(_session, _rows, _allocators, _settings, listener):
+        listener.note(f"instructions are not counted: {reason}")
+        return {}
+
+    return run
+
+
+def _each(name, count, groups=None):
+    """A function for compare.Session.run: {kind: {row: {allocator: figures}}}."""
 
     def run(session, rows, allocators, settings, listener):
         runner = Runner(session.launcher, session.build, rows, settings)
         found = {}
+        rows = [row for row in rows if groups is None or row.group in groups]
         for row in rows:
             for allocator in allocators:
                 if allocator.kind == "limit" and not row.null:
@@ -51,8 +69,9 @@ def _each(name, count):
                 except LabError as error:
                     listener.note(f"{row.title}: {allocator.title}: {name}: {error}")
                     continue
-                found.setdefault(row.key, {})[allocator.name] = figure
-        return {name: found}
+                for kind, one in figure.items():
+                    found.setdefault(kind, {}).setdefault(row.key, {})[allocator.name] = one
+        return found
 
     return run
 
@@ -88,30 +107,31 @@ def _count_syscalls(runner, row, allocator) -> dict:
             tool += ["-E", f"LD_PRELOAD={allocator.library}"]
         _run(runner, tool, runner.command(row, row.count), allocator,
              runner.environment(row, allocator), runner.settings.timeout)  # fmt: skip
-        return parse_strace(table.read())
+        return {"syscalls": parse_strace(table.read())}
 
 
 # --- instructions ------------------------------------------------------------
 
 
-def parse_callgrind(text) -> int:
-    """All instructions of one output file."""
-    found = TOTAL.search(text)
-    if found is None:
+def parse_callgrind(text) -> dict:
+    """{"instructions", "misses"} of one output file; no misses where no cache was simulated."""
+    names, sums = EVENTS.search(text), TOTALS.search(text)
+    if names is None or sums is None:
         raise LabError("callgrind wrote no total")
-    return int(found.group(1))
+    found = dict(zip(names.group(1).split(), map(int, sums.group(1).split())))
+    return {"instructions": found["Ir"], "misses": sum(found.get(name, 0) for name in MISSES)}
 
 
-def _instructions(runner, words, allocator, environment) -> tuple:
-    """(instructions of all processes, Outcome) of one run under callgrind."""
+def _counted(runner, words, allocator, environment) -> tuple:
+    """({"instructions", "misses"} of all processes, Outcome) of one run under callgrind."""
     with tempfile.TemporaryDirectory(prefix="hakmem-callgrind-") as folder:
-        tool = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
+        tool = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", "--cache-sim=yes",
                 f"--callgrind-out-file={folder}/out.%p"]  # fmt: skip
         limit = TIMEOUT_BASE + SLOW_FACTOR * runner.settings.seconds
         outcome = _run(runner, tool, words, allocator, environment,
                        runner.settings.timeout_s or limit)  # fmt: skip
         totals = [parse_callgrind(p.read_text(errors="replace")) for p in Path(folder).iterdir()]
-    return sum(totals), outcome
+    return {kind: sum(total[kind] for total in totals) for kind in KINDS}, outcome
 
 
 def _operations(row, outcome) -> float:
@@ -120,28 +140,28 @@ def _operations(row, outcome) -> float:
 
 
 def _count_instructions(runner, row, allocator) -> dict:
-    """Per operation: two runs of different length tell the operations from the start-up.
+    """{kind: figures}. Per operation: two runs of different length tell the operations from the start-up.
 
     A row that runs for a given time has one run, less that of an empty program.
     """
     environment = {**runner.environment(row, allocator), **FIXED_WARM_UP}
     if row.kind == "command":
-        words = runner.command(row, row.count)
-        return {"total": _instructions(runner, words, allocator, environment)[0]}
+        found, _ = _counted(runner, runner.command(row, row.count), allocator, environment)
+        return {kind: {"total": found[kind]} for kind in KINDS}
     if row.count:
         counts = [max(2, int(row.count * share)) for share in (SHORT_SHARE, LONG_SHARE)]
         if counts[0] == counts[1]:
             counts[1] += 2
         (short, one), (long, two) = (
-            _instructions(runner, runner.command(row, count), allocator, environment)
+            _counted(runner, runner.command(row, count), allocator, environment)
             for count in counts
         )
         operations = _operations(row, two) - _operations(row, one)
     else:
-        words = runner.command(row, 0)
-        short = _instructions(runner, [str(runner.empty)], allocator, environment)[0]
-        long, two = _instructions(runner, words, allocator, environment)
+        short, _ = _counted(runner, [str(runner.empty)], allocator, environment)
+        long, two = _counted(runner, runner.command(row, 0), allocator, environment)
         operations = _operations(row, two)
     if operations <= 0:
         raise LabError("too short to count")
-    return {"per_op": (long - short) / operations, "total": long}
+    return {kind: {"per_op": (long[kind] - short[kind]) / operations, "total": long[kind]}
+            for kind in KINDS}  # fmt: skip

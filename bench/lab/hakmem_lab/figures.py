@@ -27,6 +27,7 @@ COLUMNS = 3
 BAR_INCHES, PANEL_INCHES = 0.185, 0.52
 INTERVAL_REACH = 1.25
 CELL_INCHES = 0.25
+LETTER_INCHES = 0.045  # that a letter of a leaning title needs upwards
 FULL_SHADE = 1.0  # |log2 ratio| that has the strongest shade
 SHADE = 0.78
 NARROWEST, WIDEST = 0.05, 20.0  # ratios beyond are drawn at the edge
@@ -161,8 +162,9 @@ def heat_map(rows, order, base, title) -> str:
     """Speed and peak RSS of every other allocator beside the base's, a number in each cell."""
     plt = _pyplot()
     names = [name for name in order if name not in (base, LIMIT)]
+    head = 1.5 + LETTER_INCHES * max((len(order[name]) for name in names), default=0)  # titles lean
     figure, axes = plt.subplots(
-        1, 2, figsize=(WIDTH, len(rows) * CELL_INCHES + 1.5), sharey=True, layout="constrained"
+        1, 2, figsize=(WIDTH, len(rows) * CELL_INCHES + head), sharey=True, layout="constrained"
     )
     for axis, field, text, more in (
         (axes[0], "speed", f"speed / {title}'s", True),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import jinja2
 
-from . import figures, stats
+from . import figures, judge, stats
 from .errors import LabError
 from .report import digits, groups_of
 from .tables import LIMIT, SUBJECT
@@ -19,9 +19,7 @@ def _count(number) -> str:
 
 
 def _interval(ratio) -> str:
-    if ratio["low"] != ratio["low"]:
-        return ""
-    return f"{ratio['low']:.3f}\u2013{ratio['high']:.3f}"
+    return judge.interval(ratio, 3)
 
 
 def _lines(rows, order) -> list:
@@ -60,13 +58,16 @@ def _geomeans(rows, order, base) -> list:
 def _tiles(summary) -> list:
     """(figure, what it is) for the head of the page."""
     rows, verdict = summary["rows"], summary["verdict"]
-    judged = [row for row in rows if "ahead" in row and about_speed(row)]
+    judged = [row for row in rows if "ratio" in row and about_speed(row)]
     tiles = []
     if verdict:
         tiles.append((f"{sum(v['ok'] for v in verdict)} of {len(verdict)}", "goals reached"))
     if judged:
-        ahead = sum(row["ahead"] for row in judged)
-        tiles.append((f"{ahead} of {len(judged)}", "rows ahead of the best peer"))
+        found = judge.tally(judged)
+        for sign, what in ((1, "ahead of the best of the others"), (0, "even with it"),
+                           (-1, "behind it"), (None, "no verdict: too few rounds")):  # fmt: skip
+            if found[sign] or sign in (1, -1):
+                tiles.append((f"{len(found[sign])} of {len(judged)}", f"rows {what}"))
         mean = stats.geomean([row["ratio"]["value"] for row in judged])
         tiles.append((f"{mean:.3f}", "speed / best peer's, geometric mean"))
         sizes = [
@@ -82,8 +83,8 @@ def _tiles(summary) -> list:
 
 def _behind(rows) -> list:
     """Rows on which the subject is not ahead, the worst first."""
-    missed = [r for r in rows if r.get("ahead") is False and about_speed(r)]
-    return sorted(missed, key=lambda r: r["ratio"]["value"])
+    judged = [row for row in rows if about_speed(row)]
+    return sorted(judge.tally(judged)[-1], key=lambda row: row["ratio"]["value"])
 
 
 def _charts(rows, groups, order, base, title) -> dict:
@@ -111,12 +112,15 @@ def render(summary) -> str:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters.update(digits=digits, count=_count, interval=_interval)
+    environment.filters.update(digits=digits, count=_count, interval=_interval, sign=judge.sign,
+                              word=judge.word)
     return environment.get_template("report.html.j2").render(
+        heading=summary.get("title") or f"{title} beside other allocators",
         summary=summary, groups=groups, rows=rows, order=order, base=base, title=title,
         tiles=_tiles(summary), behind=_behind(rows), geomeans=_geomeans(rows, order, base),
         charts=_charts(rows, groups, order, base, title), lines=_lines, columns=_columns,
-        limit=LIMIT,
+        limit=LIMIT, made_of=judge.made_of(summary).replace("**", ""),
+        legend=judge.LEGEND.replace("*", ""), is_short=judge.is_short,
         titles={row["key"]: row["title"] for row in rows},
     )  # fmt: skip
 

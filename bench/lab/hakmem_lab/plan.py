@@ -18,6 +18,7 @@ FIT_OVER = 1.25  # samples are this much longer than their least length
 UNKNOWN_SECONDS = 2.0  # of a row that runs for as long as it takes, before it has been run
 PROBE_SHARE = 0.1  # of the bound may be spent on running such rows beforehand
 SLOW_RUN = 2.0  # a run of more than so many samples is slow
+MOST_OVER = 1.5  # of the time that was told: what was left out is taken again within it
 KEPT_ROUNDS = 2  # rows lose no round below this while others have more
 
 
@@ -43,6 +44,7 @@ class Plan:
         self.lengths = {}  # fixed row -> seconds that one run of it took
         self.seen = {}  # row -> seconds that one round of it took
         self.shortened = ""
+        self.planned = math.inf
         self.begun = clock()
 
     def fit(self):
@@ -53,6 +55,7 @@ class Plan:
             self._drop(bound, slow, (KEPT_ROUNDS,))
             self._shorten(bound)
             self._drop(bound, self.rows)
+        self.planned = self.elapsed() + self.total()
 
     # --- estimates -----------------------------------------------------------
 
@@ -151,6 +154,11 @@ class Plan:
             return True
         self.rounds[row.key] = number - 1
         return False
+
+    def has_time(self, row) -> bool:
+        """Whether one more run of the row ends in time. Without a bound: within the time planned."""
+        bound = self.bound if self.settings.budget_s else MOST_OVER * self.planned
+        return self.elapsed() + self._run(row) <= bound
 
     def left(self, number, done) -> float:
         """Seconds left in round `number` when the rows in `done` have had it."""

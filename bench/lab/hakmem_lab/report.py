@@ -5,8 +5,15 @@ import math
 from rich.table import Table
 from rich.text import Text
 
-from .tables import LIMIT, SUBJECT
+from . import judge
+from .tables import SUBJECT
 from .workloads import GROUPS
+
+WIDTH, ROW_WIDTH, CELL_WIDTH = 100, 32, 20  # columns: of a table, of its first column, of a cell
+SCENARIOS = "scenarios"
+COUNTED = {"instructions": "instructions per operation (of a command: millions in all)",
+           "misses": "first-level data misses per operation (of a command: millions in all)",
+           "syscalls": "system calls"}  # fmt: skip
 
 # the figure in question on rows that are about memory
 MEMORY_FIGURES = {
@@ -30,73 +37,75 @@ def digits(value) -> str:
 
 
 def speed_text(row, cell) -> str:
-    """Million operations per second, or the seconds that a command took."""
+    """What a row's speed is, with its unit: s of a command, ns of a scenario's operation."""
     if row.get("kind") == "command":
         return f"{digits(cell['seconds'])} s"
-    return digits(cell["ops_per_s"] / 1e6)
+    if row["group"] == SCENARIOS:
+        return f"{digits(1e9 / cell['ops_per_s'])} ns"
+    return f"{digits(cell['ops_per_s'] / 1e6)} M/s"
 
 
-def ratio_text(ratio, ahead=None) -> Text:
-    """ "1.05 [1.03, 1.07]", green when ahead, red when not."""
-    text = f"{ratio['value']:.2f}"
-    if ratio["low"] == ratio["low"]:  # not NaN: there was more than one sample
-        text += f" [{ratio['low']:.2f}, {ratio['high']:.2f}]"
-    style = "" if ahead is None else "green" if ahead else "red"
-    return Text(text, style)
+def memory_text(row, cell) -> str:
+    """Peak RSS, that net of floor and live blocks, the figure that the row is about."""
+    text = f"{cell['rss_kb'] / 1024:.1f}"
+    text += f" ({cell['net_rss_kb'] / 1024:.1f})" if "net_rss_kb" in cell else ""
+    return text + (f" x{digits(cell[row['memory']])}" if row.get("memory") in cell else "")
 
 
-def _columns(table, allocators):
-    for allocator in allocators:
-        style = "bold" if allocator.name == SUBJECT else "dim" if allocator.name == LIMIT else ""
-        table.add_column(allocator.title, justify="right", style=style)
-
-
-def speed_table(group, rows, allocators) -> Table:
-    """Million operations per second; the best rival of a row is underlined."""
-    commands = sum(row.get("kind") == "command" for row in rows)
-    unit = ["million operations per second"] if commands < len(rows) else []
-    unit += ["seconds"] if commands else []
-    table = Table(title=f"{groups_of(rows)[group]}: {', '.join(unit)}", title_justify="left")
-    table.add_column("row", no_wrap=True)
-    _columns(table, allocators)
-    table.add_column("HAKMEM / best", no_wrap=True)
-    for row in rows:
-        cells = [Text(row["title"])]
-        for allocator in allocators:
-            cell = row["allocators"].get(allocator.name)
-            text = speed_text(row, cell) if cell else "-"
-            cells.append(Text(text, "underline" if allocator.name == row.get("best") else ""))
-        cells.append(ratio_text(row["ratio"], row["ahead"]) if "ratio" in row else Text("-"))
-        table.add_row(*cells)
-    return table
-
-
-def memory_table(group, rows, allocators) -> Table:
-    """Peak RSS, net RSS where the row knows its live bytes, page faults."""
-    net = any("net_rss_kb" in cell for row in rows for cell in row["allocators"].values())
-    parts = ["peak RSS in MB", "(net of floor and live)" if net else ""]
-    figures = dict.fromkeys(row["memory"] for row in rows if "memory" in row)
-    parts += [f"x {MEMORY_FIGURES.get(name, name)}" for name in figures]
-    title = f"{groups_of(rows)[group]}: {' '.join(filter(None, parts))}, minor faults"
-    table = Table(title=title, title_justify="left")
-    table.add_column("row", no_wrap=True)
-    _columns(table, allocators)
-    for row in rows:
-        cells = [Text(row["title"])]
-        for allocator in allocators:
-            cell = row["allocators"].get(allocator.name)
-            if cell is None:
-                cells.append(Text("-"))
-                continue
-            net = f" ({cell['net_rss_kb'] / 1024:.1f})" if "net_rss_kb" in cell else ""
-            net += f" x{digits(cell[row['memory']])}" if row.get("memory") in cell else ""
-            cells.append(Text(f"{cell['rss_kb'] / 1024:.1f}{net} {_count(cell['minor_faults'])}"))
-        table.add_row(*cells)
-    return table
-
-
-def _count(number) -> str:
+def faults_text(_row, cell) -> str:
+    number = cell["minor_faults"]
     return f"{number / 1000:.0f}k" if number >= 10_000 else f"{number:.0f}"
+
+
+def _table(title, first="row") -> Table:
+    table = Table(title=title, title_justify="left", pad_edge=False)
+    table.add_column(first, max_width=ROW_WIDTH)
+    return table
+
+
+def ratio_table(title, rows, titles) -> Table:
+    """Who is ahead, by how much, how sure."""
+    table = _table(title)
+    for name in ("HAKMEM", "best of the others", "HAKMEM / it", "", "peak RSS / its"):
+        table.add_column(name, justify="left" if name in ("", "best of the others") else "right")
+    for row in rows:
+        ours, best = row["allocators"][SUBJECT], row["allocators"][row["best"]]
+        memory = ours["rss_kb"] / best["rss_kb"] if best["rss_kb"] else 0
+        sign = judge.sign(row["ratio"])
+        table.add_row(
+            row["title"], speed_text(row, ours), f"{titles[row['best']]} {speed_text(row, best)}",
+            judge.number(row["ratio"], judge.is_short(ours, best)),
+            Text(judge.word(row["ratio"]), {1: "green", -1: "red"}.get(sign, "")),
+            f"{memory:.2f}" if memory else "-",
+        )  # fmt: skip
+    return table
+
+
+def figure_tables(title, rows, allocators, text, missing=lambda row, name: "-") -> list:
+    """One figure of all allocators: as many tables as fit a terminal's width, side by side no more."""
+    columns = []
+    for allocator in allocators:
+        name = allocator.name
+        cells = [text(row, row["allocators"][name]) if name in row["allocators"]
+                 else missing(row, name) for row in rows]  # fmt: skip
+        width = max(map(len, [*cells, *allocator.title.split()]))
+        columns.append((allocator, cells, min(width, CELL_WIDTH)))
+    tables = []
+    while columns:
+        table, room = _table(title), WIDTH - min(ROW_WIDTH, max(len(r["title"]) for r in rows)) - 3
+        lines = [[row["title"]] for row in rows]
+        taken = 0
+        while columns and (not taken or room >= columns[0][2] + 3):
+            allocator, cells, width = columns.pop(0)
+            room, taken = room - width - 3, taken + 1
+            style = "bold" if allocator.name == SUBJECT else ""
+            table.add_column(allocator.title, justify="right", style=style, max_width=width)
+            for line, cell in zip(lines, cells):
+                line.append(cell)
+        for line in lines:
+            table.add_row(*line)
+        tables.append(table)
+    return tables
 
 
 def verdict_table(lines) -> Table:
@@ -110,13 +119,55 @@ def verdict_table(lines) -> Table:
     return table
 
 
+def _missing(summary):
+    """missing(row, allocator): why a cell is empty."""
+    failed = {(f["row"], f["allocator"]) for f in summary["failures"]}
+
+    def missing(row, name):
+        return "failed" if (row["key"], name) in failed else row.get("lacking", {}).get(name, "not run")
+
+    return missing
+
+
+def _group(console, summary, title, rows, allocators) -> None:
+    titles = {name: about["title"] for name, about in summary["allocators"].items()}
+    there = [a for a in allocators if any(a.name in row["allocators"] for row in rows)]
+    judged = [row for row in rows if "ratio" in row]
+    if judged:
+        console.print(ratio_table(title, judged, titles), "")
+    net = any("net_rss_kb" in cell for row in rows for cell in row["allocators"].values())
+    kinds = dict.fromkeys(row["memory"] for row in rows if "memory" in row)
+    memory = "peak RSS in MB" + " (net of floor and live)" * net
+    memory += "".join(f", x {MEMORY_FIGURES.get(name, name)}" for name in kinds)
+    for what, text in (("speed", speed_text), (memory, memory_text), ("minor faults", faults_text)):
+        for table in figure_tables(f"{title}: {what}", rows, there, text, _missing(summary)):
+            console.print(table, "")
+    for name, text in COUNTED.items():
+        found = summary.get(name, {})
+        counted = [{**row, "allocators": found[row["key"]]} for row in rows if row["key"] in found]
+        if counted:
+            for table in figure_tables(f"{title}: {text}", counted, there, _counted(name)):
+                console.print(table, "")
+
+
+def _counted(name):
+    def text(_row, cell):
+        if name == "syscalls":
+            return str(cell["total"])
+        return digits(cell["per_op"]) if "per_op" in cell else f"{cell['total'] / 1e6:.0f} M"
+
+    return text
+
+
 def show(console, summary, allocators) -> None:
     """All tables of a summary."""
-    for group in groups_of(summary["rows"]):
+    console.print(judge.made_of(summary).replace("**", ""), "")
+    for group, title in groups_of(summary["rows"]).items():
         rows = [row for row in summary["rows"] if row["group"] == group]
-        there = [a for a in allocators if any(a.name in row["allocators"] for row in rows)]
-        console.print(speed_table(group, rows, there), "")
-        console.print(memory_table(group, rows, there), "")
+        _group(console, summary, title, rows, allocators)
+    if any("ratio" in row for row in summary["rows"]):
+        console.print(f"HAKMEM is {judge.summed_up(summary['rows'])}.")
+        console.print(judge.LEGEND.replace("*", ""), "")
     if summary["net_geomean_ns"]:
         means = summary["net_geomean_ns"].items()
         text = ", ".join(f"{name} {value:.2f}" for name, value in means)

@@ -48,16 +48,17 @@ def append(lines, sample) -> None:
 
 
 def load(path) -> list:
-    """The samples of a file; a last line that was cut off is left out."""
+    """The samples of a file, of those taken again the last; a line that was cut off is left out."""
     known = {f.name for f in fields(Sample)}
-    found = []
+    found = {}
     for line in path.read_text().splitlines():
         try:
             values = json.loads(line)
-            found.append(Sample(**{k: v for k, v in values.items() if k in known}))
+            one = Sample(**{k: v for k, v in values.items() if k in known})
+            found[one.row, one.allocator, one.round] = one
         except (ValueError, TypeError):
             continue
-    return found
+    return list(found.values())
 
 
 def rewrite(path, samples) -> None:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from .judge import LEAST_ROUNDS
+
 LEVEL = 0.95
 FEW = 8  # samples below which a bootstrap alone says too narrow an interval
 RESAMPLES = 4999
 SEED = 20240229  # the same data always give the same interval
-
-AHEAD_RATIO = 1.00
-AHEAD_LOW = 0.99
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,6 @@ class Ratio:
     value: float
     low: float
     high: float
-
-    @property
-    def ahead(self) -> bool:
-        return self.value >= AHEAD_RATIO and self.low >= AHEAD_LOW
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 when the interval lies above or below 1, else 0: no difference shown."""
-        return 1 if self.low > 1 else -1 if self.high < 1 else 0
 
     def as_dict(self) -> dict:
         return {"value": self.value, "low": self.low, "high": self.high}
@@ -86,7 +76,7 @@ def ratio(numerator, denominator, paired=True) -> Ratio:
     """
     a, b = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
     value = float(_median_ratio(a, b))
-    if min(a.size, b.size) < 2:
+    if min(a.size, b.size) < LEAST_ROUNDS:  # two values are no interval
         return Ratio(value, float("nan"), float("nan"))
     paired = paired and a.size == b.size
     with warnings.catch_warnings():

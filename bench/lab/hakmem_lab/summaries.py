@@ -26,7 +26,12 @@ def clean(samples, shortest_trip):
         before = kind_of(sample.distance_before, shortest_trip)
         after = kind_of(sample.distance_after, shortest_trip)
         kinds.setdefault(before if before == after else "moved", []).append(sample)
-    return max(kinds.values(), key=len) if kinds else []
+    return max(kinds.values(), key=_worth, default=[])
+
+
+def _worth(samples):
+    """Of two kinds that which has more of the allocators, then more samples."""
+    return len({sample.allocator for sample in samples}), len(samples)
 
 
 def _printed(samples) -> dict:
@@ -79,10 +84,10 @@ def ratio(ours, theirs, value=lambda s: s.ops_per_s):
 def _beside(cell, ours, base):
     """The cell's speed and RSS as ratios to the base's, with intervals."""
     speed = ratio(ours, base)
-    cell["speed"] = {**speed.as_dict(), "sign": speed.sign}
+    cell["speed"] = speed.as_dict()
     if all(s.rss_kb > 0 for s in (*ours, *base)):
         rss = ratio(ours, base, lambda s: s.rss_kb)
-        cell["rss"] = {**rss.as_dict(), "sign": rss.sign}
+        cell["rss"] = rss.as_dict()
 
 
 def base_of(allocators, base=None):
@@ -110,8 +115,12 @@ def _row(row, result, allocators, base):
             cell["net_ns"] = cell["ns_per_op"] - cells[limit]["ns_per_op"]
         if base in cells and name != base:
             _beside(cell, by_name[name], by_name[base])
+    lacking = {
+        s.allocator: "CPUs moved" for s in result.samples
+        if s.row == row.key and s.allocator not in cells
+    }  # fmt: skip
     summary = {
-        "key": row.key, "group": row.group, "title": row.title, "kind": row.kind,
+        "lacking": lacking, "key": row.key, "group": row.group, "title": row.title, "kind": row.kind,
         "counts": result.counts.get(row.key, {}), "allocators": cells,
     }  # fmt: skip
     if row.memory:
@@ -124,8 +133,6 @@ def _row(row, result, allocators, base):
             if rival in cells:
                 found = ratio(by_name[SUBJECT], by_name[rival])
                 summary[field] = found.as_dict()
-                if field == "ratio":
-                    summary["ahead"] = found.ahead
     return summary
 
 

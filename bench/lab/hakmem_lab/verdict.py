@@ -2,7 +2,7 @@
 
 import math
 
-from . import stats
+from . import judge, stats
 from .tables import LIMIT, SUBJECT, SYSTEM
 
 # What HAKMEM has to reach
@@ -22,14 +22,13 @@ def _line(text, figure, ok):
 
 
 def _ahead(rows):
-    """ "5 of 8. Behind: ...; .... Not sure: ...", and whether it is all of them."""
-    missed = [r for r in rows if not r["ahead"]]
-    behind = [r["title"] for r in missed if r["ratio"]["value"] < 1]
-    unsure = [r["title"] for r in missed if r["ratio"]["value"] >= 1]
-    figure = f"{len(rows) - len(missed)} of {len(rows)}"
-    for word, titles in (("Behind", behind), ("Not sure", unsure)):
+    """ "5 of 8. Behind: ...; .... Even: ...", and whether it is all of them."""
+    found = judge.tally(rows)
+    figure = f"{len(found[1])} of {len(rows)}"
+    for word, sign in (("Behind", -1), ("Even", 0), ("No verdict", None)):
+        titles = [row["title"] for row in found[sign]]
         figure += f". {word}: {'; '.join(titles)}" if titles else ""
-    return figure, not missed
+    return figure, len(found[1]) == len(rows)
 
 
 def net_geomeans(rows):
@@ -164,6 +163,7 @@ def lines(summaries, rivals) -> list:
     found = []
     for group in dict.fromkeys(s["group"] for s in summaries):
         judged = [s for s in summaries if s["group"] == group and "ratio" in s]
+        judged = [s for s in judged if judge.sign(s["ratio"]) is not None]  # one round: no verdict
         if judged:
             found.extend(GROUP_VERDICTS.get(group, _any)(judged, rivals))
     return found

@@ -1,11 +1,12 @@
 """`lab page`: the page from a run's folder, or from a run of its own."""
 
 import json
+import sys
 import time
 from pathlib import Path
 
 from .. import allocators as finder
-from .. import bench, compare
+from .. import bench, compare, counters, judge
 from ..errors import LabError
 from ..paths import PAGE, ROOT
 from ..suites import knobs, results
@@ -15,6 +16,7 @@ from . import charts, markdown
 
 GUARD = f"{SUBJECT}:larson_guard"
 GUARD_OPTION = "TINY_PROFILE"
+COUNTED_GROUPS = ("mixed",)  # whose instructions and misses are counted, too
 BUILDS = ("hakmem-pgo", "hakmem-nolto")
 
 
@@ -54,8 +56,10 @@ def measure(options) -> Path:
     if not options.alloc:
         compared += session.allocators(_variants(session))
     folder = results.SCRATCH / f"{results.stamp()}_REPORT"
-    kept = {"command": "make bench-report"}
-    summary = session.run(rows, compared, bench.settings_of(options), folder, options=kept)
+    kept = {"command": " ".join(["make bench-report", *sys.argv[2:]])}
+    counted = counters.instructions_of(COUNTED_GROUPS)
+    summary = session.run(rows, compared, bench.settings_of(options), folder, options=kept,
+                          counters=counted)  # fmt: skip
     if summary["interrupted"]:
         raise KeyboardInterrupt
     return folder
@@ -74,15 +78,32 @@ def without_places(text) -> str:
     return json.dumps(summary, indent=1) + "\n"
 
 
+def place(options, summary):
+    """Where the page goes: a smaller run than that of the page that is there goes elsewhere."""
+    here = options.to.resolve()
+    kept = judge.size_of(here.read_text()) if here.is_file() and not options.replace else None
+    now = judge.size_of(judge.made_of(summary))
+    less = [f"{now[what]} {what} instead of {count}" for what, count in (kept or {}).items()
+            if now[what] < count]  # fmt: skip
+    if not less:
+        return here, options.charts, ""
+    folder = results.SCRATCH / f"{results.stamp()}_PAGE"
+    said = f"{options.to.name} is left as it is: this run has {', '.join(less)}; --replace replaces it"
+    return folder / here.name, options.charts or folder, said
+
+
 def run(options) -> int:
-    results.writable(options.to.resolve().parent)
     source = options.source or measure(options)
     summary = load(source)
+    target, folder, said = place(options, summary)
     day = time.strftime("%Y-%m-%d", time.localtime((source / "summary.json").stat().st_mtime))
-    folder = options.charts or results.BENCHMARKS / f"{day}_ALLOCATORS"
+    folder = folder or results.BENCHMARKS / f"{day}_ALLOCATORS"
     results.writable(folder)
+    results.writable(target.parent)
     drawn = charts.draw(summary, folder.resolve())
     (folder / "summary.json").write_text(without_places((source / "summary.json").read_text()))
-    options.to.write_text(markdown.page(summary, drawn, options.to.resolve()))
-    print(f"{options.to}, {', '.join(str(file) for file in drawn.values())}; from {source}")
+    target.write_text(markdown.page(summary, drawn, target.resolve()))
+    if said:
+        print(said)
+    print(f"{target}, {', '.join(str(file) for file in drawn.values())}; from {source}")
     return 0

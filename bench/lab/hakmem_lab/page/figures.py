@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .. import stats
+from .. import judge, stats
 from ..tables import LIMIT, SUBJECT
 from ..workloads import GROUPS
 
@@ -17,10 +17,8 @@ class Loss:
     group: str
     row: str
     rival: str
-    ratio: float  # HAKMEM / rival
-    low: float
-    high: float
-    clear: bool  # the whole interval says so
+    ratio: dict  # HAKMEM / rival
+    short: bool  # a sample was too short to rely on
 
 
 def groups(summary) -> dict:
@@ -60,12 +58,6 @@ def means(rows, name, field) -> float:
     return stats.geomean(ratios) if ratios else None
 
 
-def _inverse(ratio) -> tuple:
-    """rival / HAKMEM with its interval as HAKMEM / rival; the summary's ratios are to HAKMEM."""
-    turned = [1 / ratio[key] if ratio[key] else float("nan") for key in ("value", "high", "low")]
-    return tuple(turned)
-
-
 def losses(summary, figure) -> list:
     """Rows on which a rival is faster ("speed") or leaner ("rss"), the worst first.
 
@@ -77,11 +69,11 @@ def losses(summary, figure) -> list:
             one = _worst(summary, row, figure)
             if one is not None:
                 name, ratio = one
-                value, low, high = _inverse(ratio)
-                clear = ratio["sign"] == (1 if figure == "speed" else -1)
-                found.append(Loss(group, row["title"], title(summary, name), value, low, high,
-                                  clear))  # fmt: skip
-    return sorted(found, key=lambda loss: loss.ratio if figure == "speed" else -loss.ratio)
+                found.append(Loss(
+                    group, row["title"], title(summary, name), judge.turned(ratio),
+                    judge.is_short(row["allocators"][name], row["allocators"][SUBJECT]),
+                ))  # fmt: skip
+    return sorted(found, key=lambda loss: loss.ratio["value"] * (1 if figure == "speed" else -1))
 
 
 def _worst(summary, row, figure):
@@ -96,13 +88,6 @@ def _worst(summary, row, figure):
         return (best, ahead[best]) if best and ahead[best]["value"] > 1 else None
     best = min(ahead, key=lambda n: ahead[n]["value"], default=None)
     return (best, ahead[best]) if best and ahead[best]["value"] < 1 / SMALL else None
-
-
-def tally(summary) -> tuple:
-    """(rows with a rival, ahead of all, behind one clearly) in speed."""
-    judged = [row for row in summary["rows"] if "ratio" in row]
-    behind = [loss for loss in losses(summary, "speed") if loss.clear]
-    return len(judged), sum(row["ahead"] for row in judged), len(behind)
 
 
 def compared(summary) -> list:

@@ -56,6 +56,6 @@ def function(costs, library, name) -> str:
     return "\n".join(lines) + "\n"
 
 
-def both(costs, library) -> str:
-    """malloc and free."""
-    return "\n".join(function(costs, library, name) for name in FUNCTIONS)
+def both(costs, library) -> dict:
+    """{function: listing} of malloc and free."""
+    return {name: function(costs, library, name) for name in FUNCTIONS}

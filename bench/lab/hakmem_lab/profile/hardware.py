@@ -64,11 +64,14 @@ def _report(data, *options) -> str:
     return tools.output(["perf", "report", "--stdio", "-i", data, *options])
 
 
-def _annotated(data, functions) -> str:
+def _annotated(data, functions) -> dict:
     """malloc and free under whatever name perf knows them by."""
-    names = [name for name, _, _ in functions if name.split("@")[0].rpartition("_")[2] in FAMILY]
-    parts = [tools.output(["perf", "annotate", "--stdio", "-i", data, "-s", n]) for n in names]
-    return "\n".join(parts) or "neither malloc nor free has a sample\n"
+    found = dict.fromkeys(FAMILY, "")
+    for name, _, _ in functions:
+        plain = name.split("@")[0].rpartition("_")[2]
+        if plain in FAMILY:
+            found[plain] += tools.output(["perf", "annotate", "--stdio", "-i", data, "-s", name])
+    return {name: text or f"{name} has no sample\n" for name, text in found.items()}
 
 
 def profile(launcher, allocator, work, folder) -> Profile:

@@ -5,7 +5,7 @@ from .. import compare, machine, parse, stats
 from ..errors import LabError
 from ..suites import results
 from ..tables import SUBJECT, SYSTEM
-from . import hardware, text, tools, valgrind, work
+from . import annotate, hardware, text, tools, valgrind, work
 from .shapes import TIMED
 
 RUNS = 5  # without a profiler
@@ -30,6 +30,14 @@ def timed(launcher, pair, job) -> dict:
     }
 
 
+def annotations(profiles, functions) -> str:
+    """The listings of these functions, of one allocator after the other."""
+    return "\n".join(
+        "\n".join([f"=== {p.title}\n", *(p.annotated.get(name, "") for name in functions)])
+        for p in profiles
+    )
+
+
 def write(folder, profiles, job, facts) -> list:
     """All files of the report; returns their names."""
     ours, theirs = profiles
@@ -37,8 +45,10 @@ def write(folder, profiles, job, facts) -> list:
         "PERF_ANALYSIS_EXECUTIVE_SUMMARY.md": text.executive(ours, theirs, job, facts),
         "perf_analysis_summary.md": text.details(ours, theirs, job),
         "perf_comparison_chart.txt": text.bars(ours, theirs),
-        "perf_annotate_malloc.txt": "\n".join(f"=== {p.title}\n\n{p.annotated}" for p in profiles),
-    }
+        "perf_annotate_malloc.txt": annotations(profiles, annotate.FUNCTIONS),
+        **{f"perf_{name}_annotate.txt": annotations(profiles, [name])
+           for name in annotate.FUNCTIONS},
+    }  # fmt: skip
     for p in profiles:
         pages[f"perf_{p.name}_stats.txt"] = text.stats(p)
         pages[f"perf_{p.name}_hotspots.txt"] = p.hotspots

@@ -16,7 +16,7 @@ class Profile:
     functions: list = field(default_factory=list)
     hotspots: str = ""  # the tool's own listing
     callgraph: str = ""
-    annotated: str = ""  # malloc and free, instruction by instruction
+    annotated: dict = field(default_factory=dict)  # malloc, free -> instruction by instruction
     timed: dict = field(default_factory=dict)  # of runs without a profiler
 
 

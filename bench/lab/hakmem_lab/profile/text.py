@@ -4,6 +4,10 @@ from ..suites.notes import table
 from .shapes import COUNTERS, TIMED
 
 WIDTH = 46  # of the chart's longest bar
+PREDECESSOR = (
+    "The predecessor's `perf_phase2_*` files were a second measurement after a change; "
+    "`perf_hakmem_*` have it now, and each run has a folder of its own."
+)
 TOP = 12  # functions in the summary
 
 
@@ -128,6 +132,7 @@ def details(ours, theirs, work) -> str:
         parts += [f"## Hot spots: {profile.title}", functions_table(profile)]
     names = [f"perf_{p.name}_{kind}.txt" for p in (ours, theirs)
              for kind in ("stats", "hotspots", "callgraph")]  # fmt: skip
-    names += ["perf_annotate_malloc.txt", "perf_comparison_chart.txt"]
-    parts += ["## Files", "\n".join(f"- [{name}]({name})" for name in names)]
+    names += ["perf_annotate_malloc.txt", "perf_malloc_annotate.txt", "perf_free_annotate.txt",
+              "perf_comparison_chart.txt"]  # fmt: skip
+    parts += ["## Files", "\n".join(f"- [{name}]({name})" for name in names), PREDECESSOR]
     return "\n\n".join(parts) + "\n"

@@ -46,6 +46,7 @@ def _suite(name, suffix, bands, axes, about, example, **more):
         entries=combinations(axes),
         pairs=against_first,
         axes=axes,
+        title=f"{' x '.join(axis.knob for axis in axes)} (B) against HAKMEM's defaults (A)",
         rounds=7,
         **more,
     )

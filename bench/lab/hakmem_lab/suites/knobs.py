@@ -29,6 +29,16 @@ print(json.dumps({name: ask(name.encode(), room, 256) for name in sys.argv[1:]})
 """
 
 
+# The same for values, in the order of the names.
+VALUES = """
+import ctypes, json, sys
+own, room = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+ask = getattr(own, "hakmem_option_get", None)
+print(json.dumps([room.value.decode() for name in sys.argv[1:]
+                  if ask and ask(name.encode(), room, ctypes.c_size_t(256)) == 0]))
+"""
+
+
 def _asked(session, library, names):
     """{name: errno} from the library itself, None when it has no such function."""
     command = [sys.executable, "-I", "-c", QUESTION, *names]
@@ -36,6 +46,13 @@ def _asked(session, library, names):
     if not outcome.good:
         raise LabError(f"{library} cannot be asked for its options: {outcome.reason()}")
     return json.loads(outcome.stdout.decode().splitlines()[-1])
+
+
+def values(session, library, names) -> list:
+    """The values that the library has for these options, [] where it cannot be asked."""
+    command = [sys.executable, "-I", "-c", VALUES, *names]
+    outcome = session.launcher.run(command, library, LIMIT)
+    return json.loads(outcome.stdout.decode().splitlines()[-1]) if outcome.good else []
 
 
 def _warned(session, library, names):

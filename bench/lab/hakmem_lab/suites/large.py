@@ -39,6 +39,7 @@ def ours_against_others(entries):
 SUITES = (
     Suite(
         name="head_to_head_large", suffix="HEAD2HEAD_LARGE",
+        title="HAKMEM's large profiles beside other allocators, 64 KiB to 1 MiB",
         about="HAKMEM's large profiles beside the system allocator and mimalloc, 64 KiB..1 MiB.",
         example="scripts/head_to_head_large.sh -d 1 -t 1,4",
         rows=lambda options: loads.larson_rows(LARGE, options),
@@ -47,6 +48,7 @@ SUITES = (
     ),
     Suite(
         name="bench_large_profiles", suffix="LARGE_PROFILES_AB",
+        title="HAKMEM's large profiles (B) against its defaults (A), 64 KiB to 1 MiB",
         about="HAKMEM's large profiles (B) against its defaults (A), 64 KiB..1 MiB.",
         example="scripts/bench_large_profiles.sh -d 1 -t 1,4",
         rows=lambda options: loads.larson_rows(LARGE, options),

@@ -61,7 +61,7 @@ def _profile_entries(options):
 
 SUITES = (
     Suite(
-        name="run_larson", suffix="LARSON", rounds=3, runtime="10", alloc="hakmem,system,mimalloc",
+        name="run_larson", suffix="LARSON", title="Larson: HAKMEM beside other allocators", rounds=3, runtime="10", alloc="hakmem,system,mimalloc",
         about="Larson, a server whose threads hand their blocks on, in blocks of MIN..MAX bytes.",
         example="scripts/run_larson.sh -d 10 -p burst -m 8 -M 64 -t 1,4",
         rows=lambda options: loads.larson_rows([_band(options)], options),
@@ -69,7 +69,7 @@ SUITES = (
         pairs=ours_against_others, arguments=_arguments,
     ),
     Suite(
-        name="larson", suffix="LARSON", runtime="2", alloc="hakmem,system,mimalloc",
+        name="larson", suffix="LARSON", title="Larson by name: HAKMEM beside other allocators", runtime="2", alloc="hakmem,system,mimalloc",
         about="Larson by name: PROFILE stands for block sizes and options of the library.",
         example="scripts/larson.sh mixed -d 2 -t 1,4",
         rows=_profile_rows, entries=_profile_entries, pairs=ours_against_others,

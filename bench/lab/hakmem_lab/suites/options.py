@@ -12,6 +12,7 @@ ENVIRONMENT = """environment (an option wins over it):
   RUNTIME        seconds of one sample (-d)
   THREADS        thread counts, with commas or spaces between (-t)
   ROUNDS         samples of each cell (--rounds)
+  COUNTS         0 leaves out the counted runs (--counts)
   BENCH_TIMEOUT  seconds after which one run is ended (RUNTIME + 3)
   KILL_GRACE     seconds between TERM and KILL (2)"""
 
@@ -91,6 +92,10 @@ def parser_for(suite) -> Parser:
     parser.add_argument(
         "--warm", type=number(int, 0, 65536), default=_variable("WARM_MIB", "1024"), metavar="MIB",
         help="huge pages touched before each run (1024; 0 = none)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--counts", type=number(int, 0, 1), metavar="0|1", default=_variable("COUNTS", "1"),
+        help="1 counts instructions and cache misses too, in runs of their own (1)",
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=number(float, 0.1, 86400), metavar="SECONDS",

@@ -34,6 +34,11 @@ class Entry:
         return "+".join([self.allocator, *(f"{name}={value}" for name, value in self.options)])
 
     @property
+    def short(self) -> str:
+        """In a table that says whose options these are: "POOL_RING_CAP 8"."""
+        return " ".join(f"{name} {value}" for name, value in self.options) or self.allocator
+
+    @property
     def ours(self) -> bool:
         return re.split(r"[+:-]", self.allocator)[0] == SUBJECT
 
@@ -62,4 +67,5 @@ class Suite:
     runtime: str = "1"
     threads: str = "1,4"
     keep: bool = True  # in docs/benchmarks; else build/bench
+    title: str = ""  # what is compared with what
     alloc: str = None  # default of --alloc where the suite has one

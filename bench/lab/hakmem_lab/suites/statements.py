@@ -1,45 +1,39 @@
-"""Says in words, with an interval, whether B differs from A."""
+"""B beside A in each row: figures, ratios, verdicts."""
 
-import math
 from dataclasses import asdict, dataclass
 
+from .. import judge
 from ..summaries import clean, ratio
 
-# figure -> (of a sample, more of it, less of it)
-FIGURES = {
-    "speed": (lambda sample: sample.ops_per_s, "faster", "slower"),
-    "peak RSS": (lambda sample: sample.rss_kb, "more", "less"),
-}
+# figure -> its value in a sample
+FIGURES = {"speed": lambda sample: sample.ops_per_s, "peak RSS": lambda sample: sample.rss_kb}
 
 
 @dataclass(frozen=True)
 class Statement:
     """What one row says of B against A in one figure."""
 
-    row: str
+    row: str  # its key
+    title: str
     figure: str
     a: str
     b: str
     value: float
     low: float
     high: float
-    verdict: str  # faster, slower, more, less, no difference seen; "" = one sample
+    verdict: str
+    short: bool  # a sample was too short to rely on
+
+    @property
+    def ratio(self) -> dict:
+        return {"value": self.value, "low": self.low, "high": self.high}
 
     @property
     def text(self) -> str:
-        interval = f" [{self.low:.2f}, {self.high:.2f}]" if not math.isnan(self.low) else ""
-        verdict = f": {self.verdict}" if self.verdict else ""
-        return f"{self.b} is {self.value:.2f} x {self.a}{interval}{verdict}"
+        return judge.text(self.ratio, self.figure, self.short)
 
     def plain(self) -> dict:
         return {**asdict(self), "text": self.text}
-
-
-def judge(found, more, less) -> str:
-    """The word for a ratio with its interval."""
-    if math.isnan(found.low):
-        return ""  # one sample
-    return {1: more, -1: less, 0: "no difference seen"}[found.sign]
 
 
 def comparable(row, samples) -> dict:
@@ -59,8 +53,12 @@ def state(rows, pairs, samples) -> list:
         for a, b in pairs:
             if a not in by_name or b not in by_name:
                 continue
-            for figure, (value, more, less) in FIGURES.items():
+            short = min(s.seconds for s in by_name[a] + by_name[b]) < judge.SHORT
+            for figure, value in FIGURES.items():
+                if not all(value(s) > 0 for s in by_name[a] + by_name[b]):
+                    continue
                 r = ratio(by_name[b], by_name[a], value)
-                word = judge(r, more, less)
-                found.append(Statement(row.title, figure, a, b, r.value, r.low, r.high, word))
+                word = judge.word(r.as_dict(), figure)
+                found.append(Statement(row.key, row.title, figure, a, b, r.value, r.low, r.high,
+                                       word, short))  # fmt: skip
     return found

@@ -28,7 +28,7 @@ def _rows(options):
 
 
 PROF_SWEEP = Suite(
-    name="prof_sweep", suffix="SWEEP", rounds=1, keep=False, alloc="hakmem,system,mimalloc",
+    name="prof_sweep", suffix="SWEEP", title="Sweep of block sizes with larson", rounds=1, keep=False, alloc="hakmem,system,mimalloc",
     about="Larson in STEPS bands of block sizes (tiny, mid, large, big) x threads.",
     example="scripts/prof_sweep.sh -d 2 -t 1,4 -s 8",
     rows=_rows, entries=lambda options: [Entry(name) for name in options.alloc],

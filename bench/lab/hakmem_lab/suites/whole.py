@@ -36,7 +36,8 @@ def _rows(options):
 
 SUITES = (
     Suite(
-        name="run_bench_suite", suffix="HEAD2HEAD", alloc="hakmem,system,mimalloc",
+        name="run_bench_suite", suffix="HEAD2HEAD", title="HAKMEM head to head",
+        alloc="hakmem,system,mimalloc",
         about="HAKMEM beside other allocators over the lab's rows (see --rows).",
         example="RUNTIME=1 scripts/run_bench_suite.sh -t 1,2,4",
         rows=_rows, entries=lambda options: [Entry(name) for name in options.alloc],
