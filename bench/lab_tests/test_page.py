@@ -188,3 +188,13 @@ def test_builds_of_hakmem_stand_beside_the_release(summary):
     page = markdown.builds(summary)
     assert "| HAKMEM, PGO | 1.100 | 1.000 | 1.000 | 0.900 (1 rows) | 1.000 (1 rows) |" in page
     assert "HAKMEM, no LTO: not built here, `make nolto` does." in page and "debug" not in page
+
+
+def test_a_summary_of_old_has_no_interval_of_two_rounds(summary, tmp_path):
+    summary["base"] = "hakmem"
+    for name, cell in summary["rows"][0]["allocators"].items():
+        cell["samples"] = 2 if name == "fast" else 3
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    row = command.load(tmp_path)["rows"][0]
+    assert judge.sign(row["allocators"]["fast"]["speed"]) is judge.sign(row["ratio"]) is None
+    assert judge.sign(row["allocators"]["system"]["speed"]) == -1

@@ -8,6 +8,7 @@ import jinja2
 from . import figures, judge, stats
 from .errors import LabError
 from .report import digits, groups_of
+from .summaries import without_false_intervals
 from .tables import LIMIT, SUBJECT
 from .verdict import about_speed
 
@@ -139,7 +140,7 @@ def again(folder) -> Path:
     """Draws the report of a folder anew, from its summary.json."""
     source, target = Path(folder) / "summary.json", Path(folder) / "report.html"
     try:
-        write(json.loads(source.read_text()), target)
+        write(without_false_intervals(json.loads(source.read_text())), target)
     except OSError as error:
         raise LabError(f"{error.filename}: {error.strerror}") from None
     except (ValueError, KeyError):

@@ -85,14 +85,18 @@ def summed_up(rows) -> str:
 def made_of(summary) -> str:
     """What a report is made of, in a sentence for its top; `size_of` reads it again."""
     settings, facts = summary["settings"], summary["machine"]
-    rounds, count = settings["rounds"], len(summary["rows"])
+    count = len(summary["rows"])
     names = {name for row in summary["rows"] for name in row["allocators"]}
     cells = [cell for row in summary["rows"] for cell in row["allocators"].values()]
     short = sum(is_short(cell) for cell in cells)
+    taken = sorted(cell.get("samples", settings["rounds"]) for cell in cells) or [0]
+    rounds = taken[len(taken) // 2]
     text = (
         f"Made of {count} row{'s' * (count != 1)}, {rounds} round{'s' * (rounds != 1)}, "
         f"{len(names)} allocators, {summary['total_samples']} samples of {settings['seconds']:g} s"
     )
+    if taken[0] < taken[-1]:
+        text += f" (rows have {taken[0]} to {taken[-1]} rounds)"
     commit = facts.get("commit")
     text += f", {facts.get('date', 'no date')[:16]}" if facts.get("date") else ""
     text += f", commit {commit}{' with changes' * bool(facts.get('dirty'))}" if commit else ""

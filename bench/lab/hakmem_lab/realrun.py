@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import allocators as allocator_finder
-from . import machine, override, report, stats
+from . import judge, machine, override, stats
 from .bench import PLAIN_WIDTH
 from .errors import BadInput, LabError
 from .launch import Launcher
@@ -149,7 +149,7 @@ def _ratio(values, reference):
     if not values or not reference or stats.median(reference) <= 0:
         return "-"
     found = stats.ratio(values, reference)
-    return report.ratio_text({"value": found.value, "low": found.low, "high": found.high})
+    return judge.number(found.as_dict())
 
 
 def _write(comparison, path):

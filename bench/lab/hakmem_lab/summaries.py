@@ -1,6 +1,8 @@
 """From samples to figures: medians per row and allocator, ratios, best peers."""
 
-from . import stats, verdict
+import math
+
+from . import judge, stats, verdict
 from .machine import kind_of
 from .tables import SUBJECT
 
@@ -166,3 +168,21 @@ def summarise(rows, allocators, result, base=None) -> dict:
         "dropped_samples": _dropped(rows, result),
         "interrupted": result.interrupted,
     }
+
+
+def without_false_intervals(summary) -> dict:
+    """A summary of old, in which two rounds had an interval, as it would be written now."""
+    changed = False
+    for row in summary["rows"]:
+        cells, base = row["allocators"], row["allocators"].get(summary.get("base"), {})
+        few = {name for name, cell in cells.items()
+               if min(cell.get("samples", math.inf), base.get("samples", math.inf)) < judge.LEAST_ROUNDS}
+        found = [cells[name].get(figure) for name in few for figure in ("speed", "rss")]
+        found += [row.get("ratio")] * (row.get("best") in few)
+        for ratio in filter(None, found):
+            changed = True
+            ratio.update(low=math.nan, high=math.nan)
+    if changed:
+        rivals = [n for n, about in summary["allocators"].items() if about.get("kind") in RIVALS]
+        summary["verdict"] = verdict.lines(summary["rows"], rivals)
+    return summary

@@ -10,6 +10,7 @@ from .. import bench, compare, counters, judge
 from ..errors import LabError
 from ..paths import PAGE, ROOT
 from ..suites import knobs, results
+from ..summaries import without_false_intervals
 from ..tables import OWN_BUILDS, SUBJECT
 from ..workloads import choose_rows
 from . import charts, markdown
@@ -33,7 +34,7 @@ def load(folder) -> dict:
         raise LabError(f"{path} is not the summary of a comparison")
     if not any(SUBJECT in row["allocators"] for row in summary["rows"]):
         raise LabError(f"{path}: HAKMEM was not measured")
-    return summary
+    return without_false_intervals(summary)
 
 
 def _variants(session) -> list:

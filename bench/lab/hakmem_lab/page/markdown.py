@@ -37,12 +37,31 @@ def about(summary) -> str:
     return lines[0] + "\n\n" + table(["allocator", "version", "environment"], rows)
 
 
+def beside_best(groups) -> str:
+    """Who is ahead, where, by how much, how sure: a line per group."""
+    lines = []
+    for title, rows in groups.items():
+        found, judged = judge.tally(rows), [row for row in rows if "ratio" in row]
+        if not judged:
+            continue
+        sizes = [row["allocators"][SUBJECT]["rss_kb"] / row["allocators"][row["best"]]["rss_kb"]
+                 for row in judged if row["allocators"][row["best"]]["rss_kb"] > 0]  # fmt: skip
+        lines.append([
+            title.split(" (")[0], *(len(found[sign]) or "" for sign in (1, 0, -1, None)),
+            f"{stats.geomean([row['ratio']['value'] for row in judged]):.2f}",
+            f"{stats.geomean(sizes):.2f}" if sizes else "-",
+        ])  # fmt: skip
+    head = ["HAKMEM beside the best of the others of each row", "ahead", "even", "behind",
+            "no verdict", "speed / its", "peak RSS / its"]  # fmt: skip
+    return table(head, lines)
+
+
 def overview(summary) -> str:
     """Rows won and lost, geometric means per group."""
     groups, head = figures.groups(summary), ["group, rows"]
     names = figures.compared(summary)
     head += [figures.title(summary, name) for name in names]
-    parts = [f"HAKMEM is {judge.summed_up(summary['rows'])}.", judge.LEGEND]
+    parts = [f"HAKMEM is {judge.summed_up(summary['rows'])}.", beside_best(groups), judge.LEGEND]
     for field, caption in (("ops_per_s", "Speed"), ("rss_kb", "Peak RSS")):
         lines = []
         for title, rows in groups.items():
