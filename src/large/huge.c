@@ -192,11 +192,6 @@ HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) 
     return hak_load_relaxed(&hak_huge_stats.mapped) ? purge(delay_ms, budget) : 0;
 }
 
-size_t hak_huge_purge(uint32_t delay_ms) {
-    hak_budget_t budget = HAK_BUDGET_ALL;
-    return hak_huge_purge_piece(delay_ms, &budget);
-}
-
 /* Lengthens a mapping, in place or at another address. What is several mappings to the
  * kernel it may move, if not lengthen. NULL when it refuses: then all is as it was. */
 static char *extend(char *start, size_t old_size, size_t size) {

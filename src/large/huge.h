@@ -69,9 +69,8 @@ bool hak_huge_was_freed(const void *pointer, size_t *size);
 /* Bytes of the block, 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 
-/* Unmaps what has been kept for `delay_ms`; returns bytes. The second does as much of that as
- * the budget allows; it is done when the budget is not spent. */
-size_t hak_huge_purge(uint32_t delay_ms);
+/* Unmaps what has been kept for `delay_ms`, as far as the budget allows; returns bytes. It is done
+ * when the budget is not spent. */
 size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the

@@ -398,12 +398,6 @@ HAK_COMMON size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_bud
     return purged;
 }
 
-size_t hak_large_purge(uint32_t delay_ms) {
-    hak_budget_t budget = HAK_BUDGET_ALL;
-    unsigned at = 0;
-    return hak_large_purge_piece(&at, delay_ms, &budget);
-}
-
 hak_large_stats_t hak_large_stats(void) {
     hak_large_stats_t sum = {0};
     for (unsigned i = 0; i < hak_heap_count(); i++) {

@@ -44,10 +44,9 @@ bool hak_large_find(const void *pointer, void **start, size_t *size);
 /* Resizes a block where it stands, to more than 64 KiB; false when it cannot be. */
 bool hak_large_resize(void *block, size_t size);
 
-/* Purges what has been free for `delay_ms`; returns bytes. Must be called now and
- * then, or freed blocks keep their pages. The second does as much of that as the budget
- * allows, in heap *at and those behind it; it is done when *at is the count of heaps. */
-size_t hak_large_purge(uint32_t delay_ms);
+/* Purges what has been free for `delay_ms`, as far as the budget allows, in heap *at and those behind
+ * it; returns bytes. Must be called now and then, or freed blocks keep their pages. It is done when
+ * *at is the count of heaps. */
 size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 
 /* Bytes of free memory that still have pages. The first is exact, the second cheap

@@ -77,11 +77,9 @@ void hak_pool_set_lender(hak_pool_lender_t lender);
  * which is released for the call and taken again. */
 bool hak_pool_borrow(void);
 
-/* Purges units that have been free for longer than `delay_ms`; returns their number. Superslabs
- * with slabs in use wait for a round of partial release, unless `all`. */
-size_t hak_pool_purge(uint32_t delay_ms, bool all);
-
-/* The same, as far as the budget allows. If the budget is not spent afterwards, all is done. */
+/* Purges what has been free for longer than `delay_ms`, as far as the budget allows; returns the number
+ * of units purged. Superslabs with slabs in use wait for their round, unless `all` is set. It is done
+ * when the budget is not spent. */
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
 /* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose

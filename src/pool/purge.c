@@ -229,8 +229,3 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     hak_lock_release(&hak_pool_lock);
     return purged;
 }
-
-size_t hak_pool_purge(uint32_t delay_ms, bool all) {
-    hak_budget_t budget = HAK_BUDGET_ALL;
-    return hak_pool_purge_piece(delay_ms, all, &budget);
-}

@@ -18,6 +18,7 @@
 
 /* Apart, so that the statistics, which are written under the lock, make no steps. */
 #include "large/huge.h"
+#include "../support/purge.h"
 extern hak_lock_t hak_huge_lock HAK_ALIGNED(64);
 extern hak_huge_stats_t hak_huge_stats HAK_ALIGNED(64);
 
@@ -362,7 +363,7 @@ static void finally(void) {
                   (size_t)hak_huge_stats.kept_bytes);
     EXPLORE_CHECK(in_hand == 0, "%zu blocks are in hand", in_hand);
     hak_store_relaxed(&hak_huge_stats.mapped, 1);
-    while (hak_huge_purge(0)) {
+    while (purge_huge(0)) {
     }
     EXPLORE_CHECK(bytes == 0 && model.committed == held * (size_t)UNIT, "%zu bytes stay", bytes);
     for (unsigned i = 0; i < BLOCKS; i++) release(i);
@@ -484,7 +485,7 @@ static void larger_table(void) { EXPLORE_CHECK(make_room(), "no memory for a tab
 static void grow_0(void) { resize(0, 4); }
 static void grow_1(void) { resize(1, 3); }
 static void shrink_0(void) { resize(0, 1); }
-static void purge_all(void) { hak_huge_purge(0); }
+static void purge_all(void) { purge_huge(0); }
 
 /* The program's mistakes: of the ends of a block that it gave up, one counts. */
 static unsigned ends;
@@ -528,7 +529,7 @@ static void fork_child(void) {
     model.refused_unmaps = 0;
     make(3, 1, true);
     release(3);
-    hak_huge_purge(0);
+    purge_huge(0);
     EXPLORE_CHECK(bytes == 0, "%zu bytes stay in the child", bytes);
 }
 

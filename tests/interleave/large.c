@@ -16,6 +16,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "scenarios.h"
+#include "../support/purge.h"
 
 enum {
     BLOCKS = 3,
@@ -197,7 +198,7 @@ static void take_and_free(void) {
     char *block = hak_large_alloc(HEAP, SIZE, 1, false);
     if (block) EXPLORE_CHECK(hak_large_free(HEAP, block), "a block that serves again is free");
 }
-static void purge(void) { hak_large_purge(0); }
+static void purge(void) { purge_large(0); }
 
 static void resize_0(size_t grains) {
     bool done = hak_large_resize(model.blocks[0], grains * HAK_GRAIN_SIZE);

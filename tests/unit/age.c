@@ -7,6 +7,7 @@
 #include "large/large.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "purge.h"
 
 enum { DELAY_MS = 1000, SIZE = 500000 };
 
@@ -27,9 +28,9 @@ static void large_memory_is_of_age(const void *days) {
     char *block = hak_large_alloc(0, SIZE, 1, false);
     memset(block, 1, SIZE);
     CHECK(hak_large_free(0, block), "no block");
-    CHECK(hak_large_purge(DELAY_MS) == 0, "it is too young");
+    CHECK(purge_large(DELAY_MS) == 0, "it is too young");
     later_ms = *(const unsigned *)days * DAY_MS;
-    CHECK(hak_large_purge(DELAY_MS) >= SIZE, "it keeps its pages");
+    CHECK(purge_large(DELAY_MS) >= SIZE, "it keeps its pages");
 }
 
 static void free_units_are_of_age(const void *days) {
@@ -37,16 +38,16 @@ static void free_units_are_of_age(const void *days) {
     hak_unit_t *unit = hak_pool_take(1, &zeroed), *last = hak_pool_take(1, &zeroed);
     memset(unit->base, 1, HAK_UNIT_SIZE);
     hak_pool_give(unit, 1);
-    CHECK(hak_pool_purge(DELAY_MS, true) == 0, "it is too young");
+    CHECK(purge_pool(DELAY_MS, true) == 0, "it is too young");
     uint64_t purged = hak_pool_stats.purged_units;
     later_ms = *(const unsigned *)days * DAY_MS;
-    hak_pool_purge(DELAY_MS, false); /* the epochs that have passed unseen end: a round is due */
+    purge_pool(DELAY_MS, false); /* the epochs that have passed unseen end: a round is due */
     CHECK(hak_pool_stats.purged_units > purged, "it keeps its pages");
     /* And the clock of the epochs goes on: another round comes, three epochs later. */
     hak_pool_give(last, 1);
     purged = hak_pool_stats.purged_units;
     later_ms += 60000;
-    hak_pool_purge(DELAY_MS, false);
+    purge_pool(DELAY_MS, false);
     CHECK(hak_pool_stats.purged_units > purged, "no second round");
 }
 

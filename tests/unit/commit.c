@@ -9,6 +9,7 @@
 #include "large/large.h"
 #include "pool/pool.h"
 #include "region/commit.h"
+#include "purge.h"
 
 static const char *const variables[] = {"HAKMEM_LIMIT=64M", "HAKMEM_LIMIT_SOFT=32M",
                                         "HAKMEM_PURGE_THREAD=0", "HAKMEM_SHARDS=2", NULL};
@@ -68,7 +69,7 @@ static void every_tier_charges(void **state) {
     size_t charged = hak_commit_bytes() - before;
     assert_true(charged >= 8 << 20 && charged <= (8 << 20) + records);
     hak_huge_free(block);
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_true(hak_commit_bytes() <= before + records);
 }
 
@@ -87,7 +88,7 @@ static void what_others_have_serves_at_the_limit(void **state) {
     assert_null(hak_large_alloc(1, SIZE, 1, false));
     for (unsigned i = 0; i < COUNT; i++) assert_true(hak_large_free(i % 4 ? 0 : 1, blocks[i]));
     hak_commit_release(room);
-    hak_large_purge(0); /* no free memory that needs no charge is left to others */
+    purge_large(0); /* no free memory that needs no charge is left to others */
 }
 
 int main(int argc, char **argv) {

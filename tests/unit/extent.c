@@ -11,6 +11,7 @@
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
+#include "purge.h"
 
 enum {
     LEAST = HAK_CLASS_MAX + 1, /* bytes; 17 grains */
@@ -92,13 +93,13 @@ static void blocks_and_extents_are_all(const void *unused) {
             hak_large_resize(*block, size);
         else
             drop(*block), *block = NULL;
-        if (turn % 4000 == 0) hak_large_purge(0);
+        if (turn % 4000 == 0) purge_large(0);
         if (turn % 1000 == 0) check_all();
     }
     for (unsigned i = 0; i < BLOCKS; i++)
         if (blocks[i]) drop(blocks[i]);
     check_all();
-    hak_large_purge(0);
+    purge_large(0);
     while (hak_pool_lent) CHECK(hak_heap_lend(&hak_heaps[0]), "a free superslab is not found");
     CHECK(hak_load_relaxed(&hak_heaps[0].live) == 0, "a block is left");
 }
@@ -152,7 +153,7 @@ static void a_purge_finds_an_extent(const void *unused) {
     check_all();
     uint64_t before = looks(), superslabs = hak_pool_lent;
     CHECK(superslabs >= COUNT / 2, "%u superslabs", (unsigned)superslabs);
-    CHECK(hak_large_purge(0) >= (size_t)COUNT * HAK_LARGE_MAX, "too little");
+    CHECK(purge_large(0) >= (size_t)COUNT * HAK_LARGE_MAX, "too little");
     uint64_t each = (looks() - before) / superslabs;
     CHECK(each <= LOOKS_CLAIM, "%u units for each of %u superslabs", (unsigned)each,
           (unsigned)superslabs);

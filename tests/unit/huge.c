@@ -12,6 +12,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "region/commit.h"
+#include "purge.h"
 
 enum { BLOCKS = 1500, TURNS = 12000 };
 
@@ -152,7 +153,7 @@ static void a_refused_request_changes_nothing(void **state) {
 static void freed_mappings_serve_again(void **state) {
     (void)state;
     enum { SIZE = 6 << 20 };
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     size_t charged = hak_commit_bytes();
     char *block = hak_huge_alloc(SIZE, 1, false);
@@ -175,7 +176,7 @@ static void freed_mappings_serve_again(void **state) {
     assert_int_equal(hak_huge_stats.grown, grown + 1);
     for (size_t k = 0; k < 2 * SIZE; k += 512) REQUIRE(block[k] == 0, "not zero at %zu", k);
     assert_true(hak_huge_free(block));
-    assert_int_equal(hak_huge_purge(0), 2 * SIZE);
+    assert_int_equal(purge_huge(0), 2 * SIZE);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     assert_true(hak_commit_bytes() <= charged + (1 << 20)); /* records may have grown */
 }
@@ -188,7 +189,7 @@ static void what_is_kept_is_bounded(void **state) {
     for (unsigned i = 0; i < 600; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
     assert_true(hak_huge_stats.bytes + hak_huge_stats.kept_bytes <= most + most / 4 + (32 << 20));
     for (unsigned i = 1; i < 600; i += 2) assert_true(hak_huge_free(held[i]));
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
@@ -197,7 +198,7 @@ static void what_is_kept_is_bounded(void **state) {
 static void a_piece_gives_whole_pages_back(void **state) {
     enum { SIZE = 20 << 20, PIECE = 1 << 20 };
     (void)state;
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_int_equal(hak_huge_free(hak_huge_alloc(SIZE, 1, false)), SIZE);
     size_t kept = hak_huge_stats.kept_bytes;
     assert_true(kept >= SIZE);
@@ -209,7 +210,7 @@ static void a_piece_gives_whole_pages_back(void **state) {
         kept -= given;
         assert_int_equal(hak_huge_stats.kept_bytes, kept);
     }
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
@@ -228,15 +229,15 @@ static void look_later(const void *context) {
                                      1ull << 32, (1ull << 32) + 1, 5ull << 32, 1ull << 50};
     enum { SIZE = 2 << 20 };
     (void)context;
-    hak_huge_purge(0);
+    purge_huge(0);
     for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++)
         for (unsigned k = 0; k < sizeof later / sizeof *later; k++) {
             set_ms = starts[i];
             CHECK(hak_huge_free(hak_huge_alloc(SIZE, 1, false)) == SIZE, "not freed");
             set_ms = starts[i] + 999;
-            CHECK(hak_huge_purge(1000) == 0, "old after 999 ms");
+            CHECK(purge_huge(1000) == 0, "old after 999 ms");
             set_ms = starts[i] + later[k];
-            CHECK(hak_huge_purge(1000) == SIZE, "freed at %llu, not old at %llu",
+            CHECK(purge_huge(1000) == SIZE, "freed at %llu, not old at %llu",
                   (unsigned long long)starts[i], (unsigned long long)set_ms);
         }
 }

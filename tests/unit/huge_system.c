@@ -18,6 +18,7 @@
 #include "os/os.h"
 #include "region/commit.h"
 #include "thread/thread.h"
+#include "purge.h"
 
 /* ---- the system's calls, as a test wants them ---- */
 
@@ -97,7 +98,7 @@ static void script(void) {
             held[i] = NULL;
         }
         if (held[i]) held[i][0] = held[i][sizes[i] - 1] = (char)i;
-        if (turn % 8 == 0) hak_huge_purge(0);
+        if (turn % 8 == 0) purge_huge(0);
     }
     for (unsigned i = 0; i < COUNT; i++)
         if (held[i]) assert_true(hak_huge_free(held[i]));
@@ -105,13 +106,13 @@ static void script(void) {
 
 static void a_refusal_loses_nothing(void **state) {
     (void)state;
-    hak_huge_purge(0);
+    purge_huge(0);
     size_t charged = hak_commit_bytes(), bytes = hak_huge_stats.bytes;
     for (unsigned index = 1; index < 150; index++) {
         refuse_in = index;
         script();
         refuse_in = 0;
-        hak_huge_purge(0); /* a mapping that could not be unmapped is still known */
+        purge_huge(0); /* a mapping that could not be unmapped is still known */
         assert_int_equal(hak_huge_stats.kept_bytes, 0);
         assert_int_equal(hak_huge_stats.bytes, bytes);
         REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
@@ -125,18 +126,18 @@ static void what_cannot_be_unmapped_is_kept(void **state) {
     (void)state;
     enum { COUNT = 1200, SIZE = 1 << 20 };
     static char *held[COUNT];
-    hak_huge_purge(0);
+    purge_huge(0);
     size_t charged = hak_commit_bytes();
     for (unsigned i = 0; i < COUNT; i++) held[i] = hak_huge_alloc(SIZE, 1, false);
     refuse_unmaps = true;
     for (unsigned i = 0; i < COUNT; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
-    hak_huge_purge(0);
+    purge_huge(0);
     refuse_unmaps = false;
     size_t kept = hak_huge_stats.kept_bytes;
     REQUIRE(kept >= (size_t)COUNT / 2 * SIZE, "%zu bytes are kept of %zu", kept,
             (size_t)COUNT / 2 * SIZE);
     for (unsigned i = 1; i < COUNT; i += 2) assert_true(hak_huge_free(held[i]));
-    hak_huge_purge(0);
+    purge_huge(0);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
     REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
             hak_commit_bytes(), charged);
@@ -149,7 +150,7 @@ static void a_move_that_stops_half_way_changes_nothing(void **state) {
     (void)state;
     if (!hak_os_moves_several()) return;
     for (unsigned at = 1; at <= PARTS; at++) {
-        hak_huge_purge(0);
+        purge_huge(0);
         size_t charged = hak_commit_bytes();
         char *longer, *block = hak_huge_alloc(SIZE, 1, false);
         for (unsigned k = 0; k < SIZE; k += 512) block[k] = (char)(1 + k / PART);
@@ -172,7 +173,7 @@ static void a_move_that_stops_half_way_changes_nothing(void **state) {
             REQUIRE(longer[k] == (k < SIZE ? (char)(1 + k / PART) : 0), "byte %zu is %d", k,
                     longer[k]);
         assert_int_equal(hak_huge_free(longer), 2 * SIZE);
-        assert_int_equal(hak_huge_purge(0), 2 * SIZE);
+        assert_int_equal(purge_huge(0), 2 * SIZE);
         REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
                 hak_commit_bytes(), charged);
     }
@@ -189,7 +190,7 @@ static void resize_meanwhile(const void *context) {
     void *moved, *start;
     size_t size;
     (void)context;
-    hak_huge_purge(0);
+    purge_huge(0);
     char *behind = hak_huge_alloc(SIZE, 1, false), *block = hak_huge_alloc(SIZE, 1, false);
     memset(block, 5, SIZE);
     atomic_store(&remapping, false);
@@ -221,7 +222,7 @@ static void a_resize_holds_nobody_up(void **state) {
 /* ---- fork ---- */
 
 static void *purge(void *unused) {
-    hak_huge_purge(0);
+    purge_huge(0);
     return unused;
 }
 
@@ -240,7 +241,7 @@ static void fork_while_unmapping(const void *context) {
     pid_t pid = fork();
     if (pid == 0) {
         atomic_store(&unmaps_slowly, false);
-        hak_huge_purge(0);
+        purge_huge(0);
         bool mapped = mincore(atomic_load(&unmapping), 1, &resident) == 0;
         syscall(SYS_exit_group, (int)mapped); /* a sanitizer's exit would miss the thread */
     }

@@ -15,6 +15,7 @@
 #include "pool/pool.h"
 #include "region/commit.h"
 #include "region/region.h"
+#include "purge.h"
 
 enum { BLOCKS = 120, TURNS = 30000, SHARDS = 8, LEAST = HAK_CLASS_MAX + 1 };
 
@@ -95,7 +96,7 @@ static void contents_stay(void **state) {
             resize(held);
         else
             release(held);
-        if (turn % 5000 == 0) hak_large_purge(0);
+        if (turn % 5000 == 0) purge_large(0);
     }
     size_t count = 0, bytes = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
@@ -117,7 +118,7 @@ static void contents_stay(void **state) {
 /* After a purge nothing free has pages, and what had them is no longer charged. */
 static void a_purge_leaves_nothing(void **state) {
     (void)state;
-    hak_large_purge(0);
+    purge_large(0);
     size_t charged = hak_commit_bytes();
     void *blocks[40];
     for (unsigned i = 0; i < 40; i++) {
@@ -127,8 +128,8 @@ static void a_purge_leaves_nothing(void **state) {
     assert_true(hak_commit_bytes() >= charged + 40 * 700000);
     for (unsigned i = 0; i < 40; i++) assert_true(hak_large_free(i % SHARDS, blocks[i]));
     assert_true(hak_large_idle() >= 30 * 700000);
-    assert_int_equal(hak_large_purge(1000000), 0); /* not old enough */
-    assert_true(hak_large_purge(0) >= 40 * 700000);
+    assert_int_equal(purge_large(1000000), 0); /* not old enough */
+    assert_true(purge_large(0) >= 40 * 700000);
     assert_int_equal(hak_large_idle(), 0);
     assert_int_equal(hak_large_idle_about() / HAK_UNIT_SIZE, 0);
     REQUIRE(hak_commit_bytes() <= charged, "%zu bytes charged before, %zu after", charged,
@@ -137,7 +138,7 @@ static void a_purge_leaves_nothing(void **state) {
 
 static void a_block_grows_and_shrinks_in_place(void **state) {
     (void)state;
-    hak_large_purge(0);
+    purge_large(0);
     char *first = hak_large_alloc(0, 300000, 1, false), *second = NULL;
     assert_true(hak_large_resize(first, HAK_LARGE_MAX) || hak_large_resize(first, 300000));
     assert_true(hak_large_resize(first, 150000));
@@ -190,7 +191,7 @@ static void a_busy_heap_keeps_some(const void *unused) {
     enum { COUNT = 300, SIZE = 2 * HAK_UNIT_SIZE, WANTED = 100, RUN = 16 };
     (void)unused;
     void *blocks[COUNT];
-    hak_large_purge(0);
+    purge_large(0);
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
     for (unsigned i = 1; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
     uint64_t stolen = hak_large_stats().stolen, runs = hak_large_stats().runs;
@@ -251,7 +252,7 @@ static void *trade(void *argument) {
             if (random >> 28 == 0) hak_large_resize(old, LEAST + old_size / 4);
             CHECK(hak_large_free(home, old), "a block is not known");
         }
-        if (turn % 512 == 0) hak_large_purge(0);
+        if (turn % 512 == 0) purge_large(0);
     }
     return NULL;
 }

@@ -10,6 +10,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "purge.h"
 
 enum { HELD_MAX = 400, NEVER_MS = 1 << 30, SECONDS = 20 };
 
@@ -198,7 +199,7 @@ static void zeroed_is_said_only_of_zeros(void **state) {
         if (held[i].count) {
             give(held[i].slab, held[i].count);
             held[i].count = 0;
-            if (turn % 7 == 0) hak_pool_purge(0, true);
+            if (turn % 7 == 0) purge_pool(0, true);
             continue;
         }
         held[i].slab = take_units(count, &zeroed);
@@ -215,7 +216,7 @@ static void zeroed_is_said_only_of_zeros(void **state) {
 static void a_purge_gives_pages_back(void **state) {
     (void)state;
     bool zeroed;
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     assert_int_equal(counts().dirty, 0);
     hak_unit_t *slab = take(5);
     fill(slab, 5);
@@ -223,14 +224,14 @@ static void a_purge_gives_pages_back(void **state) {
     counts_t before = counts();
     give(slab, 5);
     assert_int_equal(counts().dirty, before.dirty + 5);
-    assert_int_equal(hak_pool_purge(NEVER_MS, true), 0);
+    assert_int_equal(purge_pool(NEVER_MS, true), 0);
     assert_int_equal(resident_pages(slab, 5), 5 * HAK_UNIT_SIZE / hak_os_page_size());
-    assert_int_equal(hak_pool_purge(0, true), 5);
+    assert_int_equal(purge_pool(0, true), 5);
     assert_int_equal(resident_pages(slab, 5), 0);
     assert_int_equal(counts().dirty, 0);
     assert_int_equal(counts().purged_units, before.purged_units + 5);
     assert_int_equal(counts().purge_calls, before.purge_calls + 1);
-    assert_int_equal(hak_pool_purge(0, true), 0);
+    assert_int_equal(purge_pool(0, true), 0);
     slab = take_units(5, &zeroed);
     assert_true(!zeroed || is_zero(slab, 5));
     give(slab, 5);
@@ -241,9 +242,9 @@ static void a_purge_spares_what_is_in_use(void **state) {
     (void)state;
     hak_unit_t *super = take(hak_superslab_units());
     fill(super, hak_superslab_units());
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     for (unsigned i = 0; i < hak_superslab_units(); i += 3) give(super + i, 1);
-    assert_int_equal(hak_pool_purge(0, true), (hak_superslab_units() + 2) / 3);
+    assert_int_equal(purge_pool(0, true), (hak_superslab_units() + 2) / 3);
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
         bool in_use = i % 3 != 0;
         REQUIRE((super[i].base[100] != 0) == in_use, "unit %u %s", i,
@@ -257,9 +258,9 @@ static void a_purge_waits_for_its_delay(void **state) {
     hak_unit_t *slab = take(1);
     fill(slab, 1);
     give(slab, 1);
-    assert_int_equal(hak_pool_purge(10000, true), 0);
+    assert_int_equal(purge_pool(10000, true), 0);
     usleep(60000);
-    assert_true(hak_pool_purge(30, true) >= 1);
+    assert_true(purge_pool(30, true) >= 1);
 }
 
 static void set(hak_option_t option, const char *value) {
@@ -270,12 +271,12 @@ static void set(hak_option_t option, const char *value) {
 static void a_live_superslab_waits_for_its_round(void **state) {
     (void)state;
     unsigned units = hak_superslab_units();
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     hak_unit_t *super = take(units);
     fill(super, units);
     set(HAK_OPTION_TINY_SS_PARTIAL, "0");
     give(super + 1, units - 1);
-    assert_int_equal(hak_pool_purge(0, true), 0);
+    assert_int_equal(purge_pool(0, true), 0);
     assert_int_equal(hak_pool_stats.held_units, units - 1);
     assert_int_equal(hak_pool_purgeable(), 0);
     /* Those that wait are taken before fresh ones. */
@@ -284,17 +285,17 @@ static void a_live_superslab_waits_for_its_round(void **state) {
     assert_int_equal(hak_pool_stats.held_units, units - 2);
     set(HAK_OPTION_TINY_SS_PARTIAL, "1");
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
-    assert_int_equal(hak_pool_purge(0, false), 0);
+    assert_int_equal(purge_pool(0, false), 0);
     assert_int_equal(hak_pool_purgeable(), units - 2);
     uint64_t partial = hak_pool_stats.purged_partial;
-    assert_int_equal(hak_pool_purge(0, true), units - 2);
+    assert_int_equal(purge_pool(0, true), units - 2);
     assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
     assert_int_equal(hak_pool_stats.held_units, 0);
     /* Wholly free, it waits for nothing. */
     give(again, 1);
-    assert_int_equal(hak_pool_purge(0, false), 0);
+    assert_int_equal(purge_pool(0, false), 0);
     give(super, 1);
-    assert_int_equal(hak_pool_purge(0, false), 2);
+    assert_int_equal(purge_pool(0, false), 2);
     assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
 }
 
@@ -302,16 +303,16 @@ static void a_live_superslab_waits_for_its_round(void **state) {
 static void slab_events_end_an_epoch(void **state) {
     (void)state;
     enum { EPOCHS = 500 };
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
     hak_unit_t *one = take(2);
     fill(one, 2);
     give(one + 1, 1);
-    assert_int_equal(hak_pool_purge(0, false), 0);
+    assert_int_equal(purge_pool(0, false), 0);
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "500");
     for (unsigned i = 0; i < EPOCHS * 512; i++) give(take(1), 1);
     size_t dirty = hak_pool_stats.dirty_units;
-    assert_int_equal(hak_pool_purge(0, false), dirty);
+    assert_int_equal(purge_pool(0, false), dirty);
     give(one, 1);
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
 }
@@ -391,13 +392,13 @@ static void unmapped_superslabs_make_rows(void **state) {
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     hak_unit_t *slab = hak_pool_take(2, &(bool){false});
     memset(slab->base, 1, 2 * HAK_UNIT_SIZE);
     /* Not by the library's function: sanitizers make that one do nothing. */
     if (syscall(SYS_mlock, slab->base, HAK_UNIT_SIZE) != 0) return; /* not allowed to here */
     hak_pool_give(slab, 2);
-    size_t purged = hak_pool_purge(0, true);
+    size_t purged = purge_pool(0, true);
     size_t dirty = hak_pool_stats.dirty_units;
     CHECK(purged <= 1, "%zu units were purged, one of them locked", purged);
     CHECK(dirty >= 1 && dirty <= 2, "%zu units are dirty", dirty);
@@ -473,7 +474,7 @@ static void dense_growth_has_huge_pages(void **state) {
     /* A purge takes them away for good: the kernel would fill the hole. */
     hak_unit_t *last = dense[--count];
     give(last, hak_superslab_units());
-    hak_pool_purge(0, true);
+    purge_pool(0, true);
     assert_false(is_huge(last));
     while (count) give(dense[--count], hak_superslab_units());
 }

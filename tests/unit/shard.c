@@ -6,6 +6,7 @@
 
 #include "options/options.h"
 #include "shard_batches.h"
+#include "purge.h"
 
 /* Classes by the number of blocks in a slab. */
 enum { ONE = 81, TWO = 73, FOUR = 63, TWO_WORDS = 32, SMALLEST = 1 }; /* FOUR has colours */
@@ -124,7 +125,7 @@ static void a_zeroed_block_is_zero(void **state) {
     unsigned found = 0;
     bool zeroed;
     release_all();
-    hak_pool_purge(0, true); /* a slab is zero when its unit was */
+    purge_pool(0, true); /* a slab is zero when its unit was */
     for (unsigned i = 0; i < 12; i++) {
         assert_int_equal(hak_shard_take(HOME, FOUR, 1, top, &zeroed), 1);
         char *block = blocks[i] = top[1];

@@ -4,6 +4,7 @@
 
 #include "os/os.h"
 #include "shard_batches.h"
+#include "purge.h"
 
 enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096, TAKES = 1000 };
 
@@ -185,7 +186,7 @@ static void no_more_is_purged_than_was_touched(void **state) {
     size_t of_page = hak_os_page_size() / 64, count = hak_min(2 * of_page + 1, 1023);
     void *blocks[1024];
     release_all();
-    hak_pool_purge(0, true);                    /* the slab's unit is a fresh one */
+    purge_pool(0, true);                        /* the slab's unit is a fresh one */
     take(HOME, SMALL, (unsigned)count, blocks); /* lowest address last */
     hak_unit_t *slab = slab_of(blocks[0]);
     memset(hak_slab_first(slab, &hak_classes[SMALL]), 1, count * 64);

@@ -8,6 +8,7 @@
 #include "policy/policy.h"
 #include "shard_batches.h"
 #include "stats/stats.h"
+#include "purge.h"
 
 enum { TINY = 17, TINY_COUNT = 256, POOL = 4 }; /* 256 bytes: 256 blocks in a slab */
 
@@ -148,7 +149,7 @@ static void a_miss_takes_a_fair_share(void **state) {
 static void used_blocks_come_before_fresh_ones(void **state) {
     (void)state;
     void *fresh[32], *others[32], *theirs[16];
-    hak_pool_purge(0, true); /* a unit with pages would count as used */
+    purge_pool(0, true); /* a unit with pages would count as used */
     unsigned before = used_units();
     hak_warm_t *warm = make_warm();
     refill(warm, 32, fresh); /* one slab, most of it never used */

@@ -1,0 +1,27 @@
+/* purge.h - all at once what the engine purges in pieces. */
+#ifndef TESTS_SUPPORT_PURGE_H
+#define TESTS_SUPPORT_PURGE_H
+
+#include "large/huge.h"
+#include "large/large.h"
+#include "pool/pool.h"
+
+/* What has been kept for `delay_ms`, and what has been free for so long in large heaps; bytes. */
+static inline size_t purge_huge(uint32_t delay_ms) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    return hak_huge_purge_piece(delay_ms, &budget);
+}
+
+static inline size_t purge_large(uint32_t delay_ms) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    unsigned heap = 0;
+    return hak_large_purge_piece(&heap, delay_ms, &budget);
+}
+
+/* Free units; returns how many. Superslabs with slabs in use wait for their round, unless `all`. */
+static inline size_t purge_pool(uint32_t delay_ms, bool all) {
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    return hak_pool_purge_piece(delay_ms, all, &budget);
+}
+
+#endif
