@@ -23,6 +23,7 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
+static node_t *bitmaps[SHIFT_COUNT]; /* free ones */
 static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
@@ -109,27 +110,30 @@ static void *carve(unsigned shift) {
     return block;
 }
 
-void *hak_meta_alloc(size_t size) {
-    unsigned shift = shift_of(size);
+static void *take(node_t **list, unsigned shift) {
     hak_lock_acquire(&hak_meta_lock);
-    node_t *node = lists[shift];
+    node_t *node = *list;
     if (node)
-        lists[shift] = node->next;
+        *list = node->next;
     else
         node = carve(shift);
     hak_lock_release(&hak_meta_lock);
     return node;
 }
 
-void hak_meta_free(void *block, size_t size) {
-    if (!block) return;
+static void give(node_t **list, void *block) {
     node_t *node = block;
-    unsigned shift = shift_of(size);
+    if (!node) return;
     hak_lock_acquire(&hak_meta_lock);
-    node->next = lists[shift];
-    lists[shift] = node;
+    node->next = *list;
+    *list = node;
     hak_lock_release(&hak_meta_lock);
 }
+
+void *hak_meta_alloc(size_t size) { return take(&lists[shift_of(size)], shift_of(size)); }
+void hak_meta_free(void *block, size_t size) { give(&lists[shift_of(size)], block); }
+void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)], shift_of(size)); }
+void hak_meta_free_bitmap(void *block, size_t size) { give(&bitmaps[shift_of(size)], block); }
 
 size_t hak_meta_bytes(void) {
     hak_lock_acquire(&hak_meta_lock);

@@ -16,6 +16,11 @@ void *hak_meta_alloc(size_t size);
 /* `size` as it was asked for. */
 void hak_meta_free(void *block, size_t size);
 
+/* The same for bitmaps of slabs: one that was freed serves as a bitmap of its size again, and as
+ * nothing else. Who frees a block twice may still write to its second half (shard/shard.h). */
+void *hak_meta_alloc_bitmap(size_t size);
+void hak_meta_free_bitmap(void *block, size_t size);
+
 /* Bytes taken from the system for records; the mappings that they are to the kernel. */
 size_t hak_meta_bytes(void);
 size_t hak_meta_mappings(void);

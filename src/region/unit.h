@@ -19,8 +19,9 @@
 #include "classes/classes.h"
 
 typedef struct hak_unit {
-    char *base;     /* of the unit; constant once that is committed */
-    uint64_t *bits; /* bin lock, its words: bitmap; 1 = free block; remote words follow */
+    char *base;               /* of the unit; constant once that is committed */
+    _Atomic(uint64_t *) bits; /* bin lock to write, its words: bitmap; 1 = free block; remote words
+                                 follow. Whoever frees a block twice reads it at any time */
     union {
         uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
@@ -79,9 +80,17 @@ HAK_FAST_PATH char *hak_slab_first(const hak_unit_t *slab, const hak_class_t *in
     return slab->base + hak_first_offset((uintptr_t)slab->base, info);
 }
 
-/* The remote words of a slab: as many as its bitmap has, right behind it. */
+HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
+    return hak_load_relaxed(&slab->bits);
+}
+
+/* The remote words that go with a bitmap: the second half of its record, which has a size that is a
+ * power of two. So records of one size have them at one place, whatever their class. */
+HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote_of(uint64_t *bits, unsigned words) {
+    return (_Atomic uint64_t *)(void *)(bits + hak_ceil_pow2(words));
+}
 HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote(const hak_unit_t *slab, unsigned words) {
-    return (_Atomic uint64_t *)(void *)(slab->bits + words);
+    return hak_slab_remote_of(hak_slab_bits(slab), words);
 }
 
 #endif

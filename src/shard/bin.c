@@ -111,16 +111,18 @@ void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab) {
 void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab) { account(bin, slab, 1); }
 
 /* Bytes of a class's bitmap with its remote words. */
-static size_t bitmap_size(const hak_class_t *info) { return sizeof(uint64_t) * 2 * info->words; }
+static size_t bitmap_size(const hak_class_t *info) {
+    return sizeof(uint64_t) * 2 * hak_ceil_pow2(info->words);
+}
 
 bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
-    uint64_t *bits = hak_meta_alloc(bitmap_size(info));
+    uint64_t *bits = hak_meta_alloc_bitmap(bitmap_size(info));
     if (!bits) return false;
     for (unsigned w = 0; w < info->words; w++) bits[w] = ~(uint64_t)0;
     unsigned rest = info->count % 64u;
     if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
-    slab->bits = bits;
+    hak_store_release(&slab->bits, bits); /* partner: hak_bin_remote_free */
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
@@ -147,9 +149,15 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
     hak_bin_list_last(bin, slab);
 }
 
-/* The slab, all free, leaves its bin: from here on it belongs to nobody. Bin lock held. */
-static void disown(hak_bin_t *bin, hak_unit_t *slab) {
-    uint16_t owner = hak_load_relaxed(&slab->owner);
+/* The slab, all free, leaves its bin: from here on it belongs to nobody. False when a block of it was
+ * freed twice, and is on its way: it stays until a drain finds that out. First the one word is
+ * written, then the other is read, as the freer does: one of the two sees it. Bin lock held. */
+static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
+    uint16_t owner = atomic_exchange_explicit(&slab->owner, 0, memory_order_seq_cst);
+    if (HAK_UNLIKELY(atomic_load_explicit(&slab->remote_words, memory_order_seq_cst) != 0)) {
+        hak_store_relaxed(&slab->owner, owner);
+        return false;
+    }
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
@@ -157,7 +165,7 @@ static void disown(hak_bin_t *bin, hak_unit_t *slab) {
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
-    hak_store_relaxed(&slab->owner, 0);
+    return true;
 }
 
 void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab, unsigned class_index) {
@@ -171,7 +179,7 @@ void hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (hak_unit_t *slab = list; slab; slab = slab->next, count++) {
         if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
-        hak_meta_free(slab->bits, bitmap_size(&hak_classes[class_index]));
+        hak_meta_free_bitmap(hak_slab_bits(slab), bitmap_size(&hak_classes[class_index]));
     }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, -count);
@@ -188,9 +196,7 @@ static hak_unit_t *unkeep(hak_bin_t *bin) {
 }
 
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin) {
-    hak_unit_t *slab = unkeep(bin);
-    if (slab) disown(bin, slab);
-    return slab;
+    return bin->empty && disown(bin, bin->empty) ? unkeep(bin) : NULL;
 }
 
 /* 64 addresses, `size` apart: the lowest to *end, the next to end[-1]. */
@@ -213,7 +219,7 @@ HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, un
     unsigned left = want, last = 0;
     while (left && words_free) {
         unsigned w = hak_lowest_bit(words_free);
-        uint64_t x = slab->bits[w], beyond = 0;
+        uint64_t x = hak_slab_bits(slab)[w], beyond = 0;
         if (limit < w * 64 + 64) {
             if (limit <= w * 64) break;
             beyond = x & ~(uint64_t)0 << (limit & 63);
@@ -233,7 +239,7 @@ HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, un
                 last = w * 64 + i;
             }
         }
-        slab->bits[w] = x | beyond;
+        hak_slab_bits(slab)[w] = x | beyond;
         if (beyond) break;
         if (!x) words_free &= words_free - 1;
     }
@@ -287,20 +293,19 @@ unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, vo
 
 bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     unsigned class_index = hak_owner_class(hak_load_relaxed(&slab->owner));
-    if (slab->free_count < hak_classes[class_index].count) {
-        if (!slab->listed) hak_bin_list_first(bin, slab);
-        return false;
-    }
-    if (slab == bin->empty) return false;
-    if (slab->listed) list_remove(bin, slab);
-    if (!bin->empty) {
+    const bool is_free = slab->free_count == hak_classes[class_index].count;
+    const bool leaves = is_free && bin->empty && bin->empty != slab && disown(bin, slab);
+    if (is_free && !bin->empty) {
+        if (slab->listed) list_remove(bin, slab);
         bin->empty = slab;
         bin->empty_age = 0;
         HAK_ADD_OWNED(&bin->listed_count, 1);
-        return false;
+    } else if (leaves) {
+        if (slab->listed) list_remove(bin, slab);
+    } else if (!slab->listed && bin->empty != slab) {
+        hak_bin_list_first(bin, slab);
     }
-    disown(bin, slab);
-    return true;
+    return leaves;
 }
 
 static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
@@ -310,14 +315,31 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned word, uint64_t mask) {
-    uint16_t owner = hak_load_relaxed(&slab->owner);
-    HAK_TIMED_MID(pool_remote_push, hak_owner_class(owner));
-    _Atomic uint64_t *remote = hak_slab_remote(slab, hak_classes[hak_owner_class(owner)].words);
-    uint64_t old = hak_or_acq_rel(&remote[word], mask);                            /* F1 */
-    if (old == 0 && hak_or_acq_rel(&slab->remote_words, (uint64_t)1 << word) == 0) /* F2 */
-        pending_push(slab, bin_of_owner(owner));                                   /* F3 */
-    return old & mask;
+/* Takes F1 back where the slab has left its bin since it was looked at; false where it has not. Only
+ * for F who has F2 or F3 to do: nobody else's has a slab that must stay. */
+static bool take_back(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits,
+                      _Atomic uint64_t *remote, uint64_t mask) {
+    const uint16_t now = atomic_load_explicit(&slab->owner, memory_order_seq_cst);
+    bool is_same = ((now ^ owner) & ~HAK_OWNER_WARM) == 0 && hak_load_relaxed(&slab->bits) == bits;
+    if (HAK_LIKELY(is_same)) return false;
+    atomic_fetch_and_explicit(remote, ~mask, memory_order_acq_rel);
+    return true;
+}
+
+uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
+    HAK_TIMED_MID(pool_remote_push, class_index);
+    uint64_t *bits = hak_load_acquire(&slab->bits); /* F0, after give_remote's look at the owner */
+    const uint16_t owner = hak_load_acquire(&slab->owner);
+    if (HAK_UNLIKELY(hak_owner_class(owner) != class_index)) return mask;
+    _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);
+    uint64_t old = hak_or_acq_rel(&remote[word], mask); /* F1 */
+    if (old) return old & mask;
+    if (HAK_UNLIKELY(take_back(slab, owner, bits, &remote[word], mask))) return mask;
+    if (atomic_fetch_or_explicit(&slab->remote_words, (uint64_t)1 << word, memory_order_seq_cst))
+        return 0; /* F2 */
+    bool is_twice = take_back(slab, owner, bits, &remote[word], mask);
+    pending_push(slab, bin_of_owner(owner)); /* F3 */
+    return HAK_UNLIKELY(is_twice) ? mask : 0;
 }
 
 /* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
@@ -328,7 +350,7 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
     for (; words; words &= words - 1) {
         unsigned w = hak_lowest_bit(words);
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
-        uint64_t twice = mask & slab->bits[w];
+        uint64_t twice = mask & hak_slab_bits(slab)[w];
         if (HAK_UNLIKELY(twice)) {
             const uint16_t owner = hak_load_relaxed(&slab->owner);
             *double_freed =
@@ -338,7 +360,7 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
         }
         mask &= ~twice;
         if (!mask) continue;
-        slab->bits[w] |= mask;
+        hak_slab_bits(slab)[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
         merged += hak_bit_count(mask);
     }
@@ -366,6 +388,13 @@ static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
     return slab->free_count > 0 && hak_bin_after_free(bin, slab);
 }
 
+/* A slab of another bin, or of none: a block was freed twice, and its slab went its way between F1
+ * and F3. Remote blocks of its new life may rely on that F3. */
+static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
+    if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
+    pending_push(slab, bin_of_owner(owner));
+}
+
 hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
                           void **double_freed) {
     hak_unit_t *released = NULL;
@@ -383,7 +412,6 @@ hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, 
             continue;
         }
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
-        /* Another owner is the work of a block freed twice: it is not ours to touch. */
         if (HAK_LIKELY(owner == mine || is_warm)) {
             uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
             hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
@@ -392,6 +420,8 @@ hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, 
                 slab->next = released;
                 released = slab;
             }
+        } else {
+            pass_on(slab, owner, words);
         }
         slab = next;
     }

@@ -55,9 +55,9 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 /* A block that was given twice: found where its frees meet. No lock held. */
 void hak_bin_report_twice(const void *block, unsigned class_index);
 
-/* Step F1..F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free
+/* Steps F0 to F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free
  * already. */
-uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned word, uint64_t mask);
+uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask);
 
 /* Makes a pool unit a slab of a class, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed);

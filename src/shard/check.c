@@ -16,7 +16,8 @@ static bool all_free_from(const hak_unit_t *slab, const hak_class_t *info, unsig
     unsigned free = 0;
     for (unsigned w = first / 64; w < info->words; w++) {
         uint64_t wanted = w == first / 64 ? ~(uint64_t)0 << first % 64 : ~(uint64_t)0;
-        free += slab->bits[w] & wanted ? hak_bit_count(slab->bits[w] & wanted) : 0;
+        free +=
+            hak_slab_bits(slab)[w] & wanted ? hak_bit_count(hak_slab_bits(slab)[w] & wanted) : 0;
     }
     return free == info->count - first;
 }
@@ -26,15 +27,16 @@ void hak_slab_check(hak_check_t *check, const hak_unit_t *slab) {
     unsigned set = 0;
     uint64_t words_free = 0;
     for (unsigned w = 0; w < info->words; w++) {
-        if (!slab->bits[w]) continue;
-        set += hak_bit_count(slab->bits[w]);
+        if (!hak_slab_bits(slab)[w]) continue;
+        set += hak_bit_count(hak_slab_bits(slab)[w]);
         words_free |= (uint64_t)1 << w;
     }
     hak_check_equal(check, of_slab, slab, "free_count = set bits", slab->free_count, set);
     hak_check_equal(check, of_slab, slab, "words_free = words with a set bit", slab->words_free,
                     words_free);
     hak_check_that(check, of_slab, slab, "no bit stands behind the last block",
-                   info->count % 64u == 0 || slab->bits[info->words - 1] >> info->count % 64u == 0);
+                   info->count % 64u == 0 ||
+                       hak_slab_bits(slab)[info->words - 1] >> info->count % 64u == 0);
     hak_check_that(check, of_slab, slab, "fresh <= blocks of the slab", slab->fresh <= info->count);
     if (slab->fresh < info->count)
         hak_check_that(check, of_slab, slab, "what was never handed out is free",

@@ -104,7 +104,7 @@ HAK_FAST_PATH void note_twice(batch_t *batch, const hak_unit_t *slab, unsigned w
 
 /* Blocks of a share that are free already, here or on their way; rare. */
 static HAK_SLOW_PATH uint64_t free_already(const hak_unit_t *slab, unsigned words, unsigned word) {
-    return slab->bits[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
+    return hak_slab_bits(slab)[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
 }
 
 /* Gives one block to a slab of the bin. False, and nothing done, when there is more to it: a
@@ -115,9 +115,9 @@ HAK_FAST_PATH bool give_one(hak_unit_t *slab, uintptr_t block, uint32_t reciproc
     const unsigned word = index >> 6, before = slab->free_count;
     const uint64_t bit = (uint64_t)1 << (index & 63);
     if (HAK_UNLIKELY(index >= total || before - 1 >= total - 2)) return false;
-    const uint64_t bits = slab->bits[word];
+    const uint64_t bits = hak_slab_bits(slab)[word];
     if (HAK_UNLIKELY((bits & bit) || hak_load_relaxed(&slab->remote_words))) return false;
-    slab->bits[word] = bits | bit;
+    hak_slab_bits(slab)[word] = bits | bit;
     slab->words_free |= (uint64_t)1 << word;
     slab->free_count = (uint16_t)(before + 1);
     HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)), HAK_CALL_SS_LOCAL, 1);
@@ -144,7 +144,7 @@ static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *l
 HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab) {
     share_t share;
     if (!gather(batch, &share)) return false;
-    uint64_t bits = slab->bits[share.word];
+    uint64_t bits = hak_slab_bits(slab)[share.word];
     if (HAK_UNLIKELY((bits & share.mask) || hak_load_relaxed(&slab->remote_words))) {
         uint64_t twice = free_already(slab, batch->words, share.word) & share.mask;
         if (twice) {
@@ -154,7 +154,7 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab) 
             share.count = hak_bit_count(share.mask);
         }
     }
-    slab->bits[share.word] = bits | share.mask;
+    hak_slab_bits(slab)[share.word] = bits | share.mask;
     slab->words_free |= (uint64_t)1 << share.word;
     unsigned before = slab->free_count;
     slab->free_count = (uint16_t)(before + share.count);
@@ -173,12 +173,12 @@ HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab) 
  * already, and its slab has gone its way since. */
 HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_unit_t *slab) {
     share_t share;
-    if (hak_owner_class(hak_load_relaxed(&slab->owner)) != class_index) {
+    if (hak_owner_class(hak_load_acquire(&slab->owner)) != class_index) {
         note_bad(batch, *batch->next++);
         return;
     }
     if (!gather(batch, &share)) return;
-    uint64_t twice = hak_bin_remote_free(slab, share.word, share.mask);
+    uint64_t twice = hak_bin_remote_free(slab, class_index, share.word, share.mask);
     batch->remote += share.count - hak_bit_count(twice);
     HAK_COUNT_BLOCKS(class_index, HAK_CALL_SS_REMOTE, share.count - hak_bit_count(twice));
     if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);

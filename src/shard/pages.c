@@ -18,7 +18,7 @@ static unsigned copy_bitmap(const hak_unit_t *slab, bitmap_t *in_use) {
     bool same = hak_load_relaxed(&slab->owner) == owner;
     memset(in_use, 0, sizeof *in_use);
     for (unsigned w = 0; same && w < words; w++)
-        in_use->words[w] = ~(slab->bits[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
+        in_use->words[w] = ~(hak_slab_bits(slab)[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
     hak_lock_release(&bin->lock);
     return same ? class_index : HAK_CLASS_NONE;
 }

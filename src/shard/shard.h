@@ -40,6 +40,20 @@
  *    S off before D2 makes it 0.
  *  - ABA on the stack: the only removal is the exchange of the whole list.
  *
+ * BLOCKS THAT ARE FREED TWICE. The second freer has no block in use: S may be all free, and leave its
+ * bin at any step of F. What it does then must not hurt whoever has S, or its bitmap, by now.
+ *  - F0 reads the bitmap's address between two looks at the owner: both have the class of the block.
+ *    Remote words lie in the second half of a record whose size goes by the class, and records of
+ *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's.
+ *  - Before F2, and between F2 and F3, F looks again. If S has gone, F takes F1 back and reports. Both
+ *    only where F2 or F3 is F's own to do: nobody else can say that S should still be there.
+ *  - Who lets S go writes its owner first and reads remote_words then, F2 and F the other way round:
+ *    one of them sees the other. S stays while remote_words says that a block comes.
+ *  - F3 may still push S on the stack of its former bin. A drain there passes it on.
+ *  Left: S gets two new lives between two loads; or a freer whose word was not 0 at F1 stands still
+ *  before F1 until S, and its record, are another's, whose same word has remote blocks. Rejected: to
+ *  pin S by a word of its own, which costs every remote free one more atomic step.
+ *
  * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
  * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half
  * of such a step. */

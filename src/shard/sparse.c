@@ -44,7 +44,7 @@ static bool all_free(const hak_unit_t *slab, unsigned first, unsigned last) {
         uint64_t wanted = ~(uint64_t)0;
         if (w == first / 64) wanted &= ~(uint64_t)0 << first % 64;
         if (w == last / 64) wanted &= ~(uint64_t)0 >> (63 - last % 64);
-        if (wanted & ~slab->bits[w]) return false;
+        if (wanted & ~hak_slab_bits(slab)[w]) return false;
     }
     return true;
 }

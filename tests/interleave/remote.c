@@ -59,6 +59,11 @@ static void prepare_pair_freed_afar(void) {
     prepare_full_and_empty(WORLD_PAIR, 2);
     world_free(1, WORLD_PAIR, block[0]);
 }
+/* The same; a block of a slab that has another life may be freed without a word. */
+static void prepare_pair_that_moves(void) {
+    prepare_pair_and_empty();
+    world_may_miss();
+}
 /* Shard 1 is at work in the class, and may take no used block of shard 0. */
 static void prepare_guarded(void) {
     prepare_full_and_empty(WORLD_PAIR, 2);
@@ -175,6 +180,7 @@ static void free_pair_locally(void) {
 static void only_fork(void) { world_fork(); }
 
 static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
+static void free_pair_0_twice(void) { world_free_again(1, WORLD_PAIR, block[0]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
 /* A program that goes on after the report finds its class as it was. */
@@ -325,6 +331,14 @@ static const explore_scenario_t scenarios[] = {
     {"a double free, then a take",
      prepare_quad_freed_afar,
      {free_quad_0_twice_and_take, free_quad_1},
+     RULES},
+    {"a double free while the slab is released and adopted",
+     prepare_pair_that_moves,
+     {free_pair_locally, free_pair_0_twice, adopt_as_quad},
+     RULES},
+    {"a double free while the slab is released by a sweep",
+     prepare_pair_freed_afar,
+     {free_pair_1, free_pair_0_twice, sweep},
      RULES},
     {"a batch for a slab that is all in use",
      prepare_two_words,

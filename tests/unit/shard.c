@@ -365,8 +365,8 @@ static void free_twice_apart(const void *unused) {
     hak_unit_t *slab = slab_of(top[1]);
     hak_shard_give(HOME, FOUR, batch, 4);
     CHECK(slab->free_count == 3, "%u blocks are free, not 3", slab->free_count);
-    CHECK(__builtin_popcountll(slab->bits[0]) == 3, "the bits say %#llx",
-          (unsigned long long)slab->bits[0]);
+    CHECK(__builtin_popcountll(hak_slab_bits(slab)[0]) == 3, "the bits say %#llx",
+          (unsigned long long)hak_slab_bits(slab)[0]);
     check_bin(HOME, FOUR, 0);
 }
 
@@ -395,7 +395,7 @@ static void free_twice(const void *context) {
     unsigned free_count = row->one_batch ? 2 : 1;
     CHECK(slab->free_count == free_count, "%u blocks are free, not %u", slab->free_count,
           free_count);
-    CHECK(slab->bits[0] == slab->words_free * slab->bits[0], "words_free is wrong");
+    CHECK(hak_slab_bits(slab)[0] == slab->words_free * hak_slab_bits(slab)[0], "words_free is wrong");
     CHECK(hak_shard_take(HOME, FOUR, 1, top, NULL) == 1, "the class is out of memory");
     CHECK(slab_of(top[1]) == slab, "the free block is not found again");
 }

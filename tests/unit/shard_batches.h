@@ -27,8 +27,8 @@ static inline void check_slab(const hak_unit_t *slab) {
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned count = 0;
     for (unsigned w = 0; w < info->words; w++) {
-        count += (unsigned)__builtin_popcountll(slab->bits[w]);
-        REQUIRE((slab->words_free >> w & 1) == (slab->bits[w] != 0),
+        count += (unsigned)__builtin_popcountll(hak_slab_bits(slab)[w]);
+        REQUIRE((slab->words_free >> w & 1) == (hak_slab_bits(slab)[w] != 0),
                 "words_free is wrong for word %u", w);
     }
     REQUIRE(count == slab->free_count, "free_count is %u, the bits say %u", slab->free_count,
@@ -67,7 +67,7 @@ static inline bool is_free(const void *block) {
     const hak_unit_t *slab = slab_of(block);
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
-    return slab->bits[index / 64] >> index % 64 & 1;
+    return hak_slab_bits(slab)[index / 64] >> index % 64 & 1;
 }
 
 /* The whole batch, as one or more calls; the last call's blocks come first in `blocks`. */

@@ -201,7 +201,7 @@ static void make_world(void) {
 
 static void free_count(void) { world.slab->free_count++; }
 static void words_free(void) { world.slab->words_free ^= (uint64_t)1 << 60; }
-static void bit_behind(void) { world.slab->bits[0] |= (uint64_t)1 << 63; }
+static void bit_behind(void) { hak_slab_bits(world.slab)[0] |= (uint64_t)1 << 63; }
 static void fresh_beyond(void) { world.slab->fresh = 1000; }
 static void fresh_low(void) { world.slab->fresh = 0; }
 static void purged(void) { world.slab->purged = 255; }
