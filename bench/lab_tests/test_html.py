@@ -144,3 +144,10 @@ def test_drawn_anew_from_a_folder(tmp_path, capsys):
 def test_numbers_have_three_digits():
     shown = [digits(v) for v in (0, 0.01234, 0.5, 1.234, 99.96, 123.4, 12345, -2.5)]
     assert shown == ["0.00", "0.0123", "0.500", "1.23", "100.0", "123", "12345", "-2.50"]
+
+
+def test_nothing_is_wider_than_a_telephone(page):
+    """What must be wide scrolls in its own frame; the page's top says what it is made of."""
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "Made of" in page.query_selector("header").inner_text()

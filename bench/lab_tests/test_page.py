@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from hakmem_lab import front, judge, verdict
@@ -83,6 +84,8 @@ def test_the_page_is_made_from_a_folder(summary, tmp_path, capsys):
     for name in ("speed", "memory"):
         chart = (charts / f"{name}.svg").read_text()
         assert "<svg" in chart and "FAST" in chart and len(chart) < 100_000
+        places = re.findall(r'<text[^>]*?(?:translate\(([\d.]+)|x="([\d.]+)")[^>]*>1\.00</text>', chart)
+        assert places and len({first or second for first, second in places}) <= 3  # a column a panel
     assert str(target) in capsys.readouterr().out
 
 

@@ -1,10 +1,13 @@
 """The page's charts: geometric means per group beside HAKMEM, as small SVG files."""
 
+import textwrap
+
 from . import figures
 
 OTHERS = "#E69F00"
 COLOURS = {"subject": "#0072B2", "variant": "#56B4E9", "limit": "#BBBBBB"}
 COLUMNS = 3
+TITLE_LETTERS = 44  # of a line; a panel is no wider
 LEAST, MOST = 0.02, 50.0
 
 CHARTS = {
@@ -24,16 +27,18 @@ def _panel(axes, summary, title, rows, field) -> None:
     values = [min(max(value, LEAST), MOST) for _, value in bars]
     colours = [_colour(summary, name) for name, _ in bars]
     axes.barh(range(len(bars)), values, color=colours, height=0.7)
-    for place, (_, value) in enumerate(bars):
-        axes.text(values[place], place, f" {value:.2f}", va="center", fontsize=7)
+    for place, (_, value) in enumerate(bars):  # in a column of its own, where no line crosses it
+        axes.text(1, place, f"{value:.2f}", transform=axes.get_yaxis_transform(), ha="right",
+                  va="center", fontsize=7)  # fmt: skip
     axes.set_yticks(
         range(len(bars)), [figures.title(summary, name) for name, _ in bars], fontsize=7
     )
     axes.invert_yaxis()
     axes.axvline(1.0, color="#222222", linewidth=0.8)
-    axes.set_xlim(0, max([*values, 1.0]) * 1.18)
+    axes.set_xlim(0, max([*values, 1.0]) * 1.2)
     axes.tick_params(axis="x", labelsize=7)
-    axes.set_title(f"{title} ({len(rows)})", fontsize=8, loc="left")
+    text = textwrap.fill(f"{title} ({len(rows)})", TITLE_LETTERS)
+    axes.set_title(text, fontsize=8, loc="left")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
