@@ -1,5 +1,5 @@
-/* caches.c: what each cache has done and holds, by thread. The lock of the list of threads is
- * held for the number of the thread and its shard only. */
+/* caches.c: the figures of each thread's cache. The thread list lock is held only to read the
+ * number of the thread and its shard. */
 #include "classes/dyn.h"
 #include "stats/report.h"
 #include "stats/table.h"
@@ -9,7 +9,7 @@ _Static_assert(HAK_CACHE_STATS <= (int)HAK_CLASS_STATS, "a table has so many col
 
 #define LOAD(counter) hak_load_relaxed(&(counter))
 
-/* What the rows of caches may ask. */
+/* The sums that the rows STAT_CACHE may use. */
 typedef struct {
     uint64_t uc_miss, refilled, flushed;
     uint64_t bytes[HAK_CACHED_TIERS];

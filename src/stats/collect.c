@@ -1,15 +1,15 @@
-/* collect.c: all figures, by asking the layers below.
+/* collect.c: collects all figures from the layers below.
  *
- * A collection holds one lock at a time, and none of them for more than a bounded piece: a bin
- * or the stack lock of a cache, for some loads; so it never keeps a call of another thread
- * waiting for long, however many slabs, caches and threads there are. It looks at no slab: the
- * bins have sums. The price is that blocks may move between a bin that was read and a cache
- * that is read next: with threads at work a figure may be off by what has moved meanwhile,
- * and live is cut off at 0 for its sake. At rest nothing moves.
+ * A collection holds one lock at a time, that of a bin or the stack lock of a cache, for a few
+ * loads each. So no call of another thread waits long for it, however many slabs, caches and
+ * threads there are. It looks at no slab, because the bins keep sums. The price: blocks may move
+ * from a bin that was read to a cache that is read next. While threads are at work a figure may
+ * be off by the blocks that have moved meanwhile, and `live` is cut off at 0 for that reason. At
+ * rest nothing moves.
  *
- * Rejected: to hold all bin locks meanwhile. With 5,000 threads nobody could allocate for
- * 28 ms. And to read all caches once, and then the classes: each class is a short look by
- * itself, so less moves while it is read. */
+ * Rejected: holding all bin locks during the collection. With 5,000 threads no thread could
+ * allocate for 28 ms. Also rejected: reading all caches first, and then all classes. Reading
+ * class by class takes a short time for each, so fewer blocks move meanwhile. */
 #include <string.h>
 
 #include "cache/ace.h"
@@ -32,16 +32,16 @@
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
 
-/* Of one class. */
+/* The sums of one class. */
 typedef struct {
     uint64_t count;  /* slabs */
-    uint64_t free;   /* blocks in them, remote ones included */
-    uint64_t remote; /* freed remotely and not merged yet */
+    uint64_t free;   /* free blocks in them, remote frees included */
+    uint64_t remote; /* remote frees that are not drained yet */
     uint64_t in_use; /* live or cached */
     uint64_t cached;
 } slabs_t;
 
-/* What rows may ask beside global figures. */
+/* The values that rows may use beside global variables. */
 typedef struct {
     size_t superslabs, caches;
     uint64_t slab_bytes, free_bytes;
@@ -61,7 +61,8 @@ static void count_records(hak_superslab_t *super, void *records) {
 #define BINS(counter) bins->counts[HAK_SHARD_##counter]
 #define WARM(counter) warm.counts[HAK_WARM_##counter]
 
-/* Blocks of a class in all caches; what they have carved. None where no bin ever gave a block. */
+/* Number of blocks of a class in all caches; adds their warm counters to *warm. Skips a class of
+ * which no bin ever gave a block. */
 static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
                              const hak_shard_counts_t *bins, hak_warm_cache_counts_t *warm) {
     uint64_t cached = 0;
@@ -73,7 +74,7 @@ static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
     return cached;
 }
 
-/* Every block of a slab is free, on its way to the slab, cached or live. */
+/* Every block of a slab is free, freed remotely but not drained, cached, or live. */
 static slabs_t count_slabs(unsigned class_index, const hak_shard_counts_t *bins, uint64_t carved,
                            uint64_t cached) {
     uint64_t drained = BINS(DRAINED), all = bins->slabs * hak_classes[class_index].count;

@@ -1,5 +1,5 @@
-/* exit.c: HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS, after main and
- * all of its handlers. */
+/* exit.c: the reports of HAKMEM_STATS, HAKMEM_TINY_STATS_DUMP and HAKMEM_WARM_POOL_STATS, after
+ * main and all atexit handlers. */
 #include "stats/exit.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@ enum { PATH_SIZE = 2048, STDERR = 2 };
 static _Atomic bool is_prepared;
 static int stderr_copy = -1;             /* constant once prepared */
 static hak_os_file_id_t stderr_at_start; /* the same */
-/* Under the snapshot lock; whoever ends the process may have a small stack. */
+/* Under the snapshot lock. Not on the stack, since the thread that ends the process may have a
+ * small one. */
 static char path[PATH_SIZE] HAK_APART; /* of the report's file */
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
@@ -26,15 +27,16 @@ void hak_stats_prepare(void) {
     stderr_at_start = hak_os_file_id(STDERR);
 }
 
-/* The program's stderr: a pipe or a terminal that it made it, else the one that the process had at
- * its start. A program may have closed that, and what has its number now, or that of the copy, may
- * be a file with data. -1 where there is no stderr. */
+/* The file to report to: the present stderr if it is a pipe or a terminal, or still the file of
+ * the start; otherwise the copy of the stderr that the process had at its start. The program may
+ * have closed either of them, and a file with data may have got its number, so both are compared
+ * with the file of the start. -1 when there is no stderr. */
 static int stderr_file(void) {
     if (hak_os_is_file(STDERR, &stderr_at_start) || hak_os_is_listener(STDERR)) return STDERR;
     return hak_os_is_file(stderr_copy, &stderr_at_start) ? stderr_copy : -1;
 }
 
-/* The file's name with each %p replaced by the process's number. */
+/* Stores the file's name in `path`, with each %p replaced by the number of the process. */
 static void expand(const char *name) {
     char id[12];
     size_t used = 0;
@@ -51,7 +53,8 @@ static void expand(const char *name) {
     path[used] = 0;
 }
 
-/* The C library's own texts may come from a catalogue, which it would allocate for. */
+/* The text of an error. strerror is not used, since it may load a message catalogue, which
+ * allocates. */
 static const char *reason(int error) {
     switch (error) {
     case EACCES:
@@ -113,7 +116,7 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
     if (*name && error) complain(error);
 }
 
-/* What has no file of its own. */
+/* Writes the reports that always go to stderr. */
 static void write_beside(int64_t form, const hak_stats_t *stats) {
     int file = stderr_file();
     if (file < 0) return;

@@ -12,12 +12,13 @@ HAK_FAST_PATH bool hak_stats_wanted(void) {
            hak_option(HAK_OPTION_WARM_POOL_STATS) || hak_stats_times();
 }
 
-/* What must be done for a report at the end, as soon as one is wanted: before main, or where an
- * option is changed. Programs close stderr on their way out, and daemons have other files by its
- * number; so a copy is made, and what stderr was is noted. Only the first call does anything. */
+/* Prepares for a report at the end. Called as soon as a report is wanted: before main, or when an
+ * option is changed. Programs close stderr before they end, and daemons open other files under
+ * its number; so this makes a copy of stderr and notes which file it was. Only the first call
+ * does anything. */
 HAK_SLOW_PATH void hak_stats_prepare(void);
 
-/* Prints what is wanted. */
+/* Prints the reports that the options request. */
 HAK_SLOW_PATH void hak_stats_report(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* json.c: the whole of it as one JSON object. */
+/* json.c: all figures and options as one JSON object. */
 #include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"
@@ -65,7 +65,7 @@ static void write_tiers(hak_out_t *out, const hak_stats_t *stats) {
     hak_out_close(out, '}');
 }
 
-/* An object for each group of rows. */
+/* Writes an object for each group of rows. */
 static void write_values(hak_out_t *out, const hak_stats_t *stats) {
     const char *group = NULL;
     for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {

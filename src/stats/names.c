@@ -4,8 +4,8 @@
 
 #include "stats/stats.h"
 
-/* Texts lie in the rows themselves or, the long ones, end to end in one object: a pointer
- * would cost each process a relocation. */
+/* Short texts lie in the rows themselves, long ones end to end in one object: each pointer would
+ * cost each process a relocation. */
 typedef struct {
 #define STAT_CLASS(name, kind, unit, where, help) char class_##name[sizeof help];
 #define STAT_BAND(name, kind, unit, where, help) char band_##name[sizeof help];
@@ -72,7 +72,7 @@ bool hak_stats_is_used(const uint64_t *class_rows) {
     return false;
 }
 
-/* Where a number lies: a section, its item (a tier, a band, a class), and the row. */
+/* The place of a figure: a section, its item (a tier, a band, a class), and the row. */
 typedef struct {
     enum { VALUES, TIERS, POLICY, BANDS, CLASSES } section;
     size_t item, row;

@@ -1,11 +1,11 @@
-/* out.c: pieces of a report into a buffer or a file; numbers, columns, JSON. */
+/* out.c: writes a report piece by piece to a buffer, a file or a stream; numbers, columns, JSON. */
 #include "stats/out.h"
 
 #include <string.h>
 
 #include "os/os.h"
 
-enum { LINES_DEPTH = 2 }; /* JSON down to here has a line for each member */
+enum { LINES_DEPTH = 2 }; /* down to this depth JSON has a line for each member */
 
 hak_out_t hak_out_to_buffer(char *buffer, size_t size) {
     if (size == 0) return (hak_out_t){.file = -1};
@@ -87,7 +87,7 @@ void hak_out_number(hak_out_t *out, uint64_t number, unsigned width) {
     hak_out_right(out, text + at, width);
 }
 
-/* The comma, the line and the name in front of a value. */
+/* Writes what precedes a value: the comma, the line break and the name. */
 static void begin_value(hak_out_t *out, const char *name) {
     if (out->has_member[out->depth]) hak_out_bytes(out, ",", 1);
     if (out->depth > 0 && out->depth <= LINES_DEPTH) {
@@ -126,7 +126,7 @@ void hak_out_member(hak_out_t *out, const char *name, uint64_t number) {
     hak_out_number(out, number, 0);
 }
 
-/* Bytes beyond ASCII may be no text at all: each is shown by its number. */
+/* Bytes beyond ASCII need not be valid UTF-8, so each is escaped by its number. */
 void hak_out_member_text(hak_out_t *out, const char *name, const char *text) {
     static const char hex[] = "0123456789abcdef";
     begin_value(out, name);

@@ -1,5 +1,5 @@
-/* report.c: the report of the process that it is in; the `hakmem` command makes one of
- * another process by the same writers. */
+/* report.c: a process's report on itself. The `hakmem` command uses the same writers for a report
+ * on another process. */
 #include "stats/report.h"
 
 #include "os/os.h"

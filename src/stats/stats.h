@@ -1,8 +1,8 @@
 /* stats.h: the figures of stats.def: their rows, and their values at one moment.
  *
- * Nothing is counted here: the layers below count where they work, and a collection
- * reads them all. With other threads at work it is a view: each figure was right at
- * some moment of the call, and none is ever negative. At rest it is exact:
+ * Nothing is counted here. The layers below count, and a collection reads all their counters.
+ * While other threads are at work it is a view: each figure was right at some moment of the
+ * call, and none is ever negative. At rest it is exact:
  *
  *   live = taken from slabs - cached,   refilled - flushed = live + cached
  *
@@ -62,21 +62,21 @@ typedef struct {
     uint64_t values[HAK_VALUE_STATS];
 } hak_stats_t;
 
-/* All figures now. There is room for them once, for they are 11 KB and a thread's stack may
- * have no more than 16: they are the caller's until it says that it has read them, and others
- * wait. In between nothing may be called that is not ours. */
+/* Collects all figures. They are 11 KB, and a thread's stack may have no more than 16 KB, so there
+ * is one static place for them: it belongs to the caller until hak_stats_end, and other callers
+ * wait. In between the caller must call no code outside the library. */
 const hak_stats_t *hak_stats_begin(void);
 void hak_stats_end(void);
 
-/* The same for a caller that may have interrupted anything, as exit() in a signal handler:
- * NULL when a lock is not to be had within a second; then it is one that the interrupted
- * code holds, and no figure would be right. */
+/* The same for a caller that may have interrupted any code, for instance exit() in a signal
+ * handler. NULL when a lock is not free within a second: then the interrupted code probably holds
+ * it, and the figures would be wrong. */
 const hak_stats_t *hak_stats_try_begin(void);
 
 /* A row of the table. */
 typedef struct {
     char group[8], name[20], unit[12];
-    bool is_counter; /* else a gauge */
+    bool is_counter; /* otherwise it is a gauge */
     uint16_t help;   /* for hak_stats_help */
 } hak_stat_row_t;
 
@@ -92,7 +92,7 @@ extern const char hak_stats_band_names[HAK_BAND_COUNT][4];
 extern const char hak_stats_tier_names[HAK_STATS_TIERS][8];
 
 /* Every figure has a name: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
- * "classes.64.live" (by block size, dyn1 for the dynamic class); they are numbered from 0. */
+ * "classes.64.live" (by block size; dyn1 is the dynamic class). Figures are numbered from 0. */
 enum {
     HAK_STATS_NAME_SIZE = 48,
     HAK_STATS_COUNT = HAK_VALUE_STATS + HAK_STATS_TIERS * HAK_TIER_STATS +
@@ -103,10 +103,10 @@ enum {
 /* Writes the name of figure number `index` and returns its row. */
 const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE]);
 
-/* Whether the rows of a group begin here. */
+/* True when a row is the first one of its group. */
 bool hak_stats_begins_group(unsigned value_row);
 
-/* Whether a class or band has any figure but 0. */
+/* True when a class or band has a figure other than 0. */
 bool hak_stats_is_used(const uint64_t *class_rows);
 
 uint64_t hak_stats_value(const hak_stats_t *stats, size_t index);

@@ -1,4 +1,4 @@
-/* table.c: widths of columns, and lines. */
+/* table.c: computes the widths of columns, and writes lines. */
 #include "stats/table.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* table.h: tables for people. Each column is as wide as its widest entry: first every
- * line is shown to the table by hak_table_fit, then they are written. */
+/* table.h: tables for people. Each column is as wide as its widest entry: the caller first passes
+ * every line to hak_table_fit, then writes the lines. */
 #ifndef HAK_STATS_TABLE_H
 #define HAK_STATS_TABLE_H
 
@@ -15,7 +15,7 @@ typedef struct {
     unsigned widths[HAK_CLASS_STATS];
 } hak_table_t;
 
-/* At most HAK_CLASS_STATS columns; labels are at the left end. */
+/* At most HAK_CLASS_STATS columns. Labels are in the first column. */
 void hak_table_begin(hak_table_t *table, unsigned label_width, const hak_stat_row_t *columns,
                      unsigned count);
 void hak_table_fit(hak_table_t *table, const uint64_t *line);

@@ -32,12 +32,12 @@ static void write_option(hak_out_t *out, const char *label, hak_option_t option)
     hak_out_text(out, value);
 }
 
-/* Control characters of a value would act on the terminal. */
+/* Replaces control characters by `?`, because a terminal would execute them. */
 static void write_plain(hak_out_t *out, const char *text) {
     for (; *text; text++) hak_out_bytes(out, *text >= ' ' && *text < 127 ? text : "?", 1);
 }
 
-/* Those that are not at their default, and where each is from. */
+/* Writes the options that are not at their defaults, with the source of each value. */
 static void write_options(hak_out_t *out) {
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_t option = (hak_option_t)i;
@@ -57,7 +57,7 @@ static void write_options(hak_out_t *out) {
     }
 }
 
-/* What was chosen, below the scores by which it was. */
+/* Writes the scores of bands, and below them the bands that were chosen by these scores. */
 static void write_policy(hak_out_t *out, const hak_stats_t *stats) {
     unsigned widths[HAK_POLICY_BANDS];
     hak_out_left(out, "policy", HAK_STATS_LABEL_WIDTH);

@@ -1,4 +1,4 @@
-/* timing.c: the times of timing.def as text and as JSON; in the debug build. */
+/* timing.c: writes the times of timing.def as text and as JSON; in the debug build only. */
 #include "stats/report.h"
 
 #if HAKMEM_DEBUG
