@@ -3,21 +3,22 @@
  * SPDX-License-Identifier: MIT
  *
  * A program needs nothing from this header to run on HAKMEM: preloading or linking the library
- * replaces malloc(3) and its family. The hakmem_* twins below name the same heap explicitly: a
- * block from malloc may be given to hakmem_free and the reverse, as long as libhakmem serves both.
+ * replaces malloc(3) and its family. The hakmem_* twins below use the same heap explicitly: a block
+ * from malloc may be passed to hakmem_free and vice versa, as long as libhakmem serves both.
  * In a build with HAKMEM_PREFIXED_ONLY the twins are the whole interface.
  *
- * What holds for every function, unless it says otherwise:
+ * Unless a function says otherwise:
  *   - Sizes and alignments are in bytes.
- *   - A block of more than 8 bytes is aligned to 16, a smaller one to 8, or more strictly on demand.
- *   - A request of 0 bytes gives a unique block that can be freed.
+ *   - A block of more than 8 bytes is aligned to 16, a smaller one to 8; functions that take an
+ *     alignment align more strictly.
+ *   - A request of 0 bytes returns a unique block that can be freed.
  *   - A request above PTRDIFF_MAX, or one whose product overflows, fails with ENOMEM.
- *   - A failing function returns NULL and sets errno to ENOMEM; old blocks stay as they were.
- *   - Every function may be called by any thread at any time, and a block may be freed by another
- *     thread than the one that allocated it. None is async-signal-safe.
- *   - Contents of a new block are undefined, except where the text says zero.
- *   - Freeing what is not a live block (double, interior, misaligned or foreign pointer) writes one
- *     line to stderr and aborts, or does what the option HAKMEM_ON_ERROR says.
+ *   - A function that fails returns NULL and sets errno to ENOMEM; existing blocks are unchanged.
+ *   - Any thread may call any function at any time, and may free a block that another thread
+ *     allocated. No function is async-signal-safe.
+ *   - The contents of a new block are undefined, unless the text says that they are zero.
+ *   - Freeing a pointer that is not a live block (double, interior, misaligned or foreign pointer)
+ *     writes one line to stderr and aborts, or does what the option HAKMEM_ON_ERROR says.
  */
 #ifndef HAKMEM_H
 #define HAKMEM_H
@@ -30,7 +31,7 @@
 #define HAKMEM_VERSION_MINOR 0
 #define HAKMEM_VERSION_PATCH 0
 
-/* One number that grows with every version, for #if: 1.2.3 is 10203. */
+/* One number for #if that grows with every version: 1.2.3 is 10203. */
 #define HAKMEM_VERSION \
     (HAKMEM_VERSION_MAJOR * 10000 + HAKMEM_VERSION_MINOR * 100 + HAKMEM_VERSION_PATCH)
 
@@ -42,7 +43,7 @@
 #define HAKMEM_ATTR(...)
 #endif
 
-/* C++ is told that nothing here throws, so callers need no unwind code. */
+/* Tells C++ that no function throws, so that callers need no unwind code. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define HAKMEM_NOEXCEPT noexcept
 #elif defined(__cplusplus)
@@ -55,8 +56,8 @@
 extern "C" {
 #endif
 
-/* The version of the library that is running, in the form of HAKMEM_VERSION. It may differ from the
- * macro, which is the version that was compiled against. */
+/* The version of the running library, in the form of HAKMEM_VERSION. It may differ from the macro,
+ * which is the version that the program was compiled with. */
 HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR(const);
 
 /* ---- Allocation ------------------------------------------------------------------------------ */
@@ -65,15 +66,16 @@ HAKMEM_API int hakmem_version(void) HAKMEM_NOEXCEPT HAKMEM_ATTR(const);
 HAKMEM_API void *hakmem_malloc(size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_size(1), warn_unused_result);
 
-/* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero, as is the rest of the block up to
- * hakmem_malloc_usable_size. */
+/* calloc(3), C23 7.24.3.2: a block of count * size bytes, all zero, as is the rest of the block up
+ * to hakmem_malloc_usable_size. */
 HAKMEM_API void *hakmem_calloc(size_t count, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_size(1, 2), warn_unused_result);
 
-/* realloc(3), C23 7.24.3.7: resizes the block ptr to at least size bytes and returns its new place;
- * contents are kept up to the smaller of both sizes. On success the old pointer is dead, even where
- * the new one compares equal. ptr NULL: like hakmem_malloc(size). size 0 with ptr not NULL: frees
- * ptr and returns NULL with errno unchanged, as glibc does. On failure ptr stays valid. */
+/* realloc(3), C23 7.24.3.7: resizes the block ptr to at least size bytes and returns its new
+ * address; the contents are preserved up to the smaller of both sizes. On success the old pointer
+ * is invalid, even if the new one compares equal. If ptr is NULL: like hakmem_malloc(size). If size
+ * is 0 and ptr is not NULL: frees ptr and returns NULL with errno unchanged, as glibc does. On
+ * failure ptr stays valid. */
 HAKMEM_API void *hakmem_realloc(void *ptr, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(alloc_size(2), warn_unused_result);
 
@@ -82,7 +84,7 @@ HAKMEM_API void *hakmem_reallocarray(void *ptr, size_t count, size_t size) HAKME
     HAKMEM_ATTR(alloc_size(2, 3), warn_unused_result);
 
 /* aligned_alloc(3), C23 7.24.3.1: size bytes at a multiple of alignment, a power of two; size need
- * not be a multiple of it. EINVAL when alignment is not a power of two. */
+ * not be a multiple of alignment. EINVAL when alignment is not a power of two. */
 HAKMEM_API void *hakmem_aligned_alloc(size_t alignment, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_align(1), alloc_size(2), warn_unused_result);
 
@@ -108,13 +110,14 @@ HAKMEM_API void *hakmem_pvalloc(size_t size) HAKMEM_NOEXCEPT
 
 /* ---- Release --------------------------------------------------------------------------------- */
 
-/* free(3), C23 7.24.3.3: gives the block back; NULL does nothing. errno is never changed
+/* free(3), C23 7.24.3.3: frees the block; NULL is ignored. errno is never changed
  * (POSIX.1-2024). */
 HAKMEM_API void hakmem_free(void *ptr) HAKMEM_NOEXCEPT;
 
-/* free_sized, C23 7.24.3.4: as hakmem_free for a block of malloc, calloc, realloc or reallocarray
- * that was requested with exactly size bytes (for arrays, the product). The size is verified in
- * debug builds. */
+/* free_sized, C23 7.24.3.4: as hakmem_free, for a block of malloc, calloc, realloc or reallocarray
+ * that was requested with exactly size bytes (for arrays, the product). A wrong size is reported if
+ * the block has a debug record (HAKMEM_HDR_LIGHT); debug builds abort if the size is larger than
+ * the block. */
 HAKMEM_API void hakmem_free_sized(void *ptr, size_t size) HAKMEM_NOEXCEPT;
 
 /* free_aligned_sized, C23 7.24.3.5: as hakmem_free for a block of aligned_alloc that was requested
@@ -123,18 +126,18 @@ HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t si
 
 /* ---- Introspection and control --------------------------------------------------------------- */
 
-/* malloc_usable_size(3): the bytes that may be used at ptr, at least those requested; constant for
- * the block's life. 0 for NULL. */
+/* malloc_usable_size(3): the number of bytes that may be used at ptr, at least the requested
+ * number; constant for the life of the block. 0 for NULL. */
 HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
 
-/* malloc_trim(3): gives free memory back to the system. There is no heap end to pad: pad is not
- * used. Returns 1 if any memory was given back, else 0. */
+/* malloc_trim(3): gives free memory back to the system. pad is ignored, since there is no heap end.
+ * Returns 1 if any memory was given back, otherwise 0. */
 HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
 
-/* What hakmem_mallinfo2 reports: the fields of glibc's struct mallinfo2, all in bytes but for the
+/* The result of hakmem_mallinfo2: the fields of glibc's struct mallinfo2, in bytes except for the
  * three counts. */
 struct hakmem_mallinfo2 {
-    size_t arena;    /* memory held for blocks, mappings of their own (hblkhd) not included */
+    size_t arena;    /* memory held for blocks, without mappings of their own (hblkhd) */
     size_t ordblks;  /* count of free blocks, those in thread caches too */
     size_t smblks;   /* 0: there are no fast bins */
     size_t hblks;    /* count of blocks with a mapping of their own */
@@ -146,10 +149,11 @@ struct hakmem_mallinfo2 {
     size_t keepcost; /* bytes that hakmem_malloc_trim(0) could give back */
 };
 
-/* mallinfo(3): the figures of the whole process. With other threads at work it is a view, not a
- * snapshot: each field is right for some moment during the call. */
+/* mallinfo(3): the figures of the whole process. While other threads are at work it is a view, not
+ * a snapshot: each field is right for some moment during the call. */
 #if defined(__cplusplus) && defined(__GNUC__)
-/* Struct and function share a name, as in glibc; for C++ that hides a constructor. */
+/* Struct and function share a name, as in glibc; C++ warns that the function hides a constructor.
+ */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
@@ -158,9 +162,9 @@ HAKMEM_API struct hakmem_mallinfo2 hakmem_mallinfo2(void) HAKMEM_NOEXCEPT;
 #pragma GCC diagnostic pop
 #endif
 
-/* mallopt(3): returns 1 for each parameter of glibc's <malloc.h> with a value that glibc takes, else 0.
- * hakmem(3) says what each does here: M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX have an
- * effect, the others have none. */
+/* mallopt(3): returns 1 for each parameter of glibc's <malloc.h> with a value that glibc accepts,
+ * otherwise 0. M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_ARENA_MAX have an effect, which hakmem(3)
+ * describes; the others have none. */
 HAKMEM_API int hakmem_mallopt(int param, int value) HAKMEM_NOEXCEPT;
 
 /* malloc_stats(3): writes a summary for people to stderr, without allocating. */
@@ -173,26 +177,26 @@ HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* An option is named as its environment variable, with or without the HAKMEM_ in front. Its value is
- * what the environment, HAKMEM_CONF or HAKMEM_PROFILE said before the first allocation, or its
- * default; docs/ENV_OPTIONS.md and `hakmem options` list them all. These three functions return an
- * error number instead of setting errno, and do not allocate. Strings that they point to live as long
- * as the process. */
+/* The name of an option is that of its environment variable, with or without the HAKMEM_ in front.
+ * The environment, HAKMEM_CONF or HAKMEM_PROFILE set its value before the first allocation;
+ * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options` list all options. These
+ * three functions return an error number instead of setting errno, and do not allocate. Strings
+ * that they return live as long as the process. */
 
-/* Writes the value of an option to value as text, ended by a 0, of at most size bytes in all.
+/* Writes the value of an option to value, as text that ends with a 0, in at most size bytes.
  * Returns 0; ENOENT: there is no such option; ERANGE: the text does not fit, and nothing was
- * written. An obsolete option has the empty text. */
+ * written. The text of an obsolete option is empty. */
 HAKMEM_API int hakmem_option_get(const char *name, char *value, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(1));
 
-/* Sets an option to a value, given as the text that would stand in the environment; it counts from
- * now on in all threads. Returns 0; ENOENT: there is no such option; EINVAL: the option does not
- * take that value; EPERM: the value is fixed once the process runs; ENOTSUP: it is for the debug
- * build. On error nothing changes. */
+/* Sets an option to a value, given as the same text as in the environment, for all threads from now
+ * on. Returns 0; ENOENT: there is no such option; EINVAL: the option does not accept the value;
+ * EPERM: the option cannot change while the process runs; ENOTSUP: it needs the debug build. On
+ * error nothing changes. */
 HAKMEM_API int hakmem_option_set(const char *name, const char *value) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(1, 2));
 
-/* What hakmem_option_info tells of an option. */
+/* The description of an option by hakmem_option_info. */
 struct hakmem_option {
     const char *name;       /* of its environment variable */
     const char *type;       /* "number", "word", "either" of them, "text" or "obsolete" */
@@ -201,60 +205,61 @@ struct hakmem_option {
     const char *help;       /* one sentence */
     const char *tier;       /* what it acts on: "selector", "tiny", "mid", "large", "memory" or
                                "process" */
-    const char *source;     /* of its value: "default", "profile", "conf", "environment" or
+    const char *source;     /* what set its value: "default", "profile", "conf", "environment" or
                                "program", which is hakmem_option_set */
     int is_changeable;      /* 1: hakmem_option_set may change it, 0: it is fixed */
-    char default_value[64]; /* as text, ended by a 0 */
+    char default_value[64]; /* as text that ends with a 0 */
 };
 
-/* Describes the option number index, counted from 0, for programs that list them all. size is
- * sizeof *option as the program knows it: a later version of the library may have more fields, and
- * fields that the library does not have are set to zero. Returns 0; ENOENT: index is beyond the last
+/* Describes option number index, counted from 0, for programs that list all options. size is sizeof
+ * *option as the program was compiled: a later version of the library may have more fields; fields
+ * that the library does not know are set to zero. Returns 0; ENOENT: index is beyond the last
  * option. */
 HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
                                   size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
-/* What the allocator holds and has done, counted where threads do not wait for it and read by these
- * calls; docs/STATISTICS.md has every figure. While other threads are at work it is a view: each
- * figure is right for some moment during the call, and none is ever negative; at rest all are exact,
- * and live_bytes is the sum of hakmem_malloc_usable_size over what the program holds. A call looks at
- * every slab, so it takes a time that grows with the heap. None allocates or changes errno; they use
- * up to 16 KiB of stack. */
+/* Figures on what the allocator holds and has done. Counting makes no thread wait, and these
+ * functions read the counters; docs/STATISTICS.md describes every figure. While other threads are
+ * at work the result is a view: each figure is right for some moment during the call, and none is
+ * ever negative. At rest all are exact, and live_bytes is the sum of hakmem_malloc_usable_size over
+ * all live blocks. The time of a call grows with the number of threads that the process ever had at
+ * once. No function allocates or changes errno; they use up to 16 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
 HAKMEM_API int hakmem_stats_get(const char *name, uint64_t *value) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(1, 2));
 
-/* What hakmem_stats_info tells of a figure. */
+/* The description of a figure by hakmem_stats_info. */
 struct hakmem_stat {
     char name[48];    /* for hakmem_stats_get */
     const char *unit; /* "blocks", "bytes", "calls", ...; lives as long as the process */
-    const char *help; /* what it is, in a few words; the same */
-    int is_counter;   /* 1: it only grows, 0: it is what there is now */
+    const char *help; /* what it is, in a few words; lives as long as the process */
+    int is_counter;   /* 1: it only grows, 0: it is the present value */
 };
 
-/* Describes the figure number index, counted from 0, for programs that list them all. size is
- * sizeof *stat as the program knows it; fields that the library does not have are set to zero.
+/* Describes figure number index, counted from 0, for programs that list all figures. size is
+ * sizeof *stat as the program was compiled; fields that the library does not know are set to zero.
  * Returns 0; ENOENT: index is beyond the last figure. */
 HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
                                  size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
 
-/* Writes all figures and options as one JSON object, schema "hakmem-stats/1", to buffer, of at most
+/* Writes all figures and options to buffer as one JSON object, schema "hakmem-stats/1", in at most
  * size bytes with the 0 at its end. Returns the length of the whole text without the 0, as
- * snprintf(3) does: where that is size or more, the text was cut off. buffer may be NULL when size is
+ * snprintf(3) does: if that is size or more, the text was cut off. buffer may be NULL when size is
  * 0. The length may grow from call to call. */
 HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Verification ---------------------------------------------------------------------------- */
 
-/* Checks what must hold of all records of the allocator: that each count is that of what is there,
- * that each list is whole. Returns the number of violations, 0 in a sound heap; each is a line on
- * stderr, up to 100 of them. A program that writes out of bounds damages blocks, not records, so this
- * is for whoever works on the allocator, or suspects it. It looks at everything: it takes a time that
- * grows with the heap, in which other threads' slow calls wait, as they do for a fork. */
+/* Checks the invariants of all records of the allocator: each count is correct, each list is
+ * consistent. Returns the number of violations, 0 in a sound heap, and writes a line to stderr for
+ * each of the first 100. A program that writes out of bounds damages blocks, not records, so this
+ * function is for people who work on the allocator, or suspect a bug in it. It looks at everything:
+ * its time grows with the heap, and slow calls of other threads wait meanwhile, as they do for a
+ * fork. */
 HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus
