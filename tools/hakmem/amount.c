@@ -1,4 +1,4 @@
-/* amount.c: three or four digits and a unit. */
+/* amount.c: formats amounts as three or four digits and a unit. */
 #include "amount.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* amount.h: bytes and counts as people read them. */
+/* amount.h: formats bytes and counts for people. */
 #ifndef TOOLS_AMOUNT_H
 #define TOOLS_AMOUNT_H
 

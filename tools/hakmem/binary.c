@@ -1,5 +1,5 @@
-/* binary.c: ELF headers and #! lines. Nothing in a file is trusted: each place in it is checked
- * against its size before it is read. */
+/* binary.c: reads ELF headers and #! lines. Nothing in a file is trusted: each offset is checked
+ * against the file's size before it is used. */
 #include "binary.h"
 
 #include <elf.h>
@@ -15,7 +15,7 @@ typedef struct {
     uint64_t size;
 } image_t;
 
-/* `count` things of `size` bytes at an offset; NULL when the file does not have them all. */
+/* A table of `count` entries of `size` bytes at an offset; NULL if the file is too short for it. */
 static const void *at(const image_t *image, uint64_t offset, uint64_t count, uint64_t size) {
     uint64_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || offset % (size < 8 ? size : 8) != 0)
@@ -24,7 +24,7 @@ static const void *at(const image_t *image, uint64_t offset, uint64_t count, uin
     return image->data + offset;
 }
 
-/* A text that ends within the file; "" otherwise. */
+/* The text at an offset; "" if it does not end within the file. */
 static const char *text_at(const image_t *image, uint64_t offset) {
     if (offset >= image->size) return "";
     const char *text = (const char *)image->data + offset;
@@ -48,7 +48,7 @@ static uint64_t offset_of(const tables_t *tables, uint64_t address) {
     return UINT64_MAX;
 }
 
-/* Whether symbol `index` is a defined "malloc"; *known: there is such a symbol. */
+/* True when symbol `index` is a defined "malloc"; *known: the symbol exists. */
 static bool is_malloc(const image_t *image, const tables_t *tables, uint64_t index, bool *known) {
     const Elf64_Sym *symbol =
         at(image, tables->symbols + index * sizeof(Elf64_Sym), 1, sizeof(Elf64_Sym));
@@ -57,8 +57,8 @@ static bool is_malloc(const image_t *image, const tables_t *tables, uint64_t ind
            strcmp(text_at(image, tables->strings + symbol->st_name), "malloc") == 0;
 }
 
-/* DT_GNU_HASH: four words, a filter, buckets, and for each symbol from `first` on its hash, whose
- * lowest bit marks the last one of a bucket. */
+/* DT_GNU_HASH: four words, a filter, buckets, and a hash for each symbol from `first` on. The
+ * lowest bit of a hash marks the last symbol of a bucket. */
 static bool find_by_gnu_hash(const image_t *image, const tables_t *tables) {
     const uint32_t *head = at(image, tables->gnu_hash, 4, 4);
     if (!head || head[0] == 0) return false;
@@ -111,7 +111,7 @@ static void read_dynamic(const image_t *image, tables_t *tables, const Elf64_Phd
 static void read_elf(const image_t *image, binary_t *binary) {
     static const uint8_t own_order =
         __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
-    const Elf64_Ehdr *header = (const void *)image->data; /* e_machine lies alike in both classes */
+    const Elf64_Ehdr *header = (const void *)image->data; /* e_machine has one offset in both */
     binary->elf_class = header->e_ident[EI_CLASS];
     binary->elf_data = header->e_ident[EI_DATA];
     binary->machine = header->e_machine;

@@ -1,4 +1,4 @@
-/* binary.h: what kind of file a program or a library is, as far as a preload depends on it. */
+/* binary.h: the properties of a program or library file that matter for a preload. */
 #ifndef TOOLS_BINARY_H
 #define TOOLS_BINARY_H
 
@@ -18,17 +18,17 @@ typedef struct {
     uint8_t elf_class; /* ELFCLASS32 or ELFCLASS64 */
     uint8_t elf_data;  /* byte order */
     uint16_t machine;  /* EM_... */
-    bool is_whole;     /* the rest could be read; false for another class or a damaged file */
-    bool has_malloc;   /* it defines malloc for everyone */
+    bool is_whole;     /* the fields below are valid; false for another class or a damaged file */
+    bool has_malloc;   /* it defines and exports malloc */
     bool needs_glibc;  /* its libc is libc.so.6 */
     char interpreter[PATH_MAX]; /* of PT_INTERP or #!; empty for none */
-    char argument[PATH_MAX];    /* behind the interpreter of #!; empty for none */
+    char argument[PATH_MAX];    /* after the interpreter of #!; empty for none */
 } binary_t;
 
-/* Reads a file; any file is answered, also a damaged one. */
+/* Reads a file. Any file gives a result, even a damaged one. */
 void binary_read(const char *path, binary_t *binary);
 
-/* "x86-64", "AArch64", ...; NULL for a machine without a name here. */
+/* "x86-64", "AArch64", ...; NULL for a machine whose name this file does not know. */
 const char *binary_machine(uint16_t machine);
 
 #endif

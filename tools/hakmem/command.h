@@ -1,8 +1,8 @@
 /* command.h: what the files of the command share.
  *
- * The command has the option table and its parser from src/options, and the table of statistics from
- * src/stats; it runs on the allocator of the
- * system, so that its environment may be any. */
+ * The command uses the option table and its parser from src/options, and the table of statistics
+ * from src/stats. It runs on the system's allocator, so that HAKMEM's variables in its environment
+ * do not affect it. */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
@@ -11,26 +11,27 @@
 
 enum {
     STATUS_USAGE = 2,       /* the command was used wrongly */
-    STATUS_RUN = 125,       /* run: not started, as env(1) and timeout(1) have it */
+    STATUS_RUN = 125,       /* run: nothing was started; as env(1) and timeout(1) do */
     STATUS_NOT_EXEC = 126,  /* run: the program cannot be executed */
-    STATUS_NOT_FOUND = 127, /* run: there is no such program */
+    STATUS_NOT_FOUND = 127, /* run: the program does not exist */
 };
 
 /* Writes "hakmem: " and the formatted text as one line to stderr, and exits. */
 _Noreturn void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Status of a command whose output is written: 0; where it cannot be written, one line and 1. */
+/* Flushes the output and returns the status: 0, or 1 with one line if the output failed. */
 int finish(void);
 
-/* Words of a text, in lines of at most `width` behind an indentation; the first line has `first` columns
- * of it already. */
+/* Prints the words of a text in lines of at most `width`, indented; `first` columns of the first
+ * line are already used. */
 void print_wrapped(const char *text, int first, int indent, int width);
 
-/* Index of a named option; where there is none the command fails with `status` and one line. */
+/* Index of a named option. If there is none, the command ends with one line and `status`. */
 int find_option(const char *name, int status);
 
-/* The value of "--name VALUE" or "--name=VALUE", NULL when argv[0] is another option; *count is how many
- * words it takes, and untouched otherwise. Without a value the command fails with `status`. */
+/* The value of "--name VALUE" or "--name=VALUE", and in *count the number of its words; NULL, and
+ * *count unchanged, when argv[0] is another option. If the value is missing, the command ends with
+ * `status`. */
 char *option_value(const char *command, char **argv, const char *name, int status, int *count);
 
 /* The subcommands; argv[0] is the subcommand's name. They return the exit status. */

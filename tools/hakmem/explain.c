@@ -1,4 +1,5 @@
-/* explain.c: `hakmem explain`: resident memory, part by part, and a setting that would make one smaller. */
+/* explain.c: `hakmem explain`: the parts of resident memory, and settings that would reduce
+ * them. */
 #include "command.h"
 
 #include <inttypes.h>
@@ -11,19 +12,19 @@
 #include "source.h"
 
 enum {
-    WORTH_SHARE = 20,          /* a part is worth a setting from one in so many of the whole on, */
-    WORTH_BYTES = 1024 * 1024, /* and so many bytes */
+    WORTH_SHARE = 20,          /* a setting is shown for a part of at least one in so many */
+    WORTH_BYTES = 1024 * 1024, /* of the whole, and at least so many bytes */
     SMALL_BUDGET = 2 * 1024 * 1024,
 };
 
 typedef struct {
     const char *name;    /* in the object "resident" */
     const char *title;   /* for people */
-    const char *meaning; /* shown where no setting is */
+    const char *meaning; /* shown if no setting is */
     const char *(*setting)(const json_t *root);
 } part_t;
 
-/* ---- Settings: NULL where the process has it already, or there is none --------------------------- */
+/* ---- Settings: NULL if the process has it already, or there is none -------------------------- */
 
 static long option(const json_t *root, const char *name) {
     return strtol(json_text(json_member(json_member(root, "options"), name), "value"), NULL, 10);
@@ -49,7 +50,7 @@ static const char *for_caches(const json_t *root) {
                                                 : NULL;
 }
 
-/* ---- The table ---------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const part_t parts[] = {
     {"live", "live", "what the program has asked for and not freed", NULL},

@@ -1,4 +1,4 @@
-/* json.c: recursive descent over a text in memory; every step checks for the end. */
+/* json.c: a recursive descent parser of a text in memory. Every step checks for the end. */
 #include "json.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Four hexadecimal digits, -1 when they are not. */
+/* The value of four hexadecimal digits; -1 when they are not. */
 static int read_code(reader_t *reader) {
     int code = 0;
     if (reader->end - reader->at < 4) return -1;
@@ -46,7 +46,8 @@ static int read_code(reader_t *reader) {
     return code;
 }
 
-/* A code of \uXXXX as UTF-8; halves of a pair, and 0, become question marks: this is for people. */
+/* Writes a code of \uXXXX as UTF-8. Surrogates and 0 become question marks, since people read
+ * it. */
 static char *put_code(char *out, int code) {
     if (code == 0 || (code >= 0xd800 && code <= 0xdfff)) code = '?';
     if (code < 0x80) {
@@ -62,7 +63,8 @@ static char *put_code(char *out, int code) {
     return out;
 }
 
-/* The rest of a text behind its first quote; it only gets shorter. NULL when it is none. */
+/* Decodes, in place, the text behind an opening quote; decoding never makes it longer. NULL when it
+ * is not a valid text. */
 static char *read_text(reader_t *reader) {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     char *start = reader->at, *out = start;
@@ -135,7 +137,7 @@ static bool read_word(reader_t *reader, const char *word) {
     return true;
 }
 
-/* Members up to `close`, the opening one being read. */
+/* Reads members up to `close`; the opening bracket has been read. */
 static bool read_members(reader_t *reader, json_t *value, char close) {
     json_t **last = &value->first;
     value->kind = close == '}' ? JSON_OBJECT : JSON_ARRAY;

@@ -1,5 +1,5 @@
-/* live.c: finds the page among the links of /proc/PID/fd, copies it by reading (a file that is cut off
- * cannot hurt a read), and believes nothing in it. */
+/* live.c: finds the page among the links of /proc/PID/fd, copies it with read(2), which cannot
+ * fault if the file is truncated, and checks every number in it. */
 #include "live.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@
 #include "proc.h"
 
 enum {
-    TRIES = 400, /* while the process writes, a millisecond apart */
+    TRIES = 400, /* a millisecond apart, while the process writes */
     PAUSE_NS = 1000000,
     PATH_SIZE = 300,
 };
@@ -39,7 +39,7 @@ pid_t live_process_of(const char *text) {
     return errno || *end || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
 }
 
-/* ---- What a page may say ------------------------------------------------------------------------ */
+/* ---- Checks of a page ------------------------------------------------------------------------ */
 
 static bool head_is_ours(const hak_live_head_t *head) {
     return memcmp(head->magic, HAK_LIVE_MAGIC, sizeof head->magic) == 0;
@@ -112,7 +112,7 @@ uint64_t live_age_ms(const hak_live_page_t *page) {
     return now_ms > page->head.refreshed_ms ? now_ms - page->head.refreshed_ms : 0;
 }
 
-/* ---- One file ----------------------------------------------------------------------------------- */
+/* ---- One file -------------------------------------------------------------------------------- */
 
 static size_t read_at(int file, void *to, size_t size) {
     size_t done = 0;
@@ -125,7 +125,7 @@ static size_t read_at(int file, void *to, size_t size) {
     return done;
 }
 
-/* A copy that the process did not write to meanwhile; NULL, or what is wrong. */
+/* Makes a consistent copy, during which the process did not write. Returns NULL, or the problem. */
 static const char *copy_page(int file, hak_live_page_t *page) {
     for (int i = 0; i < TRIES; i++) {
         hak_live_head_t after;
@@ -142,9 +142,10 @@ static const char *copy_page(int file, hak_live_page_t *page) {
     return "its page is being written to all the time: was it stopped?";
 }
 
-/* ---- The process -------------------------------------------------------------------------------- */
+/* ---- The process ----------------------------------------------------------------------------- */
 
-/* Its number as it sees itself, which differs in a container; 0 where it has ended. */
+/* The number of the process in its own PID namespace (a container has one of its own); 0 when the
+ * process has ended. */
 static uint32_t own_number(pid_t pid) {
     char line[256];
     uint32_t number = 0;
@@ -183,8 +184,8 @@ static const char *why_no_page(pid_t pid) {
     return explain("process %d does not run on HAKMEM", (int)pid);
 }
 
-/* Copies the page behind a link of /proc/PID/fd if it is that of the process and newer than what was
- * found; a number of a descriptor says nothing. */
+/* Copies the page behind a link of /proc/PID/fd if it belongs to the process and is newer than the
+ * one found before. The number of a descriptor identifies nothing. */
 static void look_at(const char *path, uint32_t number, hak_live_page_t *page, bool *found,
                     const char **problem) {
     static hak_live_page_t copy;

@@ -8,21 +8,22 @@
 
 typedef enum {
     LIVE_READ,
-    LIVE_NO_PROCESS, /* there is none of that number, or it has ended */
-    LIVE_NO_PAGE,    /* it has no page, or none that can be used: `problem` */
+    LIVE_NO_PROCESS, /* the process does not exist, or has ended */
+    LIVE_NO_PAGE,    /* the process has no page that can be used: see `problem` */
 } live_result_t;
 
-/* Reads the page of a process. Unless it is LIVE_READ, *problem is one line for people; it lives until
- * the next call. No number in the copy is beyond its bound. */
+/* Reads the page of a process. Unless the result is LIVE_READ, *problem is one line for people,
+ * valid until the next call. Every number in the copy is within its bound. */
 live_result_t live_read(pid_t pid, hak_live_page_t *page, const char **problem);
 
-/* Whether what was read, `size` bytes, is a page that can be believed; else what is wrong with it. */
+/* Checks the `size` bytes that were read: NULL when they are a valid page, otherwise the
+ * problem. */
 const char *live_problem(const hak_live_page_t *page, size_t size);
 
-/* The number in "1234", 0 when it is none. */
+/* The process number in a text like "1234"; 0 when the text is not a number. */
 pid_t live_process_of(const char *text);
 
-/* Milliseconds since the process has refreshed the page. */
+/* Milliseconds since the process last refreshed the page. */
 uint64_t live_age_ms(const hak_live_page_t *page);
 
 #endif

@@ -1,4 +1,4 @@
-/* loader.c: the dynamic loader's own word: LOADER --list PROGRAM loads all and runs nothing. */
+/* loader.c: asks the dynamic loader: LOADER --list PROGRAM loads all objects and runs nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ bool loader_list(const char *loader, const char *program, char *text, size_t siz
         collect(ends[0], text, size);
         while (waitpid(child, &status, 0) < 0)
             if (errno != EINTR) {
-                status = 0; /* SIGCHLD is ignored: nobody knows; the text has to do */
+                status = 0; /* SIGCHLD is ignored, so there is no status; the output must do */
                 break;
             }
     }

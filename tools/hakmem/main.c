@@ -1,4 +1,4 @@
-/* main.c: the hakmem command: which subcommand, help, version, how a failure looks. */
+/* main.c: the hakmem command: chooses the subcommand; help, version, and messages of failures. */
 #include "command.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* options.c: `hakmem options`: the table with the values that the environment at hand gives. */
+/* options.c: `hakmem options`: all options, with the values that the present environment sets. */
 #include "command.h"
 
 #include <stdio.h>

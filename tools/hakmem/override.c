@@ -1,7 +1,7 @@
-/* override.c: what keeps a preloaded library from serving a program, each case with its reason.
+/* override.c: finds the reason, if there is one, why a preloaded library cannot serve a program.
  *
- * First what the files themselves say, which also makes sure that the program's loader can be asked
- * without starting the program; then what the loader says. */
+ * First it checks the files. This also ensures that the program's loader can be asked without
+ * starting the program. Then it asks the loader. */
 #include "override.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "binary.h"
 
-enum { SCRIPTS_MOST = 4 }; /* interpreters that are scripts in turn, as the kernel allows */
+enum { SCRIPTS_MOST = 4 }; /* depth of scripts that scripts interpret; the kernel's limit */
 
 static char problem[3 * PATH_MAX];
 
@@ -49,8 +49,8 @@ bool program_find(const char *name, char *path, size_t size) {
     return false;
 }
 
-/* Would the kernel start it with rights that its caller does not have? Then the loader ignores
- * LD_PRELOAD. */
+/* The reason why the kernel would start the file with more privileges than its caller has; then the
+ * loader ignores LD_PRELOAD. */
 static const char *raised_rights(const char *path) {
     struct stat info;
     struct statvfs system;
@@ -70,7 +70,8 @@ static bool is_same_file(const char *one, const char *other) {
            first.st_ino == second.st_ino;
 }
 
-/* Where the loader found an object that LD_PRELOAD names without a folder: "\tNAME => PATH (0x". */
+/* The path at which the loader found an object that LD_PRELOAD names without a directory, from a
+ * line "\tNAME => PATH (0x". */
 static void find_listed(const char *list, const char *name, char *path, size_t size) {
     char wanted[PATH_MAX + 8];
     snprintf(wanted, sizeof wanted, "\t%s => ", name);
@@ -79,7 +80,7 @@ static void find_listed(const char *list, const char *name, char *path, size_t s
     snprintf(path, size, "%.*s", found ? (int)strcspn(found, " \n") : 0, found ? found : "");
 }
 
-/* No other allocator among what is preloaded. */
+/* Checks that LD_PRELOAD contains no other allocator. */
 static bool check_preloaded(const char *list, const char *library) {
     char names[8192];
     snprintf(names, sizeof names, "%s", getenv("LD_PRELOAD"));
@@ -96,15 +97,15 @@ static bool check_preloaded(const char *list, const char *library) {
     return true;
 }
 
-/* The loader lists the library, "PATH (0x...", and had nothing to say against the program. It is
- * given the file itself: a link would make it look for libraries around the link. */
+/* Checks that the loader lists the library, as "PATH (0x...", and does not refuse the program. It
+ * gets the path of the file itself: given a link, it would look for libraries next to the link. */
 static bool ask_loader(const char *path, const char *subject, const char *library,
                        const char *loader) {
     static char list[65536];
     char wanted[PATH_MAX + 3], file[PATH_MAX];
     bool starts = loader_list(loader, realpath(path, file) ? file : path, list, sizeof list);
     snprintf(wanted, sizeof wanted, "%s (", library);
-    const char *words = list; /* its first line that is no object */
+    const char *words = list; /* first line of the loader's output that is not an object */
     while (*words == '\t') words += strcspn(words, "\n") + (strchr(words, '\n') != NULL);
     if (!*words) words = "no reason is given";
     int length = (int)strcspn(words, "\n");
@@ -151,7 +152,7 @@ static bool check_elf(const char *path, const char *subject, const char *library
     return ask_loader(path, subject, library, binary->interpreter);
 }
 
-/* "#!/usr/bin/env [-S] [NAME=VALUE] PROGRAM": env itself is dynamic; PROGRAM is what matters. */
+/* "#!/usr/bin/env [-S] [NAME=VALUE] PROGRAM": env only starts PROGRAM, so PROGRAM is checked. */
 static bool find_env_program(const binary_t *script, char *path, size_t size) {
     char words[PATH_MAX];
     const char *base = strrchr(script->interpreter, '/');

@@ -8,13 +8,13 @@
 /* Finds a program as execvp(3) does and writes its path. False with errno ENOENT or EACCES. */
 bool program_find(const char *name, char *path, size_t size);
 
-/* Why the library will not serve the program at `path`, as a text for people; NULL when it will.
- * LD_PRELOAD of this process names the library first, then what else is to be preloaded. Nothing of
+/* The reason why the library cannot serve the program at `path`, for people; NULL when it can.
+ * LD_PRELOAD of this process must name the library first, then other objects to preload. No code of
  * the program runs. The text is valid until the next call. */
 const char *override_problem(const char *path, const char *library);
 
-/* Asks a program's own loader what it would load, with LD_PRELOAD as it is: one line for each
- * object, or for what is wrong. False when it would not start the program. */
+/* Asks a program's own loader which objects it would load with the present LD_PRELOAD: one line for
+ * each object or problem. False when the loader would not start the program. */
 bool loader_list(const char *loader, const char *program, char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* proc.c: lines of files in /proc. */
+/* proc.c: reads lines of files in /proc. */
 #include "proc.h"
 
 #include <stdlib.h>

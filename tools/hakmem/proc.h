@@ -1,4 +1,4 @@
-/* proc.h: the few things that are read from /proc/PID. */
+/* proc.h: reads the files of /proc/PID that the command needs. */
 #ifndef TOOLS_PROC_H
 #define TOOLS_PROC_H
 
@@ -8,17 +8,17 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Opens /proc/PID/file; NULL where there is none, or not for this user. */
+/* Opens /proc/PID/file; NULL when it does not exist, or this user may not read it. */
 FILE *proc_open(pid_t pid, const char *file);
 
 /* The name of a process, without control characters; "" when it has ended. */
 enum { PROC_NAME_SIZE = 32 };
 const char *proc_name(pid_t pid, char name[PROC_NAME_SIZE]);
 
-/* Whether a line is "Field:   12 kB"; *bytes is then 12 KiB. */
+/* True when a line is "Field:   12 kB"; *bytes is then 12 KiB. */
 bool proc_size_field(const char *line, const char *field, uint64_t *bytes);
 
-/* The sum that the kernel has of a field of smaps; 0 where it makes none. */
+/* The kernel's sum of a field of smaps; 0 when the kernel has none. */
 uint64_t proc_sum(pid_t pid, const char *field);
 
 #endif

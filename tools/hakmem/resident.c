@@ -1,8 +1,9 @@
-/* resident.c: each resident page to what lies in it.
+/* resident.c: assigns each resident page to one of the parts.
  *
- * /proc/PID/smaps has the mappings and how much of each is resident, /proc/PID/pagemap which pages are;
- * the live page has whose an address is and how much of a page is in use. A page of the heap is in use as
- * far as blocks reach into it, and sparse (in a slab) or dirty (elsewhere) for the rest. */
+ * /proc/PID/smaps lists the mappings and how much of each is resident, /proc/PID/pagemap which
+ * pages are resident. The live page tells what an address belongs to, and how much of a page is in
+ * use. The bytes of a heap page that blocks cover count as in use; the other bytes are sparse in a
+ * slab, and dirty elsewhere. */
 #include "resident.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 #include "proc.h"
 
-/* Bits of an entry of pagemap; the last two are the only traces of what a page is. */
+/* Bits of an entry of pagemap. */
 #define PRESENT ((uint64_t)1 << 63)
 #define OF_FILE ((uint64_t)1 << 61)
 #define MAPPED_ONCE ((uint64_t)1 << 56)
@@ -23,7 +24,7 @@ enum { PATH_SIZE = 64, BATCH = 4096 };
 
 typedef struct {
     uint64_t start, end, rss, swap;
-    bool shared;  /* some of its pages are also another process's */
+    bool shared;  /* other processes share some of its pages */
     bool is_page; /* the live page itself */
 } mapping_t;
 
@@ -32,15 +33,15 @@ typedef struct {
     size_t count, room;
     int pagemap;
     const hak_live_page_t *page;
-    const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, none in another */
+    const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, without overlaps */
     size_t range_count;
     const hak_live_superslab_t *superslabs[HAK_LIVE_SUPERSLABS]; /* by address */
     uint64_t in_use[HAK_CLASS_LIMIT];    /* resident bytes of blocks, by class */
     uint64_t sparse, dirty, unknown;     /* of the heap, resident */
-    uint64_t huge, kept, records, other; /* the same elsewhere */
+    uint64_t huge, kept, records, other; /* elsewhere, resident */
 } measure_t;
 
-/* ---- Mappings ----------------------------------------------------------------------------------- */
+/* ---- Mappings -------------------------------------------------------------------------------- */
 
 static mapping_t *add_mapping(measure_t *measure) {
     if (measure->count == measure->room) {
@@ -86,7 +87,7 @@ static bool read_mappings(measure_t *measure, FILE *smaps) {
     return measure->count > 0;
 }
 
-/* ---- Pages -------------------------------------------------------------------------------------- */
+/* ---- Pages ----------------------------------------------------------------------------------- */
 
 static int by_start(const void *a, const void *b) {
     const uint64_t *one = *(const uint64_t *const *)a, *other = *(const uint64_t *const *)b;
@@ -110,7 +111,7 @@ static void sort_places(measure_t *measure) {
     qsort(measure->superslabs, page->superslab_count, sizeof(void *), by_start);
 }
 
-/* The unit that an address lies in; NULL where the page has none. */
+/* The unit that contains an address; NULL when the page does not list it. */
 static const hak_live_unit_t *unit_of(const measure_t *measure, uint64_t address) {
     size_t low = 0, high = measure->page->superslab_count;
     while (low < high) {
@@ -142,12 +143,13 @@ static void count_heap_page(measure_t *measure, uint64_t address) {
     *(is_slab ? &measure->sparse : &measure->dirty) += size - used;
 }
 
-/* The page of zeros that stands for memory only read so far is present, and not resident. */
+/* The kernel's zero page, which backs memory that was only read so far, is present but does not
+ * count as resident. */
 static bool is_resident(uint64_t entry, const mapping_t *mapping) {
     return entry & PRESENT && (mapping->shared || entry & (OF_FILE | MAPPED_ONCE));
 }
 
-/* Resident bytes of a part of a mapping; of the heap each page is looked up. */
+/* Adds the resident bytes of a part of a mapping; in the heap, page by page. */
 static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64_t start,
                             uint64_t end, bool is_heap) {
     static uint64_t entries[BATCH];
@@ -165,7 +167,7 @@ static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64
     return bytes;
 }
 
-/* The part of a mapping that lies in one range, or in none (NULL). */
+/* Adds the part of a mapping that lies in one range, or in none (NULL). */
 static void count_part(measure_t *measure, const mapping_t *mapping, const hak_live_range_t *range,
                        uint64_t start, uint64_t end) {
     bool is_heap = range && range->kind == HAK_RANGE_HEAP;
@@ -201,7 +203,7 @@ static void count_mapping(measure_t *measure, const mapping_t *mapping) {
     if (mapping->rss) count_part(measure, mapping, NULL, at, mapping->end);
 }
 
-/* ---- Parts -------------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* `bytes` times part / whole. */
 static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
@@ -209,7 +211,7 @@ static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
     return (uint64_t)((double)bytes * ((double)hak_min(part, whole) / (double)whole));
 }
 
-/* Superslabs that the page has no room for, or that are new, are taken to be like the others. */
+/* Superslabs for which the page has no room, and new ones, are assumed to be like the others. */
 static void spread_unknown(measure_t *measure) {
     uint64_t known = measure->sparse + measure->dirty, unknown = measure->unknown;
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) known += measure->in_use[i];
@@ -219,7 +221,7 @@ static void spread_unknown(measure_t *measure) {
     measure->dirty += share(unknown, measure->dirty, known);
 }
 
-/* Splits what is in use of a class into live blocks, cached ones, and what was not asked for. */
+/* Splits the bytes in use of a class into live blocks, cached blocks, and class rounding. */
 static void add_class(const measure_t *measure, unsigned class_index, uint64_t bytes,
                       resident_t *resident) {
     uint64_t cached = 0;

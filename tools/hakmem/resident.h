@@ -1,4 +1,4 @@
-/* resident.h: what the resident memory of a process consists of. */
+/* resident.h: the parts of the resident memory of a process. */
 #ifndef TOOLS_RESIDENT_H
 #define TOOLS_RESIDENT_H
 
@@ -6,7 +6,8 @@
 
 #include "live/page.h"
 
-/* Bytes. The parts from `live` on are measured apart from `rss`, and need not add up to it. */
+/* Bytes. The parts from `live` on are measured independently of `rss`; their sum may differ from
+ * it. */
 #define RESIDENT_PARTS(PART) \
     PART(rss)                \
     PART(swap)               \
@@ -24,7 +25,7 @@ typedef struct {
 #undef PART
 } resident_t;
 
-/* Measures a process by its live page and /proc. NULL, or what is wrong. */
+/* Measures a process by its live page and /proc. Returns NULL, or the problem. */
 const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident);
 
 #endif

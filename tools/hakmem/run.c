@@ -1,5 +1,5 @@
-/* run.c: `hakmem run`: settings into the environment, the library in front, then exec. The program
- * takes this process's place, so signals and the exit status are its own. */
+/* run.c: `hakmem run`: puts the settings into the environment and the library into LD_PRELOAD, then
+ * calls exec. The program replaces this process, so signals and the exit status are its own. */
 #include "command.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ typedef struct {
     bool debug;
 } order_t;
 
-/* One setting, refused here where the library would only warn. */
+/* Applies one setting. The command refuses what the library would only warn about. */
 static void set(const char *name, const char *value) {
     hak_option_t option = (hak_option_t)find_option(name, STATUS_RUN);
     hak_option_row_t row = hak_option_row(option);
@@ -67,8 +67,8 @@ static order_t read_arguments(char **argv) {
     return order;
 }
 
-/* The library, as an absolute path: beside the command in a build folder, or where `make install`
- * puts it, relative to the command. */
+/* The absolute path of the library: next to the command in a build directory, or where `make
+ * install` puts it, relative to the command. */
 static void find_library(bool debug, char *library) {
     static const char *const places[] = {"libhakmem.so.1", HAKMEM_LIBRARY_FROM_COMMAND};
     char folder[PATH_MAX], path[2 * PATH_MAX];
@@ -89,13 +89,13 @@ static void find_library(bool debug, char *library) {
     fail(STATUS_RUN, "run: there is no libhakmem.so.1 beside the command, nor at %s", path);
 }
 
-/* The library first; what is preloaded already stays. */
+/* Puts the library first in LD_PRELOAD; the objects that are there already stay. */
 static void preload(const char *library) {
     const char *before = getenv("LD_PRELOAD");
     char value[8192];
     size_t length = strlen(library);
     bool is_first = before && strncmp(before, library, length) == 0 && strchr(": ", before[length]);
-    if (is_first) return; /* a run within a run */
+    if (is_first) return; /* this command was itself started by `hakmem run` */
     if (strpbrk(library, ": "))
         fail(STATUS_RUN, "run: LD_PRELOAD cannot name %s: a colon or a blank is in its path",
              library);

@@ -1,4 +1,5 @@
-/* source.c: a file as it is; a live page as the JSON that the library would have written. */
+/* source.c: reads a file as it is, and converts a live page to the JSON that the library would
+ * write. */
 #include "source.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 enum { FILE_MOST = 64 << 20, PROBLEM = 1 };
 
-/* ---- A file ------------------------------------------------------------------------------------- */
+/* ---- A file ---------------------------------------------------------------------------------- */
 
 static char *read_file(const char *command, const char *name, size_t *size) {
     FILE *file = fopen(name, "re");
@@ -42,18 +43,19 @@ static char *read_file(const char *command, const char *name, size_t *size) {
     return text;
 }
 
-/* ---- A process ---------------------------------------------------------------------------------- */
+/* ---- A process ------------------------------------------------------------------------------- */
 
 static hak_live_page_t page;
 
-/* What report.h leaves to whoever writes: here it is that of the page. */
+/* The functions that report.h expects its users to define: here they report on the page's
+ * process. */
 unsigned hak_stats_process(void) { return page.head.pid; }
 
 void hak_stats_write_cache_list(hak_out_t *out) {
     for (uint32_t i = 0; i < page.cache_count; i++) hak_stats_write_cache(out, &page.caches[i]);
 }
 
-/* The command's own options become those of the process; a value that none can have stays the default. */
+/* Sets the command's own options to those of the process; an invalid value is ignored. */
 static void take_over_options(void) {
     for (int i = 0; i < HAK_OPTION_COUNT; i++) {
         hak_option_t option = (hak_option_t)i;
@@ -67,7 +69,7 @@ static void take_over_options(void) {
     }
 }
 
-/* So does its dynamic class, if it has one. */
+/* Makes the dynamic class of the process that of the command, if the process has one. */
 static void take_over_class(void) {
     uint64_t size = page.stats.values[HAK_VALUE_STAT_mid_dyn1_size];
     if (size > HAK_TINY_MAX && size <= HAK_CLASS_MAX) hak_dyn_choose((size_t)size);
@@ -110,9 +112,9 @@ static char *read_process(const char *command, pid_t pid, size_t *size) {
     return text;
 }
 
-/* ---- Both --------------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
-/* The object in a text, which is changed by it. */
+/* Parses the object in a text, which is changed. */
 static const json_t *parse(const char *command, const char *name, char *text, size_t size) {
     size_t line;
     const json_t *root = json_read(text, size, &line);

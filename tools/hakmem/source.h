@@ -1,5 +1,5 @@
-/* source.h: where `hakmem stat` and `explain` have their figures from: a running process, or a file with
- * the JSON of one. Both come as JSON, so all that shows figures knows one form. */
+/* source.h: the source of the figures for `hakmem stat` and `explain`: a running process, or a file
+ * with the JSON of one. Both become JSON, so the code that shows figures knows one form only. */
 #ifndef TOOLS_SOURCE_H
 #define TOOLS_SOURCE_H
 
@@ -9,14 +9,14 @@
 
 typedef struct {
     const json_t *root;
-    const char *text; /* the JSON as it was; not ended by a 0 */
+    const char *text; /* the original JSON; no 0 at its end */
     size_t size;
     pid_t pid; /* 0: a file */
 } source_t;
 
-/* Reads `what`: a process if it is a number, else a file. Where that fails the command ends with one line,
- * which begins with `command`. A process comes with two objects that the library does not write:
- * "live_page" with age_ms and refreshes, and "resident" with the parts of resident.h. */
+/* Reads `what`: a process if it is a number, otherwise a file. On failure the command ends with one
+ * line, which begins with `command`. For a process the JSON has two more objects than that of the
+ * library: "live_page" with age_ms and refreshes, and "resident" with the parts of resident.h. */
 source_t source_read(const char *command, const char *what);
 
 #endif

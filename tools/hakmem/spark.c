@@ -1,4 +1,4 @@
-/* spark.c: eight heights, and a blank for nothing at all. */
+/* spark.c: bars of eight heights, and a blank for 0. */
 #include "spark.h"
 
 #include <string.h>

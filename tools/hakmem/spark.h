@@ -8,8 +8,8 @@
 enum { SPARK_MOST = 512, SPARK_SIZE = SPARK_MOST * 3 + 1 };
 
 typedef struct {
-    double values[SPARK_MOST]; /* a ring */
-    size_t count;              /* ever added */
+    double values[SPARK_MOST]; /* a ring buffer */
+    size_t count;              /* values added so far */
 } spark_t;
 
 void spark_add(spark_t *spark, double value);

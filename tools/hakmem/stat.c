@@ -1,5 +1,5 @@
-/* stat.c: `hakmem stat`: the statistics of a running process or of a file, as tables, as JSON, or for
- * Prometheus. What a file says beyond the table of statistics is passed over. */
+/* stat.c: `hakmem stat`: the statistics of a running process or of a file, as tables, as JSON, or
+ * for Prometheus. Figures of a file that are not in the table of statistics are ignored. */
 #include "command.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static columns_t columns_of(const hak_stat_row_t *rows, unsigned count) {
     return columns;
 }
 
-/* Of a size class: what it holds, and what its slow calls were; a terminal has room for these. */
+/* The figures of a size class that fit on a terminal: what it holds, and its slow calls. */
 static columns_t main_columns(void) {
     static const char *const names[] = {"live",  "live_bytes", "cached_bytes", "free",
                                         "slabs", "uc_miss",    "shared_lock",  "remote_frees"};
@@ -41,7 +41,7 @@ static columns_t main_columns(void) {
     return columns;
 }
 
-/* Makes room for the figures of each object in `list`. */
+/* Widens the columns for the figures of each object in `list`. */
 static void fit(columns_t *columns, const json_t *list) {
     for (const json_t *line = list ? list->first : NULL; line; line = line->next)
         for (unsigned i = 0; i < columns->count; i++) {
@@ -70,14 +70,15 @@ static bool is_used(const json_t *line) {
     return false;
 }
 
-/* The block size of a class, or its name: the dynamic class may have the size of a fixed one. */
+/* The block size of a class; "dyn1" for the dynamic class, whose size may be that of a fixed
+ * one. */
 static const char *label_of(const json_t *class_row, char label[LABEL_SIZE]) {
     if (strcmp(json_text(class_row, "name"), "dyn1") == 0) return "dyn1";
     snprintf(label, LABEL_SIZE, "%" PRIu64, json_number(class_row, "size"));
     return label;
 }
 
-/* Each band that is in use, with its classes below it. */
+/* Prints each band that is in use, with its classes below it. */
 static void print_bands(const json_t *root, bool is_wide) {
     const json_t *bands = json_member(root, "bands"), *classes = json_member(root, "classes");
     columns_t columns = is_wide ? columns_of(hak_class_stat_rows, HAK_CLASS_STATS) : main_columns();
@@ -109,7 +110,7 @@ static void print_caches(const json_t *root) {
         print_line(&columns, "", at);
 }
 
-/* Only a debug build has them. */
+/* Prints the times, which only a debug build has. */
 static void print_timing(const json_t *root) {
     static const char *const steps[] = {
 #define TIMING(name, ...) #name,
@@ -133,7 +134,7 @@ static void print_timing(const json_t *root) {
     }
 }
 
-/* What was promoted, below the scores by which it was. */
+/* Prints the scores of bands, and below them which bands they promoted. */
 static void print_policy(const json_t *root) {
     const json_t *bands = json_member(root, "bands");
     int widths[HAK_POLICY_BANDS];
@@ -165,7 +166,7 @@ static void print_values(const json_t *root) {
     }
 }
 
-/* Control characters of a text would act on the terminal. */
+/* Replaces control characters, because a terminal would execute them. */
 static void print_plain(const char *text) {
     for (; *text; text++) putchar(*text >= ' ' && *text < 127 ? *text : '?');
 }
@@ -205,9 +206,9 @@ static void print_text(const json_t *root, bool is_wide) {
     print_options(root);
 }
 
-/* ---- Prometheus: the text format, version 0.0.4 ----------------------------------------------- */
+/* ---- Prometheus: the text format, version 0.0.4 ---------------------------------------------- */
 
-/* HELP and TYPE of a metric; returns the end of its name. */
+/* Prints HELP and TYPE of a metric; returns the end of its name. */
 static const char *print_metric(const char *group, const hak_stat_row_t *row) {
     const char *end = row->is_counter ? "_total" : "";
     printf("# HELP hakmem_%s_%s%s %s\n", group, row->name, end, hak_stats_help(row));

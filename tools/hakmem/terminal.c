@@ -1,5 +1,5 @@
-/* terminal.c: ANSI sequences, and the signals that concern a terminal. A picture is one write, line by
- * line over the last one, so that it does not flicker. */
+/* terminal.c: ANSI sequences, and the signals that concern a terminal. A picture is one write that
+ * overwrites the last one line by line, so that it does not flicker. */
 #include "terminal.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static char picture[PICTURE_SIZE];
 static size_t used;
 static int lines, lines_most;
 
-/* ---- Taking it, and giving it back ---------------------------------------------------------------- */
+/* ---- Taking it, and giving it back ----------------------------------------------------------- */
 
 static void put(const char *text, size_t size) {
     while (size > 0) {
@@ -46,7 +46,7 @@ static void put(const char *text, size_t size) {
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             if (!is_there) fail(1, "cannot write the output: %s", strerror(errno));
-            to_quit = 1; /* whoever looked is gone */
+            to_quit = 1; /* the terminal has been closed */
             return;
         }
         text += done;
@@ -104,7 +104,7 @@ void terminal_leave(void) {
     is_there = false;
 }
 
-/* As the shell expects it of a program that it stops; comes back when it is continued. */
+/* Stops this process, as the shell expects it; returns when it is continued. */
 static void stop(void) {
     to_stop = 0;
     give_back();
@@ -133,7 +133,7 @@ int terminal_height(void) {
     return height >= HEIGHT_LEAST ? height : 24;
 }
 
-/* ---- A picture ------------------------------------------------------------------------------------ */
+/* ---- A picture ------------------------------------------------------------------------------- */
 
 static void add(const char *text, size_t size) {
     if (size > sizeof picture - used) return;
@@ -143,7 +143,7 @@ static void add(const char *text, size_t size) {
 
 static void add_text(const char *text) { add(text, strlen(text)); }
 
-/* Bytes of the first `width` characters; those of UTF-8 go on with 10xxxxxx. */
+/* Bytes of the first `width` characters; in UTF-8 continuation bytes are 10xxxxxx. */
 static size_t cut(const char *text, int width) {
     size_t at = 0;
     for (int column = 0; text[at]; at++) {
@@ -194,7 +194,7 @@ void terminal_end(void) {
     put(picture, used);
 }
 
-/* ---- Events --------------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 int64_t terminal_clock_ms(void) {
     struct timespec now;

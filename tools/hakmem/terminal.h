@@ -1,5 +1,5 @@
-/* terminal.h: a picture that is drawn over and over, with plain ANSI sequences; plain lines where the
- * output is no terminal. */
+/* terminal.h: a picture that is redrawn with plain ANSI sequences; plain lines if the output is not
+ * a terminal. */
 #ifndef TOOLS_TERMINAL_H
 #define TOOLS_TERMINAL_H
 
@@ -8,21 +8,21 @@
 
 typedef enum { STYLE_PLAIN, STYLE_TITLE, STYLE_HEAD, STYLE_FAINT } style_t;
 
-/* Takes over the terminal, if the output is one and `wanted`: another screen, no echo, no cursor. It is given
- * back by terminal_leave, and before the process stops or ends by a signal. */
+/* Takes over the terminal, if the output is one and `wanted`: another screen, no echo, no cursor.
+ * terminal_leave restores it; so do signals that stop or end the process. */
 void terminal_enter(bool wanted);
 void terminal_leave(void);
 
-/* Whether there is one; else pictures follow each other, and have as many lines as they like. */
+/* True when it was taken over. If not, pictures follow one another and have any number of lines. */
 bool terminal_is_there(void);
 
-/* Columns, lines, and whether it shows more than ASCII. */
+/* Columns, lines, and whether the terminal shows more than ASCII. */
 int terminal_width(void);
 int terminal_height(void);
 bool terminal_is_utf8(void);
 
-/* A picture: begin, lines from the top, end. What is too wide or too low is cut off; `keep` lines are kept
- * free at the bottom for those that come by terminal_line_below. */
+/* A picture: begin, lines from the top, end. Parts that do not fit are cut off. `keep` lines at the
+ * bottom are reserved for terminal_line_below. */
 void terminal_begin(int keep);
 void terminal_line(style_t style, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void terminal_line_below(style_t style, const char *format, ...)
@@ -30,12 +30,13 @@ void terminal_line_below(style_t style, const char *format, ...)
 bool terminal_is_full(void);
 void terminal_end(void);
 
-/* Milliseconds of a clock that only goes forward. */
+/* Milliseconds of a monotonic clock. */
 int64_t terminal_clock_ms(void);
 
 typedef enum { EVENT_TIME, EVENT_KEY, EVENT_REDRAW, EVENT_QUIT } event_t;
 
-/* Waits for `ms`, a key (*key), a new size, or a signal to end. */
+/* Waits until `ms` have passed, a key is pressed (*key), the size changes, or a signal asks to
+ * end. */
 event_t terminal_wait(int ms, char *key);
 
 #endif

@@ -16,9 +16,9 @@ enum {
     INTERVAL_MS = 1000,
     INTERVAL_LEAST_MS = 100,
     INTERVAL_MOST_MS = 3600000,
-    MISSES_MOST = 3,  /* looks without a page, as at an exec, before it is given up */
+    MISSES_MOST = 3,  /* looks in a row without a page, as after an exec, before top gives up */
     LABEL_WIDTH = 22, /* in front of a line of bars */
-    STALE_MS = 1000,  /* an older page is the picture of a program at rest */
+    STALE_MS = 1000,  /* an older page means that the program is at rest */
 };
 
 typedef enum { BY_BYTES, BY_LIVE, BY_CACHED, BY_MISSES, BY_LOCKS, SORT_KEYS } sort_key_t;
@@ -30,7 +30,7 @@ typedef struct {
     char label[16];
     uint64_t live, live_bytes, cached_bytes;
     double misses, locks, remote;
-    bool has_cache; /* of a tier or class that threads have caches of */
+    bool has_cache; /* a tier or class whose blocks threads cache */
 } line_t;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
     sort_key_t key;
     char name[PROC_NAME_SIZE];
     hak_live_page_t pages[2]; /* the newest, and the one before it */
-    unsigned newest, count;   /* count: pages of this program so far */
+    unsigned newest, count;   /* count: pages of this program read so far */
     spark_t live_bytes, refills;
     line_t classes[HAK_CLASS_COUNT];
     unsigned class_count;
@@ -48,9 +48,9 @@ typedef struct {
 
 static const hak_live_page_t *page_of(const top_t *top) { return &top->pages[top->newest]; }
 
-/* ---- Figures ------------------------------------------------------------------------------------ */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
-/* How much a counter has grown a second between the last two pages; 0 where nothing changed. */
+/* Growth of a counter per second between the last two pages; 0 when there was no new page. */
 static double rate(const top_t *top, uint64_t now, uint64_t before) {
     uint64_t from = top->pages[!top->newest].head.refreshed_ms,
              to = page_of(top)->head.refreshed_ms;
@@ -102,7 +102,7 @@ static double weight(const line_t *line, sort_key_t key) {
     }
 }
 
-static sort_key_t sorting; /* qsort has no argument for it */
+static sort_key_t sorting; /* a variable, since qsort passes no argument */
 
 static int by_key(const void *a, const void *b) {
     const line_t *one = a, *other = b;
@@ -132,7 +132,7 @@ static void fill_classes(top_t *top) {
 static void note(top_t *top) {
     const hak_live_page_t *now = page_of(top), *before = &top->pages[!top->newest];
     if (top->count && now->head.refresh_count < before->head.refresh_count) {
-        top->count = 0; /* it has become another program */
+        top->count = 0; /* the process has executed another program */
         top->live_bytes.count = top->refills.count = 0;
     }
     top->count++;
@@ -142,7 +142,7 @@ static void note(top_t *top) {
                                   before->stats.values[HAK_VALUE_STAT_total_uc_miss]));
 }
 
-/* ---- The picture -------------------------------------------------------------------------------- */
+/* ---- The picture ----------------------------------------------------------------------------- */
 
 static uint64_t resident_bytes(const top_t *top) {
     char line[128], *end = line;
@@ -227,7 +227,7 @@ static void draw(top_t *top) {
     terminal_end();
 }
 
-/* ---- The command -------------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static int interval_of(const char *text) {
     char *end;
@@ -274,7 +274,7 @@ static live_result_t look(top_t *top, const char **problem) {
     return result;
 }
 
-/* Until the next look is due; false when the user has had enough. */
+/* Waits until the next look is due; false when the user quits. */
 static bool rest(top_t *top) {
     int64_t end = terminal_clock_ms() + top->interval_ms;
     for (;;) {
