@@ -7,7 +7,7 @@ import re
 import pytest
 from hakmem_lab import front, judge, verdict
 from hakmem_lab.errors import LabError
-from hakmem_lab.page import command, figures, markdown
+from hakmem_lab.page import command, figures, markdown, published
 
 
 def _ratio(value):
@@ -125,12 +125,22 @@ def test_a_published_summary_names_no_folder_of_the_machine():
             "hakmem": {"library": "/home/me/hakmem/build/libhakmem.so"},
             "system": {"library": None},
         },
-    }
-    text = command.without_places(json.dumps(given))
+        "rows": [
+            {"key": "a", "counts": {"hakmem": 5}, "allocators": {
+                "hakmem": {"rss_kb": 1792.123456789, "spread": 0.5, "printed": {"ws": 32.0}}}},
+            {"key": "b", "counts": {}, "allocators": {}},
+        ],
+    }  # fmt: skip
+    text = published.text(given)
     assert "/home" not in text
     found = json.loads(text)
     assert found["command"] == "hakmem_lab bench --size quick --rounds 3"
     assert found["allocators"]["hakmem"]["library"] == "libhakmem.so"
+    assert found["rows"] == [
+        {"key": "a", "allocators": {"hakmem": {"rss_kb": 1792.123}}},
+        {"key": "b", "allocators": {}},
+    ]
+    assert len([line for line in text.splitlines() if '"key"' in line]) == 2
 
 
 def written(summary, tmp_path, name, *words):

@@ -13,7 +13,7 @@ from ..suites import knobs, results
 from ..summaries import without_false_intervals
 from ..tables import OWN_BUILDS, SUBJECT
 from ..workloads import choose_rows
-from . import charts, markdown
+from . import charts, markdown, published
 
 GUARD = f"{SUBJECT}:larson_guard"
 GUARD_OPTION = "TINY_PROFILE"
@@ -66,19 +66,6 @@ def measure(options) -> Path:
     return folder
 
 
-def without_places(text) -> str:
-    """A summary as it may be published: no folder of the machine it was made on."""
-    summary = json.loads(text)
-    summary.get("machine", {}).get("environment", {}).pop("HAKMEM_BENCH_SUITE", None)
-    words = summary.get("command", "").split(" ")
-    if "--out" in words:
-        del words[words.index("--out") : words.index("--out") + 2]
-    summary["command"] = " ".join(words)
-    for allocator in summary.get("allocators", {}).values():
-        allocator["library"] = allocator.get("library") and Path(allocator["library"]).name
-    return json.dumps(summary, indent=1) + "\n"
-
-
 def place(options, summary):
     """Where the page goes: a smaller run than that of the page that is there goes elsewhere."""
     here = options.to.resolve()
@@ -102,7 +89,7 @@ def run(options) -> int:
     results.writable(folder)
     results.writable(target.parent)
     drawn = charts.draw(summary, folder.resolve())
-    (folder / "summary.json").write_text(without_places((source / "summary.json").read_text()))
+    (folder / "summary.json").write_text(published.text(json.loads((source / "summary.json").read_text())))
     target.write_text(markdown.page(summary, drawn, target.resolve()))
     if said:
         print(said)
