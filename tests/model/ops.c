@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "ops.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
+#include "hakmem.h"
 
 _Noreturn void worker_fail(const struct worker *worker, const struct block *block,
                            const char *wrong) {
@@ -183,9 +185,26 @@ void op_verify(struct worker *worker, const struct block *block) {
     if (wrong != NULL) worker_fail(worker, block, wrong);
 }
 
+/* Violations among the allocator's own records. */
+static size_t verify(void) {
+#if defined(TEST_PRELOAD)
+    size_t (*target)(void) = (size_t(*)(void))dlsym(RTLD_DEFAULT, "hakmem_verify");
+    CHECK(target != NULL, "there is no hakmem_verify");
+    return target();
+#else
+    return hakmem_verify();
+#endif
+}
+
 void op_housekeeping(struct worker *worker) {
     static const struct block no_block;
-    if (rng_below(&worker->rng, 4) == 0) {
+    size_t dice = rng_below(&worker->rng, 4);
+    if (dice == 1) {
+        worker->function = "hakmem_verify";
+        if (verify() != 0) worker_fail(worker, &no_block, "violations");
+        return;
+    }
+    if (dice == 0) {
         worker->function = "malloc_trim";
         API(malloc_trim)(rng_below(&worker->rng, 2) << 20);
         return;
