@@ -31,6 +31,8 @@
  * library (src/CMakeLists.txt has the rest of the order). NEAR: constants that every process
  * reads lie among the variables, whose pages are resident anyway. */
 #define HAK_COMMON __attribute__((section(".text.startup")))
+/* What hardly any process runs lies behind all other code. */
+#define HAK_BEHIND __attribute__((noinline, section(".text.zz_behind")))
 #define HAK_NEAR __attribute__((section(".data.near")))
 #define HAK_NEAR_CONSTANT __attribute__((section(".data.rel.ro.near"))) /* cannot be written */
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins at a cache line */

@@ -262,7 +262,7 @@ static bool move_one(char *addr, size_t size, char *to) {
  * where. So they are moved one by one, and the old range stays mapped, and empty: what has been
  * moved can be copied back to where it was. A kernel that refuses to move one may have unmapped
  * its target before: that part is left alone, whoever it belongs to by now. */
-bool hak_os_move(void *addr, size_t size, void *to) {
+HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
     int saved = errno;
     char *from = addr, *target = to;
     size_t done = 0, part = 0;
@@ -296,7 +296,7 @@ static bool try_to_move_two(void) {
     return moved;
 }
 
-bool hak_os_moves_several(void) {
+HAK_BEHIND bool hak_os_moves_several(void) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int known;
     if (hak_load_relaxed(&known) == UNKNOWN)
@@ -332,7 +332,7 @@ static int memory_file(const char *name, size_t size) {
     return -1;
 }
 
-bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
+HAK_BEHIND bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
     int saved = errno;
     int file = memory_file(name, size);
     *shared = (hak_os_shared_t){.addr = NULL};

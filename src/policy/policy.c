@@ -82,7 +82,7 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     return best;
 }
 
-uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
+HAK_COMMON uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
     static const uint8_t fixed[] HAK_NEAR = {
         [HAK_POLICY_LEGACY] = FIXED(HAK_POLICY_LEGACY),
         [HAK_POLICY_C5_7_ONLY] = FIXED(HAK_POLICY_C5_7_ONLY),

@@ -181,7 +181,7 @@ static void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
                    is_accessible((const char *)node, size));
 }
 
-HAK_SLOW_PATH void hak_meta_check(hak_check_t *check) {
+HAK_BEHIND void hak_meta_check(hak_check_t *check) {
     size_t bytes = 0;
     for (unsigned i = 0; i < area_count; i++) {
         hak_area_check(check, &areas[i]);

@@ -389,7 +389,7 @@ size_t hak_region_mappings(void) {
 /* ---- check ---- */
 
 /* What takes no walk. */
-static HAK_SLOW_PATH void check_sums(hak_check_t *check) {
+static HAK_BEHIND void check_sums(hak_check_t *check) {
     size_t carved = hak_load_relaxed(&region.carved);
     hak_area_check(check, &region.supers_area);
     hak_area_check(check, &region.slabs_area);
@@ -404,7 +404,7 @@ static HAK_SLOW_PATH void check_sums(hak_check_t *check) {
                         region.first_unit + (region.limit << hak_map.super_shift));
 }
 
-HAK_SLOW_PATH void hak_region_check(hak_check_t *check) {
+HAK_BEHIND void hak_region_check(hak_check_t *check) {
     size_t carved = hak_load_relaxed(&region.carved), mapped = 0, pieces = 0, holes = 0, listed = 0;
     if (!region.heap) return;
     check_sums(check);

@@ -140,7 +140,7 @@ void hak_sampler_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&
 void hak_look_at(uint64_t now_ms) { look_when_due(now_ms, 0); }
 
 /* Most programs have the default, which is there from the beginning: they touch nothing. */
-void hak_sampler_start(void) {
+HAK_COMMON void hak_sampler_start(void) {
     if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_sampler_apply();
 }
 

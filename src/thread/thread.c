@@ -303,7 +303,7 @@ static void check_full(hak_check_t *check) {
                     count + ending_full);
 }
 
-HAK_SLOW_PATH void hak_thread_check(hak_check_t *check) {
+HAK_BEHIND void hak_thread_check(hak_check_t *check) {
     size_t caches = 0, threads = 0;
     for (const hak_cache_t *cache = all_caches; cache; cache = cache->next) caches++;
     for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++) threads += shard_threads[shard];
