@@ -85,6 +85,8 @@ def test_run_proves_the_override_and_compares(build, tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"HAKMEM is active: malloc, free, calloc, realloc bound to {build}" in done.stderr
     assert "peak RSS MB" in done.stdout and "page faults" in done.stdout
+    times = next(line for line in done.stdout.splitlines() if "time s" in line)
+    assert "~" in times and "[" not in times  # runs of milliseconds, and two of them
     assert len(json.loads(report.read_text())["runs"]) == 2
 
 
