@@ -225,12 +225,19 @@ static void cut(claim_t *claim, hak_part_t *piece) {
     claim->is_cut = true;
 }
 
+/* True when a stretch holds a whole page, however large pages are. */
+static bool has_page(const hak_part_t *piece) {
+    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    return hak_align_up(piece->first, page_grains) + page_grains <= piece->first + piece->count;
+}
+
 /* Takes the stretch from `first` up to `end` out of the extents. Not a short one: what
- * is not an extent must be longer than a unit (extent.h). */
+ * is not an extent must be longer than a unit (extent.h). A stretch without a whole page takes no
+ * room: it gives nothing back, and the next piece would come to it again. */
 static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
     hak_superslab_t *super = claim->super;
     hak_part_t piece = {super, first, end - first};
-    if (touched_in(&piece) == 0) return;
+    if (touched_in(&piece) == 0 || !has_page(&piece)) return;
     if (claim->room <= HAK_UNIT_GRAINS) {
         claim->is_cut = true;
         return;

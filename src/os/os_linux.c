@@ -173,8 +173,19 @@ static bool advise(void *addr, size_t size, int advice) {
     return result == 0;
 }
 
+/* The same with a page that nobody else can write to. */
+static bool purges_own_page(void) {
+    volatile uint64_t *word = map(hak_os_page_size(), PROT_READ | PROT_WRITE, 0);
+    if (word == MAP_FAILED) return false;
+    *word = UINT64_MAX;
+    bool is_gone = advise((void *)(uintptr_t)word, hak_os_page_size(), MADV_DONTNEED) && *word == 0;
+    unmap((void *)(uintptr_t)word, hak_os_page_size());
+    return is_gone;
+}
+
 /* Old versions of qemu-user answer that it is done and do nothing. The contents are lost anyway, so
- * the first range that goes shows it: a word of it must be gone. */
+ * the first range that goes shows it: a word of it must be gone. Where it is not, the program may
+ * have written to the block after its free; then a page of our own decides. */
 bool hak_os_purge(void *addr, size_t size) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int works;
@@ -184,7 +195,7 @@ bool hak_os_purge(void *addr, size_t size) {
     if (HAK_UNLIKELY(known == UNKNOWN)) *word = UINT64_MAX;
     if (!advise(addr, size, MADV_DONTNEED)) return false;
     if (HAK_UNLIKELY(known == UNKNOWN)) {
-        hak_store_relaxed(&works, *word == 0 ? YES : NO);
+        hak_store_relaxed(&works, *word == 0 || purges_own_page() ? YES : NO);
         advise(addr, size, MADV_DONTNEED); /* the look has brought a page of zeros back */
     }
     return hak_load_relaxed(&works) == YES;
