@@ -157,7 +157,7 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zero
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
-    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, false, site);
     return allocate_class(hak_class_of(size), size, NULL, site);
 }
@@ -170,7 +170,7 @@ static size_t size_of_block(const void *block) {
 
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
-    if (HAK_UNLIKELY(hak_live_on)) hak_live_note_request(size);
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, true, site);
     void *block =
         allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);

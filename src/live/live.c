@@ -24,7 +24,7 @@ enum {
     REST = 100,                /* the pause after a refresh is at least so many times its length */
 };
 
-bool hak_live_on;
+_Atomic bool hak_live_on;
 hak_live_private_t *hak_live_private;
 
 static hak_lock_t refresh_lock;
@@ -99,7 +99,7 @@ void hak_live_start(void) {
     hak_live_private = hak_meta_alloc(sizeof *hak_live_private);
     if (!hak_live_private) return;
     memset(hak_live_private, 0, sizeof *hak_live_private);
-    hak_live_on = true;
+    hak_store_release(&hak_live_on, true); /* partner: hak_allocate */
     pthread_atfork(NULL, NULL, after_fork_child);
     hak_thread_set_watcher(look);
     look(true);

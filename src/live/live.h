@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 /* Whether the page is wanted; constant after start. */
-extern bool hak_live_on;
+extern _Atomic bool hak_live_on;
 
 /* Makes the page. Called once, before main, when the option is set. If the system refuses, the
  * process goes on without a page. */

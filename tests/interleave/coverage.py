@@ -2,7 +2,8 @@
 
     coverage.py --root DIR --work DIR --traces DIR --output FILE.md --without GROUP --compile WORD...
 
-A shared word is an _Atomic variable, an _Atomic field, a lock, or what a pointer to _Atomic points to.
+A shared word is an _Atomic variable, an _Atomic field, a lock, or what a pointer to _Atomic points to;
+but not a field of a type that only thread-local variables have, and nothing points to.
 The debug information of the sources in src/ lists them all. The checker notes which addresses the
 threads of each scenario touch (trace.h), and the debug information of its program says which words
 lie there. A word counts as covered where two threads of one scenario touch it and one of them
@@ -12,8 +13,7 @@ A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_
 or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live/ read it.
 The text of the sources decides that, for every use of the name.
 
-The test fails for any other word that is not in uncovered.py, and for a row there that no longer tells
-the truth: its word is gone, covered or a figure. It fails, too, when it would not miss the traces of the
+The test fails for any other word. It fails, too, when it would not miss the traces of the
 group that --without names: so it shows that it can fail.
 """
 
@@ -26,7 +26,6 @@ import subprocess
 import sys
 
 from dwarf import AGGREGATES, Debug, symbol
-from uncovered import UNCOVERED
 
 
 def is_lock(kind):
@@ -68,6 +67,24 @@ def is_ours(die):
     return die.place() is not None and die.place()[0].startswith("src/")
 
 
+def type_name(kind):
+    kind = kind.element() if kind is not None else None
+    return kind and (kind.name() or kind.debug.typedefs.get(kind.offset))
+
+
+def types_of(debug):
+    """The types of thread-local variables, and those of whatever else could reach another thread's."""
+    own, others = set(), set()
+    for _, die in debug.variables():
+        if "tls_address" in die.attributes.get("location", ""):
+            own.add(type_name(die.type() or die.link("specification").type()))
+        elif "declaration" not in die.attributes:
+            others.add(type_name(die.type()))
+    for die in debug.of("member", "pointer_type"):
+        others.add(type_name(die.type()))
+    return own, others
+
+
 # ---- the words of the sources -------------------------------------------------------------------
 
 
@@ -94,10 +111,11 @@ def words_of(path):
         if kind is not None and is_ours(die) and die.place()[0].endswith(".h"):
             if points_to_words(kind):
                 words.setdefault(die.name() + "()[]", die.place())
-    return words
+    return words, types_of(debug)
 
 
 def all_words(args):
+    """Every word but the fields of types that only thread-local variables have."""
     sources = sorted((args.root / "src").glob("*/*.c"))
     args.work.mkdir(parents=True, exist_ok=True)
 
@@ -107,11 +125,14 @@ def all_words(args):
                         "-w", "-c", source, "-o", target], check=True)
         return words_of(target)
 
-    words = {}
+    words, own, others = {}, set(), set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(compile_one, sources):
+        for found, (found_own, found_others) in pool.map(compile_one, sources):
             words.update(found)
-    return words
+            own |= found_own
+            others |= found_others
+    return {word: place for word, place in words.items()
+            if word.partition(".")[0] not in own - others}
 
 
 # ---- what the scenarios touched -----------------------------------------------------------------
@@ -129,15 +150,15 @@ class Program:
                 kind = die.type() or origin.type()
                 self.variables.append((die.address(), kind.size(), origin, kind))
 
-    def words_at(self, address, holds):
+    def words_held(self, offset, what):
+        """Those at an offset in memory that the trace says the type of."""
+        found = {what} if what.endswith("[]") else set()
+        if not found:
+            descend(self.debug.by_name[what], offset, found)
+        return found
+
+    def words_at(self, address):
         found = set()
-        for start, size, what in holds:
-            if not start <= address < start + size:
-                continue
-            if what.endswith("[]"):
-                found.add(what)
-            else:
-                descend(self.debug.by_name[what], address - start, found)
         for start, size, die, kind in self.variables:
             if start <= address < start + size:
                 if is_ours(die) and is_word(kind):
@@ -169,21 +190,19 @@ def descend(kind, offset, found):
 
 def read_trace(program, path, group, covered):
     """Enters the scenarios of one trace: {word: {group: {scenario}}}."""
-    slide, holds, scenario = 0, set(), None
+    slide, scenario = 0, None
     for line in path.read_text().splitlines():
         kind, _, rest = line.partition(" ")
         if kind == "anchor":
             slide = int(rest, 0) - program.anchor
-        elif kind == "holds":
-            start, size, what = rest.split(" ", 2)
-            holds.add((int(start, 0) - slide, int(size), what))
         elif kind == "scenario":
             scenario = rest
         else:
-            address, touched, written = (int(word, 0) for word in rest.split())
-            if written and touched & (touched - 1):
-                for word in program.words_at(address - slide, holds):
-                    covered.setdefault(word, {}).setdefault(group, set()).add(scenario)
+            place, _, what = rest.partition(" ")
+            words = (program.words_held(int(place, 0), what) if kind == "held"
+                     else program.words_at(int(place, 0) - slide))
+            for word in words:
+                covered.setdefault(word, {}).setdefault(group, set()).add(scenario)
 
 
 def all_covered(args):
@@ -273,19 +292,14 @@ def write_table(path, words, covered, figure_words):
         elif word in figure_words:
             text = "figure: added to relaxed, read for statistics only"
         else:
-            text = "none: " + UNCOVERED.get(word, "NO REASON")
+            text = "NONE"
         lines.append(f"| `{word}` | {file}:{line} | {text} |")
     path.write_text("\n".join(lines) + "\n")
 
 
 def all_problems(words, covered, figure_words):
-    settled = {word for word in words if word in covered or word in figure_words}
-    problems = [f"{word} ({words[word][0]}:{words[word][1]}) has no scenario"
-                for word in sorted(set(words) - settled - set(UNCOVERED))]
-    return problems + [f"{word} is listed in uncovered.py, but it is "
-                       + ("no shared word" if word not in words else
-                          "covered" if word in covered else "a figure")
-                       for word in sorted(set(UNCOVERED) - (set(words) - settled))]
+    return [f"{word} ({words[word][0]}:{words[word][1]}) has no scenario"
+            for word in sorted(set(words) - set(covered) - figure_words)]
 
 
 def main():
@@ -308,7 +322,7 @@ def main():
     for problem in problems:
         print(f"FAIL coverage: {problem}")
     print(f"coverage: {len(words)} words, {len(set(covered) & set(words))} in scenarios, "
-          f"{len(figure_words - set(covered))} figures, {len(UNCOVERED)} listed; {args.output}")
+          f"{len(figure_words - set(covered))} figures; {args.output}")
     return 1 if problems else 0
 
 

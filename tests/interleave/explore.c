@@ -11,19 +11,21 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "bounded.h"
 #include "memory.h"
+#include "trace.h"
 
 enum {
-    STACK_SIZE = 128 * 1024,
-    CHOICES_MAX = 4096,
-    STEPS_MAX = 20000, /* of one execution; more is an endless loop */
-    NOTES_MAX = 2000,
-    NOTE_SIZE = 120,
+    STACK_SIZE = 256 * 1024,
+    STEPS_MAX = 20000,           /* of one execution; more is an endless loop */
+    BOUNDED_STEPS_MAX = 1000000, /* the same of a whole engine */
+    NAPS_MOST = 3,               /* of a daemon, after which an execution may end */
 };
 
 typedef struct {
     jmp_buf start, here; /* of an execution that has not begun; of one that waits for its turn */
-    bool begun, alive;
+    bool begun, alive, sleeps;
+    unsigned naps;                       /* sleeps so far */
     bool (*ready)(const void *argument); /* NULL: it can go on in any state */
     const void *argument;
     void (*body)(void);
@@ -32,10 +34,6 @@ typedef struct {
 
 typedef enum { PREPARING, ENDED, KNOWN, FAILED } outcome_t;
 
-typedef struct {
-    uint8_t taken, count;
-} choice_t;
-
 static thread_t threads[EXPLORE_THREADS_MAX];
 static char stacks[EXPLORE_THREADS_MAX][STACK_SIZE] __attribute__((aligned(64)));
 static ucontext_t maker;
@@ -43,16 +41,13 @@ static jmp_buf explorer;
 static const explore_scenario_t *scenario;
 static unsigned current, thread_count, step_count;
 
-static choice_t path[CHOICES_MAX];
-static unsigned path_length, path_position; /* choices below the length are repeated */
+static bounded_run_t own_run, *run = &own_run; /* the search's; of a bounded one, all processes' */
+static unsigned path_position;                 /* choices below the path's length are repeated */
 
 static uint64_t *known_states; /* open addressing; 0 is free */
 static size_t known_size, known_count;
 
-static char notes[NOTES_MAX][NOTE_SIZE];
-static unsigned note_count;
 bool explore_noting;
-static char failure[400];
 
 unsigned explore_thread(void) { return current; }
 
@@ -69,19 +64,19 @@ const char *explore_name(const volatile void *variable) {
 }
 
 void explore_note_line(const char *format, ...) {
-    if (note_count == NOTES_MAX) return;
+    if (run->note_count == BOUNDED_NOTES_MAX) return;
     va_list list;
     va_start(list, format);
-    char *note = notes[note_count++];
-    int head = snprintf(note, NOTE_SIZE, "  thread %u: ", current);
-    vsnprintf(note + head, (size_t)(NOTE_SIZE - head), format, list);
+    char *note = run->notes[run->note_count++];
+    int head = snprintf(note, BOUNDED_NOTE_SIZE, "  thread %u: ", current);
+    vsnprintf(note + head, (size_t)(BOUNDED_NOTE_SIZE - head), format, list);
     va_end(list);
 }
 
 void explore_fail(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(failure, sizeof failure, format, list);
+    vsnprintf(run->failure, sizeof run->failure, format, list);
     va_end(list);
     leave(FAILED);
 }
@@ -126,22 +121,28 @@ static bool state_is_known(void) {
 
 /* ---- Variables that each thread has for itself --------------------------------------------- */
 
-enum { APART_MAX = 64 };
+enum { APART_MAX = 1024 };
 static struct {
     void *variable;
     size_t size;
-    char contents[EXPLORE_THREADS_MAX][APART_MAX];
+    char first[APART_MAX], contents[EXPLORE_THREADS_MAX][APART_MAX];
 } apart;
 
 void explore_keep_apart(void *variable, size_t size) {
     if (size > APART_MAX || apart.variable) abort();
     apart.variable = variable;
     apart.size = size;
+    memcpy(apart.first, variable, size);
 }
 
 static void begin_apart(void) {
-    memset(apart.contents, 0, sizeof apart.contents);
-    if (apart.variable) memset(apart.variable, 0, apart.size);
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        memcpy(apart.contents[i], apart.first, apart.size);
+    if (apart.variable) memcpy(apart.variable, apart.first, apart.size);
+}
+
+static void begin_apart_of(unsigned thread) {
+    memcpy(apart.contents[thread], apart.first, apart.size);
 }
 
 static void switch_apart(unsigned before, unsigned next) {
@@ -152,19 +153,21 @@ static void switch_apart(unsigned before, unsigned next) {
 
 /* ---- Choices and switches -------------------------------------------------------------------- */
 
-static unsigned choose(unsigned count) {
+static unsigned choose(unsigned count, bool is_preemption) {
     if (count <= 1) return 0;
-    if (path_position == path_length) {
-        if (path_length == CHOICES_MAX) explore_fail("an execution does not end");
-        path[path_length++] = (choice_t){.taken = 0, .count = (uint8_t)count};
+    if (path_position == run->path_length) {
+        if (run->path_length == BOUNDED_CHOICES_MAX) explore_fail("an execution does not end");
+        unsigned first = scenario->bounds ? bounded_choose(count, is_preemption) : 0;
+        run->path[run->path_length++] =
+            (bounded_choice_t){.taken = (uint8_t)first, .count = (uint8_t)count};
     }
-    choice_t *choice = &path[path_position++];
+    bounded_choice_t *choice = &run->path[path_position++];
     if (choice->count != count) explore_fail("the checked code is not deterministic");
     return choice->taken;
 }
 
 unsigned explore_choose(unsigned count) {
-    unsigned taken = choose(count);
+    unsigned taken = choose(count, false);
     memory_learn(taken);
     return taken;
 }
@@ -174,22 +177,51 @@ static bool can_run(unsigned index) {
     return thread->alive && (!thread->ready || thread->ready(thread->argument));
 }
 
-/* The running thread stops here until it is chosen; for ever when it has ended. */
-static void schedule(void) {
-    unsigned ready[EXPLORE_THREADS_MAX], count = 0, alive = 0;
-    if (can_run(current)) ready[count++] = current; /* first: a straight run is tried first */
+/* The threads that may go on, the running one first: a straight run is tried first. */
+static unsigned find_ready(unsigned ready[EXPLORE_THREADS_MAX], bool can_stay) {
+    unsigned count = 0, sleepers = 0, sleeping[EXPLORE_THREADS_MAX];
+    if (can_stay) ready[count++] = current;
     for (unsigned i = 1; i <= thread_count; i++) {
-        alive += threads[i].alive;
-        if (i != current && can_run(i)) ready[count++] = i;
+        if ((i == current && can_stay) || !can_run(i)) continue;
+        if (threads[i].sleeps)
+            sleeping[sleepers++] = i;
+        else
+            ready[count++] = i;
     }
+    if (count > 0 && !can_stay) return count;
+    for (unsigned i = 0; i < sleepers; i++) {
+        bool is_over =
+            (scenario->daemons >> sleeping[i] & 1) && threads[sleeping[i]].naps >= NAPS_MOST;
+        if (!is_over) ready[count++] = sleeping[i];
+    }
+    return count;
+}
+
+/* Nobody can go on. */
+static _Noreturn void end(void) {
+    unsigned alive = 0;
+    for (unsigned i = 1; i <= thread_count; i++)
+        alive += threads[i].alive && !(scenario->daemons >> i & 1);
     if (!alive) leave(ENDED);
-    if (!count) explore_fail("deadlock: %u threads wait for ever", alive);
-    if (path_position == path_length) {
+    explore_fail("deadlock: %u threads wait for ever", alive);
+}
+
+/* The running thread stops here until it is chosen; for ever when it has ended. `address`: what it
+ * goes on with, or NULL. */
+static void schedule(const volatile void *address) {
+    unsigned ready[EXPLORE_THREADS_MAX];
+    bool can_stay = can_run(current) && !threads[current].sleeps;
+    unsigned count = find_ready(ready, can_stay);
+    if (!count) end();
+    if (scenario->bounds) {
+        if (can_stay && !bounded_may_preempt(address)) count = 1;
+    } else if (path_position == run->path_length) {
         if (scenario->always) scenario->always();
         if (!explore_noting && state_is_known()) leave(KNOWN);
     }
-    unsigned before = current, next = ready[choose(count)];
+    unsigned before = current, next = ready[choose(count, can_stay)];
     if (next == before) return;
+    if (can_stay) bounded_preempted();
     if (threads[before].alive && _setjmp(threads[before].here)) return;
     switch_apart(before, next);
     current = next;
@@ -198,12 +230,15 @@ static void schedule(void) {
     _longjmp(threads[next].start, 1);
 }
 
-void explore_step(void) {
+void explore_step_at(const volatile void *address) {
     if (current == 0) return;
-    if (++step_count > STEPS_MAX) explore_fail("an execution does not end");
-    schedule();
+    if (++step_count > (scenario->bounds ? BOUNDED_STEPS_MAX : STEPS_MAX))
+        explore_fail("an execution does not end");
+    schedule(address);
     memory_learn(1); /* a step that changed nothing would look like a state known already */
 }
+
+void explore_step(void) { explore_step_at(NULL); }
 
 void explore_await(bool (*ready)(const void *argument), const void *argument) {
     EXPLORE_CHECK(current != 0 || ready(argument), "prepare or finally waits for ever");
@@ -212,6 +247,31 @@ void explore_await(bool (*ready)(const void *argument), const void *argument) {
     threads[current].argument = argument;
     explore_step();
     threads[current].ready = NULL;
+}
+
+void explore_start(unsigned thread) {
+    begin_apart_of(thread);
+    memory_start(thread);
+    threads[thread].begun = false;
+    threads[thread].alive = true;
+}
+
+static bool has_ended(const void *thread) {
+    const thread_t *other = &threads[*(const unsigned *)thread];
+    return other->begun && !other->alive;
+}
+
+void explore_join(unsigned thread) {
+    explore_await(has_ended, &thread);
+    memory_joined(thread);
+}
+
+void explore_sleep(void) {
+    if (current == 0) return;
+    threads[current].sleeps = true;
+    threads[current].naps++;
+    explore_step();
+    threads[current].sleeps = false;
 }
 
 void explore_stop_others(void) {
@@ -223,7 +283,7 @@ static void thread_start(void) {
     if (_setjmp(threads[current].start) == 0) swapcontext(&threads[current].context, &maker);
     threads[current].body();
     threads[current].alive = false;
-    schedule();
+    schedule(NULL);
 }
 
 static void make_thread(unsigned index) {
@@ -241,22 +301,31 @@ static void make_thread(unsigned index) {
 /* ---- Executions ------------------------------------------------------------------------------ */
 
 static void begin(void) {
-    current = step_count = note_count = path_position = 0;
+    current = step_count = run->note_count = path_position = 0;
     begin_apart();
     memory_reset();
+    if (scenario->bounds) bounded_begin();
     scenario->prepare();
     for (thread_count = 0; scenario->bodies[thread_count]; thread_count++) {
         thread_t *thread = &threads[thread_count + 1];
         thread->body = scenario->bodies[thread_count];
         thread->begun = false;
-        thread->alive = true;
+        thread->alive = !(scenario->later >> (thread_count + 1) & 1);
         thread->ready = NULL;
+        thread->sleeps = false;
+        thread->naps = 0;
     }
-    schedule();
+    schedule(NULL);
 }
 
-/* One execution. A jump back to the switch carries how it ended. */
-static bool execute(void) {
+/* What two threads had in common, for the search and for the table of coverage. */
+static void note_shared(const volatile void *address) {
+    if (scenario->bounds) bounded_note_shared(address);
+    trace_shared(address);
+}
+
+/* One execution. A jump back to the switch carries how it ended; also one out of `finally`. */
+bool explore_execute(void) {
     switch (_setjmp(explorer)) {
     case PREPARING:
         begin();
@@ -266,8 +335,10 @@ static bool execute(void) {
         current = 0;
         memory_join();
         if (scenario->finally) scenario->finally();
+        memory_each_shared(note_shared);
         return true;
     case KNOWN:
+        memory_each_shared(note_shared);
         return true;
     default:
         return false;
@@ -275,30 +346,43 @@ static bool execute(void) {
 }
 
 static bool next_path(void) {
-    while (path_length && ++path[path_length - 1].taken == path[path_length - 1].count)
-        path_length--;
-    return path_length > 0;
+    bounded_choice_t *path = run->path;
+    while (run->path_length &&
+           ++path[run->path_length - 1].taken == path[run->path_length - 1].count)
+        run->path_length--;
+    return run->path_length > 0;
 }
 
 void explore_report(void) {
-    explore_noting = true;
-    execute(); /* the same choices again, this time with notes */
+    enum { SHOWN_MOST = 3000 };
+    explore_noting = true; /* the same choices again, this time with notes */
+    if (scenario->bounds)
+        bounded_execute();
+    else
+        explore_execute();
     explore_noting = false;
-    printf("VIOLATION in %s: %s\n", scenario->name, failure);
-    for (unsigned i = 0; i < note_count; i++) puts(notes[i]);
+    printf("VIOLATION in %s: %s\n", scenario->name, run->failure);
+    unsigned first = run->note_count > SHOWN_MOST ? run->note_count - SHOWN_MOST : 0;
+    for (unsigned i = first; i < run->note_count; i++) puts(run->notes[i]);
 }
 
 explore_result_t explore(const explore_scenario_t *what, uint64_t limit) {
     explore_result_t result = {0};
     scenario = what;
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++) make_thread(i);
-    path_length = 0;
+    if (what->bounds) {
+        run = bounded_run();
+        memory_leave_out(stacks, sizeof stacks);
+        if (apart.variable) memory_leave_out(apart.variable, apart.size);
+        return bounded_explore(what->bounds, limit, next_path);
+    }
+    run->path_length = 0;
     known_count = 0;
     if (known_states) memset(known_states, 0, known_size * sizeof *known_states);
     make_room();
     do {
         result.executions++;
-        if (!execute()) result.failure = failure;
+        if (!explore_execute()) result.failure = run->failure;
         result.exhausted = !result.failure && !next_path();
     } while (!result.failure && !result.exhausted && result.executions < limit);
     result.states = known_count;

@@ -17,6 +17,14 @@
 
 enum { EXPLORE_THREADS_MAX = 6 }; /* thread 0 is the explorer itself: prepare, finally */
 
+/* Of a program whose every order is too many: each execution is a process of its own, and a thread
+ * is stopped before it waits or ends only so often, and only at words that threads share. */
+typedef struct {
+    unsigned preemptions; /* every order with so many is tried, where that is not... */
+    unsigned most;        /* ...more than this; then so many by chance, the same each time */
+    unsigned samples;     /* and so many with more preemptions, by chance as well */
+} explore_bounds_t;
+
 typedef struct {
     const char *name;
     void (*prepare)(void);                     /* makes the first state, each time anew */
@@ -25,6 +33,9 @@ typedef struct {
     void (*finally)(void);                     /* the same, after the last thread's end */
     const char *(*describe)(const volatile void *variable); /* its name, for the report */
     bool heavy;                                             /* takes long: only on request */
+    const explore_bounds_t *bounds;                         /* NULL: every order */
+    unsigned later;   /* bit per thread: begins when another one starts it */
+    unsigned daemons; /* bit per thread: an execution may end while it waits, or sleeps again */
 } explore_scenario_t;
 
 typedef struct {
@@ -43,18 +54,27 @@ void explore_report(void);
 /* The running thread: 0, or its position among the bodies plus 1. */
 unsigned explore_thread(void);
 
-/* Any other thread may run here. */
+/* Any other thread may run here; the second: the caller goes on with what lies at an address. */
 void explore_step(void);
+void explore_step_at(const volatile void *address);
 
 /* The same, and the caller goes on only in a state in which ready(argument) holds. */
 void explore_await(bool (*ready)(const void *argument), const void *argument);
 
+/* The caller sleeps for a while: the others go on first, and it does when nobody else can, or, in a
+ * bounded search, when it preempts somebody. */
+void explore_sleep(void);
+
 /* A choice that is not the scheduler's: every number below `count` is tried. */
 unsigned explore_choose(unsigned count);
 
-/* Each thread has contents of its own in this variable, zero at its start; once, before the first
- * exploration. It stands for __thread, of which the explorer's threads have one in common. */
+/* Each thread has contents of its own in this variable, at its start the present ones; once, before
+ * the first exploration. It stands for __thread, of which the explorer's threads have one in common. */
 void explore_keep_apart(void *variable, size_t size);
+
+/* Starts one of the threads that the scenario says are for later; waits for its end. */
+void explore_start(unsigned thread);
+void explore_join(unsigned thread);
 
 /* The other threads are gone, wherever they are: the child of a fork. */
 void explore_stop_others(void);

@@ -6,18 +6,19 @@
  * reads and writes leaves the release before it in force. */
 #include "memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "explore.h"
-#include "trace.h"
 
 enum {
     LINE_SIZE = 64,
-    LINES_MAX = 256,
-    LINE_SLOTS = 1024, /* of the table from address to line; a power of two */
-    CELLS_MAX = 256,
-    CELL_SLOTS = 1024,
+    LINES_MAX = 16384,
+    LINE_SLOTS = 65536, /* of the table from address to line; a power of two */
+    CELLS_MAX = 16384,
+    CELL_SLOTS = 65536,
     FORBIDDEN_MAX = 32,
+    LEFT_OUT_MAX = 8,
 };
 
 typedef struct {
@@ -36,7 +37,8 @@ typedef struct {
 
 typedef struct {
     uintptr_t address;
-    uint64_t last_store; /* its thread and time */
+    uint64_t last_store;       /* its thread and time */
+    unsigned touched, written; /* bit per thread */
     clock_vector_t released;
 } cell_t;
 
@@ -59,6 +61,12 @@ static struct {
 } forbidden[FORBIDDEN_MAX];
 static unsigned forbidden_count;
 
+static struct {
+    uintptr_t start, end;
+} left_out[LEFT_OUT_MAX];
+static unsigned left_out_count;
+static bool tracks_all;
+
 static uint64_t execution;
 static clock_vector_t clock_of[EXPLORE_THREADS_MAX];
 static uint64_t history[EXPLORE_THREADS_MAX];
@@ -80,22 +88,47 @@ static unsigned line_slot(uintptr_t address) {
     return slot;
 }
 
+static void enter_line(unsigned slot, uintptr_t address) {
+    EXPLORE_CHECK(line_count < LINES_MAX, "too many tracked lines");
+    line_slots[slot].address = address;
+    line_slots[slot].line = &lines[line_count++];
+}
+
+static bool is_left_out(uintptr_t address) {
+    for (unsigned i = 0; i < left_out_count; i++)
+        if (address >= left_out[i].start && address < left_out[i].end) return true;
+    return false;
+}
+
 static line_t *line_of(uintptr_t address) {
-    return line_slots[line_slot(address & ~(uintptr_t)(LINE_SIZE - 1))].line;
+    uintptr_t start = address & ~(uintptr_t)(LINE_SIZE - 1);
+    unsigned slot = line_slot(start);
+    if (!line_slots[slot].line && tracks_all && !is_left_out(address)) enter_line(slot, start);
+    return line_slots[slot].line;
 }
 
 void memory_track(const volatile void *start, size_t size) {
     uintptr_t first = (uintptr_t)start & ~(uintptr_t)(LINE_SIZE - 1);
     for (uintptr_t address = first; address < (uintptr_t)start + size; address += LINE_SIZE) {
         unsigned slot = line_slot(address);
-        if (line_slots[slot].line) continue;
-        EXPLORE_CHECK(line_count < LINES_MAX, "too many tracked lines");
-        line_slots[slot].address = address;
-        line_slots[slot].line = &lines[line_count++];
+        if (!line_slots[slot].line) enter_line(slot, address);
     }
 }
 
-bool memory_is_tracked(const volatile void *address) { return line_of((uintptr_t)address) != NULL; }
+void memory_track_all(void) { tracks_all = true; }
+
+void memory_leave_out(const volatile void *start, size_t size) {
+    for (unsigned i = 0; i < left_out_count; i++)
+        if (left_out[i].start == (uintptr_t)start) return;
+    if (left_out_count == LEFT_OUT_MAX) abort();
+    left_out[left_out_count].start = (uintptr_t)start;
+    left_out[left_out_count++].end = (uintptr_t)start + size;
+}
+
+bool memory_is_tracked(const volatile void *address) {
+    if (tracks_all) return !is_left_out((uintptr_t)address);
+    return line_of((uintptr_t)address) != NULL;
+}
 
 void memory_forbid(const volatile void *start, size_t size) {
     EXPLORE_CHECK(forbidden_count < FORBIDDEN_MAX, "too many forbidden ranges");
@@ -194,7 +227,7 @@ static bool releases(int order) {
 }
 
 void memory_atomic_begin(const volatile void *address, size_t size) {
-    explore_step();
+    explore_step_at(address);
     if (explore_thread() != 0) check_allowed(address, size);
 }
 
@@ -202,11 +235,12 @@ void memory_atomic_end(const volatile void *address, const char *operation, bool
                        int order, uint64_t before, uint64_t after) {
     unsigned thread = explore_thread();
     if (thread == 0) return;
-    trace_touch(address, thread, writes);
     clock_vector_t *clock = &clock_of[thread];
     cell_t *cell = cell_of((uintptr_t)address);
     explore_note("%s %s: %#llx -> %#llx", operation, explore_name(address),
                  (unsigned long long)before, (unsigned long long)after);
+    cell->touched |= 1u << thread;
+    if (writes) cell->written |= 1u << thread;
     history[thread] = memory_mix(history[thread], cell->address * 2 + writes);
     if (reads) {
         history[thread] = memory_mix(history[thread], memory_mix(cell->last_store, before));
@@ -249,6 +283,19 @@ void memory_reset(void) {
 void memory_join(void) {
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         join(&clock_of[explore_thread()], &clock_of[i]);
+}
+
+void memory_start(unsigned thread) {
+    join(&clock_of[thread], &clock_of[explore_thread()]);
+    clock_of[explore_thread()].by_thread[explore_thread()]++;
+}
+
+void memory_joined(unsigned thread) { join(&clock_of[explore_thread()], &clock_of[thread]); }
+
+void memory_each_shared(void (*visit)(const volatile void *address)) {
+    for (unsigned i = 0; i < cell_count; i++)
+        if (cells[i].written && (cells[i].touched & (cells[i].touched - 1)))
+            visit((const volatile void *)cells[i].address);
 }
 
 uint64_t memory_state(void) {

@@ -16,6 +16,10 @@
 /* Tracks the lines that [start, start + size) lies in; once, before the first exploration. */
 void memory_track(const volatile void *start, size_t size);
 
+/* Tracks all there is but what is left out; once, before the first exploration. */
+void memory_track_all(void);
+void memory_leave_out(const volatile void *start, size_t size);
+
 bool memory_is_tracked(const volatile void *address);
 
 /* A new execution: nobody has accessed anything. */
@@ -23,6 +27,10 @@ void memory_reset(void);
 
 /* The running thread has seen all that every thread did. */
 void memory_join(void);
+
+/* The running thread starts another one; it has waited for the end of another one. */
+void memory_start(unsigned thread);
+void memory_joined(unsigned thread);
 
 /* Plain accesses of the running thread. */
 void memory_read(const volatile void *address, size_t size);
@@ -51,6 +59,9 @@ uint32_t memory_forwarded(void);
 /* What the running thread has delayed is seen from here on; what any thread has. */
 void memory_fence(void);
 void memory_fence_all(void);
+
+/* Visits the atomic variables that two threads touched in this execution, and one of them wrote. */
+void memory_each_shared(void (*visit)(const volatile void *address));
 
 /* Number of the state that all threads and variables are in. */
 uint64_t memory_state(void);

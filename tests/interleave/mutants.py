@@ -1,9 +1,10 @@
 """Breaks the checked sources on purpose, one way after the other: the checker must see each.
 
-    mutants.py GROUP --root DIR --work DIR --objects FILE... --compile WORD...
+    mutants.py GROUP [--heavy] --root DIR --work DIR --objects FILE... --compile WORD...
 
-A mutant is a row of mutants_shard.py or mutants_rest.py: what is broken, and the text before and after. Each is compiled with the
-words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
+A mutant is a row of mutants_shard.py, mutants_whole.py or mutants_rest.py: what is broken, and the
+text before and after. With --heavy there are none: the sources as they are, in all scenarios. Each is
+compiled with the words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
 survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
 the row has to follow them.
 """
@@ -19,6 +20,7 @@ import sys
 
 import mutants_rest
 import mutants_shard
+import mutants_whole
 
 # The checked sources and headers, what else is compiled with them, and an edit that every
 # compilation gets.
@@ -55,9 +57,45 @@ GROUPS = {
     "commit": ("src/region/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
     "record": ("src/region/record.[ch]", ["tests/interleave/record.c"], []),
+    # The whole engine, without spins, and with the fast paths in C. Its constructor runs when a
+    # scenario says so, and the explorer's threads differ though they are one to libc.
+    "whole": (
+        "src/*/*.[ch] src/*/*.def",
+        [],
+        [
+            (r"#ifndef HAKMEM_PREFIXED_ONLY\n#define HAKMEM_PREFIXED_ONLY 0\n#endif",
+             "#undef HAKMEM_PREFIXED_ONLY\n#define HAKMEM_PREFIXED_ONLY 1"),
+            (r"#if defined\(__x86_64__\)(\n#define HAK_STEP_UP)", r"#if 0\1"),
+            (r"__attribute__\(\(constructor\)\) static void prepare\(void\)",
+             "void hak_start(void);\nvoid hak_start(void)"),
+            (r"return \(uintptr_t\)&errno;",
+             "extern unsigned explore_thread(void);\nreturn 16 * (explore_thread() + 1);"),
+            (r"SPIN_COUNT = 1000", "SPIN_COUNT = 0"),
+            (r"SPIN_COUNT = 100 }", "SPIN_COUNT = 0 }"),
+            # What a large or old heap comes to is due at once.
+            (r"YOUNG_CALLS = \d+", "YOUNG_CALLS = 0"),
+            (r"HAK_TICK_INTERVAL = 64 \* HAK_TICK_CALL", "HAK_TICK_INTERVAL = 0"),
+            (r"HEAP_UNITS = 512", "HEAP_UNITS = 1"),
+            (r"HEAP_UNITS = 32,", "HEAP_UNITS = 1,"),
+            (r"LOOK_INTERVAL = \d+", "LOOK_INTERVAL = 1"),
+            (r"SAVED_LEAST = 256 \* 1024", "SAVED_LEAST = 1"),
+            (r"PUBLISH_GRAINS = \d+", "PUBLISH_GRAINS = 1"),
+            (r"SPARE_LEAST = 256 \* 1024", "SPARE_LEAST = 4096"),
+            (r"VISIT_UNITS = \d+", "VISIT_UNITS = 1"),
+            (r"HUGE_MIN_UNITS = \d+", "HUGE_MIN_UNITS = 1"),
+            (r"SPARE_UNITS = \d+", "SPARE_UNITS = 0"),
+            (r"EPOCH_EVENTS = \d+", "EPOCH_EVENTS = 1"),
+            (r"STEP = 512 \* 1024", "STEP = 4096"),
+            (r"LEAST = 16 \* 1024 \* 1024", "LEAST = 4096"),
+            (r"SMALL_HEAP = \d+", "SMALL_HEAP = 1"),
+            (r"POOL_PART = \d+", "POOL_PART = 1"),
+            (r"REPORT_INTERVAL = \d+", "REPORT_INTERVAL = 1"),
+            (r"return count > OWN;", "return count > 0;"),
+        ],
+    ),
 }
 
-MUTANTS = mutants_shard.MUTANTS + mutants_rest.MUTANTS
+MUTANTS = mutants_shard.MUTANTS + mutants_rest.MUTANTS + mutants_whole.MUTANTS
 
 RUN_SECONDS = 400  # less than CTest allows; on a loaded machine an exploration takes its time
 
@@ -83,7 +121,8 @@ class Build:
         self.program = self.work / "program"
         self.files = {str(path.relative_to(args.root)): path.read_text()
                       for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
-                      if path.name != "check.c"}  # what looks at everything at rest
+                      # What looks at everything at rest.
+                      if path.name != "check.c" or args.group == "whole"}
         for row in edits:
             file, text = edited(self.files, *row)
             self.files[file] = text
@@ -137,6 +176,7 @@ def try_mutant(args, unbroken, name, row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("group", choices=GROUPS)
+    parser.add_argument("--heavy", action="store_true")
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--objects", nargs="+", required=True)
@@ -144,6 +184,8 @@ def main():
     args = parser.parse_args()
     rows = [(name, row) for group, name, *row in MUTANTS if group == args.group]
     unbroken = Build(args, "unbroken", GROUPS[args.group][2])
+    if args.heavy:
+        return subprocess.run([unbroken.program, "--heavy"]).returncode
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         # What the unbroken sources do is noted for coverage.py.

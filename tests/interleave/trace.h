@@ -1,4 +1,4 @@
-/* trace.h: which atomic words the threads of a scenario touched, for the table of coverage.py.
+/* trace.h: which atomic words the threads of a scenario share, for the table of coverage.py.
  *
  * Where the environment names a file by INTERLEAVE_TRACE, one line goes there for each word and
  * scenario. Else nothing is noted. */
@@ -11,14 +11,15 @@
 /* Before the first scenario. */
 void trace_begin(void);
 
-/* Untyped memory of a stand-in: what lies there is of this type of the checked sources, or, ended by
- * [], what such a field of theirs points to: "hak_warm_t", "hak_map_t.entries[]". */
+/* Memory without a type that the program's debug information would tell: what lies there is of this
+ * type of the checked sources, or, ended by [], what such a field of theirs points to: "hak_warm_t",
+ * "hak_map_t.entries[]". */
 void trace_holds(const volatile void *start, size_t size, const char *what);
 
-/* A thread of the scenario carries out an atomic operation on a word. */
-void trace_touch(const volatile void *word, unsigned thread, bool writes);
+/* Two threads have touched a word in one execution, and one of them wrote. */
+void trace_shared(const volatile void *word);
 
-/* Writes what was touched since the last scenario's end. */
+/* Writes what was shared since the last scenario's end. */
 void trace_end(const char *scenario);
 
 #endif

@@ -92,6 +92,7 @@ void *hak_meta_alloc(size_t size) {
     EXPLORE_CHECK(size <= sizeof bitmaps[0][0] && bitmap_count[thread] < BITMAPS_PER_THREAD,
                   "the arena is too small");
     trace_holds(bitmaps[thread], sizeof bitmaps[thread], "hak_slab_remote()[]");
+    trace_holds(bitmaps[thread], sizeof bitmaps[thread], "hak_slab_remote_of()[]");
     return bitmaps[thread][bitmap_count[thread]++];
 }
 

@@ -1,0 +1,14 @@
+/* live_reader.h: the other process that reads the live page (src/live/page.h) in a scenario. */
+#ifndef TESTS_INTERLEAVE_LIVE_READER_H
+#define TESTS_INTERLEAVE_LIVE_READER_H
+
+/* In prepare, when the page is made and nobody writes: what it says is noted. */
+void live_reader_begin(void);
+
+/* A thread that copies the page in pieces, as long as it takes until a copy is to be believed. */
+void live_reader_read(void);
+
+/* At the end: no copy that was believed differs from what the page was. */
+void live_reader_check(void);
+
+#endif

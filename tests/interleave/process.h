@@ -1,0 +1,40 @@
+/* process.h: a model of the process that the whole engine lives in: its threads and what libc keeps
+ * for them, time, CPUs, futexes and forks. Memory and files are the real ones. */
+#ifndef TESTS_INTERLEAVE_PROCESS_H
+#define TESTS_INTERLEAVE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of the present execution; a scenario's prepare may change them before the engine starts. */
+typedef struct {
+    uint64_t now_ms, tick_ms; /* each look at the clock moves it on by a tick */
+    unsigned cpus;
+    unsigned helper;        /* number of the thread that pthread_create starts; 0: it is refused */
+    bool names_no_mapping;  /* prctl fails, as on an older kernel */
+    bool lengthens_nothing; /* mremap moves no block to make it longer */
+    unsigned reports;       /* texts that were written to stderr */
+    bool is_child;          /* of a fork */
+    void *page;             /* the last mapping that other processes could share */
+} process_t;
+extern process_t process;
+
+/* Once, before the first exploration. */
+void process_make(void);
+
+/* Sets an option by the environment, in prepare. */
+void process_option(const char *name, const char *value);
+
+/* The constructor of the engine, which the program does not run by itself. */
+void process_start(void);
+
+/* The running thread ends: what libc does with the engine's key. */
+void process_end_thread(void);
+
+/* The body of the thread that pthread_create starts. */
+void process_helper(void);
+
+/* The running thread forks; true in the child, where it goes on alone. */
+bool process_fork(void);
+
+#endif

@@ -1,0 +1,42 @@
+/* program.h: what the threads of the whole engine's scenarios do, and what must hold then: every
+ * block is the program's once and keeps its contents, and the counts are right. */
+#ifndef TESTS_INTERLEAVE_PROGRAM_H
+#define TESTS_INTERLEAVE_PROGRAM_H
+
+#include <stddef.h>
+
+#include "explore.h"
+
+enum {
+    PROGRAM_SLOTS = 192
+}; /* where the program keeps its blocks; each belongs to one thread at a time */
+
+/* In prepare: sets options, one "NAME=value" each up to NULL. */
+void program_options(const char *const *options);
+
+/* The public functions, on the block of a slot. */
+void program_malloc(unsigned slot, size_t size);
+void program_calloc(unsigned slot, size_t size);
+void program_aligned(unsigned slot, size_t align, size_t size);
+void program_realloc(unsigned slot, size_t size);
+void program_free(unsigned slot);
+
+/* The same for slots first .. first + count - 1. */
+void program_malloc_all(unsigned first, unsigned count, size_t size);
+void program_free_all(unsigned first, unsigned count);
+
+/* One thread has put a block into a slot, and another one waits for it. */
+void program_post(unsigned slot);
+void program_await(unsigned slot);
+
+/* A place in the program's file, for nm(1), where an address is in one. */
+const char *program_describe(const volatile void *variable);
+
+/* A figure of the statistics. */
+size_t program_figure(const char *name);
+
+/* At the end: no live block was changed, what is handed out next is none of them, and the statistics
+ * count them right; but not in a fork's child, where what other threads cached is lost. */
+void program_check(void);
+
+#endif

@@ -1,0 +1,413 @@
+/* whole.c: the whole engine, in the orders of a few threads with few preemptions.
+ *
+ *   whole             every scenario must hold
+ *   whole --heavy     the long ones, too
+ *   whole --broken    the sources were broken on purpose: some scenario must fail */
+#include <string.h>
+
+#include "hakmem.h"
+#include "explore.h"
+#include "live_reader.h"
+#include "process.h"
+#include "program.h"
+#include "region/region.h"
+#include "scenarios.h"
+
+enum {
+    SMALL = 100,
+    PAGES = 8 * KIB,   /* of the mid tier: 8 blocks a slab */
+    RAGGED = 40 * KIB, /* one in a slab */
+    WARM = 2 * KIB,
+    LARGE = 100 * KIB,
+    HUGE = 2 * MIB,
+    HELPER = 4, /* the thread that pthread_create starts */
+};
+
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void begin(void) { process = (process_t){.now_ms = 10000, .tick_ms = 1, .cpus = 2}; }
+
+/* A process whose first thread has a cache, as one that starts others. */
+static void start(const char *const *options) {
+    begin();
+    program_options(options);
+    process_start();
+    hakmem_free(hakmem_malloc(1));
+}
+
+/* ---- The first calls of a process ------------------------------------------------------------ */
+
+static void nothing_yet(void) { begin(); }
+static void nothing_yet_on_an_old_kernel(void) {
+    begin();
+    process.names_no_mapping = true;
+}
+static void first_small(void) {
+    program_malloc(0, SMALL);
+    program_free(0);
+    process_end_thread();
+}
+static void first_of_all_tiers(void) {
+    program_malloc(1, SMALL);
+    program_malloc(2, LARGE);
+    program_malloc(3, HUGE);
+    program_free_all(1, 3);
+    process_end_thread();
+}
+
+/* A library's constructor has started a thread. The constructor of the engine made the region, as
+ * does the libc that allocates for its threads. */
+static void before_the_constructor(void) {
+    begin();
+    program_options(OPTIONS("LIVE=1", "STATS=json", "MID_DYN1=9000"));
+    hak_region_prepare();
+}
+static void constructor(void) {
+    process_start();
+    program_malloc(0, SMALL);
+}
+
+/* ---- Blocks of all tiers --------------------------------------------------------------------- */
+
+static void two_threads(void) { start(OPTIONS("SHARDS=0")); }
+static void two_threads_of_a_shard(void) { start(OPTIONS("SHARDS=1", "CACHE_BUDGET=1K")); }
+
+static void use_pages(void) {
+    program_malloc_all(0, 3, PAGES);
+    program_free_all(0, 3);
+    process_end_thread();
+}
+static void use_other_pages(void) {
+    program_malloc_all(8, 3, PAGES);
+    program_free_all(8, 3);
+    process_end_thread();
+}
+static void use_ragged(void) {
+    program_malloc_all(0, 3, RAGGED);
+    program_free_all(0, 3);
+    process_end_thread();
+}
+static void use_other_ragged(void) {
+    program_malloc_all(8, 3, RAGGED);
+    program_free_all(8, 3);
+    process_end_thread();
+}
+static void use_large(void) {
+    program_malloc(0, LARGE);
+    program_calloc(1, LARGE);
+    program_free(0);
+    program_realloc(1, 2 * LARGE);
+    program_free(1);
+}
+static void use_other_large(void) {
+    program_malloc(8, LARGE);
+    program_free(8);
+    program_aligned(9, 64 * KIB, LARGE);
+    program_free(9);
+}
+static void lengthens_nothing(void) {
+    start(OPTIONS("HUGE_CACHE=0"));
+    process.lengthens_nothing = true;
+}
+static void use_huge(void) {
+    program_malloc(0, HUGE);
+    program_realloc(0, 2 * HUGE);
+    program_free(0);
+}
+static void use_other_huge(void) {
+    program_calloc(8, HUGE);
+    program_realloc(8, 3 * HUGE);
+    program_free(8);
+}
+static void make_and_post(void) {
+    program_malloc_all(0, 3, PAGES);
+    program_malloc(3, LARGE);
+    program_malloc(4, HUGE);
+    program_post(0);
+    program_malloc_all(5, 3, PAGES);
+}
+static void await_and_free(void) {
+    program_await(0);
+    program_free_all(0, 5);
+    program_malloc_all(8, 3, PAGES);
+    process_end_thread();
+}
+static void two_shards(void) { start(OPTIONS("SHARDS=2")); }
+static void await_and_give(void) {
+    program_await(0);
+    program_free_all(0, 5);
+    hakmem_malloc_trim(0);
+}
+static void others_first(void) { start(OPTIONS("SHARDS=2", "L25_PREF=remote")); }
+static void send_large(void) {
+    program_malloc(0, LARGE);
+    program_post(0);
+    program_await(1);
+    program_malloc(2, LARGE);
+}
+static void free_large(void) {
+    program_await(0);
+    program_free(0);
+    program_post(1);
+}
+static void small_rings(void) { start(OPTIONS("SHARDS=1", "POOL_RING_CAP=1")); }
+static void empty_slabs(void) {
+    program_malloc_all(0, 6, RAGGED);
+    program_free_all(0, 6);
+    program_malloc_all(0, 6, RAGGED);
+}
+static void set_threshold(void) {
+    hakmem_mallopt(-3, 128 * KIB); /* M_MMAP_THRESHOLD */
+    program_malloc(9, 200 * KIB);
+}
+
+/* Blocks that threads without a cache free. */
+static void with_blocks(void) {
+    start(OPTIONS("SHARDS=1"));
+    program_malloc_all(0, 4, PAGES);
+}
+static void free_two(void) { program_free_all(0, 2); }
+static void free_two_others(void) { program_free_all(2, 2); }
+
+/* ---- Trim, statistics, options --------------------------------------------------------------- */
+
+static void trim(void) { hakmem_malloc_trim(0); }
+static void read_figures(void) { program_figure("total.live"); }
+static void verify(void) {
+    EXPLORE_CHECK(hakmem_verify() == 0, "the records of the engine do not hold");
+}
+static void write_json(void) {
+    static char text[4];
+    hakmem_stats_json(text, sizeof text);
+}
+static void set_options(void) {
+    EXPLORE_CHECK(hakmem_option_set("STATS", "text") == 0, "an option is refused");
+    EXPLORE_CHECK(hakmem_option_set("PURGE_DELAY_MS", "0") == 0, "an option is refused");
+    EXPLORE_CHECK(hakmem_option_set("TINY_POLICY_PROFILE", "c5_7_only") == 0, "one is refused");
+}
+static void get_options(void) {
+    char value[16];
+    struct hakmem_option info;
+    set_options();
+    EXPLORE_CHECK(hakmem_option_get("PURGE_DELAY_MS", value, sizeof value) == 0 &&
+                      strcmp(value, "0") == 0,
+                  "an option that was set is %s", value);
+    for (size_t i = 0; hakmem_option_info(i, &info, sizeof info) == 0; i++) continue;
+}
+static void with_lifos(void) { start(OPTIONS("TLS_LO_MAX=8", "POOL_RING_CAP=1", "SHARDS=2")); }
+static void overflow(void) {
+    program_malloc_all(0, 4, PAGES);
+    program_free_all(0, 4);
+    program_malloc_all(0, 2, PAGES);
+}
+
+/* ---- The bands ------------------------------------------------------------------------------- */
+
+static void all_bands(void) {
+    start(OPTIONS("TINY_POLICY_PROFILE=tinyplus_all", "SHARDS=1"));
+    process.tick_ms = 300;
+}
+static void learning(void) {
+    start(OPTIONS("SHARDS=1"));
+    process.tick_ms = 300;
+}
+
+/* Three slabs in which used blocks are free: some are bound, and carved. */
+static void bind_and_carve(void) {
+    program_malloc_all(64, 96, WARM);
+    program_free_all(64, 30);
+    program_free_all(96, 30);
+    program_free_all(128, 30);
+    hakmem_malloc_trim(0);
+    for (unsigned i = 0; i < 30; i += 10) program_malloc_all(64 + i, 10, WARM);
+    process_end_thread();
+}
+static void use_warm(void) {
+    program_malloc_all(32, 3, WARM);
+    program_free_all(32, 3);
+}
+static void use_bands(void) {
+    program_malloc_all(0, 4, SMALL);
+    program_malloc_all(4, 4, WARM);
+    program_free_all(0, 8);
+}
+static void use_bands_too(void) {
+    program_malloc_all(32, 4, SMALL);
+    program_malloc_all(36, 4, WARM);
+    program_free_all(32, 8);
+}
+static void use_odd(void) {
+    program_malloc_all(0, 10, 8300);
+    program_free_all(0, 10);
+}
+static void use_odd_too(void) {
+    program_malloc_all(32, 10, 8300);
+    program_free_all(32, 10);
+}
+
+/* ---- Purge ----------------------------------------------------------------------------------- */
+
+static void purge_at_once(void) {
+    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2"));
+    process.tick_ms = 300;
+}
+static void hold_units(void) {
+    start(OPTIONS("PURGE_DELAY_MS=0", "TINY_SS_PARTIAL=0", "SHARDS=2"));
+    process.tick_ms = 300;
+}
+static void under_pressure(void) {
+    start(OPTIONS("LIMIT_SOFT=1M", "PURGE_THREAD=0", "SS_SIZE=512K"));
+    process.tick_ms = 300;
+}
+static void with_helper(void) {
+    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=2", "SS_SIZE=512K"));
+    process.tick_ms = 100;
+    process.helper = HELPER;
+}
+static void more_cpus(void) {
+    begin();
+    process.cpus = 1;
+    process.tick_ms = 3000;
+    process_start();
+    hakmem_free(hakmem_malloc(1));
+    process.cpus = 4;
+}
+static void fill_and_empty(void) {
+    program_malloc_all(0, 20, PAGES);
+    program_malloc(20, LARGE);
+    program_malloc(21, HUGE);
+    program_free_all(0, 22);
+}
+static void fill_and_empty_too(void) {
+    program_malloc_all(32, 10, PAGES);
+    program_malloc(42, HUGE);
+    program_free_all(32, 11);
+}
+static void grow_soon(void) {
+    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2", "SS_SIZE=512K"));
+    program_malloc_all(0, 6, RAGGED);
+}
+static void grow(void) { program_malloc_all(6, 4, RAGGED); }
+static void grow_too(void) { program_malloc_all(16, 4, RAGGED); }
+static void no_thread(void) {}
+
+/* ---- Forks ----------------------------------------------------------------------------------- */
+
+static void use_and_fork(void) {
+    program_malloc_all(0, 2, PAGES);
+    if (process_fork()) {
+        explore_start(3);
+        program_malloc_all(2, 2, PAGES);
+        explore_join(3);
+    }
+    program_free(0);
+}
+static void use_all(void) {
+    program_malloc_all(8, 2, PAGES);
+    program_malloc(10, LARGE);
+    program_malloc(11, HUGE);
+    program_free_all(8, 4);
+}
+static void fork_too(void) {
+    program_malloc(8, PAGES);
+    process_fork();
+    program_free(8);
+}
+static void thread_of_child(void) {
+    program_malloc_all(16, 2, PAGES);
+    program_malloc(18, LARGE);
+    program_free_all(16, 3);
+    process_end_thread();
+}
+
+/* ---- The live page --------------------------------------------------------------------------- */
+
+static void watched(void) {
+    start(OPTIONS("LIVE=1", "PURGE_THREAD=0"));
+    process.tick_ms = 50;
+    live_reader_begin();
+}
+static void use_watched(void) {
+    program_malloc_all(0, 2, PAGES);
+    program_malloc(2, LARGE);
+    program_free_all(0, 3);
+}
+static void use_watched_too(void) {
+    program_malloc_all(8, 3, PAGES);
+    program_free_all(8, 3);
+}
+static void check_watched(void) {
+    program_check();
+    live_reader_check();
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static const explore_bounds_t some = {.preemptions = 1, .most = 100, .samples = 60};
+static const explore_bounds_t many = {.preemptions = 2, .most = 4000, .samples = 2000};
+
+#define CHECKED(check, how) .finally = check, .describe = program_describe, how
+#define RULES CHECKED(program_check, .bounds = &some)
+#define LONG CHECKED(program_check, .bounds = &many), .heavy = true
+
+static const explore_scenario_t scenarios[] = {
+    {"two threads allocate first", nothing_yet, {first_small, first_of_all_tiers}, RULES},
+    {"two threads allocate first, on an old kernel",
+     nothing_yet_on_an_old_kernel,
+     {first_of_all_tiers, first_small},
+     RULES},
+    {"the constructor, and a thread is there",
+     before_the_constructor,
+     {constructor, first_of_all_tiers},
+     RULES},
+    {"blocks of pages", two_threads, {use_pages, use_other_pages}, RULES},
+    {"blocks that have a slab each", two_threads, {use_ragged, use_other_ragged}, RULES},
+    {"small budgets", two_threads_of_a_shard, {use_pages, use_other_pages}, RULES},
+    {"large blocks", two_threads, {use_large, use_other_large}, RULES},
+    {"huge blocks", two_threads, {use_huge, use_other_huge}, RULES},
+    {"huge blocks that do not grow", lengthens_nothing, {use_huge, use_other_huge}, RULES},
+    {"blocks of another thread", two_threads, {make_and_post, await_and_free}, RULES},
+    {"blocks of another shard, and statistics",
+     two_shards,
+     {make_and_post, await_and_give, read_figures},
+     RULES},
+    {"large blocks of another thread, and statistics",
+     others_first,
+     {send_large, free_large, read_figures},
+     RULES},
+    {"empty slabs are kept, and statistics", small_rings, {empty_slabs, read_figures}, RULES},
+    {"frees without a cache", with_blocks, {free_two, free_two_others}, RULES},
+    {"a threshold is set", two_threads, {use_large, set_threshold}, RULES},
+    {"trim", two_threads, {make_and_post, await_and_free, trim}, RULES},
+    {"statistics", two_threads, {use_pages, read_figures, write_json}, RULES},
+    {"verification", two_threads, {use_pages, verify, verify}, RULES},
+    {"options", two_threads, {set_options, get_options, use_pages}, RULES},
+    {"lifos, and statistics", with_lifos, {overflow, read_figures}, RULES},
+    {"bands are chosen", learning, {use_bands, use_bands_too, set_options}, RULES},
+    {"warm slabs, and statistics", all_bands, {bind_and_carve, use_warm, read_figures}, RULES},
+    {"the dynamic class is found", two_threads, {use_odd, use_odd_too}, RULES},
+    {"the heap grows", grow_soon, {grow, grow_too}, RULES},
+    {"purges at once", purge_at_once, {fill_and_empty, fill_and_empty_too}, RULES},
+    {"units that are held", hold_units, {fill_and_empty, fill_and_empty_too}, RULES},
+    {"purges under pressure", under_pressure, {fill_and_empty, fill_and_empty_too}, RULES},
+    {"more CPUs", more_cpus, {fill_and_empty_too, use_all}, RULES},
+    {"the helper purges",
+     with_helper,
+     {fill_and_empty, fill_and_empty_too, no_thread, process_helper},
+     RULES,
+     .later = 1 << HELPER,
+     .daemons = 1 << HELPER},
+    {"a fork", two_threads, {use_and_fork, use_all, thread_of_child}, RULES, .later = 1 << 3},
+    {"two forks", two_threads, {use_and_fork, fork_too, thread_of_child}, RULES, .later = 1 << 3},
+    {"the live page",
+     watched,
+     {use_watched, use_watched_too, live_reader_read},
+     CHECKED(check_watched, .bounds = &some)},
+    {"blocks of another thread, longer", two_threads, {make_and_post, await_and_free}, LONG},
+    {"purges at once, longer", purge_at_once, {fill_and_empty, fill_and_empty_too}, LONG},
+};
+
+int main(int argc, char **argv) {
+    process_make();
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
