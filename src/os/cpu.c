@@ -1,12 +1,12 @@
-/* cpu.c: how many CPUs the process may use: those of its affinity, and no more than the quotas
- * of its control groups allow.
+/* cpu.c: how many CPUs the process may use: those of its affinity, but no more than the quotas of
+ * its control groups allow.
  *
- * The affinity is read with the first question, and anew by each look. The quotas are read only
- * when somebody looks (hak_os_cpu_look), since a short program needs none. A quota is what the
- * kernel gives in a period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of
- * version 1. That of every group from the process's own up to the root counts, the smallest
- * decides. In a container the group may have a name that is not to be seen from inside: then what
- * its root says is found on the way up. What is missing or makes no sense is no limit. */
+ * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas
+ * are read by a look only (hak_os_cpu_look), since a short program does not need them. A quota is
+ * the CPU time that the kernel grants per period: `cpu.max` of version 2, cpu.cfs_quota_us and
+ * cpu.cfs_period_us of version 1. The smallest quota of all groups from the process's own up to the
+ * root decides. In a container the name of the group may not exist inside; then the walk up reaches
+ * the root of the container and finds its quota. A missing or invalid quota is no limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,22 +16,22 @@
 
 #include "os/os.h"
 
-enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; of 1024 the numbers are kept */
+enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
 enum { PATH_SIZE = 400, CHUNK = 256, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64 };
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
-static _Atomic unsigned others;              /* of those that have no number */
-static _Atomic unsigned known_count;         /* 0 until the first question */
+static _Atomic unsigned others;              /* how many more were allowed, beyond `allowed` */
+static _Atomic unsigned known_count;         /* 0 until the first call of hak_os_cpu_count */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t words[KEPT_WORDS];
-    unsigned others; /* that have no number here */
+    unsigned others; /* CPUs beyond `words` */
 } cpus_t;
 
-/* Adds what a thread may run on. The raw call: libc's CPU_ALLOC path would allocate on wide
- * machines. */
+/* Adds the CPUs that a thread may run on. A raw syscall, since libc's CPU_ALLOC would allocate on
+ * machines with many CPUs. */
 static HAK_COMMON void add_affinity(cpus_t *cpus, unsigned thread) {
     unsigned long mask[MASK_WORDS];
     int saved = errno;
@@ -76,15 +76,15 @@ unsigned hak_os_this_cpu(void) {
     if (word >= KEPT_WORDS) return cpu;
     uint64_t seen = hak_load_relaxed(&allowed[word]);
     uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
-    if (HAK_LIKELY(word == 0 && !(below & ~seen))) return cpu; /* none is left out */
-    if (!(seen >> cpu % 64 & 1)) return cpu;                   /* allowed later */
+    if (HAK_LIKELY(word == 0 && !(below & ~seen))) return cpu; /* all lower CPUs are allowed */
+    if (!(seen >> cpu % 64 & 1)) return cpu;                   /* allowed since the last look */
     for (unsigned w = 0; w < word; w++) before += hak_bit_count(hak_load_relaxed(&allowed[w]));
     return before + hak_bit_count(seen & below);
 }
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */
 
-/* Raw calls, since libc's are points where a thread may be cancelled. */
+/* A raw syscall, since libc's function is a cancellation point. */
 static int open_to_read(const char *path) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 }
@@ -96,7 +96,7 @@ static long fill(int file, char *chunk, size_t size) {
     return got;
 }
 
-/* A path that is put together; one that is too long is none. */
+/* A path that is built piece by piece; a path that is too long counts as none. */
 typedef struct {
     char text[PATH_SIZE];
     size_t length;
@@ -113,7 +113,8 @@ static void append(path_t *path, const char *text, size_t size) {
     path->text[path->length] = 0;
 }
 
-/* The begin of a small file of the folder `path`, as a text; false without. */
+/* Reads the beginning of a small file in the directory `path`, as a text; false when there is
+ * none. */
 static bool read_below(const path_t *path, const char *name, char text[NUMBERS_SIZE]) {
     path_t whole = *path;
     append(&whole, name, strlen(name));
@@ -125,7 +126,8 @@ static bool read_below(const path_t *path, const char *name, char text[NUMBERS_S
     return got > 0;
 }
 
-/* The number at *at, and what follows its blanks; 0 when there is none, or it is too long. */
+/* Reads the number at *at and moves *at behind it and its blanks; 0 when there is none, or it is
+ * too long. */
 static uint64_t number(const char **at) {
     enum { DIGITS_MOST = 15 };
     uint64_t sum = 0;
@@ -138,7 +140,7 @@ static uint64_t number(const char **at) {
     return sum;
 }
 
-/* What a group may use; 0 for no limit. */
+/* CPUs that a quota allows, rounded up; 0 for no limit. */
 static unsigned cpus_of(uint64_t quota, uint64_t period) {
     if (quota == 0 || period == 0) return 0;
     return (unsigned)hak_min((quota + period - 1) / period, (uint64_t)MASK_WORDS * 64);
@@ -158,7 +160,7 @@ static unsigned quota_of_folder(const path_t *folder) {
 
 static unsigned smaller(unsigned a, unsigned b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* The smallest quota from a group up to the root; the path has both, the latter first. */
+/* The smallest quota from a group up to the root; the path consists of the root and the group. */
 static unsigned quota_on_path(path_t *path, size_t root_length) {
     unsigned least = 0;
     for (;;) {
@@ -187,8 +189,8 @@ static bool has_cpu(const line_t *line) {
     return false;
 }
 
-/* That of a group, and of those it lies in, in the folder of a hierarchy. A group outside of what
- * can be seen begins with "/..": the folder itself is looked at. */
+/* The quota of a group and of its ancestors, in the directory of a hierarchy. The path of a group
+ * outside the visible part begins with "/..": then only the directory itself counts. */
 static unsigned quota_below(const char *root, const char *folder, const path_t *group) {
     path_t path = {.length = 0};
     append(&path, root, strlen(root));
@@ -201,7 +203,7 @@ static unsigned quota_below(const char *root, const char *folder, const path_t *
     return quota_on_path(&path, root_length);
 }
 
-/* The folder of version 1 has the names of its controllers; there is a link by each of them. */
+/* In version 1 a directory is named after its controllers, and each controller has a link to it. */
 static unsigned quota_of_line(const line_t *line, const char *root) {
     char folder[CONTROLLERS_SIZE + 1] = "/";
     if (line->controllers_size == 0) return quota_below(root, "", &line->path);
@@ -244,7 +246,7 @@ unsigned hak_os_cpu_quota(const char *groups, const char *root) {
 
 /* ---- Looks ----------------------------------------------------------------------------------- */
 
-/* As getdents64(2) gives it. */
+/* An entry of getdents64(2). */
 typedef struct {
     uint64_t inode, offset;
     uint16_t size;
@@ -252,7 +254,7 @@ typedef struct {
     char name[];
 } entry_t;
 
-/* The first threads of the process, some sixty; false without /proc. */
+/* Adds the CPUs of the first threads of the process, about sixty; false without /proc. */
 static bool add_first_threads(cpus_t *cpus) {
     HAK_ALIGNED(8) char entries[2048];
     int saved = errno, file = open_to_read("/proc/self/task");
@@ -269,7 +271,7 @@ static bool add_first_threads(cpus_t *cpus) {
     return bytes > 0;
 }
 
-/* True when there are fewer than at the last look. */
+/* True when a CPU of the last look is no longer allowed. */
 static bool has_lost_some(const cpus_t *cpus) {
     bool lost = cpus->others < hak_load_relaxed(&others);
     for (unsigned i = 0; i < KEPT_WORDS; i++)
@@ -277,8 +279,8 @@ static bool has_lost_some(const cpus_t *cpus) {
     return lost;
 }
 
-/* The CPUs of the caller and of the first thread. Where those are fewer than before, programs may
- * keep each of their threads on a CPU of its own: more threads are asked. */
+/* Looks at the affinity of the caller and of the first thread. If these have lost CPUs, the program
+ * may have pinned each thread to a CPU of its own, so more threads are asked. */
 static unsigned look_at_affinity(void) {
     cpus_t cpus = {.others = 0};
     add_affinity(&cpus, 0);

@@ -1,7 +1,8 @@
 /* file.c: the files that HAKMEM writes to: stderr, and those of reports.
  *
- * A descriptor's number says little: a daemon closes what it inherited, and the next files that
- * it opens get these numbers. So whoever keeps a descriptor keeps the file's identity, too. */
+ * The number of a descriptor does not identify a file: a daemon closes the descriptors that it
+ * inherited, and the next files that it opens get their numbers. So code that keeps a descriptor
+ * keeps the identity of its file, too. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +18,7 @@
 
 enum { STDERR = 2, WAIT_MS = 1000, NS_PER_S = 1000000000 };
 
-/* Of statx(2), as the kernel lays it out: a libc may be older. */
+/* Constants and layout of statx(2), which an older libc lacks. */
 enum { AT_EMPTY = 0x1000, WITH_BIRTH = 0x800 };
 typedef struct {
     uint32_t mask, unused[19];
@@ -27,7 +28,8 @@ typedef struct {
 _Static_assert(offsetof(kernel_statx_t, birth_s) == 80 && sizeof(kernel_statx_t) == 256,
                "the kernel's struct statx");
 
-/* The number of a removed file's inode is soon given to another file, its birth is not. */
+/* Time of creation. The inode number of a removed file is soon reused, its time of creation is
+ * not. */
 static uint64_t born_ns(int file) {
     kernel_statx_t status = {0};
     if (syscall(SYS_statx, file, "", AT_EMPTY, WITH_BIRTH, &status) != 0) return 0;
@@ -51,7 +53,8 @@ bool hak_os_is_file(int file, const hak_os_file_id_t *id) {
            now.born_ns == id->born_ns;
 }
 
-/* Descriptors that become stderr are made by dup2, which leaves that off. */
+/* True for a descriptor without close-on-exec. Programs make stderr with dup2, which clears that
+ * flag. */
 static bool is_for_children(int file) {
     int flags = fcntl(file, F_GETFD);
     return flags >= 0 && !(flags & FD_CLOEXEC);
@@ -68,7 +71,7 @@ bool hak_os_is_listener(int file) {
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
-/* True when a nonblocking file takes more within the time. */
+/* Waits for a nonblocking file; true when it accepts more within WAIT_MS. */
 static bool wait_for(int file) {
     struct pollfd ready = {.fd = file, .events = POLLOUT};
     return poll(&ready, 1, WAIT_MS) > 0;
@@ -89,8 +92,8 @@ static bool write_all(int file, const char *text, size_t size, int *error) {
     return true;
 }
 
-/* The signal of a pipe without a reader would end the program: it is held off, and taken away
- * unless it was there before. It is sent to the thread that writes. */
+/* A pipe without a reader raises SIGPIPE in the writing thread, which would end the program. So the
+ * signal is blocked during the write, and consumed afterwards unless it was pending before. */
 bool hak_os_write(int file, const char *text, size_t size, int *error) {
     sigset_t pipe_signal, others, pending;
     const struct timespec at_once = {0, 0};
@@ -129,17 +132,18 @@ static int open_file(const char *path, int flags) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
 }
 
-/* True when the folder that a path lies in may be written to by every user. */
+/* True when every user may write to the directory of a path, or the directory is unknown. */
 static bool is_in_public_folder(char *path) {
     struct stat status;
     char *slash = strrchr(path, '/'), first = slash ? slash[1] : 0;
-    if (slash) slash[1] = 0; /* for now; there may be no stack for a copy */
+    if (slash) slash[1] = 0; /* restored below; the stack may be too small for a copy */
     bool is_public = stat(slash ? path : ".", &status) != 0 || (status.st_mode & S_IWOTH) != 0;
     if (slash) slash[1] = first;
     return is_public;
 }
 
-/* A link in a folder of the user's own is followed; another user may have made one in /tmp. */
+/* Follows a symbolic link unless every user may write to its directory: in /tmp another user may
+ * have made it. */
 static int open_unless_public_link(char *path) {
     int file = open_file(path, FLAGS | O_NOFOLLOW);
     if (file >= 0 || errno != ELOOP) return file;
@@ -148,7 +152,8 @@ static int open_unless_public_link(char *path) {
     return -1;
 }
 
-/* 0, or why the file is not one to write a report to. A regular file is emptied only now. */
+/* Checks an open file, then truncates it if it is a regular file. 0, or the error number that says
+ * why no report can be written to it. */
 static int prepare(int file) {
     struct stat status;
     if (fstat(file, &status) != 0) return errno;

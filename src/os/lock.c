@@ -1,4 +1,4 @@
-/* lock.c: the waiting half of the lock; the protocol is in lock.h. */
+/* lock.c: the slow paths of the lock; the protocol is in lock.h. */
 #include "os/lock.h"
 
 #include "os/os.h"
@@ -6,7 +6,7 @@
 enum { SPIN_COUNT = 100 };
 enum { FREE = 0, WAITED = 2, KEPT = 3, KEPT_WAITED = 4, KEEP = 2 };
 
-/* The thread that keeps all locks; others only compare it with themselves. */
+/* The thread that keeps all locks; other threads only compare it with themselves. */
 static _Atomic uintptr_t keeper;
 
 void hak_lock_set_keeper(bool own) { hak_store_relaxed(&keeper, own ? hak_os_thread() : 0); }
@@ -40,7 +40,7 @@ static void open_and_wake(hak_lock_t *lock, uint32_t waited) {
         hak_os_futex_wake(&lock->state, false);
 }
 
-/* Nobody but the keeper releases a kept lock. */
+/* Leaves a kept lock as it is: only the keeper can come here with one. */
 HAK_SLOW_PATH void hak_lock_wake(hak_lock_t *lock) {
     if (hak_load_relaxed(&lock->state) < KEPT) open_and_wake(lock, WAITED);
 }

@@ -1,26 +1,27 @@
-/* lock.h: the one kind of lock: a word, a short spin, then a futex.
+/* lock.h: the only kind of lock: one word, a short spin, then a futex.
  *
- * State: 0 free, 1 held, 2 held and somebody may sleep, 3 and 4 the same of a kept lock.
- *   acquire: CAS 0 -> 1; else spin; else CAS 0 -> 2, or CAS to 2 or 4 and sleep.
- *   release: CAS 1 -> 0; else exchange 0 and wake one.
- * A thread that wakes takes the lock as 2, since others may still sleep: at most
- * one needless wake, never a lost one.
+ * State: 0 free, 1 held, 2 held and some thread may sleep, 3 and 4 the same for a kept lock.
+ *   acquire: CAS 0 -> 1; otherwise spin; otherwise CAS 0 -> 2, or CAS to 2 or 4 and sleep.
+ *   release: CAS 1 -> 0; otherwise exchange 0 and wake one sleeper.
+ * A thread that wakes takes the lock as 2, since other threads may still sleep. So there may be a
+ * needless wake, but no wake is lost.
  *
- * Who acquires a lock is inside the gate (gate.h) until its release: a fork waits for that, and
- * no lock is held in the child. A lock that a fork must not wait for is taken apart from the gate:
- * its holder may be at work for long, and the child resets it.
+ * A thread that acquires a lock is inside the gate (gate.h) until it releases the lock: a fork
+ * waits for that, so in the child no lock is held. A lock that a fork must not wait for is taken
+ * apart from the gate: its holder may work for a long time, and the child resets the lock.
  *
- * A thread that holds every lock there is may keep them (a report that may have interrupted
- * anything): then it is the keeper, for whom acquire and release of a kept lock
- * do nothing, so that code that locks can run. A lock that was not kept works as ever.
- *   keep:    add 2, of a held lock
- *   unkeep:  exchange 0; wake one when it was 4
- * Rejected: to let the keeper's release open the lock and close it again, since others would
- * slip in; and to tell a kept lock by the keeper alone, since new locks are made meanwhile.
+ * A thread that holds all locks may keep them. The report at exit does so, since it may have
+ * interrupted any code. The thread is then the keeper: for it, acquire and release of a kept lock
+ * do nothing, so that it can run code that locks. Locks that are not kept work as usual.
+ *   keep:    add 2 to a held lock
+ *   unkeep:  exchange 0; wake one sleeper if it was 4
+ * Rejected: letting the keeper's release open the lock and close it again, since other threads
+ * could take it in between. Also rejected: treating every lock as kept for the keeper, since new
+ * locks are made meanwhile.
  *
- * The order of all locks is in rank.h; the debug build checks it. The refresh's and the snapshot's
- * are apart from the gate, and only ever tried: nobody who is inside waits for them. The snapshot's
- * is held while the report reads caches under the list's. */
+ * rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
+ * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
+ * report holds the snapshot lock while it reads caches under the thread list lock. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 
@@ -32,28 +33,29 @@ typedef struct {
     _Atomic uint32_t state;
 } hak_lock_t;
 
-/* For functions that go through locks in their order; false ends it. */
+/* A callback of functions that visit locks in their order; false ends the visit. */
 typedef bool (*hak_lock_visit_t)(hak_lock_t *lock, void *context);
 
 void hak_lock_wait(hak_lock_t *lock);
-void hak_lock_wake(hak_lock_t *lock); /* the release of a lock that is not just held */
+void hak_lock_wake(hak_lock_t *lock); /* releases a lock whose state is not 1 */
 
-/* Keeps a lock that the caller holds, and lets it go. In between the caller is the keeper, as
- * the second function says; there is one at a time, since it holds all locks. */
+/* The first two keep a lock that the caller holds, and release it. In between the caller is the
+ * keeper, which it declares by hak_lock_set_keeper. There is one keeper at a time, since it holds
+ * all locks. */
 void hak_lock_keep(hak_lock_t *lock);
 void hak_lock_unkeep(hak_lock_t *lock);
 void hak_lock_set_keeper(bool keeper);
 bool hak_lock_is_keeper(void);
 
-/* Acquires, but gives up when *tries are used up; about a millisecond each. */
+/* Acquire, but give up when *tries are used up; a try takes about a millisecond. */
 bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries);
 bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries);
 
-/* Long work under a lock: if a fork waits, and this is all that the caller is inside for, the lock
- * is released until the fork is done. */
+/* Called during long work under a lock. If a fork waits, and this lock is the only reason why the
+ * caller is inside the gate, releases the lock until the fork is done. */
 void hak_lock_let_fork_in(hak_lock_t *lock);
 
-/* Its rank is the caller's. */
+/* Takes the lock if it is free. The caller notes the rank. */
 HAK_FAST_PATH bool hak_lock_take_free(hak_lock_t *lock) {
     uint32_t free_state = 0;
     return hak_load_relaxed(&lock->state) == 0 && hak_cas_acquire(&lock->state, &free_state, 1);
@@ -78,7 +80,7 @@ HAK_FAST_PATH void hak_lock_release_apart(hak_lock_t *lock) {
     if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
-/* False also while a fork is under way, unless the caller is inside. */
+/* Also false while a fork is under way, unless the caller is inside the gate. */
 HAK_FAST_PATH bool hak_lock_try(hak_lock_t *lock) {
     if (hak_load_relaxed(&lock->state) != 0 || !hak_gate_try_enter()) return false;
     if (hak_lock_try_apart(lock)) return true;
@@ -96,7 +98,8 @@ HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
     hak_gate_leave();
 }
 
-/* In the child of a fork, of a lock apart: nobody else lives, so the lock is simply free. */
+/* For a lock apart from the gate, in the child of a fork: there is no other thread, so the lock is
+ * set free. */
 HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {
     HAK_RANK_RESET(lock);
     hak_store_relaxed(&lock->state, 0);

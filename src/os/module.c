@@ -1,7 +1,7 @@
-/* module.c: which file an address is mapped from, out of /proc/self/maps.
+/* module.c: finds the file that an address is mapped from, in /proc/self/maps.
  *
- * The loader knows it too, but its list is under a lock that a thread may hold while it
- * waits for this one, and a static program has no loader. */
+ * The loader knows it, too. But a thread may hold the lock of the loader's list while it waits for
+ * the calling thread, and a static program has no loader. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ typedef struct {
     size_t name_size;
 } line_t;
 
-/* The first mapping of the file that a line belongs to: that of its offset 0. */
+/* The mapping of offset 0 of the file that a line belongs to. */
 typedef struct {
     uintptr_t start;
     bool readable;
@@ -54,7 +54,7 @@ static void take(line_t *line, char c) {
     }
 }
 
-/* A program that is not position independent is linked for the addresses it has. */
+/* True for a program that is not position independent: its addresses are those of the linker. */
 static bool is_fixed(const first_t *first) {
     const Elf64_Ehdr *header = (const void *)first->start;
     return first->readable && header->e_type == ET_EXEC;

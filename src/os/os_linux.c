@@ -1,4 +1,4 @@
-/* os_linux.c: the operating system contract on Linux, the whole syscall surface. */
+/* os_linux.c: the contract of os.h on Linux: memory, files, time, futexes. */
 #include "os/os.h"
 
 #include <errno.h>
@@ -102,8 +102,8 @@ static HAK_COMMON bool unmap(void *addr, size_t size) {
     return munmap(addr, size) == 0;
 }
 
-/* mmap of `size` bytes aligned to `align`: ask for more only when the first
- * answer happens to be misaligned, then cut off both ends. */
+/* Maps `size` bytes aligned to `align`. If the first mapping happens to be misaligned, maps more
+ * and unmaps both ends. */
 static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int flags) {
     int saved = errno;
     char *addr = map(size, prot, flags);
@@ -127,8 +127,8 @@ void *hak_os_reserve(size_t size) {
     return map_aligned(size, hak_os_page_size(), PROT_NONE, MAP_NORESERVE);
 }
 
-/* A kernel before Linux 4.17 takes the address for a wish, and so does an emulator: what it maps
- * elsewhere is of no use. */
+/* Kernels before Linux 4.17, and emulators, treat the address as a hint; a mapping elsewhere is
+ * useless and unmapped again. */
 static HAK_COMMON hak_os_answer_t map_at(void *addr, size_t size, int prot) {
     int saved = errno;
     void *got = map_near(addr, size, prot, MAP_NORESERVE | FIXED_NOREPLACE);
@@ -173,7 +173,7 @@ static bool advise(void *addr, size_t size, int advice) {
     return result == 0;
 }
 
-/* The same with a page that nobody else can write to. */
+/* Tests a purge with a page of HAKMEM's own, to which no other code can write. */
 static bool purges_own_page(void) {
     volatile uint64_t *word = map(hak_os_page_size(), PROT_READ | PROT_WRITE, 0);
     if (word == MAP_FAILED) return false;
@@ -183,9 +183,9 @@ static bool purges_own_page(void) {
     return is_gone;
 }
 
-/* Old versions of qemu-user answer that it is done and do nothing. The contents are lost anyway, so
- * the first range that goes shows it: a word of it must be gone. Where it is not, the program may
- * have written to the block after its free; then a page of our own decides. */
+/* Old versions of qemu-user report success and do nothing. So the first purge tests it: a word of
+ * the range, whose contents are no longer needed, must have become zero. If it has not, the program
+ * may have written to the block after it freed it; then a test with an own page decides. */
 bool hak_os_purge(void *addr, size_t size) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int works;
@@ -196,7 +196,7 @@ bool hak_os_purge(void *addr, size_t size) {
     if (!advise(addr, size, MADV_DONTNEED)) return false;
     if (HAK_UNLIKELY(known == UNKNOWN)) {
         hak_store_relaxed(&works, *word == 0 || purges_own_page() ? YES : NO);
-        advise(addr, size, MADV_DONTNEED); /* the look has brought a page of zeros back */
+        advise(addr, size, MADV_DONTNEED); /* again, since the test has brought a page back */
     }
     return hak_load_relaxed(&works) == YES;
 }
@@ -219,11 +219,11 @@ HAK_COMMON bool hak_os_unmap(void *addr, size_t size) {
 }
 
 HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
-    static _Atomic bool refused; /* an older kernel: not asked again */
+    static _Atomic bool refused; /* by an older kernel, which is not asked again */
     if (hak_load_relaxed(&refused)) return;
     int saved = errno;
-    /* Not by prctl(), which lies apart from the other calls in libc: where libc is mapped so that
-     * they do not share a stretch of 64 KiB, its page would bring 15 more into memory. */
+    /* Not by libc's prctl(), which lies far from its other syscalls: if they do not share 64 KiB,
+     * its page would bring 15 more pages of libc into memory. */
     if (syscall(SYS_prctl, SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0)
         hak_store_relaxed(&refused, true);
     errno = saved;
@@ -237,9 +237,9 @@ void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) 
     return moved == MAP_FAILED ? NULL : moved;
 }
 
-/* True when the kernel holds a range as one mapping. It says EFAULT to the wish to lengthen one
- * that is several, before it looks at anything else; otherwise it refuses, since it may not move
- * it and there is something behind, or lengthens it by a page, which goes again. */
+/* True when a range is one mapping to the kernel. Asks mremap to lengthen the range by a page: for
+ * several mappings the kernel answers EFAULT before any other check. For one mapping it refuses,
+ * because something lies behind it, or it adds a page, which is unmapped again. */
 static bool is_one_mapping(char *addr, size_t size) {
     size_t page = hak_os_page_size();
     count_call(&hak_os_stats.mremap);
@@ -248,7 +248,7 @@ static bool is_one_mapping(char *addr, size_t size) {
     return true;
 }
 
-/* Bytes at `addr` that are one mapping to the kernel, `size` at most. */
+/* Number of bytes from `addr` on, at most `size`, that are one mapping to the kernel. */
 static size_t one_mapping(char *addr, size_t size) {
     size_t page = hak_os_page_size(), one = page, several = size;
     if (is_one_mapping(addr, size)) return size;
@@ -262,17 +262,17 @@ static size_t one_mapping(char *addr, size_t size) {
     return one;
 }
 
-/* One mapping's contents; the kernel moves all of them, or none. */
+/* Moves the pages of one mapping; the kernel moves all of them, or none. */
 static bool move_one(char *addr, size_t size, char *to) {
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | DONT_UNMAP;
     count_call(&hak_os_stats.mremap);
     return mremap(addr, size, size, flags, to) != MAP_FAILED;
 }
 
-/* A kernel that moves several mappings in one call (6.17) may fail half-way, and nobody can tell
- * where. So they are moved one by one, and the old range stays mapped, and empty: what has been
- * moved can be copied back to where it was. A kernel that refuses to move one may have unmapped
- * its target before: that part is left alone, whoever it belongs to by now. */
+/* A kernel that moves several mappings in one call (6.17) may fail half-way, without telling where.
+ * So they are moved one by one, and the old range stays mapped and empty: if one move fails, the
+ * parts already moved are copied back. A kernel that refuses to move a mapping may have unmapped
+ * its target before; that part is not touched, since it may belong to another mapping by now. */
 HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
     int saved = errno;
     char *from = addr, *target = to;
@@ -293,7 +293,7 @@ HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
     return done == size;
 }
 
-/* Two pages that differ in their rights are two mappings. */
+/* Tries it with two pages that have different protections, and so are two mappings. */
 static bool try_to_move_two(void) {
     size_t page = hak_os_page_size();
     char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
@@ -318,7 +318,7 @@ HAK_BEHIND bool hak_os_moves_several(void) {
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
-/* Beyond the limit on files a signal would end the program. */
+/* False above the limit on file sizes, where a signal would end the program. */
 static bool may_make_file(size_t size) {
     struct rlimit limit;
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
@@ -367,8 +367,8 @@ void hak_os_unshare(hak_os_shared_t *shared) {
     errno = saved;
 }
 
-/* The debugger's list; glibc's has the program and the kernel's vDSO in it, too. A program
- * without a loader has none. */
+/* Counts the entries of the list for debuggers, in which glibc also lists the program and the
+ * kernel's vDSO. A program without a loader has no list. */
 HAK_COMMON bool hak_os_has_libraries(void) {
 #ifdef __GLIBC__
 #pragma weak _r_debug
@@ -385,8 +385,9 @@ HAK_COMMON bool hak_os_has_libraries(void) {
 
 uintptr_t hak_os_thread(void) { return (uintptr_t)&errno; }
 
-/* This library is initialised before libc, whose `environ` is not set up by then. glibc's
- * loader has it for every constructor; musl's has not, but knows no such order either. */
+/* This library is initialised before libc, when `environ` is not set up yet. glibc's loader passes
+ * the environment to every constructor. musl's loader does not, but it also does not initialise
+ * this library before libc. */
 #ifdef __GLIBC__
 static char **given_environment; /* constant from before the other constructors */
 
@@ -404,7 +405,7 @@ HAK_COMMON char **hak_os_environment(bool *secure) {
     return environ ? environ : given_environment;
 }
 
-/* glibc's word for "no second thread"; other libcs have no such name. */
+/* glibc's flag for "no second thread"; other libcs do not have it. */
 extern char __libc_single_threaded __attribute__((weak));
 
 bool hak_os_knows_threads(void) { return &__libc_single_threaded != NULL; }

@@ -1,4 +1,4 @@
-/* place.c: a window of addresses, chosen without asking the system. */
+/* place.c: chooses a window of addresses without asking the system. */
 #include "os/place.h"
 
 #include <sys/auxv.h>
@@ -9,15 +9,16 @@ enum { ALIGN_SHIFT = 22, RANDOM_BYTES = 16 };
 
 #define LARGEST ((size_t)1 << HAK_WINDOW_SHIFT_MAX)
 
-/* Windows to try, largest first, all of them below the stack and then in holes that the system
- * finds. The first one is an eighth of the address space: what lies at its top and in its middle
- * (libraries and stacks; the program and its break) stays apart. The others are for systems that
- * let programs use less of it: emulators, sanitizers. */
+/* Sizes of windows to try, largest first: first all of them below the stack, then all of them in
+ * holes that the system finds. The first size is an eighth of the address space, so the window
+ * stays apart from the top of the address space (libraries and stacks) and from its middle (the
+ * program and its break). The smaller ones are for systems on which programs can use less of the
+ * address space: emulators, sanitizers. */
 static const size_t sizes[] HAK_NEAR = {LARGEST, 64 * GIB, 4 * GIB, 1 * GIB, 256 * MIB, 64 * MIB};
 
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* An address near the top of the address space: that of the stack. The first caller decides. */
+/* An address near the top of the address space: that of the first caller's stack. */
 static uintptr_t top_of_space(void) {
     static _Atomic uintptr_t top;
     uintptr_t known = hak_load_relaxed(&top), here = (uintptr_t)__builtin_frame_address(0);
@@ -25,8 +26,8 @@ static uintptr_t top_of_space(void) {
     return known;
 }
 
-/* A number that differs from process to process, out of the kernel's random bytes. libc takes its
- * secrets from the same bytes: few bits of a mix of all of them tell nothing about those. */
+/* A number that differs from process to process, from the kernel's random bytes. libc takes its
+ * secrets from the same bytes; a few bits of a hash of all of them reveal nothing about these. */
 static uint64_t random_number(void) {
     const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
     uint64_t mixed = 0x9E3779B97F4A7C15u;
@@ -37,7 +38,7 @@ static uint64_t random_number(void) {
     return mixed;
 }
 
-/* A multiple of the alignment in start .. start + size - 1. */
+/* A random multiple of the alignment in start .. start + size - 1. */
 static char *somewhere_in(uintptr_t start, size_t size) {
     uintptr_t steps = (uintptr_t)(random_number() & ((size - 1) >> ALIGN_SHIFT));
     return (char *)(hak_align_up(start, (size_t)1 << ALIGN_SHIFT) + (steps << ALIGN_SHIFT));
@@ -50,7 +51,7 @@ static char *below_stack(size_t *size) {
     return somewhere_in(top - 2 * *size, *size / 2);
 }
 
-/* What the system would map now, if it were asked for as much. */
+/* An aligned address in a hole of that size, where the system would map now. */
 static char *in_a_hole(size_t size) {
     char *hole = hak_os_reserve(2 * size);
     if (!hole) return NULL;

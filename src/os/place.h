@@ -1,8 +1,9 @@
-/* place.h: where in the address space the allocator puts what grows.
+/* place.h: chooses where in the address space the allocator's growing areas lie.
  *
- * A window is a range of addresses that nobody has reserved: parts of it are mapped one by one,
- * each with HAK_OS_TAKEN as a possible answer, as the owner needs them. So a process that is small
- * looks small, and a limit on its address space that comes late finds nothing that was set aside.
+ * A window is a range of addresses that is not reserved. Its owner maps parts of it one by one, as
+ * it needs them, and each mapping may fail with HAK_OS_TAKEN. So a small process has a small
+ * address space, and a limit on the address space that is set later does not count unused
+ * reservations.
  *
  * The window lies far below the place where the system puts mappings that ask for no address, at an
  * offset that differs from process to process. */
@@ -11,10 +12,10 @@
 
 #include "base/base.h"
 
-/* The place to try in attempt 0, 1, 2 ...: its first address, a multiple of 4 MiB, and in *size
- * its bytes, a power of two of at least 64 MiB. NULL after the last attempt. The answer to an
- * attempt is the same throughout the process, but for the last ones, where the system is asked for
- * a hole. Thread-safe. */
+/* The window to try in attempt 0, 1, 2 ...: its first address, a multiple of 4 MiB, and in *size
+ * its bytes, a power of two of at least 64 MiB. NULL after the last attempt. An attempt always has
+ * the same result in a process, except for the last attempts, which ask the system for a hole.
+ * Thread-safe. */
 char *hak_os_place(unsigned attempt, size_t *size);
 
 #endif

@@ -1,4 +1,4 @@
-/* rank.c: which locks each thread holds; builds with HAKMEM_VERIFY only. */
+/* rank.c: notes which locks each thread holds; in builds with HAKMEM_VERIFY only. */
 #include "os/rank.h"
 
 #if HAKMEM_VERIFY
@@ -8,7 +8,7 @@
 
 #include "os/os.h"
 
-enum { HELD_MOST = 16 }; /* that a thread notes one by one; a report at exit holds all there are */
+enum { HELD_MOST = 16 }; /* locks that a thread notes; only a report at exit holds more */
 
 static const char *const names[HAK_RANK_COUNT] = {
 #define RANK(name, text) text,
@@ -22,11 +22,11 @@ extern const hak_rank_row_t __stop_hak_lock_ranks[] __attribute__((weak, visibil
 
 static const hak_rank_row_t any_other = {.rank = HAK_RANK_STACK};
 
-/* Its thread's own; a signal handler leaves it as it was. */
+/* Of one thread. A signal handler leaves it unchanged when it returns. */
 typedef struct {
     const void *locks[HELD_MOST]; /* NULL: released before one that was taken later */
     unsigned count;
-    unsigned more; /* that there was no place for */
+    unsigned more; /* number of held locks beyond `locks` */
 } held_t;
 
 static __thread volatile held_t held;
@@ -51,7 +51,8 @@ static HAK_SLOW_PATH void stop(const void *lock, const char *what, const void *o
     abort();
 }
 
-/* Written twice: a signal handler between the two steps uses the place, and clears it. */
+/* The lock is stored twice: a signal handler that runs between the two steps uses the same place
+ * and clears it. */
 static void note(const void *lock) {
     if (held.count == HELD_MOST) {
         held.more++;
@@ -62,7 +63,7 @@ static void note(const void *lock) {
     held.locks[held.count - 1] = lock;
 }
 
-/* The note of a lock is cleared; false when there is none. */
+/* Removes the note of a lock; false when there is none. */
 static bool clear(const void *lock) {
     unsigned at = held.count;
     while (at > 0 && held.locks[at - 1] != lock) at--;

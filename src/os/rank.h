@@ -1,23 +1,24 @@
 /* rank.h: the order of all locks, and the debug build's check of it.
  *
  * A thread waits for a lock only while each lock that it holds has a lower rank. So no two threads
- * can wait for each other. A lock that is only tried is taken out of order at will, since nobody
- * waits for it: a second bin, the bins of a sweep, every lock of a report at exit.
+ * can wait for each other. A lock that is only tried may be taken out of order, since the caller
+ * does not wait for it: a second bin, the bins of a sweep, every lock of a report at exit.
  *
- * In builds with HAKMEM_VERIFY each lock has a row, beside its definition, and a thread notes what
- * it holds. Before it waits, and when it releases, the notes are checked; a violation is one line
- * with the names of both locks, and abort(). A row may have a function that is called before the
- * lock is released: it checks a bounded part of what the lock protects.
- * Other builds have nothing of this, neither words nor instructions.
+ * In builds with HAKMEM_VERIFY each lock has a row next to its definition, and each thread notes
+ * the locks that it holds. The notes are checked before the thread waits, and when it releases a
+ * lock; a violation prints one line with the names of both locks and aborts. A row may name a
+ * function that runs before the lock is released; it checks a bounded part of the data that the
+ * lock protects. Other builds contain nothing of this.
  *
- * A signal handler that interrupts a thread notes its locks behind those of the thread, and takes
- * them off before it returns. */
+ * A signal handler that interrupts a thread appends its locks to those of the thread, and removes
+ * them before it returns. */
 #ifndef HAK_RANK_H
 #define HAK_RANK_H
 
 #include "base/base.h"
 
-/* Outermost first: name, and what a message calls it. Never two of the same rank. */
+/* Outermost first: the name, and the text for messages. A thread never holds two locks of one
+ * rank. */
 #define HAK_RANKS(RANK)                                           \
     RANK(VERIFY, "verification")                                  \
     RANK(REFRESH, "refresh of the live page") /* only tried */    \
@@ -52,7 +53,7 @@ typedef struct {
     hak_rank_check_t check; /* or NULL */
 } hak_rank_row_t;
 
-/* The row of an array of locks, or of one, at file scope. The linker gathers all rows. */
+/* The row of one lock or of an array of locks, at file scope. The linker collects all rows. */
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check)                        \
     static const hak_rank_row_t row                                                   \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
@@ -60,11 +61,11 @@ typedef struct {
 #define HAK_LOCK_RANK(name, lock, check) \
     HAK_LOCK_RANKS(lock##_rank, name, &(lock), sizeof(lock), sizeof(lock), check)
 
-void hak_rank_wait(const void *lock);  /* the caller is about to wait for it: noted, if in order */
-void hak_rank_taken(const void *lock); /* noted, in any order */
-void hak_rank_release(const void *lock); /* checked, and no longer noted */
-void hak_rank_forget(const void *lock);  /* no longer noted; the lock stays held */
-void hak_rank_reset(const void *lock);   /* no longer noted, if it was */
+void hak_rank_wait(const void *lock);    /* before a wait: checks the order, notes the lock */
+void hak_rank_taken(const void *lock);   /* notes a lock that was tried, in any order */
+void hak_rank_release(const void *lock); /* runs the lock's check, removes the note */
+void hak_rank_forget(const void *lock);  /* removes the note; the lock stays held */
+void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
 
 #define HAK_RANK_WAIT(lock) hak_rank_wait(lock)
 #define HAK_RANK_TAKEN(lock) hak_rank_taken(lock)
