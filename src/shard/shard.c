@@ -153,8 +153,8 @@ static unsigned take_from(const request_t *request, unsigned shard, what_t what)
     return take_locked(request, bin, shard, what);
 }
 
-/* Searches the next `probes` shards. It waits for their locks: a wait is shorter
- * than the page fault that a shard passed over would cost. */
+/* Searches the next `probes` shards. It waits for their locks, because a wait is shorter than the
+ * page fault that skipping the shard would cost. */
 static unsigned take_from_others(const request_t *request, what_t what, unsigned probes) {
     unsigned count = hak_shard_count();
     for (unsigned i = 1; i < count && i <= probes; i++) {
@@ -179,10 +179,10 @@ static unsigned take_from_new(const request_t *request, hak_unit_t *const *slabs
 
 _Atomic uint32_t hak_shard_grown, hak_shard_visits_due;
 
-/* After `units` came from the pool, which had taken `superslabs` before, sparse pages shall go
- * back: always when the heap has grown; now and then while the pool has few units with pages,
- * for where it has many the heap was larger a moment ago, and may be so again. It is only
- * noted here, and done at the end of the call (thread/purge.c). */
+/* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
+ * `superslabs` before: always when the heap has grown, otherwise now and then, if few units of the
+ * pool are dirty. If many dirty units are free, the heap has just shrunk and may regrow. The work
+ * is done at the end of the call (thread/purge.c). */
 static void note_taken(unsigned units, uint64_t superslabs) {
     if (units == 0 || superslabs << hak_map.super_shift < SMALL_HEAP) return;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
@@ -196,9 +196,9 @@ static void note_taken(unsigned units, uint64_t superslabs) {
     }
 }
 
-/* Where a slab is one block: several slabs, for half of the batch, under one lock of the
- * pool and one of the bin. With two blocks or more in a slab that cost 2 to 3 % of RSS:
- * what was taken and not used had to go back. */
+/* For a class with one block in a slab: takes several slabs, for half of the batch, in one critical
+ * section of the pool and one of the bin. For classes with two or more blocks in a slab the same
+ * cost 2 to 3 % of RSS, because slabs that were taken but not used had to be purged again. */
 static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
     unsigned class_index = request->class_index;
     hak_unit_t *slabs[SLABS_MOST];
@@ -239,10 +239,9 @@ static unsigned take_from_pool(const request_t *request) {
     return 0;
 }
 
-/* Takes in a bin's remote frees, `most` blocks or a little more, takes slabs back that threads
- * have bound and do not use, and gives up its kept empty slab if that has seen `age` sweeps;
- * not if the bin is busy. `any`: there are warm slabs in some bin. True when remote frees are
- * left. */
+/* Drains `most` blocks or a little more, takes back unused slabs that are bound to threads, and
+ * releases the kept empty slab if it has seen `age` sweeps. Does nothing if another thread holds
+ * the bin's lock. `any`: some bin has warm slabs. True when remote frees are left. */
 static bool drain_and_release(unsigned shard, unsigned class_index, unsigned age, bool any,
                               uint32_t most) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);

@@ -1,20 +1,20 @@
 /* sparse.c: pages of free blocks in slabs that also hold blocks in use.
  *
- * A slab goes back to the pool when all its blocks are free. One block that lives on
- * keeps 64 KiB, so a program that frees most of a class and goes on with another one
- * would need the sum of both. Here the pages below the free blocks go back; the
- * blocks stay free blocks of their slab, and are taken last.
+ * A slab goes back to the pool when all its blocks are free. One block in use keeps 64 KiB, so a
+ * program that frees most blocks of a class and goes on with another class would need the sum of
+ * both. This file purges the pages that only free blocks cover; the blocks stay free blocks of
+ * their slab, and are taken last.
  *
- * Each page costs a fault later, so this is done only for a bin most of whose touched
- * blocks are free (`spare` of `touched`), and only
- *   when the heap would grow otherwise;
- *   when nothing moved in the bin for the purge delay;
- *   when the program has moved on: it takes slabs for other classes, as many as a part of
- *   the heap, and none of this bin's blocks. The clock is the slabs taken while the heap
- *   does not grow: every few of them a shard is visited, one after the other.
+ * Each purged page costs a fault later. So a bin is purged only if most of its touched blocks are
+ * free (`spare` of `touched`), and only in one of these cases:
+ *   - the heap has grown;
+ *   - nothing moved in the bin for the purge delay;
+ *   - the bin is idle, because the program has moved on: it takes slabs for other classes, as many
+ *     as a part of the heap, and no blocks of this bin. The clock is the number of slabs taken
+ *     while the heap does not grow: after every few of them one shard is visited, in turn.
  *
- * The bin's lock is held while the pages of one slab go back, so that no block of
- * them can be taken: some microseconds, in a bin that has little to do. */
+ * The bin's lock is held while the pages of one slab are purged, so that no thread can take a block
+ * on them: some microseconds, in a bin that is little used. */
 #include "classes/dyn.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -24,12 +24,12 @@
 #include "shard/warm.h"
 
 enum {
-    SPARE_LEAST = 256 * 1024, /* bytes in a bin that are worth a look */
-    PART_LEAST = 32,          /* 256ths of a slab that are worth a call */
-    SWEEP_MS = 250,           /* between two looks for idle bins */
-    VISIT_UNITS = 4,          /* slabs taken from the pool for each visit of a shard */
-    LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each whose bytes are wanted */
-    REST_PART = 64,           /* of the units in use taken so: a bin that gave nothing rests */
+    SPARE_LEAST = 256 * 1024, /* least spare bytes of a bin that is looked at */
+    PART_LEAST = 32,          /* least part of a slab that is purged, in 256ths */
+    SWEEP_MS = 250,           /* between two passes */
+    VISIT_UNITS = 4,          /* slabs taken from the pool between two visits of shards */
+    LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each 64 KiB that is wanted */
+    REST_PART = 64,           /* a bin is idle when 1 of so many units in use were taken */
 };
 
 static _Atomic uint64_t purged_bytes;
@@ -49,8 +49,8 @@ static bool all_free(const hak_unit_t *slab, unsigned first, unsigned last) {
     return true;
 }
 
-/* Pages of a slab that only free blocks touch, as a mask, up to the blocks that were
- * never handed out. Bin lock held. */
+/* Mask of the pages of a slab that only free blocks cover, up to the blocks that were never
+ * allocated. Bin lock held. */
 static uint64_t free_pages(const hak_unit_t *slab, const hak_class_t *info, size_t page_size) {
     uint64_t pages = 0;
     size_t start = hak_first_offset((uintptr_t)slab->base, info);
@@ -65,7 +65,7 @@ static uint64_t free_pages(const hak_unit_t *slab, const hak_class_t *info, size
     return pages;
 }
 
-/* Gives the pages of `pages` back, run by run; returns the bytes that went. */
+/* Purges the pages of a mask, span by span; returns the bytes purged. */
 static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_size) {
     hak_superslab_t *super = hak_region_superslab_of(slab);
     size_t bytes = 0;
@@ -79,12 +79,12 @@ static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_si
     return bytes;
 }
 
-/* What one slab can give; 0 when that is little. Bin lock held. */
+/* Purges one slab, unless it would give back too little; returns bytes. Bin lock held. */
 static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info) {
     size_t page_size = hak_os_page_size();
     uint64_t pages = free_pages(slab, info, page_size);
     uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
-    blocks = (uint32_t)hak_min(blocks, hak_bin_ready(slab, info)); /* others had no page yet */
+    blocks = (uint32_t)hak_min(blocks, hak_bin_ready(slab, info)); /* only those with pages */
     unsigned part = (unsigned)hak_min(blocks * 256u / info->count, 255);
     if (part < (unsigned)slab->purged + PART_LEAST) return 0;
     size_t bytes = purge_pages(slab, pages, page_size);
@@ -94,14 +94,14 @@ static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *in
     uint32_t more = hak_bin_purged_blocks(slab, info) - before;
     HAK_ADD_OWNED(&bin->touched, -more);
     HAK_ADD_OWNED(&bin->spare, -more);
-    HAK_ADD_OWNED(&bin->spare_seen, -more); /* a purge is no move */
+    HAK_ADD_OWNED(&bin->spare_seen, -more); /* so that the purge does not count as a move */
     hak_add_relaxed(&purged_bytes, bytes);
     return bytes;
 }
 
-/* Looks at up to `*looks` slabs of a bin, the head of its list first and each then to
- * the end, as far as the budget goes. The lock is let go between two slabs. What is left of
- * *looks is for the next piece. */
+/* Purges up to `*looks` slabs of a bin, from the head of its list, as far as the budget allows;
+ * each slab moves to the end of the list. Releases the lock between two slabs. The rest of *looks
+ * is for the next piece. */
 static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
                         hak_budget_t *budget) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
@@ -120,7 +120,7 @@ static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
     return bytes;
 }
 
-/* About `bytes` of a bin, and not more. */
+/* Purges about `bytes` of a bin, not more. */
 static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak_budget_t *budget) {
     const uint32_t listed = hak_load_relaxed(&hak_bin_of(shard, class_index)->listed_count);
     uint32_t looks = (uint32_t)hak_min(listed, bytes / HAK_UNIT_SIZE * LOOKS_FOR_ONE);
@@ -139,7 +139,7 @@ static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
 }
 
-/* The bin with most to give is asked, once a call. */
+/* Purges the bin with the most spare bytes; one bin in each call. */
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     unsigned best_shard = 0, best_class = 0;
     size_t most = 0;
@@ -156,23 +156,22 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     return most ? purge_some(best_shard, best_class, bytes, budget) : 0;
 }
 
-/* At most one block in use per page that was touched: a good part of the pages has none,
- * however blocks are strewn. */
+/* True when there is at most one block in use per touched page. Then a good part of the pages has
+ * none, wherever the blocks lie. */
 static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     size_t touched = hak_load_relaxed(&bin->touched);
     size_t used = touched - hak_min(hak_load_relaxed(&bin->spare), touched);
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
-/* Visits of a shard in which a bin gives nothing before it rests; of a heap of many GB
- * they are no longer a part. */
+/* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
     size_t units = hak_load_relaxed(&hak_pool_stats.used_units);
     return (unsigned)hak_min(2 + units / ((size_t)REST_PART * VISIT_UNITS * shards), UINT8_MAX);
 }
 
-/* The strewn bin of a shard with most to give among those that rest; 0 for none. A take
- * in between may be missed: then a bin rests too early, once. */
+/* The class of the idle bin of a shard that has the most spare bytes, of strewn bins only; 0 for
+ * none. A concurrent take may be missed; then a bin counts as idle too early, once. */
 static unsigned resting_bin(unsigned shard, unsigned rest) {
     unsigned best = 0;
     size_t most = 0;
@@ -201,7 +200,7 @@ bool hak_shard_count_taken(unsigned units) {
     return (before + units) / VISIT_UNITS != before / VISIT_UNITS;
 }
 
-/* A bin that gave little is left alone for a while. */
+/* After a purge that gave back little, the bin is not purged again for a while. */
 size_t hak_shard_purge_taken(hak_budget_t *budget) {
     const uint32_t used = hak_load_relaxed(&hak_bin_used_shards);
     const unsigned count = used ? hak_bit_count(used) : 0;
@@ -215,9 +214,9 @@ size_t hak_shard_purge_taken(hak_budget_t *budget) {
     return bytes;
 }
 
-/* Notes whether anything moved in a bin since the last pass. True once, when nothing
- * has for `delay_ms`, as far as passes can see: there is one at a time, and its owner ages
- * the bins. */
+/* Notes whether anything moved in a bin since the last pass. True, once, when nothing has moved for
+ * `delay_ms`, as far as passes can see. One thread at a time makes a pass, and only passes age the
+ * bins. */
 static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
     uint32_t limit = delay_ms / SWEEP_MS + 1;
     hak_lock_acquire(&bin->lock);
@@ -229,7 +228,7 @@ static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
     return same && age == limit - 1;
 }
 
-/* Slabs that a pass looks at in a bin that it has come to. */
+/* The number of slabs that a pass looks at in a bin. */
 typedef uint32_t (*worth_t)(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms);
 
 static uint32_t worth_of_all(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
@@ -247,7 +246,7 @@ static uint32_t worth_if_idle(hak_bin_t *bin, unsigned class_index, uint32_t del
     return hak_load_relaxed(&bin->listed_count);
 }
 
-/* Goes on where the piece before ended; true at the end of the last bin. */
+/* Continues where the previous piece ended; true at the end of the last bin. */
 static bool purge_on(hak_walk_t *walk, worth_t worth, uint32_t delay_ms, hak_budget_t *budget,
                      size_t *bytes) {
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
@@ -273,7 +272,7 @@ bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes
 }
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
-    if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep finds out who rests */
+    if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep may find idle slots */
     for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_bin_t *bin = hak_bin_of(hak_lowest_bit(used), class_index);
