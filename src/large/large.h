@@ -1,11 +1,14 @@
 /* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones at multiples of 128 KiB to 2 MiB,
  * cut from runs of superslabs.
  *
- * A block is a whole number of grains (4 KiB). A free one merges with its free neighbours at once;
- * the best fit is reused, wherever it lies, before fresh memory is touched: in the heap of the
- * thread's CPU, among blocks that threads on other CPUs gave back there, in the other heaps, as
- * far as they can spare some, and in all of those where there is no fresh memory. A fresh run has
- * room for L25_RUN_FACTOR blocks. The protocol is in heap.h. Thread-safe. */
+ * A block is a whole number of grains (4 KiB). A freed block merges with its free neighbours at
+ * once. An allocation takes the best fit. It looks, in this order, in
+ *   1. the free extents of the heap of the thread's CPU,
+ *   2. the transfer array of that heap: blocks that threads on other CPUs freed,
+ *   3. the other heaps, as far as they can spare memory,
+ *   4. fresh memory: a run of superslabs with room for L25_RUN_FACTOR blocks,
+ *   5. if there is no fresh memory, all of the other heaps.
+ * The option L25_PREF swaps the first two. The protocol is in heap.h. Thread-safe. */
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 
@@ -20,8 +23,8 @@ typedef struct {
     size_t idle_bytes;              /* free memory that still has pages */
     size_t transfer_bytes;          /* in transfer arrays */
     uint64_t local, remote, stolen; /* blocks reused, by source */
-    uint64_t runs, run_units;       /* fresh runs, and their units of 64 KiB */
-    uint64_t transferred, spilled;  /* blocks into transfer arrays, and on from full ones */
+    uint64_t runs, run_units;       /* fresh runs of superslabs, and their units of 64 KiB */
+    uint64_t transferred, spilled;  /* blocks put into transfer arrays; times a full one drained */
     uint64_t resized;               /* in place */
     uint64_t purge_calls;
 } hak_large_stats_t;
@@ -29,24 +32,24 @@ typedef struct {
 /* The heap of the CPU the caller runs on. */
 unsigned hak_large_home(void);
 
-/* A block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align`
- * (a power of two up to HAK_LARGE_ALIGN_MAX), zeroed if told so. `home` is the caller's heap.
- * NULL without memory. */
+/* Allocates a block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align` (a
+ * power of two up to HAK_LARGE_ALIGN_MAX); zeroes it if `zero`. `home` is the caller's heap. NULL
+ * when there is no memory. */
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero);
 
-/* Frees a block; returns its bytes, or 0 when no block in use begins there. `block` is in a
- * unit of runs. */
+/* Frees a block; returns its bytes, or 0 when no block in use begins there. `block` must lie in a
+ * unit of a large heap. */
 size_t hak_large_free(unsigned home, void *block);
 
-/* The block in use around `pointer`; false when there is none. */
+/* Finds the block in use that contains `pointer`; false when there is none. */
 bool hak_large_find(const void *pointer, void **start, size_t *size);
 
-/* Resizes a block where it stands, to more than 64 KiB; false when it cannot be. */
+/* Resizes a block in place, to more than 64 KiB; false when that is not possible. */
 bool hak_large_resize(void *block, size_t size);
 
-/* Purges what has been free for `delay_ms`, as far as the budget allows, in heap *at and those behind
- * it; returns bytes. Must be called now and then, or freed blocks keep their pages. It is done when
- * *at is the count of heaps. */
+/* Purges memory that has been free for `delay_ms`, as far as the budget allows, in heap *at and the
+ * following heaps; returns bytes. Must be called now and then, otherwise freed blocks keep their
+ * pages. All is done when *at is the number of heaps. */
 size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 
 /* Bytes of free memory that still have pages. The first is exact, the second cheap
