@@ -383,6 +383,8 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         else
             taken = hak_shard_take(cache->shard, class_index, want, magazine->base, NULL);
         count_refill(cache, class_index, taken);
+    } else {
+        HAK_ADD_OWNED(&counts_of(cache, class_index)->lifo_hits, 1);
     }
     if (taken == 0) return NULL;
     hak_store_relaxed(&magazine->top, magazine->base + taken - 1);

@@ -76,9 +76,10 @@ typedef struct hak_cache {
 /* Counters of a cache in one band, over all threads that it has served. They lie behind the
  * cache in memory, so that the two constant caches need no room for them. */
 typedef struct {
-    _Atomic uint64_t uc_miss;  /* owner writes; refills */
-    _Atomic uint64_t refilled; /* owner writes; blocks taken from shards */
-    _Atomic uint64_t flushed;  /* owner writes; blocks given to shards */
+    _Atomic uint64_t uc_miss;   /* owner writes; refills */
+    _Atomic uint64_t refilled;  /* owner writes; blocks taken from shards */
+    _Atomic uint64_t flushed;   /* owner writes; blocks given to shards */
+    _Atomic uint64_t lifo_hits; /* owner writes; refills that the second level served */
 } hak_cache_counts_t;
 
 enum { HAK_CACHE_SIZE = sizeof(hak_cache_t) + HAK_BAND_COUNT * sizeof(hak_cache_counts_t) };

@@ -44,6 +44,7 @@ typedef struct {
 /* The values that rows may use beside global variables. */
 typedef struct {
     size_t superslabs, caches;
+    uint64_t lifo_hits;
     uint64_t slab_bytes, free_bytes;
     uint64_t records;
     uint64_t warm_misses, warm_prefilled, warm_revoked, warm_bound;
@@ -139,6 +140,7 @@ static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
 }
 
 #define CLASSES(name) sum_bands(stats, HAK_CLASS_STAT_##name, HAK_CACHED_TIERS)
+#define MID(name) stats->bands[HAK_BAND_MID][HAK_CLASS_STAT_##name]
 #define TIERS(name) sum_tiers(stats, HAK_TIER_STAT_##name)
 
 static void fill_values(hak_stats_t *stats, const from_t *from) {
@@ -151,7 +153,10 @@ static void collect(hak_stats_t *stats) {
     from_t from = {.superslabs = hak_pool_superslabs()};
     memset(stats, 0, sizeof *stats);
     hak_cache_t *newest = hak_thread_caches();
-    for (hak_cache_t *cache = newest; cache; cache = cache->next) from.caches++;
+    for (hak_cache_t *cache = newest; cache; cache = cache->next) {
+        from.caches++;
+        from.lifo_hits += LOAD(hak_cache_counts(cache, HAK_BAND_MID)->lifo_hits);
+    }
     if (hak_records_settle()) hak_region_each_superslab(count_records, &from.records);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i, newest, &from);
     from.large = hak_large_stats();

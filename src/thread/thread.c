@@ -105,6 +105,15 @@ static unsigned home_shard(void) {
     return best;
 }
 
+unsigned hak_thread_shard_most(void) {
+    size_t most = 0;
+    hak_lock_acquire(&hak_thread_list_lock);
+    for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++)
+        most = hak_max(most, shard_threads[shard]);
+    hak_lock_release(&hak_thread_list_lock);
+    return (unsigned)most;
+}
+
 /* What goes by the number of CPUs follows it. */
 static void follow_cpus(void) {
     if (!hak_os_cpu_look()) return;

@@ -75,6 +75,9 @@ void hak_thread_follow_cpus(uint64_t now_ms, bool at_once);
 /* Number of threads that have a cache now. */
 unsigned hak_thread_count(void);
 
+/* Threads whose home is the shard with most of them. */
+unsigned hak_thread_shard_most(void);
+
 /* Gives back everything that is free: blocks in the caller's cache and in waiting caches, empty
  * slabs, free pages. Returns bytes purged. In purge.c. */
 size_t hak_thread_purge_all(void);

@@ -49,6 +49,17 @@ long ring_depth(void) {
     return most;
 }
 
+/* Mallocs of a mid class that a batch saved a refill; refills that the second level served. */
+long ring_hits(void) {
+    swing_ring();
+    return statistic("mid.ring_hits");
+}
+
+long lifo_hits(void) {
+    swing_ring();
+    return statistic("mid.lifo_hits");
+}
+
 /* Most blocks that leave a full ring in one go. */
 long blocks_returned(void) {
     long most = 0;

@@ -5,6 +5,8 @@
 
 long cached_kib(void);
 long ring_depth(void);
+long ring_hits(void);
+long lifo_hits(void);
 long blocks_returned(void);
 long blocks_of_first_refill(void);
 long refills_after_remote_frees(void);

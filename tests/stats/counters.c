@@ -150,6 +150,18 @@ enum { OFF_CLASS = 4112, OFF_CLASS_COUNT = 6000 };
 /* So many that they get a class of their own; it is there once half of them are. */
 static void hold_off_class(void) { allocate_some(OFF_CLASS_COUNT, OFF_CLASS); }
 
+/* The ring gets deep; what it gives up comes back by refills. */
+static void swing_mid(void) {
+    for (int round = 0; round < 20; round++) {
+        allocate_some(COUNT / 10, 10000);
+        free_some(COUNT / 10);
+    }
+}
+
+static void have_many_threads(void) {
+    for (int i = 0; i < 8; i++) have_a_thread();
+}
+
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 
 void free_huge(void) {
@@ -431,6 +443,9 @@ const struct trial counter_trials[] = {
     {"mid", "dyn1_size", hold_off_class, 4224, 4224},
     {"mid", "dyn1_hits", hold_off_class, OFF_CLASS_COUNT / 2, OFF_CLASS_COUNT + 31},
     {"mid", "dyn1_hits", free_mid, 0, 0},
+    {"mid", "ring_hits", swing_mid, COUNT / 10, 2 * COUNT},
+    {"mid", "ring_hits", hold, 0, 0},
+    {"mid", "lifo_hits", swing_mid, 0, 0},
     {"mid", "ace_samples", hold_off_class, 32, OFF_CLASS_COUNT},
     {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT * (4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
@@ -453,6 +468,7 @@ const struct trial counter_trials[] = {
     {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
     {"memory", "mappings", grow_dense, 1, 60},
     {"threads", "now", have_a_thread, 1, 1},
+    {"threads", "shard_most", have_many_threads, 4, 4},
     {"threads", "caches", have_a_thread, 1, 1},
 };
 
@@ -460,5 +476,7 @@ const size_t counter_trial_count = COUNT_OF(counter_trials);
 
 const struct set_trial set_trials[] = {
     {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
+    {{"mid", "lifo_hits", swing_mid, 2, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
+    {{"mid", "ring_hits", swing_mid, 0, 0}, "HAKMEM_POOL_TLS_RING=0"},
 };
 const size_t set_trial_count = COUNT_OF(set_trials);
