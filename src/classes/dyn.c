@@ -12,6 +12,7 @@ static size_t first_of_entry(size_t entry) { return (entry - 1) * HAK_ROUTE_STEP
 /* Valid before the choice only: it reads the routes of the fixed classes. */
 size_t hak_dyn_first(size_t size) {
     size_t entry = size / HAK_ROUTE_STEP, count = HAK_UNIT_SIZE / size;
+    if (hak_classes[hak_class_of(size)].size == size) return size + 1;
     for (; first_of_entry(entry - 1) > HAK_TINY_MAX; entry--) {
         const hak_class_t *below = &hak_classes[hak_class_of(first_of_entry(entry - 1))];
         if (below->count > count || size * 8 > first_of_entry(entry - 1) * 9) break;
@@ -50,9 +51,9 @@ static bool is_aligned(const hak_class_t *info, size_t align) {
 /* Computed without a search, because the CPU could not predict the length of a search. A size
  * that is a multiple of the alignment has a fixed class that is a multiple, too, since classes
  * are spaced by an eighth of a power of two. Above 2 KiB nearly all classes without colours are
- * powers of two. The dynamic class is a multiple of HAK_COLOUR_STEP. The only power of two it
- * can serve is its own size, because the class of a smaller power of two has more blocks in a
- * slab (see hak_dyn_first). */
+ * powers of two. The dynamic class is a multiple of HAK_COLOUR_STEP. It serves no power of two:
+ * its own size would have a fixed class, and the class of a smaller power of two has more blocks
+ * in a slab (see hak_dyn_first). */
 unsigned hak_dyn_class_aligned(size_t size, size_t align) {
     size = hak_align_up(size, align);
     if (align > HAK_COLOUR_STEP && size > HAK_TINY_MAX) size = hak_ceil_pow2(size);

@@ -20,7 +20,8 @@
 #include "classes/classes.h"
 
 /* Makes `size` bytes, 2049..65536, the dynamic class, rounded up to a multiple of
- * HAK_ROUTE_STEP. Returns its size; 0 when the class was chosen before. */
+ * HAK_ROUTE_STEP. Returns its size; 0 when the class was chosen before. The class that serves
+ * the size is then hak_class_of(size): a fixed one, if that has the very size. */
 size_t hak_dyn_choose(size_t size);
 
 /* Size of its blocks; 0 while there is no such class. After a result above 0 the caller may
@@ -40,7 +41,8 @@ unsigned hak_dyn_class_aligned(size_t size, size_t align);
 /* A dynamic class of `size` serves the sizes first .. size; this returns `first`. The range
  * covers the sizes of its fixed class, and of smaller classes that have no more blocks in a
  * slab, but no size that it would make more than an eighth larger. One class for all of them
- * has fewer partly used slabs, and a block freed by one size can serve another. */
+ * has fewer partly used slabs, and a block freed by one size can serve another. Where a fixed
+ * class has the very size, the range is empty (size + 1): that class serves as the dynamic one. */
 size_t hak_dyn_first(size_t size);
 
 #endif

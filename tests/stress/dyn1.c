@@ -2,7 +2,9 @@
  * at work while it is chosen see nothing of it.
  *
  *     dyn1 saves [BLOCKS]     programs with so many blocks of a size no class fits, each with
- *                             HAKMEM_MID_DYN1=auto and 0: resident memory, bytes of slabs
+ *                             HAKMEM_MID_DYN1=auto, that size, and 0: resident memory, bytes of slabs
+ *     dyn1 mixed [BLOCKS]     blocks of 13,000 to 15,000 bytes that come and go, with
+ *                             HAKMEM_MID_DYN1=14336, which is a fixed class: no more than with 0
  *     dyn1 races [ROUNDS]     threads whose sizes are those of the class to come; with fork also a
  *                             child in the middle of it */
 #define _GNU_SOURCE
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,24 +39,34 @@ static const struct row {
 };
 
 struct trial {
-    const struct row *row;
-    const char *value; /* of HAKMEM_MID_DYN1 */
+    const struct row *row; /* NULL: mixed sizes */
+    const char *value;     /* of HAKMEM_MID_DYN1 */
     size_t count;
 };
 
-static void hold_blocks(const struct row *row, size_t count) {
+static void **table_of(size_t count) {
     void **blocks = mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(blocks != MAP_FAILED, "no table");
     memset(blocks, 1, count * sizeof *blocks);
+    return blocks;
+}
+
+/* Resident and slab bytes of a block, the dynamic class, and its hits. */
+static void tell(size_t rss_before_kib, size_t count) {
+    size_t rss = (proc_rss_kib() - rss_before_kib) * 1024;
+    fprintf(stderr, "%zu %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", rss / count,
+            figure("memory.slab_bytes") / count, figure("mid.dyn1_size"), figure("mid.dyn1_hits"));
+}
+
+static void hold_blocks(const struct row *row, size_t count) {
+    void **blocks = table_of(count);
     size_t before = proc_rss_kib();
     for (size_t i = 0; i < count; i++) {
         CHECK((blocks[i] = API(malloc)(row->size)) != NULL, "no memory");
         memset(blocks[i], (int)i, row->size);
     }
-    size_t rss = (proc_rss_kib() - before) * 1024;
-    fprintf(stderr, "%zu %" PRIu64 " %" PRIu64 "\n", rss / count,
-            figure("memory.slab_bytes") / count, figure("mid.dyn1_size"));
+    tell(before, count);
     for (size_t i = 0; i < count; i++) {
         unsigned char *block = blocks[i];
         CHECK(block[0] == (i & 255) && block[row->size - 1] == (i & 255), "a block has changed");
@@ -61,45 +74,94 @@ static void hold_blocks(const struct row *row, size_t count) {
     }
 }
 
-/* In the child: this program again, with the option. */
+/* As larson does: any block is freed, and one of another size comes; its ends are written. */
+static void hold_mixed(size_t count) {
+    enum { LEAST = 13000, MOST = 15000, ROUNDS = 20 };
+    unsigned char **blocks = (unsigned char **)table_of(count);
+    struct rng rng = rng_make(1);
+    size_t before = proc_rss_kib();
+    for (size_t i = 0; i < count * ROUNDS; i++) {
+        unsigned char **place = &blocks[i < count ? i : rng_below(&rng, count)];
+        size_t size = LEAST + rng_below(&rng, MOST - LEAST + 1);
+        if (i >= count) API(free)(*place);
+        CHECK((*place = API(malloc)(size)) != NULL, "no memory");
+        (*place)[0] = (*place)[size - 1] = 1;
+    }
+    tell(before, count);
+}
+
+/* In the child: this program again, with the option, and addresses that do not vary. */
 static void run_trial(const void *context) {
     const struct trial *trial = context;
     char row[20], count[20];
-    snprintf(row, sizeof row, "%zu", (size_t)(trial->row - rows));
+    snprintf(row, sizeof row, "%zu", trial->row ? (size_t)(trial->row - rows) : 0);
     snprintf(count, sizeof count, "%zu", trial->count);
     setenv("HAKMEM_MID_DYN1", trial->value, 1);
-    execl("/proc/self/exe", "dyn1", "hold", count, row, (char *)NULL);
+    setenv("HAKMEM_PURGE_DELAY_MS", "-1", 1); /* no clock */
+    personality(ADDR_NO_RANDOMIZE);
+    execl("/proc/self/exe", "dyn1", trial->row ? "hold" : "hold_mixed", count, row, (char *)NULL);
 }
 
 struct outcome {
-    size_t rss, slabs, size; /* the first two for each block */
+    size_t rss, slabs, size, hits; /* the first two for each block */
 };
 
 static struct outcome outcome_of(const struct row *row, const char *value, size_t count) {
     struct trial trial = {row, value, count};
     struct child_end end;
-    struct outcome outcome = {0, 0, 0};
+    struct outcome outcome = {0, 0, 0, 0};
     child_run(run_trial, &trial, 60, &end);
-    CHECK(end.in_time && end.status == 0, "%zu bytes, %s: status %#x: %s", row->size, value,
+    CHECK(end.in_time && end.status == 0, "%zu blocks, %s: status %#x: %s", count, value,
           (unsigned)end.status, end.err);
-    CHECK(sscanf(end.err, "%zu %zu %zu", &outcome.rss, &outcome.slabs, &outcome.size) == 3,
+    CHECK(sscanf(end.err, "%zu %zu %zu %zu", &outcome.rss, &outcome.slabs, &outcome.size,
+                 &outcome.hits) == 4,
           "no figures in %s", end.err);
     return outcome;
+}
+
+/* Of few blocks many are there before `auto` finds their size. */
+enum { FEW = 1000, FEW_LEAST = 10000 };
+
+static void check_saved(const struct row *row, size_t slabs_most, struct outcome without,
+                        struct outcome with) {
+    printf("%zu bytes: RSS a block %zu -> %zu, slab bytes a block %zu -> %zu, class %zu\n",
+           row->size, without.rss, with.rss, without.slabs, with.slabs, with.size);
+    CHECK(without.size == 0 && with.size == row->chosen, "%zu bytes: the class has %zu", row->size,
+          with.size);
+    CHECK(with.rss * 1000 <= without.rss * row->rss_most, "%zu bytes: RSS %zu and %zu", row->size,
+          without.rss, with.rss);
+    CHECK(with.slabs * 1000 <= without.slabs * slabs_most, "%zu bytes: slabs %zu and %zu",
+          row->size, without.slabs, with.slabs);
 }
 
 static void check_saves(size_t count) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
-        struct outcome without = outcome_of(row, "0", count), with = outcome_of(row, "auto", count);
-        printf("%zu bytes: RSS a block %zu -> %zu, slab bytes a block %zu -> %zu, class %zu\n",
-               row->size, without.rss, with.rss, without.slabs, with.slabs, with.size);
-        CHECK(without.size == 0 && with.size == row->chosen, "%zu bytes: the class has %zu",
-              row->size, with.size);
-        CHECK(with.rss * 1000 <= without.rss * row->rss_most, "%zu bytes: RSS %zu and %zu",
-              row->size, without.rss, with.rss);
-        CHECK(with.slabs * 1000 <= without.slabs * row->slabs_most, "%zu bytes: slabs %zu and %zu",
-              row->size, without.slabs, with.slabs);
+        if (count <= FEW && row->size < FEW_LEAST) continue;
+        struct outcome without = outcome_of(row, "0", count);
+        char asked[20];
+        snprintf(asked, sizeof asked, "%zu", row->size);
+        check_saved(row, count <= FEW ? 1010 : row->slabs_most, without,
+                    outcome_of(row, "auto", count));
+        if (row->chosen) check_saved(row, row->slabs_most, without, outcome_of(row, asked, count));
     }
+}
+
+/* No pages more; but units get colours from their addresses, which vary a little. */
+static void check_mixed(size_t count) {
+    enum { PAIRS = 5 };
+    size_t rss[2] = {0, 0};
+    for (int i = 0; i < PAIRS; i++) {
+        struct outcome without = outcome_of(NULL, "0", count);
+        struct outcome with = outcome_of(NULL, "14336", count);
+        printf("%zu mixed blocks: RSS a block %zu -> %zu, slab bytes %zu -> %zu, %zu hits\n", count,
+               without.rss, with.rss, without.slabs, with.slabs, with.hits);
+        CHECK(with.size == 14336 && with.hits > 0, "the class of %zu has %zu hits", with.size,
+              with.hits);
+        CHECK(with.slabs == without.slabs, "slab bytes %zu and %zu", without.slabs, with.slabs);
+        rss[0] += without.rss, rss[1] += with.rss;
+    }
+    CHECK(rss[1] * 1000 <= rss[0] * 1015, "RSS %zu and %zu", rss[0] / PAIRS, rss[1] / PAIRS);
 }
 
 /* ---- Threads at work while it is chosen --------------------------------------------------------- */
@@ -207,10 +269,16 @@ int main(int argc, char **argv) {
         hold_blocks(&rows[argument(argc, argv, 3, 0)], rounds);
         return 0;
     }
+    if (strcmp(mode, "hold_mixed") == 0) {
+        hold_mixed(rounds);
+        return 0;
+    }
     watchdog(200, "the dynamic class");
     require_hakmem();
     if (strcmp(mode, "saves") == 0)
         check_saves(rounds);
+    else if (strcmp(mode, "mixed") == 0)
+        check_mixed(rounds);
     else
         check_races();
     return 0;
