@@ -1,27 +1,27 @@
-/* record.h: debug records of mid and large blocks (HAKMEM_HDR_LIGHT): who asked for how
- * many bytes, and whether the block is in use.
+/* record.h: debug records of mid and large blocks (HAKMEM_HDR_LIGHT): the requested size, the place
+ * of the call, and whether the block is in use.
  *
- * A superslab gets a table beside it with its first such block: one word, and with call
- * sites one address more, for each 2 KiB. These blocks are longer than that, so at most
- * one begins in each. A table is never given back, and stays where its superslab is
- * unmapped and mapped again; so anyone may look at any record at any time.
+ * A superslab gets a table, outside it, with its first such block: for each 2 KiB one word, and
+ * with call sites also an address. These blocks are longer than 2 KiB, so at most one begins in
+ * each entry. A table is never freed, and stays when its superslab is unmapped and mapped again; so
+ * any thread may read any record at any time.
  *
  *   word = magic of its state << 32 | start, counted in its 2 KiB << 21 | size asked for
  *   0    = no block with a record has begun here
  *
  * PROTOCOL. A record is opened by the thread that has just taken the block, before the
- * program gets it, and closed by the one that frees it, before the block goes anywhere.
- * So of a block that the program holds it says "in use". Closing is a compare-and-swap:
- * of two racing frees one wins, and the other is a double free and touches nothing.
- *  - Rejected: to close after the block was given. Another thread may have it by then,
- *    and have opened it.
- *  - Rejected: to look, and then store. Both of two racing frees would find "in use".
- * Each word is passed on with its block, by the locks of shards and heaps; what is read
- * of a block in other hands is for diagnosis only.
+ * program gets it, and closed by the thread that frees the block, before it gives the block to a
+ * shard or heap. So the record of a block that the program holds says "in use". Closing is a
+ * compare-and-swap: of two racing frees one wins; the other is a double free and changes nothing.
+ *  - Rejected: closing the record after the block was given back. Another thread may have got the
+ *    block by then, and have opened the record.
+ *  - Rejected: a load, then a store. Both of two racing frees would find "in use".
+ * The locks of shards and heaps order the accesses to a word together with those to its block. A
+ * record of a block that another thread holds is read for diagnosis only.
  *
- * With records threads have no rings of mid blocks, so each of their calls gets here. As
- * long as the options are not known, records are kept in full: what was allocated by then
- * may be freed when they are. */
+ * With records threads have no magazines for mid blocks, so each of their calls gets here. While
+ * the options are unknown full records are kept, since blocks that are allocated then may be freed
+ * later. */
 #ifndef HAK_RECORD_H
 #define HAK_RECORD_H
 
@@ -39,18 +39,18 @@ typedef enum {
     HAK_RECORD_NONE,
     HAK_RECORD_IN_USE,
     HAK_RECORD_FREE,
-    HAK_RECORD_DAMAGED, /* what stands there was not written as a record of this block */
+    HAK_RECORD_DAMAGED, /* the word was not written as a record of this block */
 } hak_record_state_t;
 
 typedef struct {
     hak_record_state_t state;
-    size_t size;      /* asked for; of IN_USE and FREE, as the next */
-    const void *site; /* address behind the call, NULL when it is not known */
+    size_t size;      /* requested size; valid for IN_USE and FREE, as is `site` */
+    const void *site; /* return address of the call; NULL when unknown */
 } hak_record_t;
 
 extern _Atomic uint8_t hak_records; /* hak_records_t; constant once settled */
 
-/* True when records are kept, or may be; the second settles that, once the options are
+/* True when records are kept, or may be kept; the second function decides it, once the options are
  * known. */
 HAK_FAST_PATH bool hak_records_on(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_records) != HAK_RECORDS_OFF);

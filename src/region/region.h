@@ -1,22 +1,23 @@
 /* region.h: the heap's addresses, and the flat map from any pointer to its class.
  *
- * The heap grows in one window of addresses (os/place.h) of which nothing is reserved: superslabs
- * are mapped step by step from low to high, and so are the records that describe them, each kind
+ * The heap grows in one window of addresses (os/place.h), which is not reserved: superslabs are
+ * mapped step by step from low to high addresses. So are the records that describe them, each kind
  * in an area of its own with inaccessible ends (area.h):
  *
  *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
- * A unit's number counts from the map's own address, so one pointer gives both the number and the
- * entry. An entry holds the class as the byte offset of its magazine in a thread's cache; 0 = not
- * ours. Units below the first are 0 too. `hak_map.unit_end` bounds what can be read, and grows.
+ * Units are numbered from the map's own address on, so one pointer gives both the number and the
+ * entry. An entry holds the class, as the byte offset of its magazine in a thread's cache; 0: not
+ * in the heap. Units below the first are 0, too. `hak_map.unit_end` is the end of the readable
+ * entries; it grows.
  *
- * WHAT THE WINDOW MAY HOLD BESIDES. Somebody else may have mapped what lies behind the heap. Then
- * the heap goes on behind that: the superslabs in between are holes, which have records and
- * entries (all zero) but no memory. So all of the heap is in one map, and every free takes the
- * same path. A superslab that is wholly free can become a hole as well: where the address space is
- * limited, and where the heap was much larger once. It is mapped again before the heap grows;
- * where somebody else has taken its place meanwhile, it stays a hole.
+ * HOLES. Other code may have mapped memory behind the heap. Then the heap continues behind that
+ * mapping. The superslabs in between are holes: they have records and entries (all zero) but no
+ * memory. So the whole heap is in one map, and every free takes the same path. A superslab that is
+ * wholly free can become a hole, too: if the address space is limited, or the heap was much larger
+ * once. It is mapped again before the heap grows; if other code has mapped its addresses meanwhile,
+ * it stays a hole.
  *
  *   mapped superslabs = those carved and not holes + those below `limit` that are not carved yet
  *   pieces = runs of neighbouring mapped superslabs <= HAK_PIECES_MAX
@@ -32,24 +33,25 @@
 
 enum {
     HAK_MAGAZINE_SHIFT = 5, /* log2 of the size of a magazine */
-    HAK_PIECES_MAX = 256,   /* beyond, no superslab becomes a hole that makes one more */
+    HAK_PIECES_MAX = 256,   /* from here on no superslab becomes a hole if that adds a piece */
 };
 
-/* What free reads. All zero until there is a region, so that before it every pointer is foreign.
- * hak_region_prepare() runs before a second thread can, so only what changes later is atomic. */
+/* The data that free reads. All zero until the region exists, so that every pointer is foreign
+ * before. hak_region_prepare() runs before a second thread can start, so only fields that change
+ * later are atomic. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next two */
-    uintptr_t units;           /* of unit 0, if it had one: no subtraction to find a slab */
-    uintptr_t supers;          /* the same of superslabs */
-    _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. Whoever has
-                                  a block was given it after the growth, and sees that */
+    uintptr_t units;           /* descriptor of unit 0, if it had one; saves a subtraction */
+    uintptr_t supers;          /* the same for superslabs */
+    _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. A thread that
+                                  has a block got it after the growth, and so sees the growth */
     unsigned super_shift;      /* constant; log2 of the units of a superslab, by SS_SIZE */
 } hak_map_t;
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
 extern hak_lock_t hak_region_lock;
 
-/* Of a superslab, once there is a region. */
+/* Units and bytes of a superslab, once the region exists. */
 HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_shift; }
 HAK_FAST_PATH size_t hak_superslab_size(void) {
     return (size_t)HAK_UNIT_SIZE << hak_map.super_shift;
@@ -57,31 +59,32 @@ HAK_FAST_PATH size_t hak_superslab_size(void) {
 HAK_FAST_PATH unsigned hak_superslab_grains(void) { return HAK_UNIT_GRAINS << hak_map.super_shift; }
 HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains() / 64; }
 
-/* Makes the region, unless it is there. Called before threads are. */
+/* Makes the region, unless it exists. Called before the program has threads. */
 void hak_region_prepare(void);
 
 /* A fresh superslab: accessible, zero, all units free. NULL without memory. `dense`: what
  * is there is in use; should more have to be made accessible, then with huge pages. */
 hak_superslab_t *hak_region_take_superslab(bool dense);
 
-/* A superslab that was unmapped, mapped again: as a fresh one. NULL when there is none. The second
- * is for a certain one, perhaps beyond the first or the last: false when it is no such. */
+/* The first maps an unmapped superslab again, which is then like a fresh one; NULL when there is
+ * none. The second does so for a certain record, which may lie before the first or behind the last
+ * one; false when that is not possible. */
 hak_superslab_t *hak_region_take_unmapped(void);
 bool hak_region_map_again(hak_superslab_t *super);
 bool hak_region_has_unmapped(void);
 
-/* Unmaps a superslab of which nothing is in use; nobody may have it in a list. False when that
- * would make too many pieces, or the kernel refuses: then nothing has changed. */
+/* Unmaps a superslab that is wholly free and in no list. False when that would make too many
+ * pieces, or the kernel refuses; then nothing has changed. */
 bool hak_region_unmap(hak_superslab_t *super);
 
-/* Gives pages of a superslab back; see hak_os_purge. It has no huge pages from then on,
- * since the kernel would fill the gap again to make one. */
+/* Purges pages of a superslab; see hak_os_purge. Its zone gets no huge pages from then on, since
+ * the kernel would fill the gap again to make one. */
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 
-/* True when huge pages are asked for where a superslab lies. */
+/* True when huge pages are requested for the zone of a superslab. */
 bool hak_region_wishes_huge(const hak_superslab_t *super);
 
-/* Descriptor of the unit that any address lies in, NULL when it is none of the heap. */
+/* Descriptor of the unit that contains an address; NULL when the address is not in the heap. */
 hak_unit_t *hak_region_unit_of(const void *addr);
 
 /* The same for an address known to be in a unit. */
@@ -109,22 +112,23 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
 /* True when the record behind this one is that of the next superslab, already handed out. */
 bool hak_region_superslab_follows(const hak_superslab_t *super);
 
-/* True when the next fresh superslab will be the one behind this one, if that is free. */
+/* True when the next fresh superslab will be the one behind this one, if its addresses are free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);
 
-/* True of a superslab that was handed out and is no hole; it may be beyond the first or the last. */
+/* True of a superslab that was handed out and is no hole; it may be beyond the first or the
+ * last. */
 bool hak_region_is_mapped(const hak_superslab_t *super);
 
-/* The superslab before this one, NULL when that is a hole or there is none. */
+/* The superslab before this one; NULL when that is a hole, or there is none. */
 hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super);
 
 /* Enters the class of `count` units from `slab` on in the map. */
 void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class_index);
 
-/* Calls `visit` for every superslab there is. */
+/* Calls `visit` for every superslab. */
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);
 
-/* Superslabs that are mapped; mappings that the region is to the kernel, at most. */
+/* Number of mapped superslabs; upper bound of the kernel's mappings for the region. */
 size_t hak_region_mapped_superslabs(void);
 size_t hak_region_mappings(void);
 

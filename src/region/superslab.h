@@ -6,10 +6,9 @@
  *   dirty bit i clear => the unit is zero and has no pages
  *   units in use = units - number of free bits
  *
- * A superslab is in the hands of the pool (its units are slabs, or free) or, as a
- * whole, of one large heap. Then no unit is free to the pool, the heap's lock takes
- * the place of the pool's for `dirty`, `freed_ms` and the list of dirty ones, and
- * these hold, under the heap's lock:
+ * A superslab belongs to the pool (its units are slabs, or free) or, as a whole, to one large heap.
+ * In a large heap no unit is free to the pool; the heap's lock protects `dirty`, `freed_ms` and the
+ * list of dirty superslabs instead of the pool's lock; and these hold under the heap's lock:
  *   used_grains = grains that are part of blocks, or claimed by a purge
  *   touched bit clear => the grain is zero and has no pages
  *   clean_grains = grains - number of touched bits
@@ -25,7 +24,7 @@ enum {
     HAK_SUPERSLAB_SHIFT_MAX = 5, /* 2 MiB */
     HAK_SUPERSLAB_UNITS_MAX = 1 << HAK_SUPERSLAB_SHIFT_MAX,
     HAK_SUPERSLAB_SIZE_MAX = HAK_SUPERSLAB_UNITS_MAX * HAK_UNIT_SIZE,
-    HAK_GRAIN_SHIFT = 12, /* what large blocks are counted in; no matter how large a page is */
+    HAK_GRAIN_SHIFT = 12, /* unit of large blocks, independent of the page size */
     HAK_GRAIN_SIZE = 1 << HAK_GRAIN_SHIFT,
     HAK_UNIT_GRAINS = HAK_UNIT_SIZE / HAK_GRAIN_SIZE,
     HAK_SUPERSLAB_GRAINS_MAX = HAK_UNIT_GRAINS * HAK_SUPERSLAB_UNITS_MAX,
@@ -38,13 +37,13 @@ typedef struct hak_superslab {
     struct hak_superslab *dirty_next, *dirty_prev; /* pool lock; a list, oldest first */
     uint32_t free;                                 /* pool lock; bit per unit */
     uint32_t dirty;                                /* pool lock; bit per unit */
-    uint64_t freed_ms : 48;                        /* pool lock; when a unit came back last */
+    uint64_t freed_ms : 48;                        /* pool lock; time of the last free of a unit */
     uint64_t clean_grains : 16;                    /* large heap lock */
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock; in a list by dirty_next */
     bool held;                                     /* pool lock; that list is of superslabs that
                                                       wait for a round of partial release */
-    bool large;                                    /* pool lock; in the hands of a large heap */
+    bool large;                                    /* pool lock; belongs to a large heap */
     _Atomic bool mapped;                           /* region lock to write; false: a hole */
     bool unmapped;                                 /* region lock; in its list of holes by next and
                                                       prev */
@@ -53,9 +52,9 @@ typedef struct hak_superslab {
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
-/* True when nothing came back for `delay_ms`; false for what came back after `now_ms` was
- * read, so that no purge follows other threads' frees for ever. No clock of 48 bits goes
- * round in the life of a machine. */
+/* True when no unit was freed for `delay_ms`. False when one was freed after `now_ms` was read, so
+ * that a purge does not chase the frees of other threads for ever. A clock of 48 bits does not wrap
+ * in the life of a machine. */
 HAK_FAST_PATH bool hak_superslab_is_of_age(const hak_superslab_t *super, uint64_t now_ms,
                                            uint32_t delay_ms) {
     return super->freed_ms + (uint64_t)delay_ms <= now_ms;

@@ -1,17 +1,16 @@
 /* unit.h: the descriptor of one unit of 64 KiB, one cache line, outside the unit.
  *
- * A unit is free (in the pool), a slab (blocks of one size class, owned by one
- * shard bin) or one of a large heap, whose sixteenths ("grains") it counts. The
- * array of descriptors is never unmapped: whoever holds a stale pointer to one may
- * look at it at any time.
+ * A unit is free (in the pool), a slab (blocks of one size class, owned by one bin of a shard), or
+ * part of a large heap, which divides it into 16 grains. The array of descriptors is never
+ * unmapped: a thread with a stale pointer to a descriptor may read it at any time.
  *
- * Invariant of a slab, whenever its bin's lock is free and nobody has claimed it:
+ * Invariant of a slab, whenever its bin's lock is free and no thread has claimed it:
  *   free_count = number of set bits in bits[0 .. words-1]
  *   words_free has bit w set  <=>  bits[w] != 0
  *   blocks in use or in some thread's cache = count - free_count - (remote bits)
- * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to
- * a thread in shard/warm.h: while a slab is bound, a claim stands in for the bin lock
- * where "bitmap" is written below. */
+ * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to a thread
+ * in shard/warm.h. "bitmap" below means: protected by the bin lock, and while the slab is bound, by
+ * a claim instead. */
 #ifndef HAK_UNIT_H
 #define HAK_UNIT_H
 
@@ -35,11 +34,11 @@ typedef struct hak_unit {
         struct hak_unit *prev;      /* bin lock; the same */
         struct hak_warm_slot *slot; /* bin lock; of a warm slab, which is in no list */
     };
-    struct hak_unit *pending_next; /* whoever set remote_words from 0 to non-zero */
+    struct hak_unit *pending_next; /* the thread that set remote_words from 0 to non-zero */
     union {
         struct {
             uint16_t free_count; /* bitmap; blocks */
-            uint16_t fresh;      /* bitmap; blocks from here on were never handed out */
+            uint16_t fresh;      /* bitmap; blocks from this index on were never allocated */
         };
         _Atomic uint32_t large; /* the large block that begins in this unit; see large/large.h */
     };
@@ -62,8 +61,8 @@ HAK_FAST_PATH uint16_t hak_owner(unsigned shard, unsigned class_index) {
 HAK_FAST_PATH unsigned hak_owner_shard(uint16_t owner) { return owner >> 8; }
 HAK_FAST_PATH unsigned hak_owner_class(uint16_t owner) { return owner & 0x7f; }
 
-/* A warm slab has another owner word than the slabs of its bin: who compares, to give a
- * block, notices it at no cost for the others. */
+/* A warm slab has a different owner word than the other slabs of its bin. So a give, which compares
+ * owner words anyway, detects it at no extra cost. */
 enum { HAK_OWNER_WARM = 0x80 };
 _Static_assert((int)HAK_CLASS_LIMIT <= (int)HAK_OWNER_WARM, "a class and the flag have a byte");
 HAK_FAST_PATH bool hak_owner_is_warm(uint16_t owner, uint16_t bin) {

@@ -1,17 +1,17 @@
 /* zone.h: which parts of the heap's addresses may have huge pages.
  *
- * The kernel counts a mapping for each stretch that differs from its neighbours, and allows some
- * 65,000. So huge pages are asked for and refused by zones: 2 MiB long at the beginning of the
- * heap, a sixteenth to a thirty-second of what lies below further on. A heap of 8 TiB, as much as
- * there can be, has 304 of them, so huge pages never make more than 304 mappings of it, whatever
- * it has gone through.
+ * The kernel counts a mapping for each range whose advice differs from its neighbours', and allows
+ * about 65,000. So huge pages are requested and refused by zones. The first zones are 2 MiB long;
+ * further on a zone is a sixteenth to a thirty-second of the heap below it. A heap of 8 TiB, the
+ * maximum, has 304 zones. So huge pages never add more than 304 mappings.
  *
  *   UNDECIDED -> PLAIN     the heap was not dense when it grew into the zone
- *   UNDECIDED -> WISHED    it was: what is mapped in the zone is advised to have huge pages
+ *   UNDECIDED -> WISHED    the heap was dense: mapped memory of the zone is advised to have huge
+ *                          pages
  *   WISHED    -> REFUSED   a part of the zone was purged: the kernel would fill the gap again to
- *                          make a huge page. What is mapped in the zone is advised against it
+ *                          make a huge page. Mapped memory of the zone is advised against it
  *
- * Under the region lock; `state` may be read without it, by who then asks again. */
+ * Under the region lock. A caller may read `state` without the lock, if it then checks again. */
 #ifndef HAK_ZONE_H
 #define HAK_ZONE_H
 
@@ -31,15 +31,15 @@ typedef struct {
 unsigned hak_zone_of(size_t unit);
 hak_zone_range_t hak_zone_range(unsigned zone);
 
-/* Units of the heap have just been mapped at `start`: advises the kernel as the zone says, which a
- * heap that is `dense` or not decides where it grows into it. Region lock held. */
+/* Called when units of the heap have just been mapped: advises the kernel according to their zones.
+ * When the heap grows into a zone, `dense` decides the state of the zone. Region lock held. */
 void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense);
 
-/* True when huge pages are asked for where the unit lies. */
+/* True when huge pages are requested for the zone of the unit. */
 bool hak_zone_wishes(size_t unit);
 
-/* No more huge pages in the zone of a unit, of which what is below `end` is mapped. `heap` is the
- * address of unit 0. Region lock held. */
+/* Refuses huge pages in the zone of a unit from now on. Units of the zone below `end` are mapped;
+ * `heap` is the address of unit 0. Region lock held. */
 void hak_zone_refuse(char *heap, size_t unit, size_t end);
 
 /* Borders between a zone with advice and one with another, below the unit `end`. */
