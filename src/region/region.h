@@ -62,8 +62,9 @@ HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains()
 /* Makes the region, unless it exists. Called before the program has threads. */
 void hak_region_prepare(void);
 
-/* A fresh superslab: accessible, zero, all units free. NULL without memory. `dense`: what
- * is there is in use; should more have to be made accessible, then with huge pages. */
+/* Takes a fresh superslab: accessible, zero, all units free. NULL when there is no memory. `dense`:
+ * nearly all of the heap is in use; if more memory must be mapped it is advised to have huge
+ * pages. */
 hak_superslab_t *hak_region_take_superslab(bool dense);
 
 /* The first maps an unmapped superslab again, which is then like a fresh one; NULL when there is
@@ -115,8 +116,8 @@ bool hak_region_superslab_follows(const hak_superslab_t *super);
 /* True when the next fresh superslab will be the one behind this one, if its addresses are free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);
 
-/* True of a superslab that was handed out and is no hole; it may be beyond the first or the
- * last. */
+/* True when a superslab was handed out and is not a hole. The record may lie before the first or
+ * behind the last one. */
 bool hak_region_is_mapped(const hak_superslab_t *super);
 
 /* The superslab before this one; NULL when that is a hole, or there is none. */
