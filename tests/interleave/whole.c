@@ -8,6 +8,7 @@
 #include "hakmem.h"
 #include "explore.h"
 #include "live_reader.h"
+#include "live/fill.h"
 #include "process.h"
 #include "program.h"
 #include "region/region.h"
@@ -289,6 +290,11 @@ static void grow_soon(void) {
 }
 static void grow(void) { program_malloc_all(6, 4, RAGGED); }
 static void grow_too(void) { program_malloc_all(16, 4, RAGGED); }
+/* Without a lock. */
+static void show_superslabs(void) {
+    static hak_live_page_t page;
+    hak_live_fill_superslabs(&page);
+}
 static void no_thread(void) {}
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
@@ -387,6 +393,7 @@ static const explore_scenario_t scenarios[] = {
     {"warm slabs, and statistics", all_bands, {bind_and_carve, use_warm, read_figures}, RULES},
     {"the dynamic class is found", two_threads, {use_odd, use_odd_too}, RULES},
     {"the heap grows", grow_soon, {grow, grow_too}, RULES},
+    {"the heap grows, and is shown", grow_soon, {grow, show_superslabs}, RULES},
     {"purges at once", purge_at_once, {fill_and_empty, fill_and_empty_too}, RULES},
     {"units that are held", hold_units, {fill_and_empty, fill_and_empty_too}, RULES},
     {"purges under pressure", under_pressure, {fill_and_empty, fill_and_empty_too}, RULES},
