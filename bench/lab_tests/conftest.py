@@ -1,9 +1,14 @@
 """What several tests need: the helper programs, built here so that no build folder is."""
 
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+
+# A shell lets what it starts in the background ignore this signal, and children inherit that;
+# a handler of our own they do not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
 NAMES = {

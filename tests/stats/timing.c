@@ -125,7 +125,7 @@ static const struct trial {
     {"l25_lock", hold_large, EQUALS, "timing.l25_refill", NULL},
     {"l25_refill", hold_large, IS_AT_LEAST, "large.local", NULL},
     {"l25_tls_ring_pop", free_large_elsewhere, IS_AT_LEAST, "large.remote",
-     "HAKMEM_L25_PREF=remote"},
+     "HAKMEM_CONF=L25_PREF:remote,PURGE_DELAY_MS:-1"},
     {"l25_tls_lifo_pop", hold_large, EQUALS, "timing.l25_refill large.runs", NULL},
     {"l25_remote_push", free_large_elsewhere, EQUALS, "large.transferred large.spilled", NULL},
     {"l25_alloc_tls_page", hold_large, EQUALS, "large.runs", NULL},

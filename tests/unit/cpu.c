@@ -1,6 +1,7 @@
 /* cpu.c: the number of CPUs: quotas of made-up control groups, and shards that follow it. */
 #include "unit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <pthread.h>
@@ -207,6 +208,15 @@ static void confine(int thread, int cpu) {
     CHECK(sched_setaffinity(thread, sizeof set, &set) == 0, "not on CPU %d", cpu);
 }
 
+/* All threads that there are: a sanitizer has one of its own. */
+static void confine_process(int cpu) {
+    DIR *threads = opendir("/proc/self/task");
+    CHECK(threads != NULL, "no list of threads");
+    for (struct dirent *entry; (entry = readdir(threads)) != NULL;)
+        if (entry->d_name[0] != '.') confine(atoi(entry->d_name), cpu);
+    closedir(threads);
+}
+
 static _Atomic bool is_there, may_go;
 
 static void *stay_on(void *cpu) {
@@ -226,7 +236,7 @@ static void confine_and_widen(const void *context) {
         if (CPU_ISSET(i, all)) cpus[found++] = i;
     look();
     const unsigned before = hak_os_cpu_count();
-    confine(0, cpus[0]);
+    confine_process(cpus[0]);
     look();
     CHECK(hak_os_cpu_count() == 1, "%u CPUs, not 1", hak_os_cpu_count());
     CHECK(hak_shard_homes() == 1 && hak_os_this_cpu() == 0, "%u homes", hak_shard_homes());
