@@ -1,6 +1,7 @@
 /* counters.c - programs that move the figures of stats.def; those of the debug build: ways.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,21 +84,25 @@ void free_in_another_shard_and_drain(void) {
     in_a_thread(free_there, blocks);
 }
 
-static pthread_barrier_t is_there;
-
-static void *stay(void *unused) {
-    kept = API(malloc)(SIZE);
-    pthread_barrier_wait(&is_there);
+static void *stay(void *is_there) {
+    void *volatile own = API(malloc)(SIZE);
+    (void)own;
+    sem_post(is_there);
     for (;;) pause();
-    return unused;
+    return NULL;
 }
 
-static void have_a_thread(void) {
+static void have_threads(int count) {
+    static sem_t is_there;
     pthread_t thread;
-    pthread_barrier_init(&is_there, NULL, 2);
-    CHECK(pthread_create(&thread, NULL, stay, NULL) == 0, "no thread");
-    pthread_barrier_wait(&is_there);
+    CHECK(sem_init(&is_there, 0, 0) == 0, "no semaphore");
+    for (int i = 0; i < count; i++)
+        CHECK(pthread_create(&thread, NULL, stay, &is_there) == 0, "no thread");
+    for (int i = 0; i < count; i++)
+        while (sem_wait(&is_there) != 0) continue;
 }
+
+static void have_a_thread(void) { have_threads(1); }
 
 static void hold_one_of_each_tier(void) {
     static const size_t sizes[] = {100, 10000, 300000, 3 * MIB};
@@ -158,9 +163,7 @@ static void swing_mid(void) {
     }
 }
 
-static void have_many_threads(void) {
-    for (int i = 0; i < 8; i++) have_a_thread();
-}
+static void have_many_threads(void) { have_threads(8); }
 
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
 

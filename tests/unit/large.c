@@ -118,15 +118,18 @@ static void contents_stay(void **state) {
 /* After a purge nothing free has pages, and what had them is no longer charged. */
 static void a_purge_leaves_nothing(void **state) {
     (void)state;
-    purge_large(0);
-    size_t charged = hak_commit_bytes();
     void *blocks[40];
-    for (unsigned i = 0; i < 40; i++) {
-        blocks[i] = hak_large_alloc(i % SHARDS, 700000, 1, false);
-        memset(blocks[i], 1, 700000);
+    size_t charged = 0;
+    for (unsigned turn = 0; turn < 2; turn++) { /* the first may need further records */
+        purge_large(0);
+        charged = hak_commit_bytes();
+        for (unsigned i = 0; i < 40; i++) {
+            blocks[i] = hak_large_alloc(i % SHARDS, 700000, 1, false);
+            memset(blocks[i], 1, 700000);
+        }
+        assert_true(hak_commit_bytes() >= charged + 40 * 700000);
+        for (unsigned i = 0; i < 40; i++) assert_true(hak_large_free(i % SHARDS, blocks[i]));
     }
-    assert_true(hak_commit_bytes() >= charged + 40 * 700000);
-    for (unsigned i = 0; i < 40; i++) assert_true(hak_large_free(i % SHARDS, blocks[i]));
     assert_true(hak_large_idle() >= 30 * 700000);
     assert_int_equal(purge_large(1000000), 0); /* not old enough */
     assert_true(purge_large(0) >= 40 * 700000);
