@@ -37,7 +37,9 @@ function(hakmem_pgo_flags compile link)
             message(FATAL_ERROR "HAKMEM_PGO=use needs a training run (profiles in "
                                 "${HAKMEM_PGO_DIR}); 'make pgo' takes all steps")
         endif()
-        set(flags -fprofile-use=${HAKMEM_PGO_DIR} -fprofile-partial-training
+        # Counters of one statement are read one after the other while other threads go on; a few
+        # calls of difference are no error.
+        set(flags -fprofile-use=${HAKMEM_PGO_DIR} -fprofile-correction -fprofile-partial-training
                   -Wno-missing-profile)
         set(link_flags ${flags})
     elseif(NOT HAKMEM_PGO STREQUAL "")
