@@ -70,7 +70,7 @@ TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
 # What there is to build is shown; that there is nothing to build is not. Warnings go to stderr.
-QUIET = | sed -u '/Built target/d; /no work to do/d; /^Consolidate compiler/d'
+QUIET = | sed -u '/Built target/d; /no work to do/d; /^Consolidate compiler/d; /Re-checking globbed/d'
 define BUILD
 @$(CMAKE) --preset $(1) --log-level=NOTICE $(2) $(CMAKE_FLAGS) >/dev/null
 @{ $(CMAKE) --build --preset $(1) --parallel $(JOBS) || touch build/$(1)/.failed; } $(QUIET); \
