@@ -14,6 +14,7 @@ enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
     HUGE_MIN_UNITS = 768, /* 48 MiB: a huge page too much is then 4 % of the heap, and falling */
     HOLE_TRIES = 24,      /* each twice as long as the one before */
+    HOLES_LOOKED_AT = 32, /* for the begin of a row of unmapped superslabs */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
     HEAD_UNITS = 256,     /* in front of the heap, where the window is small */
 };
@@ -246,11 +247,23 @@ static hak_os_answer_t map_again(hak_superslab_t *super) {
     return answer;
 }
 
+/* The lowest hole of the row that a hole of the list lies in, searched for over at most
+ * HOLES_LOOKED_AT holes. So a row is mapped again from its beginning, whatever the order was in
+ * which it was unmapped, and large blocks find room across superslabs. */
+static hak_superslab_t *begin_of_holes(hak_superslab_t *super) {
+    for (unsigned i = 0; i < HOLES_LOOKED_AT && number_of(super) > 0 && super[-1].unmapped; i++)
+        super--;
+    return super;
+}
+
 hak_superslab_t *hak_region_take_unmapped(void) {
     hak_superslab_t *super = NULL;
     hak_os_answer_t answer = HAK_OS_TAKEN;
     hak_lock_acquire(&hak_region_lock);
-    while (answer == HAK_OS_TAKEN && (super = region.unmapped) != NULL) answer = map_again(super);
+    while (answer == HAK_OS_TAKEN && region.unmapped != NULL) {
+        super = begin_of_holes(region.unmapped);
+        answer = map_again(super);
+    }
     hak_lock_release(&hak_region_lock);
     return answer == HAK_OS_MAPPED ? super : NULL;
 }

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 
 LIMITS_MIB = (512, 1024, 4096, 8192)
-SIZES = (256, 4000, 30000, 200000, 3000000)
+SIZES = (256, 4000, 30000, 200000, 270000, 600000, 3000000)
 TOUCHED_MOST = 2 << 30  # bytes of pages that a run may touch: small blocks only under small limits
 SMALL_MORE_MIB = 64
 
