@@ -7,7 +7,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
-#include "region/record.h"
+#include "record/record.h"
 #include "region/region.h"
 
 /* A pointer outside the region: a huge block, an address in one, memory that was a block once, or

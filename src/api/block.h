@@ -30,7 +30,7 @@ hak_block_t hak_block_of(const void *pointer);
 HAK_SLOW_PATH void hak_block_report(const char *function, const void *pointer,
                                     const hak_block_t *block);
 
-/* Debug records (region/record.h). These functions do nothing while no records are kept, and for
+/* Debug records (record/record.h). These functions do nothing while no records are kept, and for
  * blocks that have none. The last three report an error and return false; the caller then ignores
  * the call. */
 

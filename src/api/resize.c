@@ -9,7 +9,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
-#include "region/record.h"
+#include "record/record.h"
 
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {

@@ -27,13 +27,13 @@
 
 #include <string.h>
 
-#include "cache/warm_cache.h"
 #include "cache/check.h"
 #include "cache/lifo.h"
+#include "cache/warm_cache.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "policy/policy.h"
-#include "region/meta.h"
-#include "region/record.h"
+#include "record/record.h"
 #include "shard/shard.h"
 
 enum {
@@ -119,7 +119,7 @@ static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index)
 /* Most slots that the stack of a class may have, sentinel included; 0: it has no stack. The
  * options call the stack of a mid class its ring. */
 static unsigned slots_max(unsigned class_index) {
-    if (is_mid(class_index)) { /* none where debug records are kept: see region/record.h */
+    if (is_mid(class_index)) { /* none where debug records are kept: see record/record.h */
         if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
         return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;
     }

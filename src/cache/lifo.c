@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "debug/timing.h"
+#include "meta/meta.h"
 #include "options/options.h"
-#include "region/meta.h"
 
 struct hak_lifo {
     void **blocks;          /* owner; TLS_LO_MAX of them, or NULL */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "debug/ways.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/gate.h"
-#include "region/meta.h"
 
 enum { BIND_NONE, BIND_ONLY, BIND_AND_CARVE };
 

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "commit/commit.h"
 #include "debug/timing.h"
 #include "large/check.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/commit.h"
 #include "region/region.h"
 
 enum {

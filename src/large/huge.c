@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "classes/classes.h"
+#include "commit/commit.h"
 #include "large/check.h"
 #include "large/mappings.h"
 #include "large/reuse.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "region/commit.h"
-#include "region/meta.h"
-#include "region/range.h"
 
 enum {
     SINK_INTERVAL_MS = 250,

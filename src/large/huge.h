@@ -38,6 +38,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "os/range.h"
 #include "pool/budget.h"
 
 typedef struct {
@@ -72,6 +73,9 @@ size_t hak_huge_free(void *block);
 /* Unmaps what has been kept for `delay_ms`, as far as the budget allows; returns bytes. It is done
  * when the budget is not spent. */
 size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
+
+/* Calls `visit` for each huge block and each kept mapping, under the lock: it must not allocate. */
+void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */

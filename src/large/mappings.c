@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "region/meta.h"
+#include "meta/meta.h"
 
 enum {
     LEAST_SLOTS = 64,

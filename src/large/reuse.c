@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "classes/classes.h"
-#include "region/meta.h"
+#include "meta/meta.h"
 
 enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
 

@@ -11,7 +11,7 @@
 #define HAK_REUSE_H
 
 #include "base/base.h"
-#include "region/range.h"
+#include "os/range.h"
 
 enum { HAK_REUSE_MAX = 256 }; /* as long as mappings can be unmapped */
 

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "large/huge.h"
 #include "large/large.h"
 #include "live/live.h"
+#include "meta/meta.h"
 #include "region/region.h"
 #include "shard/shard.h"
 #include "stats/report.h"

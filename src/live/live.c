@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "live/fill.h"
+#include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "region/meta.h"
 #include "thread/thread.h"
 
 enum {

@@ -15,7 +15,7 @@
 
 #include "cache/cache.h"
 #include "options/options.h"
-#include "region/range.h"
+#include "os/range.h"
 #include "region/superslab.h"
 #include "stats/stats.h"
 

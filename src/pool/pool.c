@@ -1,11 +1,11 @@
 /* pool.c: takes units and superslabs out of the pool, and gives them back. */
 #include "pool/pool.h"
 
+#include "commit/commit.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/check.h"
 #include "pool/lists.h"
-#include "region/commit.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;

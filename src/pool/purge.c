@@ -1,11 +1,11 @@
 /* purge.c: gives the pages and addresses of free units back to the system, the oldest first;
  * counts the epochs between rounds of partial release. */
+#include "commit/commit.h"
 #include "options/options.h"
 #include "os/gate.h"
 #include "os/os.h"
 #include "pool/lists.h"
 #include "pool/pool.h"
-#include "region/commit.h"
 
 enum {
     EPOCH_MS = 250,

@@ -1,16 +1,8 @@
-/* check.c: the invariant of an area, and what other checks ask of the map. */
+/* check.c: what other checks ask of the map. */
 #include "region/check.h"
 
-#include "region/range.h"
+#include "meta/meta.h"
 #include "region/region.h"
-
-void hak_area_check(hak_check_t *check, const hak_area_t *area) {
-    size_t sizes = area->committed | area->reserved | area->limit, page = hak_os_page_size();
-    hak_check_that(check, "area", area, "committed + a page <= reserved",
-                   area->committed + page <= area->reserved);
-    hak_check_that(check, "area", area, "reserved <= limit", area->reserved <= area->limit);
-    hak_check_that(check, "area", area, "all are multiples of a page", sizes % page == 0);
-}
 
 unsigned hak_map_class(const hak_unit_t *unit) {
     size_t number = ((uintptr_t)unit - hak_map.units) / sizeof *unit;

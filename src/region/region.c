@@ -1,13 +1,13 @@
 /* region.c: one window of addresses: its layout, its growth, its holes, and look-up. */
 #include "region/region.h"
 
+#include "meta/area.h"
+#include "meta/check.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "os/place.h"
-#include "region/area.h"
 #include "region/check.h"
-#include "region/meta.h"
-#include "region/range.h"
 #include "region/zone.h"
 
 enum {

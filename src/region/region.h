@@ -28,8 +28,9 @@
 
 #include "base/base.h"
 #include "os/lock.h"
-#include "region/unit.h"
+#include "os/range.h"
 #include "region/superslab.h"
+#include "region/unit.h"
 
 enum {
     HAK_MAGAZINE_SHIFT = 5, /* log2 of the size of a magazine */
@@ -128,6 +129,10 @@ void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class
 
 /* Calls `visit` for every superslab. */
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);
+
+/* Calls `visit` for each range of the heap and of its records, the latter under the lock: it must not
+ * allocate. */
+void hak_region_each_range(hak_range_visitor_t visit, void *context);
 
 /* Number of mapped superslabs; upper bound of the kernel's mappings for the region. */
 size_t hak_region_mapped_superslabs(void);

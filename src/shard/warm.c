@@ -5,9 +5,9 @@
 
 #include "debug/ways.h"
 #include "error/log.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "region/meta.h"
 #include "shard/bin.h"
 
 #define BUSY ((uintptr_t)1)

@@ -3,9 +3,9 @@
 
 #include "large/huge.h"
 #include "large/large.h"
+#include "meta/meta.h"
 #include "os/lock.h"
 #include "pool/pool.h"
-#include "region/meta.h"
 #include "region/region.h"
 #include "shard/shard.h"
 #include "shard/warm.h"

@@ -28,13 +28,13 @@
  * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
 #include "thread/purge.h"
 
+#include "commit/commit.h"
 #include "large/heap.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/commit.h"
 #include "shard/shard.h"
 #include "thread/ahead.h"
 #include "thread/sampler.h"

@@ -5,15 +5,16 @@
  * Fast paths go on: they change nothing but the `top` of the thread's own bins. */
 #include "thread/verify.h"
 
-#include "cache/warm_cache.h"
 #include "cache/check.h"
+#include "cache/warm_cache.h"
+#include "commit/commit.h"
 #include "large/check.h"
 #include "large/huge.h"
+#include "meta/check.h"
 #include "os/gate.h"
 #include "os/lock.h"
 #include "pool/check.h"
 #include "region/check.h"
-#include "region/commit.h"
 #include "region/region.h"
 #include "shard/check.h"
 #include "thread/thread.h"

@@ -1,8 +1,8 @@
-/* commit.c: explores the limits on committed bytes, on the real src/region/commit.c.
+/* commit.c: explores the limits on committed bytes, on the real src/commit/commit.c.
  *
  *   commit             every scenario must hold
  *   commit --broken    the source was broken on purpose: some scenario must fail */
-#include "region/commit.c" /* its words are its own, and have to be tracked */
+#include "commit/commit.c" /* its words are its own, and have to be tracked */
 
 #include "explore.h"
 #include "memory.h"

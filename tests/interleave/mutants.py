@@ -54,9 +54,9 @@ GROUPS = {
         ["tests/interleave/purger.c"],
         [],
     ),
-    "commit": ("src/region/commit.c", ["tests/interleave/commit.c"], []),
+    "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
-    "record": ("src/region/record.[ch]", ["tests/interleave/record.c"], []),
+    "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
     # The whole engine, without spins, and with the fast paths in C. Its constructor runs when a
     # scenario says so, and the explorer's threads differ though they are one to libc.
     "whole": (

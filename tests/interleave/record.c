@@ -1,13 +1,13 @@
-/* record.c: explores the debug records of src/region/record.h, on the real record.c.
+/* record.c: explores the debug records of src/record/record.h, on the real record.c.
  *
  *   record             every scenario must hold
  *   record --broken    the sources were broken on purpose: some scenario must fail */
-#include "region/record.h"
+#include "record/record.h"
 
 #include "explore.h"
 #include "memory.h"
+#include "meta/meta.h"
 #include "options/options.h"
-#include "region/meta.h"
 #include "region/region.h"
 #include "scenarios.h"
 #include "trace.h"

@@ -9,10 +9,10 @@
 #include "explore.h"
 #include "gates.h"
 #include "memory.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/meta.h"
 #include "region/region.h"
 #include "trace.h"
 

@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "commit/commit.h"
+#include "meta/area.h"
 #include "os/os.h"
 #include "os/place.h"
-#include "region/area.h"
-#include "region/commit.h"
 
 static const size_t room = 64 * MIB;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "region/record.h"
+#include "record/record.h"
 #include "shard/shard.h"
 
 enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commit/commit.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "pool/pool.h"
-#include "region/commit.h"
 #include "purge.h"
 
 static const char *const variables[] = {"HAKMEM_LIMIT=64M", "HAKMEM_LIMIT_SOFT=32M",

@@ -5,7 +5,7 @@
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "options/options.h"
-#include "region/record.h"
+#include "record/record.h"
 #include "shard/shard.h"
 
 /* The fixed class of a size, whatever the routes say. */

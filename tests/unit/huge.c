@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "commit/commit.h"
 #include "large/huge.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "region/commit.h"
 #include "purge.h"
 
 enum { BLOCKS = 1500, TURNS = 12000 };

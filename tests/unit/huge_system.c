@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commit/commit.h"
 #include "large/huge.h"
 #include "os/os.h"
-#include "region/commit.h"
 #include "thread/thread.h"
 #include "purge.h"
 

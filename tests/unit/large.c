@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "cpu.h"
+#include "commit/commit.h"
 #include "large/heap.h"
 #include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/commit.h"
 #include "region/region.h"
 #include "purge.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meta/meta.h"
 #include "os/os.h"
-#include "region/meta.h"
 
 enum { BLOCK_COUNT = 4000, SIZE_MAX_TRIED = 9000 };
 

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meta/meta.h"
 #include "os/os.h"
-#include "region/range.h"
+#include "os/range.h"
 #include "region/region.h"
 
 enum { BLOCKS = 400, SECONDS = 100, RANGES_MAX = 64 };

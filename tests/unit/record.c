@@ -10,7 +10,7 @@
 
 #include "hakmem.h"
 #include "os/os.h"
-#include "region/record.h"
+#include "record/record.h"
 #include "region/region.h"
 
 enum { SECONDS = 10 };

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "region/range.h"
+#include "os/range.h"
 #include "region/region.h"
 
 enum {

@@ -1,5 +1,5 @@
-/* range.h: which addresses are HAKMEM's own, and what lies there: for whoever explains a
- * process's resident memory from outside. */
+/* range.h: what a range of HAKMEM's own addresses holds. The layers that own ranges show them
+ * (`..._each_range`) to code that explains a process's resident memory from outside. */
 #ifndef HAK_RANGE_H
 #define HAK_RANGE_H
 
@@ -15,10 +15,5 @@ typedef enum {
 
 typedef void (*hak_range_visitor_t)(void *context, hak_range_kind_t kind, const void *start,
                                     size_t size);
-
-/* Each calls `visit` for its ranges, most of them under a lock: it must not allocate. */
-void hak_region_each_range(hak_range_visitor_t visit, void *context);
-void hak_meta_each_range(hak_range_visitor_t visit, void *context);
-void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 
 #endif

@@ -1,11 +1,11 @@
 /* record.c: tables of debug records, and the words in them. */
-#include "region/record.h"
+#include "record/record.h"
 
 #include <string.h>
 
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/gate.h"
-#include "region/meta.h"
 #include "region/region.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* area.c: reserve behind what is reserved, then allow access. */
-#include "region/area.h"
+#include "meta/area.h"
 
-#include "region/commit.h"
+#include "commit/commit.h"
 
 hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const char *name) {
     size_t page = hak_os_page_size(), first = 3 * page; /* a guard, the first records, a guard */

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "os/range.h"
 
 /* NULL when the system has no memory left. The contents are undefined. */
 void *hak_meta_alloc(size_t size);
@@ -27,6 +28,9 @@ size_t hak_meta_mappings(void);
 
 /* Bytes at the beginning of a window (os/place.h) of `size` bytes that are for records. */
 HAK_FAST_PATH size_t hak_meta_window_part(size_t size) { return size / 16; }
+
+/* Calls `visit` for each range of records, under the lock: it must not allocate. */
+void hak_meta_each_range(hak_range_visitor_t visit, void *context);
 
 extern hak_lock_t hak_meta_lock;
 

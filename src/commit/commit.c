@@ -1,5 +1,5 @@
 /* commit.c: one sum, two limits. */
-#include "region/commit.h"
+#include "commit/commit.h"
 
 #include "options/options.h"
 #include "os/tick.h"

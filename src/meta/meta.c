@@ -1,11 +1,10 @@
 /* meta.c: power-of-two free lists over an area that is cut up from low to high. */
-#include "region/meta.h"
+#include "meta/meta.h"
 
+#include "meta/area.h"
+#include "meta/check.h"
 #include "os/os.h"
 #include "os/place.h"
-#include "region/area.h"
-#include "region/check.h"
-#include "region/range.h"
 
 enum {
     LEAST_SHIFT = 4,
