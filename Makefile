@@ -47,7 +47,7 @@ endif
 
 .DEFAULT_GOAL := all
 .PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full check lab-test run bench \
-        bench-report install format lint clean help
+        bench-report deb install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
 LINK = @for file in $(LINKS); do if [ -e build/$(1)/$$file ]; then ln -sfn build/$(1)/$$file .; fi; done
@@ -120,6 +120,13 @@ bench: ## Compare HAKMEM with its peers: make bench [ARGS='...']
 
 bench-report: $(if $(FROM)$(ARGS),,nolto pgo) ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
 	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
+
+deb: build-deps ## Build the Debian packages, in build/deb/packages
+	@scripts/install_deps.sh dpkg-shlibdeps=dpkg-dev dpkg-deb=dpkg file=file
+	@rm -rf build/deb/packages
+	$(call BUILD,deb)
+	@cd build/deb && cpack >cpack.log 2>&1 || { cat cpack.log >&2; exit 1; }
+	@ls build/deb/packages/*.deb
 
 install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]
 	@$(CMAKE) --install build/release --prefix "$(PREFIX)"

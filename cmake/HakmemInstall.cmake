@@ -2,26 +2,34 @@
 # CMake package. All are relocatable: the installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS hakmem_shared hakmem_static EXPORT hakmem
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${HAKMEM_OBJECT}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/include/hakmem.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
+# A component is what a package of its own takes: runtime (the library as programs load it), dev (to
+# build against it) and tools (the command). cmake/HakmemPackages.cmake makes the packages.
+install(TARGETS hakmem_shared EXPORT hakmem
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT dev)
+install(TARGETS hakmem_static EXPORT hakmem
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev)
+install(FILES "${HAKMEM_OBJECT}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dev)
+install(FILES "${PROJECT_SOURCE_DIR}/include/hakmem.h" "${PROJECT_SOURCE_DIR}/include/hakmem.hpp"
+              "${PROJECT_SOURCE_DIR}/include/hakmem_new.hpp"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.3"
+        DESTINATION "${CMAKE_INSTALL_MANDIR}/man3" COMPONENT dev)
 if(HAKMEM_BUILD_TOOLS)
     set(tool_dir "${PROJECT_SOURCE_DIR}/tools/hakmem")
-    install(TARGETS hakmem_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    install(TARGETS hakmem_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
     install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1"
-            DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+            DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
     install(FILES "${tool_dir}/completion.bash" RENAME hakmem
-            DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT tools)
     install(FILES "${tool_dir}/completion.zsh" RENAME _hakmem
-            DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT tools)
 endif()
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+        COMPONENT licence)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hakmem")
-install(EXPORT hakmem NAMESPACE hakmem:: FILE hakmemTargets.cmake DESTINATION "${package_dir}")
+install(EXPORT hakmem NAMESPACE hakmem:: FILE hakmemTargets.cmake DESTINATION "${package_dir}"
+        COMPONENT dev)
 configure_package_config_file(
     "${PROJECT_SOURCE_DIR}/cmake/hakmemConfig.cmake.in" "${PROJECT_BINARY_DIR}/hakmemConfig.cmake"
     INSTALL_DESTINATION "${package_dir}")
@@ -29,7 +37,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/hakmemConfigVersion.cmak
     COMPATIBILITY SameMajorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/hakmemConfig.cmake"
               "${PROJECT_BINARY_DIR}/hakmemConfigVersion.cmake"
-        DESTINATION "${package_dir}")
+        DESTINATION "${package_dir}" COMPONENT dev)
 
 # The pkg-config file finds the prefix from its own place, unless a folder was given as absolute.
 set(pkgconfig_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
@@ -45,4 +53,4 @@ else()
     set(HAKMEM_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in" "${PROJECT_BINARY_DIR}/hakmem.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/hakmem.pc" DESTINATION "${pkgconfig_dir}")
+install(FILES "${PROJECT_BINARY_DIR}/hakmem.pc" DESTINATION "${pkgconfig_dir}" COMPONENT dev)

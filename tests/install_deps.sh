@@ -30,4 +30,5 @@ fi
     cmake=cmake gcc=gcc g++=g++ python3=python3 py:sqlite3=libpython3-stdlib \
     strace=strace valgrind=valgrind objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
+    pkg-config=pkg-config dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev file=file gzip=gzip \
     javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript
