@@ -6,7 +6,6 @@
 
 #include "api/block.h"
 #include "api/export.h"
-#include "cache/ace.h"
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
@@ -15,10 +14,11 @@
 #include "live/live.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "policy/ace.h"
+#include "policy/sampler.h"
 #include "record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
-#include "thread/sampler.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;

@@ -5,8 +5,8 @@
 
 #include "api/export.h"
 #include "options/options.h"
+#include "policy/sampler.h"
 #include "stats/exit.h"
-#include "thread/sampler.h"
 #include "thread/thread.h"
 
 /* Index of a named option, -1 when there is none. Loads the options first. */

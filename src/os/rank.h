@@ -32,7 +32,7 @@
     RANK(HUGE, "huge blocks")                                     \
     RANK(STACK, "stacks of a cache") /* every lock without row */ \
     RANK(META, "records")                                         \
-    RANK(LOOK, "look at the bands")
+    RANK(SAMPLER, "sampler")
 
 typedef enum {
 #define RANK(name, text) HAK_RANK_##name,

@@ -38,11 +38,11 @@ static void average(uint64_t *rate, uint64_t more, uint64_t elapsed_ms, uint32_t
     *rate = (uint64_t)(before + (now - before) / (int64_t)hak_min(looks, AVERAGED_LOOKS));
 }
 
-bool hak_policy_learn(hak_policy_t *policy, const hak_policy_costs_t *costs, uint64_t elapsed_ms) {
-    hak_policy_costs_t more[HAK_POLICY_BANDS];
+bool hak_policy_learn(hak_policy_t *policy, const hak_shard_costs_t *costs, uint64_t elapsed_ms) {
+    hak_shard_costs_t more[HAK_POLICY_BANDS];
     uint64_t sum = 0;
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
-        hak_policy_costs_t *seen = &policy->seen[band];
+        hak_shard_costs_t *seen = &policy->seen[band];
         more[band].locks = added(&seen->locks, costs[band].locks);
         more[band].misses = added(&seen->misses, costs[band].misses);
         more[band].warm = added(&seen->warm, costs[band].warm);
@@ -52,7 +52,7 @@ bool hak_policy_learn(hak_policy_t *policy, const hak_policy_costs_t *costs, uin
     policy->looks++;
     elapsed_ms = hak_max(hak_min(elapsed_ms, HAK_POLICY_ELAPSED_MOST_MS), 1);
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
-        hak_policy_costs_t *rates = &policy->rates[band];
+        hak_shard_costs_t *rates = &policy->rates[band];
         average(&rates->locks, more[band].locks, elapsed_ms, policy->looks);
         average(&rates->misses, more[band].misses, elapsed_ms, policy->looks);
         average(&rates->warm, more[band].warm, elapsed_ms, policy->looks);
@@ -64,7 +64,7 @@ bool hak_policy_is_learned(unsigned band, hak_policy_profile_t profile, hak_poli
     return band != HAK_BAND_C7 && profile == HAK_POLICY_AUTO && learn == HAK_LEARN_ON;
 }
 
-static uint64_t score_of(const hak_policy_costs_t *rates, bool has_bonus) {
+static uint64_t score_of(const hak_shard_costs_t *rates, bool has_bonus) {
     uint64_t score = LOCK_WEIGHT * rates->locks + rates->misses + WARM_WEIGHT * rates->warm;
     return has_bonus ? score + score / BONUS_OF : score;
 }

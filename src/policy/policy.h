@@ -2,7 +2,7 @@
  *
  * By default threads refill all bands from shards, under a lock. A band whose magazines are
  * often empty is promoted: threads may then bind warm slabs of its classes and refill from
- * them without a lock. This file decides on given numbers; thread/sampler.c gathers them.
+ * them without a lock. This file decides on given numbers; sampler.c gathers them.
  *
  *   score = 4 x locks + misses + 5 x warm hits, each per second, averaged over the
  *           last looks; times 1.5 for a band that is promoted by its score
@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
+#include "shard/shard.h"
 
 enum {
     HAK_POLICY_BANDS = HAK_BAND_MID,  /* C0..C7 */
@@ -34,24 +35,17 @@ typedef enum {
 } hak_policy_profile_t;
 typedef enum { HAK_LEARN_OFF, HAK_LEARN_OBSERVE, HAK_LEARN_ON } hak_policy_learn_t;
 
-/* What a band has cost since the process began, or costs per second. */
-typedef struct {
-    uint64_t locks;  /* times that locks of its bins were taken */
-    uint64_t misses; /* refills that took blocks from a shard */
-    uint64_t warm;   /* refills that a warm slab served, without the lock */
-} hak_policy_costs_t;
-
 /* The state that the policy keeps between two looks. */
 typedef struct {
-    hak_policy_costs_t seen[HAK_POLICY_BANDS];  /* totals at the last look */
-    hak_policy_costs_t rates[HAK_POLICY_BANDS]; /* per second, averaged */
-    uint64_t scores[HAK_POLICY_BANDS];          /* as of the last comparison */
-    uint32_t looks;                             /* looks at which some cost had grown */
+    hak_shard_costs_t seen[HAK_POLICY_BANDS];  /* totals at the last look */
+    hak_shard_costs_t rates[HAK_POLICY_BANDS]; /* per second, averaged */
+    uint64_t scores[HAK_POLICY_BANDS];         /* as of the last comparison */
+    uint32_t looks;                            /* looks at which some cost had grown */
 } hak_policy_t;
 
 /* Takes in the present costs, `elapsed_ms` after the last look. False when no cost has grown
  * since; the rates then stay as they were. */
-bool hak_policy_learn(hak_policy_t *policy, const hak_policy_costs_t *costs, uint64_t elapsed_ms);
+bool hak_policy_learn(hak_policy_t *policy, const hak_shard_costs_t *costs, uint64_t elapsed_ms);
 
 /* The bands that a profile promotes regardless of their scores, one bit each. */
 uint32_t hak_policy_fixed(hak_policy_profile_t profile);

@@ -387,8 +387,8 @@ static uint64_t count_now(unsigned class_index, unsigned counter) {
     return sum;
 }
 
-void hak_shard_add_costs(hak_policy_costs_t costs[HAK_POLICY_BANDS]) {
-    for (unsigned i = 1; hak_bands[i] < HAK_POLICY_BANDS; i++) {
+void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]) {
+    for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
         costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
         costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
         costs[hak_bands[i]].warm += hak_warm_carved(i);

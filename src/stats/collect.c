@@ -12,7 +12,6 @@
  * class by class takes a short time for each, so fewer blocks move meanwhile. */
 #include <string.h>
 
-#include "cache/ace.h"
 #include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "commit/commit.h"
@@ -20,6 +19,8 @@
 #include "large/large.h"
 #include "meta/meta.h"
 #include "os/os.h"
+#include "policy/ace.h"
+#include "policy/sampler.h"
 #include "pool/pool.h"
 #include "record/record.h"
 #include "region/region.h"
@@ -27,7 +28,6 @@
 #include "stats/stats.h"
 #include "thread/locks.h"
 #include "thread/purge.h"
-#include "thread/sampler.h"
 #include "thread/thread.h"
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */

@@ -34,10 +34,10 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "policy/sampler.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
 #include "thread/ahead.h"
-#include "thread/sampler.h"
 #include "thread/thread.h"
 
 enum {

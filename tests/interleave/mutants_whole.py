@@ -39,7 +39,7 @@ MUTANTS = [
      r"size_t hak_region_mappings\(void\) \{\s*hak_lock_acquire\(&hak_region_lock\);(.*?)"
      r"hak_lock_release\(&hak_region_lock\);",
      r"size_t hak_region_mappings(void) {\1"),
-    ("whole", "two threads look at the bands",
+    ("whole", "two threads sample the bands",
      r"!hak_lock_try\(&sampler_lock\)",
      r"(hak_lock_try(&sampler_lock), false)"),
     ("whole", "a cache is acquired without the list's lock",

@@ -207,7 +207,7 @@ static void free_counted(void) { world_free(0, WORLD_COUNTED, block[0]); }
 
 /* Behind or right, and never ahead. */
 static void read_costs(void) {
-    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+    hak_shard_costs_t costs[HAK_BAND_MID] = {{0}};
     hak_shard_add_costs(costs);
     uint64_t locks = costs[hak_bands[WORLD_COUNTED]].locks;
     EXPLORE_CHECK(locks == 0 || locks == UINT16_MAX || locks == UINT16_MAX + 1,

@@ -1,10 +1,10 @@
 /* dyn.c: the dynamic class at every size that it can have, and what the engine chooses. */
 #include "unit.h"
 
-#include "cache/ace.h"
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "options/options.h"
+#include "policy/ace.h"
 #include "record/record.h"
 #include "shard/shard.h"
 

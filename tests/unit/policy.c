@@ -10,8 +10,8 @@ enum { BANDS = HAK_POLICY_BANDS, LOOK_MS = 250, LOOKS_A_SECOND = 4 };
 enum { C0 = 1, C1 = 2, C2 = 4, C3 = 8, C4 = 16, C5 = 32, C6 = 64, C7 = 128 };
 
 /* Adds what each band costs in a look and looks. */
-static bool look(hak_policy_t *policy, const hak_policy_costs_t *more, uint64_t elapsed_ms) {
-    hak_policy_costs_t costs[BANDS];
+static bool look(hak_policy_t *policy, const hak_shard_costs_t *more, uint64_t elapsed_ms) {
+    hak_shard_costs_t costs[BANDS];
     for (unsigned band = 0; band < BANDS; band++) {
         costs[band].locks = policy->seen[band].locks + more[band].locks;
         costs[band].misses = policy->seen[band].misses + more[band].misses;
@@ -22,7 +22,7 @@ static bool look(hak_policy_t *policy, const hak_policy_costs_t *more, uint64_t 
 
 /* Locks a second make a score of four times as much. */
 static bool look_at_locks(hak_policy_t *policy, const uint64_t *locks) {
-    hak_policy_costs_t more[BANDS] = {{0}};
+    hak_shard_costs_t more[BANDS] = {{0}};
     for (unsigned band = 0; band < BANDS; band++) more[band].locks = locks[band] / LOOKS_A_SECOND;
     return look(policy, more, LOOK_MS);
 }
@@ -116,7 +116,7 @@ static void each_row_promotes_its_bands(void **state) {
 
 static void what_a_score_is_made_of(void **state) {
     (void)state;
-    static const hak_policy_costs_t more[BANDS] = {
+    static const hak_shard_costs_t more[BANDS] = {
         {.locks = 100}, {.misses = 100}, {.warm = 100}, {.locks = 1, .misses = 2, .warm = 3}};
     hak_policy_t policy = {0};
     assert_true(look(&policy, more, LOOK_MS));
@@ -165,7 +165,7 @@ static void time_is_bounded(void **state) {
         uint64_t elapsed_ms, rate;
     } times[] = {{0, 1000000}, {1, 1000000},    {250, 4000},       {500, 2000},
                  {501, 2000},  {3600000, 2000}, {UINT64_MAX, 2000}};
-    static const hak_policy_costs_t more[BANDS] = {{.locks = 1000}};
+    static const hak_shard_costs_t more[BANDS] = {{.locks = 1000}};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         hak_policy_t policy = {0};
         look(&policy, more, times[i].elapsed_ms);
@@ -177,7 +177,7 @@ static void time_is_bounded(void **state) {
 static void a_total_that_falls_behind_is_no_cost(void **state) {
     (void)state;
     hak_policy_t policy = {0};
-    hak_policy_costs_t costs[BANDS] = {{.locks = 70000}, {.locks = 1000}};
+    hak_shard_costs_t costs[BANDS] = {{.locks = 70000}, {.locks = 1000}};
     hak_policy_learn(&policy, costs, LOOK_MS);
     costs[0].locks -= 65536;
     assert_false(hak_policy_learn(&policy, costs, LOOK_MS));
@@ -197,7 +197,7 @@ static void a_total_that_falls_behind_is_no_cost(void **state) {
 static uint32_t live_on(hak_policy_t *policy, uint32_t bands, const unsigned *refills, int looks,
                         unsigned *changes) {
     for (int i = 0; i < looks; i++) {
-        hak_policy_costs_t more[BANDS] = {{0}};
+        hak_shard_costs_t more[BANDS] = {{0}};
         for (unsigned band = 0; band < BANDS; band++) {
             uint64_t count = refills[band] * (75 + unit_random(51)) / 100;
             bool is_promoted = bands >> band & 1;

@@ -105,7 +105,7 @@ static void release_free(const void *unused) {
 static void release_twice(const void *unused) {
     (void)unused;
     hak_lock_acquire(lock_of(HAK_RANK_META, 0));
-    hak_lock_acquire(lock_of(HAK_RANK_LOOK, 0));
+    hak_lock_acquire(lock_of(HAK_RANK_SAMPLER, 0));
     hak_lock_release(lock_of(HAK_RANK_META, 0));
     hak_lock_release(lock_of(HAK_RANK_META, 0));
 }

@@ -1,8 +1,7 @@
 /* verify.c: each invariant is broken, and its line is seen: by hakmem_verify(), and in the debug build
  * also where the lock is released. Everything happens in children, since it breaks the engine. */
-#include "unit.h"
+#include "verify_world.h"
 
-#include <elf.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,190 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache/cache.h"
 #include "hakmem.h"
 #include "commit/commit.h"
-#include "large/heap.h"
 #include "large/huge.h"
 #include "large/reuse.h"
-#include "meta/area.h"
 #include "meta/meta.h"
 #include "pool/lists.h"
 #include "pool/pool.h"
 #include "region/check.h"
-#include "shard/bin.h"
-#include "shard/warm.h"
 #include "thread/thread.h"
 
-enum {
-    SMALL = 3072, /* bytes; 21 blocks in a slab */
-    BOUND = 256,
-    BLOCKS = 8192,
-    VIOLATED = 77, /* how a child ends */
-    LARGE = 200 * 1024,
-    HUGE = 3 * 1024 * 1024,
-};
+enum { VIOLATED = 77 }; /* how a child ends */
 
 static const char *const variables[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", NULL};
-
-/* ---- the engine's own static variables ---- */
-
-static const char *image; /* of this program's file */
-
-static void map_image(void) {
-    FILE *file = fopen("/proc/self/exe", "rb");
-    CHECK(file, "no program");
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    char *text = malloc((size_t)size);
-    CHECK(text && fread(text, 1, (size_t)size, file) == (size_t)size, "no program");
-    fclose(file);
-    image = text;
-}
-
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-
-/* The static variable of this name and size, of a source file. */
-static void *find_static(const char *file, const char *name, size_t size) {
-    const Elf64_Ehdr *head = (const void *)image;
-    const Elf64_Shdr *sections = (const void *)(image + head->e_shoff);
-    uintptr_t base = head->e_type == ET_DYN ? (uintptr_t)__ehdr_start : 0;
-    void *found = NULL;
-    for (unsigned i = 0; i < head->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB) continue;
-        const char *names = image + sections[sections[i].sh_link].sh_offset;
-        const Elf64_Sym *symbols = (const void *)(image + sections[i].sh_offset);
-        const char *in = "";
-        for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; k++) {
-            const char *its = names + symbols[k].st_name;
-            if (ELF64_ST_TYPE(symbols[k].st_info) == STT_FILE) in = its;
-            if (strcmp(in, file) == 0 && strcmp(its, name) == 0 && symbols[k].st_size == size)
-                found = (void *)(base + symbols[k].st_value);
-        }
-    }
-    CHECK(found, "no variable %s of %zu bytes", name, size);
-    return found;
-}
-
-/* As in region.c. */
-typedef struct {
-    char *heap;
-    hak_area_t areas[3];
-    void *supers, *slabs;
-    size_t first_unit, window_end, carved, limit, mapped, pieces;
-    void *unmapped;
-} region_t;
-
-static region_t *region(void) { return find_static("region.c", "region", sizeof(region_t)); }
-
-/* ---- a heap with one of each ---- */
-
-static struct {
-    hak_unit_t *slab; /* listed, some of its blocks are free */
-    hak_unit_t *warm; /* bound to this thread, by the next */
-    hak_warm_slot_t *slot;
-    hak_bin_t *bin; /* of the first; it keeps an empty slab, too */
-    hak_superslab_t *super, *dirty;
-    hak_heap_t *heap;
-    hak_unit_t *block, *extent; /* of the large heap: a block in use, free memory */
-    hak_magazine_t *magazine;
-    void *huge, *kept;
-    hak_cache_t *waiting;
-    void *record; /* in a list of free records of 64 KiB */
-} world;
-
-static void *blocks[BLOCKS];
-
-static void free_all_of(size_t size, unsigned count) {
-    for (unsigned i = 0; i < count; i++) CHECK((blocks[i] = hakmem_malloc(size)), "no memory");
-    for (unsigned i = 0; i < count; i++) hakmem_free(blocks[i]);
-}
-
-static void *allocate(void *unused) {
-    (void)unused;
-    free_all_of(64, 100);
-    return NULL;
-}
-
-static void bind_some(void) {
-    hak_thread_cache()->slow_count += 1000; /* the thread is not young */
-    hak_policy_bands = 1u << hak_bands[hak_class_of(BOUND)];
-    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(BOUND);
-    for (unsigned i = 0; i < BLOCKS; i++)
-        if (unit_random(2)) hakmem_free(blocks[i]);
-    for (unsigned i = 0; i < BLOCKS && hak_load_relaxed(&hak_warm_total) == 0; i++)
-        CHECK(hakmem_malloc(BOUND), "no memory");
-    for (unsigned shard = 0; shard < 2; shard++) {
-        const hak_warm_ring_t *ring = hak_warm_ring_of(shard, hak_class_of(BOUND));
-        if (!ring->oldest) continue;
-        world.slot = ring->oldest;
-        world.warm = (hak_unit_t *)hak_load_relaxed(&ring->oldest->state);
-    }
-    CHECK(world.warm, "no slab is warm");
-    hak_policy_bands = 0;
-}
-
-static void make_small(void) {
-    hak_cache_t *cache = hak_thread_cache();
-    unsigned class_index = hak_class_of(SMALL);
-    free_all_of(SMALL, 300); /* many slabs: one is kept empty, some go to the pool */
-    char *one = hakmem_malloc(SMALL), *two = hakmem_malloc(SMALL);
-    hak_cache_flush_all(cache);
-    (void)two;
-    world.bin = hak_bin_of(cache->shard, class_index);
-    free_all_of(2 * SMALL, 100);
-    hak_cache_flush_all(cache);
-    for (unsigned i = 0; i < 40; i++) blocks[i] = hakmem_malloc(SMALL);
-    for (unsigned i = 0; i < 40; i++) hakmem_free(blocks[i]);
-    hak_cache_flush_all(cache);
-    world.slab = hak_unit_of(one);
-    CHECK(world.slab->listed && world.bin->empty, "no listed slab, or none is kept");
-    world.super = hak_region_superslab_of(world.slab);
-    for (unsigned i = 0; i < 4; i++) hakmem_free(hakmem_malloc(SMALL)); /* for the cache */
-    world.magazine = &cache->magazines[class_index];
-}
-
-static void make_large(void) {
-    void *large[3];
-    for (unsigned i = 0; i < 3; i++) {
-        large[i] = hakmem_malloc(LARGE);
-        memset(large[i], 1, LARGE);
-    }
-    world.block = hak_unit_of(large[0]);
-    world.extent = hak_unit_of(large[1]);
-    world.heap = &hak_heaps[hak_owner_shard(world.block->owner)];
-    hakmem_free(large[1]); /* by the heap's own CPU, or it lies in the transfer array: emptied */
-    hak_heap_purge(world.heap, UINT32_MAX, &(hak_budget_t){0, 0});
-    world.huge = hakmem_malloc(HUGE);
-    world.kept = hakmem_malloc(HUGE);
-    hakmem_free(world.kept);
-}
-
-static void make_dirty(void) {
-    bool zeroed;
-    hak_unit_t *unit = hak_pool_take(1, &zeroed);
-    hak_pool_give(unit, 1);
-    world.dirty = hak_lists.dirty.newest;
-    CHECK(world.dirty, "no free unit with pages");
-}
-
-static void make_world(void) {
-    pthread_t thread;
-    map_image();
-    make_small();
-    make_large();
-    pthread_create(&thread, NULL, allocate, NULL);
-    pthread_join(thread, NULL);
-    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
-        if (cache != hak_cache && cache->holds) world.waiting = cache;
-    CHECK(world.waiting, "no cache waits");
-    bind_some();
-    make_dirty();
-    world.record = hak_meta_alloc(65536);
-    hak_meta_free(world.record, 65536);
-    CHECK(hakmem_verify() == 0, "the heap is not sound to begin with");
-}
 
 /* ---- what is broken ---- */
 

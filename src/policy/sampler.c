@@ -1,12 +1,12 @@
-/* sampler.c: a look at the bands' costs now and then.
+/* sampler.c: samples what the bands cost, now and then.
  *
- * Threads drive it by their slow calls. A look is due 250 ms after the last one, and,
+ * Threads drive it by their slow calls. A sample is due 250 ms after the last one, and,
  * so that a short program learns too, after 4, 8, 16, ... rounds of slow calls: their
  * number doubles, so that all of these together cost a long program nothing.
  *
- * One thread looks at a time, another one that finds the lock taken goes on. The lock is
+ * One thread samples at a time; another one that finds the lock taken goes on. The lock is
  * innermost: nothing else is taken while it is held. */
-#include "thread/sampler.h"
+#include "policy/sampler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,14 +25,14 @@ enum {
 hak_sampler_stats_t hak_sampler_stats;
 
 static hak_lock_t sampler_lock;
-HAK_LOCK_RANK(LOOK, sampler_lock, NULL);
-static _Atomic uint64_t next_ms;     /* look lock to write; when a look is due; the first
+HAK_LOCK_RANK(SAMPLER, sampler_lock, NULL);
+static _Atomic uint64_t next_ms;     /* sampler lock to write; when a sample is due; the first
                                         round's only starts to count */
-static _Atomic uint64_t next_rounds; /* look lock to write; 0 is FIRST_ROUNDS */
+static _Atomic uint64_t next_rounds; /* sampler lock to write; 0 is FIRST_ROUNDS */
 static _Atomic uint64_t rounds;      /* atomic; of slow calls so far, of all threads */
-static hak_policy_t policy;          /* look lock */
-static uint64_t last_ms;             /* look lock; of the last look */
-static bool is_counting;             /* look lock; the last look has seen all costs until then */
+static hak_policy_t policy;          /* sampler lock */
+static uint64_t last_ms;             /* sampler lock; of the last sample */
+static bool is_counting;             /* sampler lock; the last sample saw all costs */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -71,7 +71,7 @@ static void format_reason(unsigned band, uint32_t bands, char *text, size_t size
 
 static void write_log(unsigned band, uint32_t before, uint32_t bands) {
     char reason[64];
-    const hak_policy_costs_t *rates = &policy.rates[band];
+    const hak_shard_costs_t *rates = &policy.rates[band];
     bool has_bonus =
         (before >> band & 1) && hak_policy_is_learned(band, profile_now(), learn_now());
     format_reason(band, bands, reason, sizeof reason);
@@ -83,9 +83,9 @@ static void write_log(unsigned band, uint32_t before, uint32_t bands) {
             (unsigned long long)rates->warm, has_bonus ? ")" : "");
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------- */
+/* ---- Sampling ----------------------------------------------------------------------------------- */
 
-/* Look lock held, here and below. */
+/* Sampler lock held, here and below. */
 static void publish(uint32_t bands) {
     uint32_t before = hak_load_relaxed(&hak_policy_bands);
     hak_store_relaxed(&hak_policy_bands, bands);
@@ -103,8 +103,8 @@ static void choose(void) {
     publish(hak_policy_choose(&policy, promoted, profile_now(), learn_now()));
 }
 
-static void look(uint64_t now_ms) {
-    hak_policy_costs_t costs[HAK_POLICY_BANDS] = {{0}};
+static void sample(uint64_t now_ms) {
+    hak_shard_costs_t costs[HAK_POLICY_BANDS] = {{0}};
     bool learns = learn_now() != HAK_LEARN_OFF;
     uint64_t elapsed_ms = now_ms - last_ms;
     last_ms = now_ms;
@@ -125,19 +125,19 @@ static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
     return now_ms >= hak_load_relaxed(&next_ms) || is_due_by_rounds(rounds_now);
 }
 
-static void look_when_due(uint64_t now_ms, uint64_t rounds_now) {
+static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
     if (!is_due(now_ms, rounds_now) || !hak_lock_try(&sampler_lock)) return;
     if (is_due(now_ms, rounds_now)) {
         if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
         hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
-        look(now_ms);
+        sample(now_ms);
     }
     hak_lock_release(&sampler_lock);
 }
 
-void hak_sampler_tick(uint64_t now_ms) { look_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
+void hak_sampler_tick(uint64_t now_ms) { sample_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
 
-void hak_look_at(uint64_t now_ms) { look_when_due(now_ms, 0); }
+void hak_sampler_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }
 
 /* Most programs have the default, which is there from the beginning: they touch nothing. */
 HAK_COMMON void hak_sampler_start(void) {

@@ -12,8 +12,8 @@
 #include "hakmem.h"
 #include "options/options.h"
 #include "os/os.h"
+#include "policy/sampler.h"
 #include "shard/shard.h"
-#include "thread/sampler.h"
 
 enum { SECONDS = 60, C3_SIZE = 64, C4_SIZE = 128, C5_SIZE = 256 };
 enum { C3 = 1 << 3, C4 = 1 << 4, C5 = 1 << 5, C7 = 1 << 7 };
@@ -36,7 +36,7 @@ static uint64_t looks_now(void) { return hak_sampler_stats.looks; }
 static void look_at(unsigned turns, size_t size) {
     work(turns, size);
     clock_ms += 250;
-    hak_look_at(clock_ms);
+    hak_sampler_pass(clock_ms);
 }
 
 static void set(const char *name, const char *value) {
@@ -54,7 +54,7 @@ static void looks_double(void) {
     }
     uint64_t looks = looks_now() - before;
     CHECK(looks == 6 || looks == 7, "%llu looks in 256 rounds", (unsigned long long)looks);
-    for (int i = 0; i < 100; i++) hak_look_at(clock_ms);
+    for (int i = 0; i < 100; i++) hak_sampler_pass(clock_ms);
     CHECK(looks_now() - before == looks, "looks without a round, in no time");
 }
 
@@ -62,10 +62,10 @@ static void looks_take_time(void) {
     look_at(1, C5_SIZE);
     uint64_t before = looks_now();
     work(10, C5_SIZE);
-    hak_look_at(clock_ms + 249);
+    hak_sampler_pass(clock_ms + 249);
     CHECK(looks_now() == before, "a look too early");
     clock_ms += 250;
-    for (int i = 0; i < 100; i++) hak_look_at(clock_ms);
+    for (int i = 0; i < 100; i++) hak_sampler_pass(clock_ms);
     CHECK(looks_now() == before + 1, "%llu looks", (unsigned long long)(looks_now() - before));
     for (int i = 0; i < 100; i++) look_at(0, C5_SIZE);
     CHECK(looks_now() == before + 1, "a look at nothing counts");
@@ -255,7 +255,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], bodies[i].name) != 0) continue;
         hak_options_load();
         clock_ms = hak_os_now_ms() + 1000;
-        hak_look_at(clock_ms); /* from here on it counts */
+        hak_sampler_pass(clock_ms); /* from here on it counts */
         bodies[i].body();
         return 0;
     }

@@ -3,7 +3,7 @@
  * All threads add to the same counts without a lock; if two threads add at once a sample may
  * be lost, which does not matter. Counting starts when the heap has HEAP_UNITS, so that a small
  * program does not touch the pages of the counts. */
-#include "cache/ace.h"
+#include "policy/ace.h"
 
 #include "classes/dyn.h"
 #include "options/options.h"

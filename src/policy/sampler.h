@@ -1,12 +1,12 @@
-/* sampler.h: when the policy looks at what the bands cost, and what comes of it. */
-#ifndef HAK_THREAD_LOOK_H
-#define HAK_THREAD_LOOK_H
+/* sampler.h: when the policy samples what the bands cost, and what comes of it. */
+#ifndef HAK_SAMPLER_H
+#define HAK_SAMPLER_H
 
 #include "base/base.h"
 #include "policy/policy.h"
 
 typedef struct {
-    _Atomic uint64_t looks;                    /* look lock to write, as all here */
+    _Atomic uint64_t looks;                    /* samples; sampler lock to write, as all here */
     _Atomic uint64_t promotions, demotions;    /* of bands; a warm slab's owner may remember
                                                   the number of demotions it has seen */
     _Atomic uint64_t scores[HAK_POLICY_BANDS]; /* as they were compared last */
@@ -17,8 +17,8 @@ extern hak_sampler_stats_t hak_sampler_stats;
 /* A thread has made another round of slow calls. */
 void hak_sampler_tick(uint64_t now_ms);
 
-/* Time has passed, whether or not anybody calls; for the helper thread. */
-void hak_look_at(uint64_t now_ms);
+/* The same by time alone, whether or not anybody calls; for the helper thread. */
+void hak_sampler_pass(uint64_t now_ms);
 
 /* Once the options are there. */
 void hak_sampler_start(void);
