@@ -41,6 +41,7 @@ class _Reader:
         self.names = defaultdict(dict)  # ob, fn -> number -> name
         self.now = {"ob": "", "fn": ""}
         self.address = 0
+        self.positions = ["instr", "line"]
         self.inclusive = False
 
     def named(self, kind, number, text):
@@ -59,16 +60,20 @@ class _Reader:
         if self.inclusive:  # the line after calls=: what the callee cost
             self.inclusive = False
             return
-        costs = [int(word) for word in words[2:]]
+        costs = [int(word) for word in words[len(self.positions):]]
         key = (self.now["ob"], self.now["fn"])
         room = len(self.found.events)
         _add(self.found.functions.setdefault(key, [0] * room), costs)
+        if "instr" not in self.positions:
+            return
         code = self.found.instructions.setdefault(self.now["ob"], {})
         _add(code.setdefault(self.address, [0] * room), costs)
 
     def line(self, line):
         if line.startswith("events:"):
             self.found.events = line.split()[1:]
+        elif line.startswith("positions:"):
+            self.positions = line.split()[1:]
         elif line.startswith(("totals:", "summary:")):
             self.found.total = [int(word) for word in line.split()[1:]]
         elif line.startswith("calls="):
@@ -80,7 +85,7 @@ class _Reader:
 
 
 def read(path) -> Costs:
-    """All costs of one file written with --dump-instr=yes."""
+    """All costs of one file; of single instructions, if it was written with --dump-instr=yes."""
     reader = _Reader()
     with open(path, errors="replace") as lines:
         for line in lines:

@@ -27,7 +27,7 @@ NAMED = {
 LONGER = 10  # times more steps where no profiler slows them down
 
 
-def _libc() -> str:
+def libc() -> str:
     """The C library's file: that of our own process."""
     with open("/proc/self/maps") as maps:
         for line in maps:
@@ -52,7 +52,7 @@ class Work:
 
     @property
     def libc(self) -> str:
-        return _libc()
+        return libc()
 
     def command(self, short=False) -> list:
         """The words of the command; `short` where a profiler slows it down."""

@@ -1,0 +1,1 @@
+"""What an allocator costs a program, in counts that are the same every time."""

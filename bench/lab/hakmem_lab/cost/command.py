@@ -1,0 +1,159 @@
+"""`lab cost`: its options, and a run of it."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from ..cli import Parser
+from ..errors import BadInput, LabError
+from ..paths import ROOT
+from .programs import PROGRAMS, choose, of_command
+
+ABOUT = """\
+Counts what allocators cost a program: instructions in all and in the allocator's functions, misses
+of simulated caches, page faults, system calls, peak and mean RSS. Counts do not depend on what else
+the machine does; a second run differs by less than 0.1 %."""
+DEFAULT = "hakmem,null,system,mimalloc,mimalloc2,snmalloc,jemalloc,tcmalloc"
+
+
+class CostParser(Parser):
+    """What stands behind -- is a command: `words`."""
+
+    def parse_args(self, args=None, namespace=None):
+        args = list(sys.argv[1:] if args is None else args)
+        cut = args.index("--") if "--" in args else len(args)
+        options = super().parse_args(args[:cut], namespace)
+        options.words = args[cut + 1 :]
+        return options
+
+
+def parser() -> Parser:
+    made = CostParser(
+        description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"programs: {' '.join(program.name for program in PROGRAMS)}\n\nexamples:\n"
+        "  scripts/lab cost lua,perl --alloc hakmem,mimalloc\n"
+        "  scripts/lab cost scenarios --alloc hakmem,null\n"
+        "  scripts/lab cost lua --lib old=/path/libhakmem.so --diff old,hakmem\n"
+        "  scripts/lab cost --alloc hakmem --moved\n"
+        "  scripts/lab cost --alloc hakmem -- /usr/bin/ls -l /",
+    )  # fmt: skip
+    made.add_argument("what", nargs="?", help="programs, rows or groups of rows (the programs)")
+    made.add_argument("--alloc", help=f"allocators, as in 'lab bench' ({DEFAULT})")
+    made.add_argument("--lib", action="append", metavar="NAME=PATH", help="add an allocator")
+    made.add_argument("--build", help="CMake build folder (default: build/release)")
+    made.add_argument("--base", help="what ratios are of (hakmem, else the first allocator)")
+    made.add_argument("--diff", metavar="OLD,NEW", help="two allocators, function by function")
+    made.add_argument("--instructions", action="store_true",
+                      help="count instructions only, without caches: thrice as fast")  # fmt: skip
+    made.add_argument("--from", dest="source", metavar="FOLDER[,FOLDER]",
+                      help="show what earlier runs counted, put together")  # fmt: skip
+    made.add_argument("--moved", action="store_true", help="say what moved since the published run")
+    made.add_argument("--publish", action="store_true", help="make this the published run")
+    made.add_argument("--out", type=Path, help="folder for the results (build/cost/<time>)")
+
+    def check(options):
+        if options.words and options.what:
+            raise BadInput("either programs or a command behind --")
+        if options.words:
+            of_command(options.words)
+        choose(options.what)
+        if options.publish and options.instructions:
+            raise BadInput("--publish needs all counts: not with --instructions")
+        if options.diff is not None and len(_pair(options)) != 2:
+            raise BadInput("--diff needs two allocators: OLD,NEW")
+
+    made.check = check
+    return made
+
+
+def _pair(options) -> list:
+    return [name for name in (options.diff or "").split(",") if name]
+
+
+def _read(text) -> dict:
+    from . import figures
+
+    documents = []
+    for folder in text.split(","):
+        try:
+            documents.append(json.loads((Path(folder) / "cost.json").read_text()))
+        except (OSError, ValueError) as error:
+            raise LabError(f"{folder} is not the folder of a run of lab cost: {error}") from None
+    return figures.merged(documents)
+
+
+def _cells(meter, programs, allocators, document) -> None:
+    """Counts everything into the document; what cannot run is said and left out."""
+    for program in programs:
+        row = document["programs"][program.name] = {"title": program.title, "cells": {}}
+        for allocator in allocators:
+            began = time.monotonic()
+            try:
+                cell = meter.cell(program, allocator)
+            except LabError as error:
+                print(f"lab cost: left out: {error}", file=sys.stderr)
+                continue
+            row["cells"][allocator.name] = cell
+            total = cell["instructions"]["total"]
+            print(f"{program.name}: {allocator.title}: {total:,} instructions, "
+                  f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _measure(options, words) -> dict:
+    from .. import allocators as finder
+    from .. import compare, machine
+    from ..paths import build_folder, built
+    from ..needs import split_rows
+    from . import measure
+
+    measure.need_tools()
+    programs, lacking = split_rows([of_command(words)] if words else choose(options.what))
+    for name, reason in lacking.items():
+        print(f"lab cost: {name} {reason}", file=sys.stderr)
+    libraries = {"null": str(built(build_folder(options.build), "libbump.so")),
+                 **finder.parse_libraries(options.lib)}  # fmt: skip
+    names = options.alloc or (options.diff if options.diff else DEFAULT)
+    names = [name for name in names.split(",") if name]
+    session = compare.Session(options.build, libraries)
+    wanted = session.allocators(names)
+    allocators = [allocator for allocator in wanted if allocator.name in names]
+    if not programs or not allocators:
+        raise LabError("there is nothing to count")
+    known = [allocator.name for allocator in allocators]
+    base = options.base or (_pair(options)[-1] if options.diff else None)
+    base = base or ("hakmem" if "hakmem" in known else known[0])
+    if base not in known:
+        raise BadInput(f"--base {base}: not among the allocators")
+    document = {
+        "machine": machine.describe(), "base": base,
+        "allocators": {one.name: {"title": one.title, "version": one.version}
+                       for one in allocators},
+        "programs": {},
+    }  # fmt: skip
+    meter = measure.Meter(session, whole=not options.instructions)
+    _cells(meter, programs, allocators, document)
+    return document
+
+
+def run(options) -> int:
+    from . import draw, published, show
+
+    words = options.words
+    document = _read(options.source) if options.source else _measure(options, words)
+    if not any(row["cells"] for row in document["programs"].values()):
+        raise LabError("nothing was counted")
+    folder = options.out or ROOT / "build" / "cost" / time.strftime("%Y-%m-%d_%H%M%S")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cost.json").write_text(json.dumps(document, indent=1) + "\n")
+    page = show.difference(document, *_pair(options)) if options.diff else show.page(document)
+    (folder / "cost.md").write_text(page)
+    draw.draw(document, folder / "cost")
+    print(page)
+    if options.moved:
+        print(published.told(published.moved(published.load(), document)))
+    if options.publish:
+        published.write(document, "scripts/lab cost --publish")
+    print(f"files: {folder}", file=sys.stderr)
+    return 0

@@ -1,0 +1,154 @@
+"""One program on one allocator: the runs that count it, each under a tool of its own.
+
+All runs have the same addresses, time, random bytes and size of environment.
+"""
+
+import contextlib
+import fcntl
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from .. import needs
+from ..counters import parse_strace
+from ..errors import LabError
+from ..paths import built
+from ..profile import cgfile
+from ..profile.work import libc
+from .parts import Judge
+
+LIMIT = 1800.0  # seconds one run may take
+CACHES = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
+L1, L2 = ("I1mr", "D1mr", "D1mw"), ("ILmr", "DLmr", "DLmw")
+ENVIRONMENT_BYTES = 3072  # of all variables together
+SLOTS = 8  # folders for runs at the same time; their names are of one length
+KEPT = 40  # functions of a cell that are kept, the costliest
+
+
+def need_tools() -> None:
+    needs.require("valgrind", "valgrind", "cost")
+    needs.require("strace", "strace", "cost")
+
+
+@contextlib.contextmanager
+def run_folder(base):
+    """An empty folder of this run's own, always at one of the same few paths."""
+    base.mkdir(parents=True, exist_ok=True)
+    for slot in range(SLOTS):
+        with open(base / f"{slot}.lock", "w") as lock:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder = base / str(slot)
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                try:
+                    yield folder
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
+                return
+    raise LabError(f"{base}: {SLOTS} counted runs are under way already")
+
+
+def padded(variables) -> list:
+    """NAME=VALUE words whose lengths add up to ENVIRONMENT_BYTES."""
+    words = [f"{name}={value}" for name, value in variables.items()]
+    left = ENVIRONMENT_BYTES - sum(len(word) + 1 for word in words) - len("PAD=") - 1
+    if left < 0:
+        raise LabError("the environment of the allocator is too long")
+    return [*words, f"PAD={'x' * left}"]
+
+
+class Meter:
+    """Runs programs under the tools."""
+
+    def __init__(self, session, whole=True):
+        self.launcher, self.whole = session.launcher, whole
+        self.base = session.build / "cost"
+        self.steady = str(built(session.build, "steady"))
+        self.fixed = str(built(session.build, "libfixed.so"))
+        self.calls = str(built(session.build, "libcalls.so"))
+        self.build = session.build
+
+    def _words(self, program) -> list:
+        first, *rest = program.words
+        ours = self.build / first
+        return [str(ours) if "/" not in first and ours.is_file() else first, *rest]
+
+    def _run(self, program, allocator, tool=(), before=(), options=(), more=None, last=()):
+        """The Outcome of one run. `tool` runs `steady`, which starts `last` and the program."""
+        library = allocator.library or (libc() if program.linked else None)
+        libraries = [*before, *([library] if library else []), self.fixed]
+        variables = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC",
+            **dict(program.environment), **allocator.environment, **(more or {}),
+        }  # fmt: skip
+        spent = sum(len(library) + 1 for library in libraries)
+        variables["LENGTH"] = "x" * max(0, 600 - spent)  # LD_PRELOAD comes on top
+        with run_folder(self.base) as folder:
+            program.prepare(folder)
+            words = [
+                "env", "-i", *padded(variables), *tool, self.steady, *options,
+                "-p", ":".join(libraries), "--", *last, *self._words(program),
+            ]  # fmt: skip
+            outcome = self.launcher.run(words, None, LIMIT, folder=str(folder))
+        if not outcome.good:
+            raise LabError(f"{program.name} on {allocator.title}: {outcome.reason()}")
+        return outcome
+
+    def instructions(self, program, allocator) -> dict:
+        """Instructions by part and function, and simulated misses."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-cost-") as out:
+            tool = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
+                    f"--callgrind-out-file={out}/out.%p", *(CACHES if self.whole else ())]  # fmt: skip
+            self._run(program, allocator, last=tool)
+            functions, misses = {}, {"l1": 0, "l2": 0}
+            for file in Path(out).iterdir():
+                costs = cgfile.read(file)
+                for key, spent in costs.functions.items():
+                    functions[key] = functions.get(key, 0) + costs.event("Ir", spent)
+                for kind, events in (("l1", L1), ("l2", L2)):
+                    misses[kind] += sum(costs.event(event, costs.total) for event in events)
+        if not functions:
+            raise LabError(f"{program.name} on {allocator.title}: callgrind counted nothing")
+        parts, named = Judge(allocator.library).split(functions)
+        return {
+            "instructions": {"total": sum(functions.values()), **parts},
+            **(misses if self.whole else {}),
+            "functions": dict(list(named.items())[:KEPT]),
+        }
+
+    def faults(self, program, allocator) -> dict:
+        """Page faults with the machine's huge pages and without, and the peak resident set."""
+        plain = self._run(program, allocator)
+        small = self._run(program, allocator, options=["-s"])
+        return {
+            "faults": plain.cost["minor_faults"], "faults_small": small.cost["minor_faults"],
+            "peak_rss_kb": plain.cost["max_rss_kb"],
+        }  # fmt: skip
+
+    def system_calls(self, program, allocator) -> dict:
+        with tempfile.NamedTemporaryFile("r", prefix="hakmem-cost-") as table:
+            self._run(program, allocator, tool=["strace", "-f", "-c", "-o", table.name, "--"])
+            return {"syscalls": parse_strace(table.read())}
+
+    def memory(self, program, allocator) -> dict:
+        """Calls of the malloc family, mean resident set by their clock, most huge pages: those of
+        the process with the most calls."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-cost-") as out:
+            self._run(program, allocator, before=[self.calls], more={"COST_CALLS": f"{out}/calls"})
+            found = [json.loads(file.read_text()) for file in Path(out).iterdir()]
+        if not found:
+            raise LabError(f"{program.name} on {allocator.title}: its calls were not counted")
+        most = max(found, key=lambda one: sum(one[name] for name in ("malloc", "calloc", "free")))
+        mean, huge = most.pop("mean_rss_kb"), most.pop("huge_kb")
+        most.pop("peak_rss_kb")
+        return {"mean_rss_kb": mean, "huge_pages": huge // 2048, "calls": most}
+
+    def cell(self, program, allocator) -> dict:
+        """All figures, or the instructions only."""
+        found = {}
+        rest = (self.faults, self.system_calls, self.memory) if self.whole else ()
+        for count in (self.instructions, *rest):
+            found.update(count(program, allocator))
+        return found
