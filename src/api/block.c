@@ -6,6 +6,7 @@
 #include "error/error.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "os/module.h"
 #include "os/os.h"
 #include "record/record.h"
 #include "region/region.h"

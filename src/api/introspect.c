@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "api/export.h"
+#include "stats/collect.h"
 #include "stats/report.h"
 #include "stats/stats.h"
+#include "stats/text.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
@@ -164,7 +167,7 @@ HAK_TWIN(int, malloc_info, (int options, FILE *stream))
 
 int hakmem_malloc_trim(size_t pad) {
     (void)pad; /* there is no heap end to pad; threads keep free memory in their caches */
-    return hak_thread_purge_all() > 0;
+    return hak_purge_all() > 0;
 }
 HAK_TWIN(int, malloc_trim, (size_t pad))
 

@@ -12,6 +12,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "live/live.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/ace.h"
@@ -19,6 +20,8 @@
 #include "record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
+#include "thread/fork.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
@@ -100,9 +103,8 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     if (size > PTRDIFF_MAX) return out_of_memory();
     void *block = NULL;
     for (int tries = 0; !block && tries < 2; tries++)
-        if (HAK_LIKELY(tries == 0) || hak_thread_purge_all() > 0)
-            block = try_large(size, align, zero);
-    hak_thread_tick_malloc(size);
+        if (HAK_LIKELY(tries == 0) || hak_purge_all() > 0) block = try_large(size, align, zero);
+    hak_purge_tick_malloc(size);
     return served(block);
 }
 
@@ -112,10 +114,10 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zer
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
     block = hak_cache_refill(cache, class_index, zeroed);
-    if (HAK_UNLIKELY(!block) && hak_thread_purge_all() > 0)
+    if (HAK_UNLIKELY(!block) && hak_purge_all() > 0)
         block = hak_cache_refill(cache, class_index, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
-    hak_thread_tick_malloc(1);
+    hak_purge_tick_malloc(1);
     return served(block);
 }
 
@@ -204,7 +206,7 @@ static bool release_whole(void *pointer, bool *refused) {
     if (!size) return false;
     HAK_COUNT_WAY(slab ? HAK_WAY_FREE_LARGE : HAK_WAY_FREE_HUGE);
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
-    hak_thread_tick_free(size);
+    hak_purge_tick_free(size);
     return true;
 }
 
@@ -216,7 +218,7 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     if (!has_stack && hak_records_on() && !hak_block_close(function, block)) return true;
     if (has_stack && *hak_load_relaxed(&magazine->top) == pointer) return false;
     hak_cache_overflow(cache, block->class_index, pointer);
-    hak_thread_tick_free(1);
+    hak_purge_tick_free(1);
     count_call(block, HAK_CALL_FREED);
     return true;
 }
@@ -228,7 +230,7 @@ static bool release_recorded(void *pointer, const char *function, const hak_bloc
     if (!hak_large_free(hak_large_home(), pointer)) return false;
     HAK_COUNT_WAY(HAK_WAY_FREE_LARGE);
     count_call(block, HAK_CALL_FREED);
-    hak_thread_tick_free(block->size);
+    hak_purge_tick_free(block->size);
     return true;
 }
 

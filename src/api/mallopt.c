@@ -6,7 +6,9 @@
 
 #include "api/export.h"
 #include "api/malloc.h"
+#include "options/load.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "thread/thread.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/export.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "policy/sampler.h"
 #include "stats/exit.h"

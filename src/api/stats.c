@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/export.h"
+#include "stats/collect.h"
 #include "stats/report.h"
 #include "stats/stats.h"
 

@@ -34,6 +34,7 @@
 #include "options/options.h"
 #include "policy/policy.h"
 #include "record/record.h"
+#include "shard/give.h"
 #include "shard/shard.h"
 
 enum {

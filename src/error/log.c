@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "os/file.h"
 #include "os/os.h"
 
 void hak_log_line(const char *head, const char *format, va_list arguments) {

@@ -6,6 +6,7 @@
 #include "debug/timing.h"
 #include "large/heap.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -423,5 +424,16 @@ bool hak_large_each_lock(hak_lock_visit_t visit, void *context) {
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++)
         if (!visit(&hak_heaps[i].lock, context) || !visit(&hak_heaps[i].transfer_lock, context))
             return false;
+    return true;
+}
+
+HAK_BEHIND bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
+    if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
+    for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++) {
+        void *start;
+        size_t size;
+        bool found = hak_large_find(unit->base + (size_t)i * HAK_GRAIN_SIZE, &start, &size);
+        used[i] = found ? HAK_GRAIN_SIZE : 0;
+    }
     return true;
 }

@@ -16,6 +16,8 @@
 #include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "stats/collect.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 enum {
@@ -101,6 +103,6 @@ void hak_live_start(void) {
     memset(hak_live_private, 0, sizeof *hak_live_private);
     hak_store_release(&hak_live_on, true); /* partner: hak_allocate */
     pthread_atfork(NULL, NULL, after_fork_child);
-    hak_thread_set_watcher(look);
+    hak_purge_set_watcher(look);
     look(true);
 }

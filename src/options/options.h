@@ -109,11 +109,4 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size);
 int hak_option_format_now(hak_option_t option, char *text, size_t size);
 
-/* True once hak_options_load is done: the values of the environment are there. */
-bool hak_options_loaded(void);
-
-/* Reads the environment, once; later calls return at once. An unknown variable, or a value
- * that the option does not accept, gives one line on stderr and changes nothing. */
-void hak_options_load(void);
-
 #endif

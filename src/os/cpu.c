@@ -7,6 +7,8 @@
  * cpu.cfs_period_us of version 1. The smallest quota of all groups from the process's own up to the
  * root decides. In a container the name of the group may not exist inside; then the walk up reaches
  * the root of the container and finds its quota. A missing or invalid quota is no limit. */
+#include "os/cpu.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

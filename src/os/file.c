@@ -3,6 +3,8 @@
  * The number of a descriptor does not identify a file: a daemon closes the descriptors that it
  * inherited, and the next files that it opens get their numbers. So code that keeps a descriptor
  * keeps the identity of its file, too. */
+#include "os/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -2,12 +2,15 @@
  *
  * The loader knows it, too. But a thread may hold the lock of the loader's list while it waits for
  * the calling thread, and a static program has no loader. */
+#include "os/module.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/file.h"
 #include "os/os.h"
 
 enum { NAME_MOST = 64, CHUNK = 1024 };

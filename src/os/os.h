@@ -6,6 +6,7 @@
 #define HAK_OS_H
 
 #include "base/base.h"
+#include "os/file.h"
 
 /* Syscalls so far. */
 typedef struct {
@@ -16,23 +17,6 @@ extern hak_os_stats_t hak_os_stats;
 
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
-
-/* Number of CPUs that this process may use, at least 1, as of the last look. The first call looks
- * at the affinity only. */
-unsigned hak_os_cpu_count(void);
-
-/* Looks again, at the affinity and at the quotas of the process's control groups. That takes some
- * syscalls, so callers do it now and then only. True when the number has changed. */
-bool hak_os_cpu_look(void);
-
-/* Number of CPUs that the quotas of control groups allow; 0 for no limit. The file `groups` names
- * the groups, in the format of /proc/self/cgroup; their directories are below `root`. */
-unsigned hak_os_cpu_quota(const char *groups, const char *root);
-
-/* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary
- * number when it runs on a CPU that was allowed later. A syscall only if libc has neither rseq nor
- * a vDSO function for it: musl on AArch64. */
-unsigned hak_os_this_cpu(void);
 
 /* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. */
 uint64_t hak_os_now_ms(void);
@@ -102,48 +86,6 @@ bool hak_os_move(void *addr, size_t size, void *to);
 
 /* True when the kernel supports what hak_os_move needs (Linux 5.7). Tried once per process. */
 bool hak_os_moves_several(void);
-
-/* HAKMEM's own descriptors have numbers from here on if possible, away from the program's. */
-enum { HAK_OS_OWN_FILES = 100 };
-
-/* The identity of a file; it differs from that of a later file with the same inode number. */
-typedef struct {
-    uint64_t device, inode; /* inode 0: no file */
-    uint64_t born_ns;       /* time of creation; 0 when the file system does not store it */
-} hak_os_file_id_t;
-
-/* The identity of the file that a descriptor refers to; no file when it is not open. */
-hak_os_file_id_t hak_os_file_id(int file);
-
-/* True when a descriptor is open and refers to that file. */
-bool hak_os_is_file(int file, const hak_os_file_id_t *id);
-
-/* True when a descriptor refers to a pipe or a terminal, and is not close-on-exec. */
-bool hak_os_is_listener(int file);
-
-/* Writes `text` to stderr, as far as stderr accepts it. Writes nothing when descriptor 2 is
- * close-on-exec: then it is a file that got the number because stderr was closed. */
-void hak_os_write_stderr(const char *text, size_t size);
-
-/* Writes all of `text` to a file; false, with the error number in *error, when the file accepts no
- * more. If a nonblocking file is not ready the call waits, at most a second for each part. A pipe
- * without a reader gives EPIPE and no signal. */
-bool hak_os_write(int file, const char *text, size_t size, int *error);
-
-/* Creates or truncates a file that only its owner may read and write; or opens a terminal, another
- * character device, or a FIFO that has a reader. -1 on failure, with *error: ELOOP is a symbolic
- * link in a directory that every user may write to, ENXIO a FIFO without a reader. Never waits.
- * `path` is changed during the call and restored. */
-int hak_os_create(char *path, int *error);
-void hak_os_close(int file);
-
-/* Duplicates stderr, with a number from HAK_OS_OWN_FILES on; -1 on failure. */
-int hak_os_copy_stderr(void);
-
-/* The file that an address is mapped from: the last part of its name, cut to `size` bytes with the
- * 0, and in *offset the position of the address in the file as addr2line(1) counts. False when the
- * address belongs to no file, or the system does not tell. */
-bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
 
 unsigned hak_os_process_id(void);
 unsigned hak_os_thread_id(void); /* of the caller; never 0 */

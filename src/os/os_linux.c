@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "os/file.h"
 
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
 enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };

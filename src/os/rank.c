@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "os/file.h"
 #include "os/os.h"
 
 enum { HELD_MOST = 16 }; /* locks that a thread notes; only a report at exit holds more */

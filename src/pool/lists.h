@@ -50,9 +50,4 @@ void hak_lists_append_dirty(hak_superslab_t *super);
 void hak_lists_put_first(hak_superslab_t *super);
 void hak_lists_hold(hak_superslab_t *super);
 
-/* Count slab events, which end epochs: a slab was taken; a slab was given back at `now`, which
- * may make a round of partial release due. In purge.c. */
-void hak_pool_count_taken(void);
-void hak_pool_count_given(uint64_t now);
-
 #endif

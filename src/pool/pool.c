@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "pool/check.h"
 #include "pool/lists.h"
+#include "pool/purge.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock;

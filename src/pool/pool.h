@@ -77,15 +77,6 @@ void hak_pool_set_lender(hak_pool_lender_t lender);
  * which is released for the call and taken again. */
 bool hak_pool_borrow(void);
 
-/* Purges units that have been free for longer than `delay_ms`, as far as the budget allows; returns
- * their number. Superslabs with slabs in use wait for a round of partial release, unless `all` is
- * set. If the budget is not spent afterwards, all is done. */
-size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
-
-/* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose
- * address space is limited. Returns bytes. */
-size_t hak_pool_unmap_free(void);
-
 /* Number of mapped superslabs, owned by the pool or by large heaps. */
 size_t hak_pool_superslabs(void);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "meta/meta.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "os/gate.h"
 #include "region/region.h"

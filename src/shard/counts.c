@@ -1,6 +1,10 @@
-/* counts.c: what all bins of a class have counted; one bin's lock at a time. */
+/* counts.c: what all bins of a class have counted, one bin's lock at a time; and how much of each page of
+ * a slab is in use: the bitmap is copied under the bin's lock, and counted without it. */
+#include "shard/counts.h"
+
+#include <string.h>
+
 #include "shard/bin.h"
-#include "shard/shard.h"
 #include "shard/warm.h"
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */
@@ -42,4 +46,63 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     for (unsigned shard = 0; shard < hak_shard_count(); shard++)
         sum.remote += hak_load_relaxed(&hak_bin_rare(shard, class_index)->remote);
     return sum;
+}
+
+/* ---- pages of a slab ---- */
+
+typedef struct {
+    uint64_t words[HAK_WORDS_MAX]; /* 1 = in use, or in some cache */
+} bitmap_t;
+
+static unsigned copy_bitmap(const hak_unit_t *slab, bitmap_t *in_use) {
+    uint16_t owner = hak_load_acquire(&slab->owner);
+    if (!hak_owner_is_bin(owner)) return HAK_CLASS_NONE;
+    unsigned class_index = hak_owner_class(owner), words = hak_classes[class_index].words;
+    hak_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
+    hak_lock_acquire(&bin->lock);
+    bool same = hak_load_relaxed(&slab->owner) == owner;
+    memset(in_use, 0, sizeof *in_use);
+    for (unsigned w = 0; same && w < words; w++)
+        in_use->words[w] =
+            ~(hak_slab_bits(slab)[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
+    hak_lock_release(&bin->lock);
+    return same ? class_index : HAK_CLASS_NONE;
+}
+
+/* Blocks in use of first .. end-1. */
+static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
+    unsigned sum = 0;
+    for (unsigned w = first / 64; first < end; first = ++w * 64) {
+        uint64_t wanted = ~(uint64_t)0 << first % 64;
+        if (end < (w + 1) * 64) wanted &= ((uint64_t)1 << end % 64) - 1;
+        sum += hak_bit_count(in_use->words[w] & wanted);
+    }
+    return sum;
+}
+
+/* Of the bytes from .. end-1, counted from the first block: whole blocks, and what reaches
+ * in at both ends. */
+static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsigned from,
+                         unsigned end) {
+    unsigned size = info->size, first = (from + size - 1) / size, last = end / size;
+    unsigned sum = 0, first_start = first * size;
+    if (first > 0 && first <= info->count && first_start > from)
+        sum += count(in_use, first - 1, first) * ((unsigned)hak_min(first_start, end) - from);
+    if (last < first) return sum;
+    sum += count(in_use, first, (unsigned)hak_min(last, info->count)) * size;
+    if (last < info->count) sum += count(in_use, last, last + 1) * (end - last * size);
+    return sum;
+}
+
+unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
+    bitmap_t in_use;
+    unsigned class_index = copy_bitmap(slab, &in_use);
+    const hak_class_t *info = &hak_classes[class_index];
+    unsigned from = 0, first = hak_first_offset((uintptr_t)slab->base, info);
+    for (unsigned i = 0; class_index && i < HAK_UNIT_GRAINS; i++) {
+        unsigned end = (unsigned)hak_max((size_t)(i + 1) * HAK_GRAIN_SIZE, first) - first;
+        used[i] = (uint16_t)bytes_in(&in_use, info, from, end);
+        from = end;
+    }
+    return class_index;
 }

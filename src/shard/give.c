@@ -5,6 +5,8 @@
  * blocks of one word gathered in a register, and a whole word in order or in reverse, which
  * is what a program leaves that frees as it allocated. None of them knows of colours: the
  * addresses of blocks whose slabs have one are shifted to where they would lie without. */
+#include "shard/give.h"
+
 #include <string.h>
 
 #include "debug/timing.h"

@@ -4,10 +4,12 @@
 #include "debug/timing.h"
 #include "debug/ways.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/sparse.h"
 #include "shard/warm.h"
 
 enum {

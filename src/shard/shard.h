@@ -78,16 +78,6 @@ enum {
     HAK_SHARD_COUNTERS
 };
 
-/* What all bins of a class have. */
-typedef struct {
-    uint64_t counts[HAK_SHARD_COUNTERS]; /* since the process began, as the next */
-    uint64_t stage1;
-    uint64_t remote; /* blocks that were freed without the lock of their bin */
-    uint64_t slabs;  /* that there are now */
-    uint64_t used;   /* blocks that are not free in their slab, remote ones included; without
-                        those that threads carved (HAK_WARM_TAKEN) */
-} hak_shard_counts_t;
-
 /* Invariant of a bin, whenever its lock is free, over all its slabs:
  *   touched = sum of fresh - purged blocks
  *   spare   = sum of free_count - (count - fresh) - purged blocks */
@@ -142,14 +132,6 @@ struct hak_warm;
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              struct hak_warm *warm);
 
-/* Gives `count` blocks of one class back. A block that was free already is reported
- * (hak_error_report), the others are given all the same. */
-void hak_shard_give(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
-
-/* Counts of all bins of a class, added up. Each bin is locked for itself and read in a bounded
- * number of steps: at rest the sums are exact, else they may be off by what moved meanwhile. */
-hak_shard_counts_t hak_shard_counts(unsigned class_index);
-
 /* Times that a shard was at its budget (SS_BUDGET) when it needed one more slab. */
 uint64_t hak_shard_budget_hits(void);
 
@@ -179,39 +161,7 @@ typedef struct {
 void hak_shard_release_idle(void);
 bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget);
 
-/* Gives back pages of free blocks in slabs that are not free as a whole, as far as the budget
- * goes; in sparse.c.
- *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
- *          blocks are free
- *   taken: units have become slabs, and count_taken said that a visit is due: as many again,
- *          from bins that gave nothing meanwhile and have at most one block in use per page
- *   idle:  a part of a pass: from such classes when nothing moved in them for `delay_ms`;
- *          true at the end
- *   spare: the same, whether anything moved or not
- *   all:   whatever there is
- * The bytes that went back are returned, or added to *bytes. */
-bool hak_shard_count_taken(unsigned units);
-size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
-size_t hak_shard_purge_taken(hak_budget_t *budget);
-bool hak_shard_purge_idle(hak_walk_t *walk, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
-bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes);
-size_t hak_shard_purge_all(void);
-
-/* What shards have noted for whoever purges next; taken with an exchange. */
-extern _Atomic uint32_t hak_shard_grown;      /* units by which the heap has grown */
-extern _Atomic uint32_t hak_shard_visits_due; /* since units have become slabs, as above */
-
-/* True while hak_shard_purge_idle may have work once `delay_ms` has passed. */
-bool hak_shard_purge_waits(uint32_t delay_ms);
-
-/* Bytes that these have given back so far. */
-uint64_t hak_shard_purged_sparse(void);
-
 /* Visits the lock of every bin in lock order, until a visit says false. */
 bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
-
-/* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab; in
- * pages.c. Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
-unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
 #endif

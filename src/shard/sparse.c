@@ -15,6 +15,8 @@
  *
  * The bin's lock is held while the pages of one slab are purged, so that no thread can take a block
  * on them: some microseconds, in a bin that is little used. */
+#include "shard/sparse.h"
+
 #include "classes/dyn.h"
 #include "os/os.h"
 #include "pool/pool.h"

@@ -10,6 +10,8 @@
  * Rejected: holding all bin locks during the collection. With 5,000 threads no thread could
  * allocate for 28 ms. Also rejected: reading all caches first, and then all classes. Reading
  * class by class takes a short time for each, so fewer blocks move meanwhile. */
+#include "stats/collect.h"
+
 #include <string.h>
 
 #include "cache/warm_cache.h"
@@ -24,8 +26,11 @@
 #include "pool/pool.h"
 #include "record/record.h"
 #include "region/region.h"
+#include "shard/counts.h"
 #include "shard/shard.h"
+#include "shard/sparse.h"
 #include "stats/stats.h"
+#include "thread/fork.h"
 #include "thread/locks.h"
 #include "thread/purge.h"
 #include "thread/thread.h"

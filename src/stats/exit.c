@@ -7,8 +7,12 @@
 #include <string.h>
 
 #include "options/options.h"
+#include "os/file.h"
 #include "os/os.h"
+#include "stats/collect.h"
 #include "stats/report.h"
+#include "stats/text.h"
+#include "stats/timing.h"
 
 enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 enum { PATH_SIZE = 2048, STDERR = 2 };

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "options/options.h"
 #include "stats/report.h"
+#include "stats/timing.h"
 
 /* Whether there is anything to print. */
 HAK_FAST_PATH bool hak_stats_wanted(void) {

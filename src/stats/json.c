@@ -1,4 +1,6 @@
 /* json.c: all figures and options as one JSON object. */
+#include "stats/json.h"
+
 #include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"

@@ -23,4 +23,6 @@ void hak_table_head(hak_out_t *out, const hak_table_t *table, const char *label)
 void hak_table_line(hak_out_t *out, const hak_table_t *table, const char *label,
                     const uint64_t *line);
 
+enum { HAK_STATS_LABEL_WIDTH = 8 }; /* of the first column of a table */
+
 #endif

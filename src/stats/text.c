@@ -1,10 +1,13 @@
 /* text.c: the figures as tables for people. */
+#include "stats/text.h"
+
 #include <stdio.h>
 
 #include "options/options.h"
 #include "os/os.h"
 #include "stats/report.h"
 #include "stats/table.h"
+#include "stats/timing.h"
 
 static void write_tiers(hak_out_t *out, const hak_stats_t *stats) {
     hak_table_t table;

@@ -21,12 +21,15 @@
  * The first covers what the second cannot: the archive in a program, whose constructors run
  * after those of its libraries, and a library that comes by dlopen. Rejected: to close the gate
  * without handlers, by interposing fork, since libc and clone have other ways to it. */
+#include "thread/fork.h"
+
 #include <pthread.h>
 
 #include "os/gate.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "thread/purge.h"
+#include "thread/purger.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 

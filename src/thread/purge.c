@@ -33,11 +33,15 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "policy/sampler.h"
 #include "pool/pool.h"
+#include "pool/purge.h"
 #include "shard/shard.h"
+#include "shard/sparse.h"
 #include "thread/ahead.h"
+#include "thread/purger.h"
 #include "thread/thread.h"
 
 enum {
@@ -244,7 +248,7 @@ static bool is_due(uint64_t now, int64_t delay_ms) {
     uint64_t due = hak_load_relaxed(&next_ms);
     hak_sampler_tick(now);
     hak_thread_follow_cpus(now, false);
-    if (delay_ms < 0 && !hak_thread_watcher()) return false;
+    if (delay_ms < 0 && !hak_purge_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }
 
@@ -264,12 +268,12 @@ static void act(call_t *call) {
 
 static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
 
-void hak_thread_set_watcher(hak_watcher_t watcher) {
+void hak_purge_set_watcher(hak_watcher_t watcher) {
     hak_store_release(&the_watcher, watcher);
     hak_tick_hurry();
 }
 
-HAK_COMMON hak_watcher_t hak_thread_watcher(void) { return hak_load_acquire(&the_watcher); }
+HAK_COMMON hak_watcher_t hak_purge_watcher(void) { return hak_load_acquire(&the_watcher); }
 
 /* A slow call of a program that is watched, which comes by each time until there is a helper. It
  * gets that when it has made so many that it is no short one; until then the looks become rarer. */
@@ -278,11 +282,11 @@ static HAK_SLOW_PATH void watch(bool may_start) {
     if (hak_purger_runs()) return;
     uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
     if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
-    hak_thread_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
+    hak_purge_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
     hak_tick_hurry();
 }
 
-HAK_COMMON void hak_thread_look(size_t size, bool is_free) {
+HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
     call_t call = {.freed = is_free ? size : 0, .is_look = hak_tick_settle()};
     if (call.is_look || is_free) call.now_ms = hak_os_now_ms();
     if (!is_free) hak_purger_start();
@@ -318,7 +322,7 @@ void hak_purge_round(uint32_t delay_ms) {
     leave();
 }
 
-size_t hak_thread_purge_all(void) {
+size_t hak_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     hak_shard_release_idle(); /* this one only ages the slabs that were kept empty */

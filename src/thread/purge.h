@@ -2,7 +2,8 @@
 #ifndef HAK_THREAD_PURGE_H
 #define HAK_THREAD_PURGE_H
 
-#include "base/base.h"
+#include "os/tick.h"
+#include "thread/purger.h"
 
 /* What calls of the program have given back, besides the pages of what they freed. */
 typedef struct {
@@ -17,6 +18,29 @@ extern hak_purge_stats_t hak_purge_stats;
  * for that. Neither does anything while a call does a piece. */
 void hak_purge_round(uint32_t delay_ms);
 void hak_purge_settle(void);
+
+/* The ticks are called at the end of the slow paths of malloc and free. Now and then a tick calls
+ * the look, which does a piece of purge work. */
+void hak_purge_look(size_t size, bool is_free);
+
+HAK_FAST_PATH void hak_purge_tick_malloc(size_t size) {
+    if (hak_tick_spend(size)) hak_purge_look(size, false);
+}
+HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
+    hak_purger_wake();
+    if (hak_tick_spend(size)) hak_purge_look(size, true);
+}
+
+/* Gives back everything that is free: blocks in the caller's cache and in waiting caches, empty
+ * slabs, free pages. Returns bytes purged. */
+size_t hak_purge_all(void);
+
+/* A function of a higher layer that is called at intervals: by the helper thread in each of its
+ * rounds or, if there is no helper, by slow calls. `at_once`: the program is young, and the next
+ * call may come much later. Set once, before main. With a watcher the helper is started early. */
+typedef void (*hak_watcher_t)(bool at_once);
+void hak_purge_set_watcher(hak_watcher_t watcher);
+hak_watcher_t hak_purge_watcher(void); /* NULL for none */
 
 /* In the child of a fork. */
 void hak_purge_forget(void);

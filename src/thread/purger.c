@@ -14,6 +14,8 @@
  * who change one do so before they look at the state, and sequentially consistent
  * accesses or a fence stand between the two steps of each. The explorer goes through the
  * orders of steps, but has no store buffers: that the fences suffice is argued here only. */
+#include "thread/purger.h"
+
 #include <pthread.h>
 #include <signal.h>
 
@@ -24,6 +26,7 @@
 #include "policy/sampler.h"
 #include "pool/pool.h"
 #include "shard/shard.h"
+#include "shard/sparse.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 
@@ -105,7 +108,7 @@ static bool rest(unsigned period_ms) {
 
 static void *run(void *unused) {
     (void)unused;
-    hak_watcher_t watcher = hak_thread_watcher();
+    hak_watcher_t watcher = hak_purge_watcher();
     hak_store_release(&hak_purger_state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
@@ -127,7 +130,7 @@ static void *run(void *unused) {
 static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
-    if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_thread_watcher())) return;
+    if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
     if (!hak_cas_acquire(&hak_purger_state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;

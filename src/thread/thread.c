@@ -11,10 +11,14 @@
 #include <string.h>
 
 #include "cache/warm_cache.h"
+#include "options/load.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "thread/fork.h"
+#include "thread/purger.h"
 #include "thread/verify.h"
 
 enum {

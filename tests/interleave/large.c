@@ -17,6 +17,7 @@
 #include "region/region.h"
 #include "scenarios.h"
 #include "../support/purge.h"
+#include "os/cpu.h"
 
 enum {
     BLOCKS = 3,

@@ -15,6 +15,7 @@
 #include "process.h"
 #include "region/region.h"
 #include "shard/shard.h"
+#include "shard/sparse.h"
 #include "shard/warm.h"
 #include "thread/thread.h"
 #include "trace.h"

@@ -10,6 +10,9 @@
 #include "memory.h"
 #include "scenarios.h"
 #include "thread/purger.c" /* its words are its own, and have to be tracked */
+#include "shard/sparse.h"
+#include "thread/purge.h"
+#include "thread/purger.h"
 
 enum {
     HELPER = 1, /* its number among the threads */
@@ -72,7 +75,7 @@ void hak_sampler_pass(uint64_t now_ms) { (void)now_ms; }
 uint64_t hak_os_now_ms(void) { return model.now_ms; }
 
 /* Nobody watches: a watcher adds looks to the rounds, and nothing that wakes. */
-hak_watcher_t hak_thread_watcher(void) { return NULL; }
+hak_watcher_t hak_purge_watcher(void) { return NULL; }
 uint64_t hak_os_cpu_ms(void) { return 0; }
 
 static bool is_quiet(const void *unused) {

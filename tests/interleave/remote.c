@@ -5,6 +5,8 @@
 #include "explore.h"
 #include "scenarios.h"
 #include "world.h"
+#include "shard/counts.h"
+#include "shard/sparse.h"
 
 /* Blocks that prepare took: of the slab that the scenario is about. */
 static void *block[68];

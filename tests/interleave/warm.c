@@ -6,6 +6,8 @@
  * The thread that the slabs are bound to is the first one of each row; nobody else carves. */
 #include "explore.h"
 #include "region/region.h"
+#include "shard/counts.h"
+#include "shard/sparse.h"
 #include "scenarios.h"
 #include "world.h"
 

@@ -11,9 +11,12 @@
 #include "memory.h"
 #include "meta/meta.h"
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
+#include "shard/counts.h"
+#include "shard/give.h"
 #include "trace.h"
 
 enum {

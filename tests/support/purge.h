@@ -5,6 +5,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "pool/pool.h"
+#include "pool/purge.h"
 
 /* What has been kept for `delay_ms`, and what has been free for so long in large heaps; bytes. */
 static inline size_t purge_huge(uint32_t delay_ms) {

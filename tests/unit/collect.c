@@ -19,7 +19,9 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "stats/collect.h"
 #include "stats/stats.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 enum { LOCKS_MAX = 4096, THREADS = 4, WAITED = 2, BLOCKS = 40 };
@@ -78,7 +80,7 @@ static void ask_for_json(void) {
 
 static void ask_for_mallinfo(void) { (void)hakmem_mallinfo2(); }
 
-static void refresh_live_page(void) { hak_thread_watcher()(true); }
+static void refresh_live_page(void) { hak_purge_watcher()(true); }
 
 static struct {
     void (*ask)(void);
@@ -245,7 +247,7 @@ static void figures_at_rest_are_exact(void **state) {
     figures_are_those_of_the_slabs("after a sweep");
     fill_by_threads();
     empty();
-    hak_thread_purge_all();
+    hak_purge_all();
     figures_are_those_of_the_slabs("after a trim");
 }
 

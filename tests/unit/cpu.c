@@ -18,9 +18,12 @@
 #include "cache/cache.h"
 #include "hakmem.h"
 #include "large/large.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "stats/collect.h"
 #include "stats/stats.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */
@@ -317,7 +320,7 @@ static void the_number_changes_while_threads_work(const void *unused) {
         fork_once();
         (void)hak_stats_begin();
         hak_stats_end();
-        hak_thread_purge_all();
+        hak_purge_all();
     }
     atomic_store(&done, true);
     for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

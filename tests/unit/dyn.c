@@ -3,6 +3,7 @@
 
 #include "cache/cache.h"
 #include "classes/dyn.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "policy/ace.h"
 #include "record/record.h"

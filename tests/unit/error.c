@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "error/error.h"
+#include "options/load.h"
 #include "options/options.h"
 
 enum { SECONDS = 10, ERRNO_BEFORE = 77 };

@@ -10,6 +10,7 @@
 
 #include "commit/commit.h"
 #include "large/huge.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "purge.h"

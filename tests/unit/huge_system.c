@@ -17,6 +17,7 @@
 #include "commit/commit.h"
 #include "large/huge.h"
 #include "os/os.h"
+#include "thread/fork.h"
 #include "thread/thread.h"
 #include "purge.h"
 

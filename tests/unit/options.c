@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "options/load.h"
 #include "options/options.h"
 #include "options/profiles.h"
 #include "os/os.h"

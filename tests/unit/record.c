@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "hakmem.h"
+#include "os/module.h"
 #include "os/os.h"
 #include "record/record.h"
 #include "region/region.h"

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "hakmem.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/sampler.h"
+#include "shard/give.h"
 #include "shard/shard.h"
 
 enum { SECONDS = 60, C3_SIZE = 64, C4_SIZE = 128, C5_SIZE = 256 };

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "options/options.h"
+#include "shard/give.h"
+#include "shard/sparse.h"
 #include "shard_batches.h"
 #include "purge.h"
 

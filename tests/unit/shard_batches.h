@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/give.h"
 
 enum { HOME = 2, AWAY = 3, BATCH_MAX = 5000, SECONDS = 20 };
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "os/os.h"
+#include "shard/sparse.h"
 #include "shard_batches.h"
 #include "purge.h"
 

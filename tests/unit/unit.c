@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options/load.h"
 #include "options/options.h"
 
 static const char self[] = "/proc/self/exe";

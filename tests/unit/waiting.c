@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "hakmem.h"
+#include "os/cpu.h"
 #include "os/os.h"
 #include "thread/thread.h"
 

@@ -7,6 +7,9 @@
 #include "cache/warm_cache.h"
 #include "policy/policy.h"
 #include "shard_batches.h"
+#include "shard/give.h"
+#include "shard/sparse.h"
+#include "stats/collect.h"
 #include "stats/stats.h"
 #include "purge.h"
 

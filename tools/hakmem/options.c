@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options/load.h"
 #include "options/options.h"
 
 void print_wrapped(const char *text, int first, int indent, int width) {

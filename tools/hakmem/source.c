@@ -11,6 +11,7 @@
 #include "command.h"
 #include "live.h"
 #include "resident.h"
+#include "stats/json.h"
 #include "stats/report.h"
 
 enum { FILE_MOST = 64 << 20, PROBLEM = 1 };

@@ -1,8 +1,9 @@
-/* layout.c: the hash of the tables that determine the layout of a live page. */
+/* page.c: the hash of the tables that determine the layout of a live page. */
+#include "live/page.h"
+
 #include <string.h>
 
 #include "hakmem.h"
-#include "live/page.h"
 
 /* FNV-1a. */
 static uint64_t add(uint64_t hash, const void *bytes, size_t size) {

@@ -1,8 +1,10 @@
-/* options_load.c: sets the options from the environment, HAKMEM_CONF and HAKMEM_PROFILE.
+/* load.c: sets the options from the environment, HAKMEM_CONF and HAKMEM_PROFILE.
  *
  * The option's own variable takes precedence over HAKMEM_CONF, HAKMEM_CONF over the profile,
  * the profile over the default. The sources are read in this order, and each one sets only
  * the options that are not set yet. */
+#include "options/load.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 
 #include "options/options.h"
 #include "options/profiles.h"
+#include "os/file.h"
 #include "os/os.h"
 
 enum { SHOWN_MOST = 64 }; /* bytes of a name or value that a warning repeats */

@@ -1,8 +1,8 @@
-/* names.c: the rows of stats.def, and the name of every figure. */
+/* stats.c: the rows of stats.def, and the name of every figure. */
+#include "stats/stats.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "stats/stats.h"
 
 /* Short texts lie in the rows themselves, long ones end to end in one object: each pointer would
  * cost each process a relocation. */

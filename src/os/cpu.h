@@ -1,0 +1,24 @@
+/* cpu.h: how many CPUs the process may use, and which one the caller runs on. */
+#ifndef HAK_OS_CPU_H
+#define HAK_OS_CPU_H
+
+#include "base/base.h"
+
+/* Number of CPUs that this process may use, at least 1, as of the last look. The first call looks
+ * at the affinity only. */
+unsigned hak_os_cpu_count(void);
+
+/* Looks again, at the affinity and at the quotas of the process's control groups. That takes some
+ * syscalls, so callers do it now and then only. True when the number has changed. */
+bool hak_os_cpu_look(void);
+
+/* Number of CPUs that the quotas of control groups allow; 0 for no limit. The file `groups` names
+ * the groups, in the format of /proc/self/cgroup; their directories are below `root`. */
+unsigned hak_os_cpu_quota(const char *groups, const char *root);
+
+/* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary
+ * number when it runs on a CPU that was allowed later. A syscall only if libc has neither rseq nor
+ * a vDSO function for it: musl on AArch64. */
+unsigned hak_os_this_cpu(void);
+
+#endif

@@ -1,0 +1,12 @@
+/* module.h: the file that an address of code is in. */
+#ifndef HAK_OS_MODULE_H
+#define HAK_OS_MODULE_H
+
+#include "base/base.h"
+
+/* The file that an address is mapped from: the last part of its name, cut to `size` bytes with the
+ * 0, and in *offset the position of the address in the file as addr2line(1) counts. False when the
+ * address belongs to no file, or the system does not tell. */
+bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
+
+#endif

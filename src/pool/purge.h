@@ -1,0 +1,21 @@
+/* purge.h: the pool's free units go back to the system; pool.h says when. */
+#ifndef HAK_POOL_PURGE_H
+#define HAK_POOL_PURGE_H
+
+#include "pool/budget.h"
+
+/* Purges units that have been free for longer than `delay_ms`, as far as the budget allows; returns
+ * their number. Superslabs with slabs in use wait for a round of partial release, unless `all` is
+ * set. If the budget is not spent afterwards, all is done. */
+size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
+
+/* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose
+ * address space is limited. Returns bytes. */
+size_t hak_pool_unmap_free(void);
+
+/* Count slab events, which end epochs: a slab was taken; a slab was given back at `now`, which
+ * may make a round of partial release due. Lock held. */
+void hak_pool_count_taken(void);
+void hak_pool_count_given(uint64_t now);
+
+#endif

@@ -1,0 +1,25 @@
+/* counts.h: what the statistics and the live page read of slabs. */
+#ifndef HAK_SHARD_COUNTS_H
+#define HAK_SHARD_COUNTS_H
+
+#include "shard/shard.h"
+
+/* What all bins of a class have. */
+typedef struct {
+    uint64_t counts[HAK_SHARD_COUNTERS]; /* since the process began, as the next */
+    uint64_t stage1;
+    uint64_t remote; /* blocks that were freed without the lock of their bin */
+    uint64_t slabs;  /* that there are now */
+    uint64_t used;   /* blocks that are not free in their slab, remote ones included; without
+                        those that threads carved (HAK_WARM_TAKEN) */
+} hak_shard_counts_t;
+
+/* Counts of all bins of a class, added up. Each bin is locked for itself and read in a bounded
+ * number of steps: at rest the sums are exact, else they may be off by what moved meanwhile. */
+hak_shard_counts_t hak_shard_counts(unsigned class_index);
+
+/* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab.
+ * Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
+unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
+
+#endif
