@@ -77,7 +77,17 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return true;
 }
 
-/* The same for a block of a class with colours. It checks in every build that a block begins at the
+/* The row of the class of an address, if a block of a class without colours may start there; its
+ * `tiny_size` and `stays` are 0 unless this answer is enough. NULL: the slow path must decide. */
+HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
+    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return NULL;
+    const hak_class_t *row =
+        (const void *)((const char *)hak_classes + hak_load_relaxed(&hak_map.entries[unit]));
+    return HAK_LIKELY(hak_is_block_start((uint16_t)(uintptr_t)block, row->start_test)) ? row : NULL;
+}
+
+/* hak_push for a block of a class with colours. It checks in every build that a block begins at the
  * address: hak_shard_give must not see an address before the first block. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;

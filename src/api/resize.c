@@ -11,13 +11,15 @@
 #include "os/os.h"
 #include "record/record.h"
 
+static HAK_SLOW_PATH void *out_of_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {
     size_t bytes, magazine;
-    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return out_of_memory();
     void *block = hak_pop_of_magazine(bytes, &magazine);
     return HAK_LIKELY(block != NULL)
                ? memset(block, 0, hak_classes[magazine >> HAK_MAGAZINE_SHIFT].size)
@@ -49,7 +51,18 @@ static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
 }
 
-static void *resize(void *pointer, size_t size, const void *site) {
+/* Copies a block of `old` bytes to a new one, and frees it; NULL when there is no memory. */
+static void *move(void *pointer, size_t old, size_t size, const void *site) {
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
+    void *moved = allocate(size, site);
+    if (!moved) return NULL;
+    memcpy(moved, pointer, hak_min(size, old));
+    hakmem_free(pointer);
+    return moved;
+}
+
+/* Resizes a block that is not a tiny one; reports a pointer that is none. */
+static void *resize_other(void *pointer, size_t size, const void *site) {
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
         hak_block_report("realloc", pointer, &block);
@@ -61,24 +74,24 @@ static void *resize(void *pointer, size_t size, const void *site) {
         return NULL;
     }
     if (fits(&block, size)) return stays(pointer, size, site);
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    void *moved = resize_in_place(pointer, &block, size);
-    if (moved) return stays(moved, size, site);
-    moved = allocate(size, site);
-    if (!moved) return NULL;
-    memcpy(moved, pointer, hak_min(size, block.size));
-    hakmem_free(pointer);
-    return moved;
+    void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
+    return moved ? stays(moved, size, site) : move(pointer, block.size, size, site);
 }
 
-static void *reallocate(void *pointer, size_t size, const void *site) {
+/* The part of realloc that is not for every call; `old` is the size of a tiny block, else 0. */
+static HAK_OUT_OF_LINE void *resize(void *pointer, size_t size, const void *site, size_t old) {
+    if (HAK_UNLIKELY(!size)) {
+        hakmem_free(pointer); /* as glibc does */
+        return NULL;
+    }
+    return HAK_LIKELY(old) ? move(pointer, old, size, site) : resize_other(pointer, size, site);
+}
+
+HAK_FAST_PATH void *reallocate(void *pointer, size_t size, const void *site) {
+    const hak_class_t *row = hak_row_of(pointer);
+    if (HAK_LIKELY(row && size - row->stay_least < row->stays)) return pointer;
     if (!pointer) return allocate(size, site);
-    if (size) return resize(pointer, size, site);
-    hakmem_free(pointer); /* as glibc does */
-    return NULL;
+    return resize(pointer, size, site, row ? row->tiny_size : 0);
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size, HAK_CALLER()); }
@@ -86,10 +99,7 @@ HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
 void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
-    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return out_of_memory();
     return reallocate(pointer, bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
@@ -136,10 +146,7 @@ HAK_TWIN(void *, valloc, (size_t size))
 
 void *hakmem_pvalloc(size_t size) {
     size_t page = hak_os_page_size();
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
     return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page), HAK_CALLER());
 }
 HAK_TWIN(void *, pvalloc, (size_t size))
@@ -163,11 +170,16 @@ void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
 }
 HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
 
-size_t hakmem_malloc_usable_size(const void *pointer) {
+static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
     if (!pointer) return 0;
     hak_block_t block = hak_block_of(pointer);
     if (hak_block_usable(&block)) return block.size;
     hak_block_report("malloc_usable_size", pointer, &block);
     return 0;
+}
+
+size_t hakmem_malloc_usable_size(const void *pointer) {
+    const hak_class_t *row = hak_row_of(pointer);
+    return HAK_LIKELY(row && row->tiny_size) ? row->tiny_size : usable_size(pointer);
 }
 HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))

@@ -133,10 +133,6 @@ static unsigned slots_start(unsigned class_index) {
     return (unsigned)hak_min(hak_min(slots, START_SLOTS_MAX), slots_max(class_index));
 }
 
-static uint64_t start_test_of(unsigned class_index) {
-    return hak_start_test(hak_classes[class_index].size, hak_classes[class_index].count);
-}
-
 /* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
@@ -150,7 +146,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
         (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&magazine->top, base + count);
-    magazine->start_test = start_test_of(class_index);
+    magazine->start_test = hak_classes[class_index].start_test;
     magazine->base = base;
     magazine->limit = hak_class_is_coloured(&hak_classes[class_index])
                           ? 0

@@ -33,7 +33,7 @@ static void check_block(hak_check_t *check, const hak_magazine_t *magazine, cons
                     hak_map_class(slab), class_index);
     hak_check_that(check, of_magazine, magazine, "a block in it begins where one does",
                    hak_is_block_start(hak_block_offset((uintptr_t)block, info),
-                                      hak_start_test(info->size, info->count)));
+                                      info->start_test));
 }
 
 static void check_own_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index) {

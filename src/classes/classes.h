@@ -65,6 +65,12 @@ typedef enum {
 
 extern const uint8_t hak_bands[HAK_CLASS_LIMIT]; /* hak_band_t of a class */
 
+/* A number that tells the start of a block by one multiplication: m with m * size = 2^64 + e,
+ * where 2^31 / count <= e < 2^31 / count + size. */
+#define HAK_START_TEST_OF(size, count) \
+    (UINT64_MAX / (size) +             \
+     (UINT64_MAX % (size) + (((uint64_t)1 << 31) + (count)-1) / (count) + (size)) / (size))
+
 typedef struct {
     uint32_t size;       /* bytes of a block */
     uint32_t reciprocal; /* ceil(2^32 / size): offset to block index by one multiplication */
@@ -72,7 +78,19 @@ typedef struct {
     uint16_t words;      /* 64-bit words of its bitmap */
     uint16_t colours;    /* offsets at which the first block may start */
     uint16_t step_shift; /* log2 of the bytes between two of these */
+    uint64_t start_test; /* for hak_is_block_start */
+    uint32_t stay_least; /* of a tiny class, else all zero: realloc keeps a block for */
+    uint16_t stays;      /* sizes from stay_least to stay_least + stays - 1, */
+    uint16_t tiny_size;  /* and malloc_usable_size needs no further look */
 } hak_class_t;
+
+/* The map holds the byte offset of a row, which is also that of the magazine in a cache. */
+enum { HAK_MAGAZINE_SHIFT = 5 };
+_Static_assert(sizeof(hak_class_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of rows");
+
+/* A block of up to 64 bytes stays for every smaller size; a larger one, if more than half of it is
+ * used. */
+#define HAK_STAY_LEAST_OF(size) ((size) <= 64 ? 1 : (size) / 2 + 1)
 
 /* Constant, except for the row of the dynamic class. That row is written once, before the
  * first route leads to it; a thread that got the class from a route or from the slab of a block
@@ -123,13 +141,6 @@ HAK_FAST_PATH uint32_t hak_block_offset(uintptr_t address, const hak_class_t *in
  * since the error of the rounded reciprocal stays below 1/size. */
 HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
     return (uint32_t)(((uint64_t)offset * reciprocal) >> 32);
-}
-
-/* A number that tells the start of a block by one multiplication: m with m * size = 2^64 + e,
- * where 2^31 / count <= e < 2^31 / count + size. */
-HAK_FAST_PATH uint64_t hak_start_test(uint32_t size, uint32_t count) {
-    const uint64_t least = (((uint64_t)1 << 31) + count - 1) / count;
-    return UINT64_MAX / size + (UINT64_MAX % size + 1 + least + size - 1) / size;
 }
 
 /* True when a block of the slab starts at `offset` < 65536; false inside a block, and behind the

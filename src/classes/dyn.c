@@ -32,6 +32,7 @@ size_t hak_dyn_choose(size_t size) {
         .words = (uint16_t)((count + 63) / 64),
         .colours = (uint16_t)HAK_COLOURS_OF(size),
         .step_shift = HAK_STEP_SHIFT_OF(size),
+        .start_test = HAK_START_TEST_OF(size, count),
     };
     for (size_t at = first; at <= size; at += HAK_ROUTE_STEP)
         hak_store_release(&hak_class_by_128[(at + 127) >> 7], HAK_CLASS_DYN); /* C3 */

@@ -33,8 +33,7 @@
 #include "region/unit.h"
 
 enum {
-    HAK_MAGAZINE_SHIFT = 5, /* log2 of the size of a magazine */
-    HAK_PIECES_MAX = 256,   /* from here on no superslab becomes a hole if that adds a piece */
+    HAK_PIECES_MAX = 256, /* from here on no superslab becomes a hole if that adds a piece */
 };
 
 /* The data that free reads. All zero until the region exists, so that every pointer is foreign

@@ -18,6 +18,8 @@ NOTHING_LENGTH = 3  # instructions of nothing_allocate and nothing_free together
 SHORT, LONG = 1000, 21000
 # One block at a time meets only the newest entry of a cache; a batch walks through it.
 BATCHES = (1, 16)
+# Look-ups: map entry, class row, answer; 15 and 21, and the loop's own 15 and 19.
+LOOK_UPS = {"usable": 31, "stay": 41}
 
 
 def count(pair, what, length, batch):
@@ -55,6 +57,13 @@ def main():
         if cost > budget + 0.1:
             harness.fail(f"{cost:.2f} instructions per pair in batches of {batch}, "
                          f"{budget:g} allowed")
+
+
+    for what, most in LOOK_UPS.items():
+        cost = per_pair(pair, what, 1)
+        print(f"{what}: {cost:.2f} instructions a call, with the loop")
+        if not 8 < cost <= most:
+            harness.fail(f"{what}: {cost:.2f} instructions, {most} allowed")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 /* pair.c - the loop that instructions are counted in.
  *
  *     pair hakmem|nothing COUNT [BATCH]
+ *     pair usable|stay COUNT
  *
  * COUNT times: BATCH blocks of 64 bytes are allocated, then freed. "nothing" calls two functions of
- * known length instead, so that the cost of the loop can be taken off. */
+ * known length instead, so that the cost of the loop can be taken off. "usable" asks COUNT times for the usable size of a block, "stay" calls
+ * realloc for a size that the block serves as it is. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +32,22 @@ __asm__(".globl nothing_allocate, nothing_free\n"
 void *nothing_allocate(size_t size);
 void nothing_free(void *ptr);
 
+/* COUNT look-ups of a block. */
+static int look_up(const char *what, unsigned long count) {
+    void *volatile block = malloc(200);
+    void *(*volatile resize)(void *, size_t) = realloc;
+    int usable = strcmp(what, "usable") == 0;
+    void *same = block;
+    const size_t bytes = malloc_usable_size(same);
+    while (count-- > 0) {
+        size_t size = usable ? malloc_usable_size(same) : bytes;
+        if (!usable) same = resize(same, bytes - count % 8);
+        CHECK(size == bytes && same == block, "the block moved, or has %zu bytes", size);
+    }
+    free(block);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     void *blocks[BATCH_LIMIT];
     CHECK(argc > 2, "usage: pair hakmem|nothing COUNT [BATCH]");
@@ -36,6 +55,7 @@ int main(int argc, char **argv) {
     unsigned long batch = argument(argc, argv, 3, 1);
     CHECK(batch >= 1 && batch <= BATCH_LIMIT, "a batch is 1 to %d", BATCH_LIMIT);
     int real = strcmp(argv[1], "hakmem") == 0;
+    if (!real && strcmp(argv[1], "nothing") != 0) return look_up(argv[1], count);
     void *(*volatile allocate_place)(size_t) = real ? malloc : nothing_allocate;
     void (*volatile free_place)(void *) = real ? free : nothing_free;
     void *(*allocate)(size_t) = allocate_place;

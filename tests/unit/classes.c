@@ -117,7 +117,7 @@ static void offsets_find_their_block(void **state) {
     for (unsigned index = 1; index <= HAK_CLASS_FIXED; index++) {
         uint32_t size = hak_classes[index].size, reciprocal = hak_classes[index].reciprocal;
         uint32_t count = hak_classes[index].count;
-        uint64_t start_test = hak_start_test(size, count);
+        uint64_t start_test = HAK_START_TEST_OF(size, count);
         for (uint32_t offset = 0; offset < HAK_UNIT_SIZE; offset++) {
             REQUIRE(hak_block_index(offset, reciprocal) == offset / size,
                     "class %u: offset %u is in block %u, not %u", index, offset, offset / size,
@@ -142,7 +142,7 @@ static void colours_move_all_blocks(void **state) {
             continue;
         }
         coloured++;
-        uint64_t start_test = hak_start_test(row->size, row->count);
+        uint64_t start_test = HAK_START_TEST_OF(row->size, row->count);
         REQUIRE(index > HAK_CLASS_TINY, "the tiny class %u has colours", index);
         for (uintptr_t unit = 0; unit < 300; unit++) {
             uintptr_t start = (unit + 77) << HAK_UNIT_SHIFT;

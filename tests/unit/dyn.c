@@ -31,7 +31,7 @@ static void check_row(size_t size) {
               "%zu: offset %u is in block %u", size, offset,
               hak_block_index(offset, row->reciprocal));
         bool is_start = offset % size == 0 && offset / size < row->count;
-        CHECK(hak_is_block_start(offset, hak_start_test(row->size, row->count)) == is_start,
+        CHECK(hak_is_block_start(offset, HAK_START_TEST_OF(row->size, row->count)) == is_start,
               "%zu: offset %u is taken for %s start", size, offset, is_start ? "no" : "a");
     }
 }
@@ -130,7 +130,7 @@ static void check_cache(const void *unused) {
               "%p is no block", blocks[i]);
     }
     const hak_class_t *row = &hak_classes[HAK_CLASS_DYN];
-    CHECK(bin->start_test == hak_start_test(row->size, row->count), "a wrong test of starts");
+    CHECK(bin->start_test == HAK_START_TEST_OF(row->size, row->count), "a wrong test of starts");
     size_t cached = hak_cache_count(cache, HAK_CLASS_DYN);
     CHECK(hak_shard_in_use(HAK_CLASS_DYN) == COUNT + cached, "%zu blocks in use, not %zu",
           hak_shard_in_use(HAK_CLASS_DYN), COUNT + cached);
