@@ -6,6 +6,7 @@ JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 # Many tests wait most of their time.
 TEST_JOBS   ?= $(shell echo $$(($(JOBS) * 2)))
 T           ?=
+DOSE        ?= -LE long
 PRESET      ?= release
 CMAKE_FLAGS ?=
 CMD         ?=
@@ -46,7 +47,7 @@ ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full check lab-test run bench \
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full check package-test lab-test run bench \
         bench-report deb install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
@@ -107,7 +108,11 @@ check: test-build-deps ## Build what some tests need, and run them: make check T
 	 $(CMAKE) $$where --log-level=NOTICE -DHAKMEM_BUILD_TESTS=ON $(CMAKE_FLAGS) >/dev/null
 	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') && \
 	    $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets $(QUIET)
-	@ctest --preset $(PRESET) -R '$(T)' -LE long -j $(TEST_JOBS)
+	@ctest --preset $(PRESET) -R '$(T)' $(DOSE) -j $(TEST_JOBS)
+
+package-test: ## Build, install and use every package and binding, each from a clean folder: minutes
+	@tests/install_deps.sh packages
+	@$(MAKE) --no-print-directory check T='^packages[.]' DOSE= TEST_JOBS=1
 
 lab-test: $(VENV)/.ready
 	@$(PYTHON) -m pytest -q bench

@@ -16,7 +16,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.3"
         DESTINATION "${CMAKE_INSTALL_MANDIR}/man3" COMPONENT dev)
 if(HAKMEM_BUILD_TOOLS)
     set(tool_dir "${PROJECT_SOURCE_DIR}/tools/hakmem")
-    install(TARGETS hakmem_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
+    install(TARGETS hakmem_command RUNTIME DESTINATION "${HAKMEM_INSTALL_TOOLDIR}" COMPONENT tools)
     install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
     install(FILES "${tool_dir}/completion.bash" RENAME hakmem

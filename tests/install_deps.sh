@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what the tests need, or names it and fails: no test is skipped for want of a package.
-# With the word "build": what it takes to build them, and to run those that need no other program.
+# With the word "build": what it takes to build them, and to run those that need no other program;
+# with the word "packages": what the tests of packages need beside that.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -17,6 +18,14 @@ if [ "${1:-}" = build ]; then
     exec "$here/../scripts/install_deps.sh" $cmocka cmake=cmake gcc=gcc g++=g++ python3=python3
 fi
 
+# What packages are made with, and their consumers are built with.
+packages='pkg-config=pkg-config dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev file=file gzip=gzip objdump=binutils
+    cargo=cargo py:ensurepip=python3-venv'
+if [ "${1:-}" = packages ]; then
+    # shellcheck disable=SC2086 # a list of pairs
+    exec "$here/../scripts/install_deps.sh" $packages
+fi
+
 # A package of a server starts it when it is installed. Here nothing may be left running.
 policy=/usr/sbin/policy-rc.d
 if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $policy ]; then
@@ -25,10 +34,9 @@ if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $
     chmod +x $policy
 fi
 
-# shellcheck disable=SC2086 # none or one pair
-"$here/../scripts/install_deps.sh" $cmocka \
+# shellcheck disable=SC2086 # lists of pairs
+"$here/../scripts/install_deps.sh" $cmocka $packages \
     cmake=cmake gcc=gcc g++=g++ python3=python3 py:sqlite3=libpython3-stdlib \
     strace=strace valgrind=valgrind objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
-    pkg-config=pkg-config dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev file=file gzip=gzip \
     javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript

@@ -1,0 +1,115 @@
+"""The Python module, in a process that runs on HAKMEM and in one that does not.
+
+python_module.py LIBRARY takes the module from the tree; without LIBRARY it is the one that is
+installed, with the library and the command of the wheel.
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import hakmem
+
+MIB = 1 << 20
+
+
+class Outside(unittest.TestCase):
+    """In a process on the system's allocator."""
+
+    def test_inactive(self):
+        self.assertFalse(hakmem.is_active())
+        for ask in (hakmem.stats, hakmem.version, hakmem.limit, hakmem.trim,
+                    lambda: hakmem.options["LIMIT"]):
+            with self.assertRaisesRegex(hakmem.NotActive, "hakmem run -- python"):
+                ask()
+
+
+class Inside(unittest.TestCase):
+    """In a process on HAKMEM."""
+
+    def test_active(self):
+        self.assertTrue(hakmem.is_active())
+        self.assertRegex(hakmem.version(), r"^\d+\.\d+\.\d+$")
+
+    def test_statistics(self):
+        before = hakmem.stat("total.live_bytes")
+        block = bytearray(8 * MIB)
+        self.assertGreaterEqual(hakmem.stat("total.live_bytes"), before + 8 * MIB)
+        self.assertGreaterEqual(hakmem.stats()["total"]["live_bytes"], before + 8 * MIB)
+        del block
+        self.assertLess(hakmem.stat("total.live_bytes"), before + 4 * MIB)
+        self.assertEqual(hakmem.stats()["schema"], "hakmem-stats/1")
+        with self.assertRaises(KeyError):
+            hakmem.stat("total.nothing")
+
+    def test_figures(self):
+        figures = {figure.name: figure for figure in hakmem.figures()}
+        self.assertGreater(len(figures), 100)
+        live = figures["total.live_bytes"]
+        self.assertEqual((live.unit, live.is_counter), ("bytes", False))
+        self.assertGreater(live.value, 0)
+
+    def test_options(self):
+        described = {option.name: option for option in hakmem.options.describe()}
+        self.assertEqual(len(hakmem.options), len(described))
+        self.assertEqual(described["HAKMEM_PURGE_DELAY_MS"].default, "500")
+        hakmem.options["PURGE_DELAY_MS"] = 1234
+        self.assertEqual(hakmem.options["HAKMEM_PURGE_DELAY_MS"], "1234")
+        sources = {option.name: option.source for option in hakmem.options.describe()}
+        self.assertEqual(sources["HAKMEM_PURGE_DELAY_MS"], "program")
+        self.assertEqual(hakmem.options["PROFILE"], os.environ["HAKMEM_PROFILE"])
+
+    def test_bad_options(self):
+        with self.assertRaises(KeyError):
+            hakmem.options["NOTHING"]
+        with self.assertRaises(KeyError):
+            hakmem.options["NOTHING"] = 1
+        with self.assertRaisesRegex(ValueError, "PURGE_DELAY_MS does not accept 'soon'"):
+            hakmem.options["PURGE_DELAY_MS"] = "soon"
+        with self.assertRaisesRegex(PermissionError, "SS_SIZE cannot change"):
+            hakmem.options["SS_SIZE"] = "2M"
+        with self.assertRaisesRegex(NotImplementedError, "debug build"):
+            hakmem.options["TIMING"] = 1
+
+    def test_limit(self):
+        self.assertIsNone(hakmem.limit())
+        hakmem.set_limit("256M")
+        self.assertEqual(hakmem.limit(), 256 * MIB)
+        with self.assertRaises(MemoryError):
+            bytearray(512 * MIB)
+        hakmem.set_limit(None)
+        self.assertIsNone(hakmem.limit())
+        self.assertEqual(len(bytearray(512 * MIB)), 512 * MIB)
+
+    def test_soft_limit(self):
+        hakmem.set_soft_limit(64 * MIB)
+        self.assertEqual(hakmem.soft_limit(), 64 * MIB)
+        hakmem.set_soft_limit(None)
+        self.assertIsNone(hakmem.soft_limit())
+
+    def test_trim(self):
+        hakmem.options["PURGE_DELAY_MS"] = -1
+        blocks = [bytearray(100000) for _ in range(1000)]
+        del blocks
+        self.assertTrue(hakmem.trim())
+
+
+def main():
+    """The first process runs Outside, and starts the one that runs Inside."""
+    if "inside" in sys.argv:
+        unittest.main(argv=sys.argv[:1], defaultTest="Inside")
+    program = unittest.main(argv=sys.argv[:1], defaultTest="Outside", exit=False)
+    again = [os.path.realpath(sys.executable) if len(sys.argv) > 1 else sys.executable,
+             os.path.abspath(__file__), "inside"]
+    environment = dict(os.environ, HAKMEM_PROFILE="LOWMEM")
+    if len(sys.argv) > 1:
+        environment["LD_PRELOAD"] = sys.argv[1]
+    else:
+        again = ["hakmem", "run", "--", *again]
+    inside = subprocess.run(again, env=environment, check=False)
+    sys.exit(0 if program.result.wasSuccessful() and inside.returncode == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
