@@ -179,7 +179,7 @@ HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
 
 /* The name of an option is that of its environment variable, with or without the HAKMEM_ in front.
  * The environment, HAKMEM_CONF or HAKMEM_PROFILE set its value before the first allocation;
- * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options` list all options. These
+ * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options --all` list all options. These
  * three functions return an error number instead of setting errno, and do not allocate. Strings
  * that they return live as long as the process. */
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what is made from src/options/options.def and src/options/profiles.def.
+"""Writes what is made from src/options/options.def, src/options/profiles.def and tools/hakmem/when.def.
 
     scripts/options_doc.py           write the files
     scripts/options_doc.py --check   fail when one is not what the tables say
 
-    docs/ENV_OPTIONS.md                    every option
+    docs/ENV_OPTIONS.md                    every option, and when to touch it
     docs/analysis/ENV_PROFILE_PRESETS.md   every profile
     tools/hakmem/completion.bash, .zsh     names and values, for the hakmem command
 """
@@ -17,6 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPTIONS = ROOT / "src/options/options.def"
 PROFILES = ROOT / "src/options/profiles.def"
+WHEN = ROOT / "tools/hakmem/when.def"
 TEMPLATES = ROOT / "tools/hakmem"
 
 # The columns of each form of a row.
@@ -27,6 +28,7 @@ FORMS = {
     "OPTION_TEXT": "name tier size help".split(),
     "OPTION_DEBUG": "name tier change unit least most default help".split(),
     "OPTION_OBSOLETE": "name tier help".split(),
+    "OPTION_WHEN": "name group when".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
     "PROFILE_REFUSED": "name reason".split(),
@@ -50,7 +52,7 @@ with or without `HAKMEM_`; [profiles](analysis/ENV_PROFILE_PRESETS.md) are named
 Names, words and the letters of numbers must be written as they stand here: `shards`, `Report` and `4m`
 are not accepted.
 What counts first: a call of `hakmem_option_set`, the variable of the option, `HAKMEM_CONF`,
-`HAKMEM_PROFILE`, the default. `hakmem options` shows every option with its value and where that is
+`HAKMEM_PROFILE`, the default. `hakmem options --all` shows every option with its value and where that is
 from.
 
 A name that is not in the table, or a value that is not accepted, gives one line on stderr and changes
@@ -58,11 +60,20 @@ nothing. Programs that run with raised rights (set-user-ID) ignore all of them. 
 belongs to the benchmark programs. The options in the column *set* are those that a program may
 change while it runs, with `hakmem_option_set`.
 """
+USERS_COLUMNS = """
+## For users
+
+Most programs need none of them. These are what `hakmem options` shows; `hakmem options --all` shows the
+others too, which are for measured tuning, for a look into HAKMEM, and for programs of the predecessor.
+
+| option | when to touch it |
+|---|---|
+"""
 OPTIONS_COLUMNS = """
 ## {}
 
-| option | accepted | default | set | what it does |
-|---|---|---|---|---|
+| option | accepted | default | set | what it does | when to touch it |
+|---|---|---|---|---|---|
 """
 OBSOLETE_COLUMNS = """
 ## Obsolete
@@ -115,6 +126,11 @@ class Tables:
         self.refused = [row for row in profile_rows if row["form"] == "PROFILE_REFUSED"]
         self.settings = [row for row in profile_rows if row["form"] == "PROFILE_SET"]
         self.options = list(rows(OPTIONS))
+        self.when = {row["name"]: row for row in rows(WHEN)}
+        names = [row["name"] for row in self.options]
+        for missing in set(names) ^ set(self.when):
+            where = WHEN.name if missing in names else OPTIONS.name
+            sys.exit(f"{where} has no row for {missing}")
         for row in self.options:
             row["variable"] = "HAKMEM_" + row["name"]
             row["choices"] = self.choices(row)
@@ -148,6 +164,9 @@ def options_page(tables):
     """docs/ENV_OPTIONS.md"""
     page = OPTIONS_HEAD
     live = [row for row in tables.options if row["form"] != "OPTION_OBSOLETE"]
+    page += USERS_COLUMNS
+    page += "".join(f"| `HAKMEM_{row['name']}` | {row['when']} |\n" for row in tables.when.values()
+                    if row["group"] == "USER")
     for tier, title in TIERS.items():
         members = [row for row in live if row["tier"] == tier]
         if members:
@@ -155,7 +174,7 @@ def options_page(tables):
         for row in members:
             can_set = "yes" if row.get("change") == "ANY_TIME" else ""
             page += (f"| `{row['variable']}` | {row['accepted']} | {row['standard']} | {can_set} "
-                     f"| {row['help']} |\n")
+                     f"| {row['help']} | {tables.when[row['name']]['when']} |\n")
     if unknown := {row["tier"] for row in tables.options} - set(TIERS):
         sys.exit(f"{OPTIONS.name}: no such tier: {', '.join(unknown)}")
     page += OBSOLETE_COLUMNS

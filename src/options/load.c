@@ -39,7 +39,7 @@ static void warn_unknown(hak_text_t name, hak_option_source_t source) {
         warn("hakmem: unknown option HAKMEM_%.*s%s is ignored; did you mean %s?\n", shown(name),
              name.at, place(source), hak_option_row((hak_option_t)closest).name);
     else
-        warn("hakmem: unknown option HAKMEM_%.*s%s is ignored; `hakmem options` lists them all\n",
+        warn("hakmem: unknown option HAKMEM_%.*s%s is ignored; `hakmem options --all` lists them\n",
              shown(name), name.at, place(source));
 }
 

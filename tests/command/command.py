@@ -6,6 +6,7 @@ Each case is one function below. LIBRARY is what `hakmem run` must preload.
 """
 
 import os
+import re
 import signal
 import shutil
 import stat
@@ -97,22 +98,31 @@ def case_help(_):
     expect_line(hakmem("options", "A", "B"), 2, "one name")
     expect_line(hakmem("options", "--x"), 2, "--x")
     expect_line(hakmem("options", "SHARD"), 2, "SHARD", "did you mean HAKMEM_SHARDS?")
-    expect_line(hakmem("options", "NOTHING_OF_THE_KIND"), 2, "`hakmem options` lists them all")
+    expect_line(hakmem("options", "NOTHING_OF_THE_KIND"), 2, "`hakmem options --all` lists them")
 
 
 def case_options(_):
-    result = hakmem("options", env={"HAKMEM_SHARDS": "3", "HAKMEM_PROFILE": "LOWMEM",
+    users = hakmem("options").out.decode()
+    shown = re.findall(r"^(HAKMEM_\w+)", users, re.M)
+    if not 10 <= len(shown) <= 14 or "HAKMEM_LIMIT" not in shown or "HAKMEM_TRYLOCK_PROBES" in shown:
+        harness.fail(f"the options for users are {shown}")
+    expect("lines that say when", users.count("\n    when: "), len(shown))
+    result = hakmem("options", "--all", env={"HAKMEM_SHARDS": "3", "HAKMEM_PROFILE": "LOWMEM",
                                     "HAKMEM_CONF": "TRYLOCK_PROBES:2"})
     expect("stderr", result.err, b"")
     rows = {line.split()[0]: line.split()[1:3] for line in result.out.decode().splitlines()
             if line.startswith("HAKMEM_")}
+    every = result.out.decode()
+    if len(rows) < 40 or not set(shown) < set(rows):
+        harness.fail(f"--all shows {sorted(rows)}")
+    expect("options that say when", every.count("\n    when: "), len(rows))
     expect("environment", rows["HAKMEM_SHARDS"], ["3", "environment"])
     expect("conf", rows["HAKMEM_TRYLOCK_PROBES"], ["2", "conf"])
     expect("profile", rows["HAKMEM_PURGE_DELAY_MS"], ["0", "profile"])
     expect("default", rows["HAKMEM_PURGE_THREAD"], ["1", "default"])
     one = hakmem("options", "PURGE_DELAY_MS").out.decode()
     for part in ("HAKMEM_PURGE_DELAY_MS\n", " value     500\n", " source    default\n",
-                 " accepted  -1..3600000 ms\n"):
+                 " accepted  -1..3600000 ms\n", " when      lower: memory"):
         if part not in one:
             harness.fail(f"no {part!r} in {one!r}")
     bad = hakmem("options", env={"HAKMEM_SHARDS": "many"})

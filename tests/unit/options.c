@@ -352,7 +352,7 @@ static void an_unknown_option_is_named(void **state) {
         {"SOMETHING_ELSE", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char variable[100], warning[300], hint[100] = "; `hakmem options` lists them all";
+        char variable[100], warning[300], hint[100] = "; `hakmem options --all` lists them";
         if (cases[i].meant)
             snprintf(hint, sizeof hint, "; did you mean HAKMEM_%s?", cases[i].meant);
         model_reset();
@@ -370,7 +370,7 @@ static void a_long_unknown_name_is_cut(void **state) {
     strcpy(variable + 1907, "=1");
     model_reset();
     snprintf(warning, sizeof warning,
-             "hakmem: unknown option %.*s is ignored; `hakmem options` lists them all\n", 7 + 64,
+             "hakmem: unknown option %.*s is ignored; `hakmem options --all` lists them\n", 7 + 64,
              variable);
     expect_one(variable, warning);
 }
@@ -410,10 +410,10 @@ static void a_broken_conf_is_told(void **state) {
         "HAKMEM_CONF=SHARDS=3,CONF:x,:,SHARDS:2,BENCH_X:1",
         "hakmem: option HAKMEM_CONF: 'SHARDS=3' is not name:value; it is ignored\n"
         "hakmem: option HAKMEM_CONF in HAKMEM_CONF is ignored\n"
-        "hakmem: unknown option HAKMEM_ in HAKMEM_CONF is ignored; `hakmem options` lists them "
-        "all\n"
-        "hakmem: unknown option HAKMEM_BENCH_X in HAKMEM_CONF is ignored; `hakmem options` lists "
-        "them all\n");
+        "hakmem: unknown option HAKMEM_ in HAKMEM_CONF is ignored; `hakmem options --all` lists "
+        "them\n"
+        "hakmem: unknown option HAKMEM_BENCH_X in HAKMEM_CONF is ignored; `hakmem options --all` "
+        "lists them\n");
 }
 
 static void a_profile_sets_what_its_rows_say(void **state) {

@@ -49,7 +49,7 @@ _hakmem() {
     fi
     case ${COMP_WORDS[1]} in
     options)
-        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names" -- "${current#HAKMEM_}")
+        ((COMP_CWORD == 2)) && mapfile -t COMPREPLY < <(compgen -W "$names --all" -- "${current#HAKMEM_}")
         return
         ;;
     stat)

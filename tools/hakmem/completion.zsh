@@ -64,7 +64,7 @@ _hakmem() {
             'stat:show statistics of a process, or of a file'
             'top:show a process while it runs, by tier and size class'
             'explain:show what the resident memory of a process consists of'
-            'options:show every option with its value, source, range and help'
+            'options:show the options for users (--all: every one), or explain one'
             '--help:show how to use it'
             '--version:show the version'
         )
@@ -72,7 +72,7 @@ _hakmem() {
         return
     fi
     case $words[2] in
-    options) ((CURRENT == 3)) && compadd -a names ;;
+    options) ((CURRENT == 3)) && compadd -- $names --all ;;
     stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
     top)

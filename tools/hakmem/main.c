@@ -21,7 +21,7 @@ static const char help[] =
     "       hakmem stat PID|FILE [--wide | --json | --prometheus]\n"
     "       hakmem top PID [--interval SECONDS] [--sort KEY] [--once]\n"
     "       hakmem explain PID|FILE\n"
-    "       hakmem options [NAME]\n"
+    "       hakmem options [NAME | --all]\n"
     "       hakmem --help | --version\n"
     "\n"
     "run      starts PROGRAM on HAKMEM; tells why when that is not possible\n"
@@ -69,7 +69,7 @@ int find_option(const char *name, int status) {
     if (closest >= 0)
         fail(status, "there is no option '%.64s'; did you mean %s?", name,
              hak_option_row((hak_option_t)closest).name);
-    fail(status, "there is no option '%.64s'; `hakmem options` lists them all", name);
+    fail(status, "there is no option '%.64s'; `hakmem options --all` lists them", name);
 }
 
 char *option_value(const char *command, char **argv, const char *name, int status, int *count) {
