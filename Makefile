@@ -12,6 +12,7 @@ CMAKE_FLAGS ?=
 CMD         ?=
 ARGS        ?=
 FROM        ?=
+SINCE       ?= origin/main
 
 # Each preset is a build folder below build/.
 PRESETS      := release debug asan tsan
@@ -47,8 +48,8 @@ ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full check package-test lab-test run bench \
-        bench-report deb install format lint clean help
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full test-changed check \
+        package-test lab-test run bench bench-report deb install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
 LINK = @for file in $(LINKS); do if [ -e build/$(1)/$$file ]; then ln -sfn build/$(1)/$$file .; fi; done
@@ -66,7 +67,7 @@ nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem
 
 # Tests need a package that a plain build does not: a fresh folder has them only for a test goal, and
 # keeps them from then on; debug, which is for those who change the engine, always has them.
-TEST_GOALS := $(filter test test-full check,$(MAKECMDGOALS))
+TEST_GOALS := $(filter test test-full test-changed check,$(MAKECMDGOALS))
 TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
@@ -79,7 +80,7 @@ define BUILD
 endef
 
 debug: test-build-deps
-$(PRESETS) nolto: build-deps $(if $(filter test test-full,$(MAKECMDGOALS)),test-deps)
+$(PRESETS) nolto: build-deps $(if $(filter test test-full test-changed,$(MAKECMDGOALS)),test-deps)
 	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
@@ -100,6 +101,12 @@ test: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run the short doses of all
 
 test-full: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run all tests with their full doses
 	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -j $(TEST_JOBS)
+
+test-changed: test-deps all $(TEST_PRESETS) ## Run the long doses that the changes since SINCE ask for (default: origin/main)
+	@python3 tests/changed.py '$(SINCE)' >build/long-doses
+	@failed=''; while read -r preset tests; do echo "== long doses: $$preset"; \
+	    ctest --preset $$preset -L '^long$$' -R "$$tests" -j $(TEST_JOBS) </dev/null || failed="$$failed $$preset"; \
+	 done <build/long-doses; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 
 check: test-build-deps ## Build what some tests need, and run them: make check T=unit.cache [PRESET=debug]
 	@[ -n '$(T)' ] || { echo "make check T=name: which tests? 'unit.cache', or any regular expression" >&2; exit 1; }
@@ -149,7 +156,7 @@ clean: ## Remove build/ and the links in the root
 help: ## Show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_JOBS TEST_PRESETS T PRESET CMD ARGS FROM"
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_JOBS TEST_PRESETS T PRESET CMD ARGS FROM SINCE"
 
 build-deps:
 	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \

@@ -1,12 +1,17 @@
 #!/bin/sh
 # run.sh PRESETS PYTHON [word of ctest...]: all tests of the built presets, and those of the lab, which
-# run beside them. What failed is said at the end once more.
+# run beside them. Those that are marked long are left out where ctest is told so (-LE long). What failed
+# is said at the end once more.
 set -eu
 presets=$1 python=$2
 shift 2
 
 lab=build/lab-test.log
-"$python" -m pytest -q bench >"$lab" 2>&1 &
+case " $* " in
+*" -LE long "*) dose='not long' ;;
+*) dose='' ;;
+esac
+"$python" -m pytest -q -m "$dose" bench >"$lab" 2>&1 &
 lab_pid=$!
 trap 'kill $lab_pid 2>/dev/null || true' EXIT
 failed=''

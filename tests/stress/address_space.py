@@ -1,10 +1,11 @@
 """What a process can do under limits on its address space, beside the system's allocator.
 
-    address_space.py LIBRARY PROGRAM
+    address_space.py LIBRARY PROGRAM TOUCHED_MIB
 
 The limits are set when the program is under way. For every size of block, HAKMEM must give nine
 tenths of what the system's allocator gives under the same limit, and threads, libraries, larger
-blocks and mlockall must work where they do there.
+blocks and mlockall must work where they do there. No run touches more than TOUCHED_MIB of pages:
+small blocks are tried only under small limits.
 """
 
 import os
@@ -15,7 +16,6 @@ import harness  # noqa: E402
 
 LIMITS_MIB = (512, 1024, 4096, 8192)
 SIZES = (256, 4000, 30000, 200000, 270000, 600000, 3000000)
-TOUCHED_MOST = 2 << 30  # bytes of pages that a run may touch: small blocks only under small limits
 SMALL_MORE_MIB = 64
 
 # Where every mapping counts as locked memory. Of so little the library itself and the end of the last
@@ -36,11 +36,11 @@ def both(library, argv):
     return outputs
 
 
-def compare_room(library, program):
+def compare_room(library, program, touched_most):
     for limit in LIMITS_MIB:
         for size in SIZES:
             pages = min(2, (size + 4095) // 4096) * 4096  # a block's first and last word
-            if (limit << 20) // size * min(size, pages) > TOUCHED_MOST:
+            if (limit << 20) // size * min(size, pages) > touched_most:
                 continue
             ours, theirs = map(int, both(library, [program, "room", str(limit), str(size)]))
             print(f"limit {limit} MiB, blocks of {size} bytes: {ours} KiB, system {theirs}")
@@ -61,7 +61,7 @@ def compare_locked(library, program):
 
 def main():
     library, program = os.path.realpath(sys.argv[1]), sys.argv[2]
-    compare_room(library, program)
+    compare_room(library, program, int(sys.argv[3]) << 20)
     compare_locked(library, program)
     for limit in LIMITS_MIB:
         both(library, [program, "thread", str(limit)])

@@ -1,7 +1,7 @@
 /* os_failures.c - each call of the system fails, one after the other: only it, or it and all that
  * follow; with each error that there is.
  *
- *     os_failures
+ *     os_failures [ERRORS]     so many of the errors below; all without the word
  *
  * The engine is linked in, and its calls of these functions come here. A script of allocations runs
  * in a process for each index. No block may be lost or change, a refusal is NULL with ENOMEM, and once
@@ -22,7 +22,7 @@
 #include "check.h"
 #include "proc.h"
 
-static const int errors[] = {ENOMEM, EAGAIN, EINVAL, EPERM, ENOSYS};
+static const int errors[] = {ENOMEM, EPERM, EAGAIN, EINVAL, ENOSYS};
 enum { ERRORS = sizeof errors / sizeof *errors, BLOCKS = 40 };
 
 /* ---- The system ------------------------------------------------------------------------------ */
@@ -150,8 +150,9 @@ static void in_a_process(unsigned long index, bool on, int which) {
           index, on ? " and those that follow" : "", which, (unsigned)status);
 }
 
-int main(void) {
-    unsigned long processes = 0;
+int main(int argc, char **argv) {
+    unsigned long processes = 0, which_count = argument(argc, argv, 1, ERRORS);
+    CHECK(which_count >= 1 && which_count <= ERRORS, "1 to %d errors", ERRORS);
     watchdog(200, "failures of the system");
     proc_no_core_files();
     int pipes[2];
@@ -167,7 +168,7 @@ int main(void) {
           "no count");
     CHECK(count > 20, "the script makes %lu calls of the system", count);
     for (unsigned long index = 1; index <= count; index++)
-        for (unsigned which = 0; which < ERRORS; which++)
+        for (unsigned which = 0; which < which_count; which++)
             for (int on = 0; on < 2; on++, processes++) in_a_process(index, on, errors[which]);
     printf("%lu calls, %lu processes\n", count, processes);
     return 0;

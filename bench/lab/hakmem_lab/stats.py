@@ -4,7 +4,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from .judge import LEAST_ROUNDS
 
@@ -41,7 +40,8 @@ def spread(values) -> float:
     """Interquartile range as a share of the median."""
     values = np.asarray(values, dtype=float)
     middle = np.median(values)
-    return float(stats.iqr(values) / middle) if middle else 0.0
+    low, high = np.percentile(values, (25, 75))
+    return float((high - low) / middle) if middle else 0.0
 
 
 def _median_ratio(a, b, axis=-1):
@@ -49,6 +49,8 @@ def _median_ratio(a, b, axis=-1):
 
 
 def _bootstrap(a, b, paired):
+    from scipy import stats  # takes a second to load, which most commands do not need
+
     found = stats.bootstrap(
         (a, b), _median_ratio, paired=paired, vectorized=True, axis=-1,
         n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",
@@ -59,6 +61,8 @@ def _bootstrap(a, b, paired):
 
 def _student(a, b, paired):
     """The interval of the mean log ratio (paired: Student's t; else Welch's)."""
+    from scipy import stats
+
     a, b = np.log(a), np.log(b)
     test = stats.ttest_rel(a, b) if paired else stats.ttest_ind(a, b, equal_var=False)
     found = test.confidence_interval(LEVEL)

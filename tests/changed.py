@@ -1,0 +1,76 @@
+"""Which long doses a change asks for, by the folders of the files that it touches.
+
+    changed.py SINCE                    a line "PRESET PATTERN" for each build that has any
+    changed.py --check BUILD            every long dose of this build folder is in a row
+
+Used by `make test-changed SINCE=commit`. The tests of the rows are those with the label "long".
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+# What is touched, the builds, and the long doses.
+ROWS = (
+    (r"src/(shard|pool|classes|os)/|tests/interleave/", ["release"],
+     r"interleave\.(remote|warm)\.long"),
+    (r"src/|tests/interleave/", ["release"], r"interleave\.whole\.long"),
+    (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
+    (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
+    (r"src/|tests/(options|stats|command)/|tools/", ["release"], r"(options|stats|command|live)\..*"),
+    (r"include/|packaging/|cmake/|tests/packages/", ["release"], r"packages\..*"),
+    # A second look at what does not depend on the kind of build.
+    (r"src/debug/|tests/(interleave|programs|model|soak|stress)/", ["debug"],
+     r"(interleave|programs|model|soak\.finds_.*|stress\.address_space)(\..*)?"),
+    (r"src/|tests/(unit|options|support)/", ["asan", "tsan"],
+     r"unit\..*|options\..*"),
+    (r"src/(api|cache|shard|pool|large|thread)/|tests/soak/", ["release", "asan", "tsan"], r"soak\.long"),
+    (r"src/(large|os)/|tests/soak/", ["release"], r"soak\.(huge|limit)\.long"),
+    (r"src/thread/|tests/soak/", ["release"], r"soak\.(many|shared|static)\.long"),
+)
+
+
+def wanted(paths):
+    """{preset: pattern} for these files."""
+    found = {}
+    for touched, presets, tests in ROWS:
+        if any(re.match(touched, path) for path in paths):
+            for preset in presets:
+                found.setdefault(preset, []).append(tests)
+    return {preset: f"^({'|'.join(tests)})$" for preset, tests in found.items()}
+
+
+def check(build):
+    """The tests with the label "long" that no row of any build names."""
+    text = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-L", "^long$"],
+                          check=True, capture_output=True, text=True).stdout
+    names = [test["name"] for test in json.loads(text)["tests"]]
+    if not names:
+        sys.exit("FAIL changed: no test has the label long")
+    lost = [name for name in names if not any(re.fullmatch(tests, name) for *_, tests in ROWS)]
+    if lost:
+        sys.exit(f"FAIL changed: no row of tests/changed.py runs {' '.join(lost)}")
+    if wanted(["README.md"]) or "release" not in wanted(["src/shard/bin.c"]):
+        sys.exit("FAIL changed: a page asks for long doses, or src/shard/bin.c for none")
+    print(f"{len(names)} long doses, each in a row")
+
+
+def changed_since(commit):
+    """The files that differ; all of them where there is no such commit, as at a branch's first push."""
+    for words in (["diff", "--name-only", commit, "--"], ["ls-files"]):
+        done = subprocess.run(["git", *words], capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout.split()
+    sys.exit(f"changed.py: {done.stderr.strip()}")
+
+
+def main():
+    if sys.argv[1] == "--check":
+        return check(sys.argv[2])
+    for preset, pattern in wanted(changed_since(sys.argv[1])).items():
+        print(preset, pattern)
+
+
+if __name__ == "__main__":
+    main()
