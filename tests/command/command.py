@@ -130,6 +130,40 @@ def case_options(_):
                                    b"0..16 shards; it is ignored\n")
 
 
+TRANSLATED = re.compile(r'^SETTING\((\w+), "(.*?)", "(.*?)", (?:"(\w+)"|NULL), "(.*?)",', re.MULTILINE)
+
+
+def case_translate(_):
+    """Each row of tools/hakmem/translate.def, by a setting that fits it, and settings that fit none."""
+    with open(os.path.join(os.path.dirname(harness.__file__), "..", "..", "tools", "hakmem",
+                           "translate.def"),
+              encoding="utf-8") as file:
+        table = file.read()
+    rows = TRANSLATED.findall(table)
+    expect("rows", len(rows), table.count("\nSETTING("))
+    for source, name, value, option, ours in rows:
+        given = {"*": "4", "on": "true", "off": "false"}.get(value, value)
+        between = ":" if source == "JEMALLOC" else "="
+        setting = name.replace("*", "x") + between + given
+        result = hakmem("options", f"--from-{source.lower()}", setting)
+        expect(setting, (result.status, result.err), (0, b""))
+        lines = result.out.decode().splitlines()
+        expect(setting, lines[0].startswith(f"# {setting}"), True)
+        expect(setting, lines[1:],
+               [f"HAKMEM_{option}={ours.replace('*', given)}"] if option else [])
+    both = hakmem("options", "--from-mimalloc=MIMALLOC_PURGE_DELAY=0,show_stats=1").out.decode()
+    expect("two", [line for line in both.splitlines() if line[0] != "#"],
+           ["HAKMEM_PURGE_DELAY_MS=0", "HAKMEM_STATS=text"])
+    for setting, parts in (("narenas:64", ("narenas:64", "HAKMEM_SHARDS accepts 0..16 shards")),
+                           ("thp:sometimes", ("thp:sometimes", "value", "not known here")),
+                           ("foo:1", ("foo:1", "not known here")),
+                           ("bar", ("'bar' is no name:value",))):
+        result = hakmem("options", "--from-jemalloc", setting)
+        expect_line(result, 2, *parts)
+    expect_line(hakmem("options", "--from-jemalloc"), 2, "needs a value")
+    expect_line(hakmem("options", "--from-jemalloc", "a:1", "b:2"), 2, "quotes")
+
+
 def case_bad_settings(folder):
     """Nothing is started with a setting that is none."""
     witness = build(folder, "witness", WITNESS)

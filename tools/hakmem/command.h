@@ -34,6 +34,10 @@ int find_option(const char *name, int status);
  * `status`. */
 char *option_value(const char *command, char **argv, const char *name, int status, int *count);
 
+/* `hakmem options --from-ALLOCATOR STRING`: prints settings of another allocator as ours. False, if
+ * argv has no such word; otherwise *status is the exit status. */
+bool translate_options(int argc, char **argv, int *status);
+
 /* The subcommands; argv[0] is the subcommand's name. They return the exit status. */
 int command_options(int argc, char **argv);
 int command_run(int argc, char **argv);

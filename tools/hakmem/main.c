@@ -22,6 +22,7 @@ static const char help[] =
     "       hakmem top PID [--interval SECONDS] [--sort KEY] [--once]\n"
     "       hakmem explain PID|FILE\n"
     "       hakmem options [NAME | --all]\n"
+    "       hakmem options --from-jemalloc|--from-mimalloc|--from-tcmalloc STRING\n"
     "       hakmem --help | --version\n"
     "\n"
     "run      starts PROGRAM on HAKMEM; tells why when that is not possible\n"
@@ -39,6 +40,7 @@ static const char help[] =
     "explain  shows what its resident memory consists of, and a setting that makes a large part "
     "smaller\n"
     "options  shows every option, or one: value, where that is from, range, help\n"
+    "         --from-jemalloc \"$MALLOC_CONF\"  settings of another allocator as ours, for export\n"
     "\n"
     "More: man hakmem\n";
 

@@ -109,6 +109,8 @@ static void print_one(hak_option_t option) {
 }
 
 int command_options(int argc, char **argv) {
+    int status;
+    if (argc > 1 && translate_options(argc, argv, &status)) return status;
     if (argc > 2) fail(STATUS_USAGE, "options: one name at most; `hakmem --help` shows the form");
     bool all = argc == 2 && strcmp(argv[1], "--all") == 0;
     if (argc == 2 && argv[1][0] == '-' && !all)

@@ -1,0 +1,127 @@
+/* translate.c: `hakmem options --from-ALLOCATOR STRING`: settings of another allocator as ours.
+ *
+ * stdout has a line NAME=VALUE for each setting that has a counterpart, and comments; so
+ * `export $(hakmem options --from-jemalloc "$MALLOC_CONF" | grep -v '^#')` takes them over. */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "options/options.h"
+
+typedef enum { JEMALLOC, MIMALLOC, TCMALLOC } allocator_t;
+
+static const struct {
+    const char *flag, *name, *prefix; /* a name may have the prefix in front */
+    char between;                     /* of a name and its value */
+} allocators[] = {[JEMALLOC] = {"--from-jemalloc", "jemalloc", "", ':'},
+                  [MIMALLOC] = {"--from-mimalloc", "mimalloc", "MIMALLOC_", '='},
+                  [TCMALLOC] = {"--from-tcmalloc", "tcmalloc", "", '='}};
+
+typedef struct {
+    allocator_t from;
+    const char *name, *value, *option, *ours, *note;
+} setting_t;
+
+static const setting_t settings[] = {
+#define SETTING(...) {__VA_ARGS__},
+#include "translate.def"
+#undef SETTING
+};
+
+static bool is_one_of(const char *const *words, const char *value) {
+    for (; *words; words++)
+        if (strcasecmp(*words, value) == 0) return true;
+    return false;
+}
+
+static bool fits_name(const char *pattern, const char *name) {
+    size_t length = strlen(pattern);
+    bool is_open = length > 0 && pattern[length - 1] == '*';
+    return is_open ? strncasecmp(pattern, name, length - 1) == 0 : strcasecmp(pattern, name) == 0;
+}
+
+static bool fits_value(const char *pattern, const char *value) {
+    static const char *const on[] = {"true", "1", "yes", "on", "y", "t", NULL};
+    static const char *const off[] = {"false", "0", "no", "off", "n", "f", NULL};
+    if (strcmp(pattern, "*") == 0) return true;
+    if (strcmp(pattern, "on") == 0) return is_one_of(on, value);
+    if (strcmp(pattern, "off") == 0) return is_one_of(off, value);
+    return strcmp(pattern, value) == 0;
+}
+
+/* The first row for that setting. If only its value fits no row, *is_known is true. */
+static const setting_t *find(allocator_t from, const char *name, const char *value,
+                             bool *is_known) {
+    *is_known = false;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const setting_t *row = &settings[i];
+        if (row->from != from || !fits_name(row->name, name)) continue;
+        *is_known = true;
+        if (fits_value(row->value, value)) return row;
+    }
+    return NULL;
+}
+
+/* Prints what a row makes of a value. False: our option does not accept it. */
+static bool print_ours(const setting_t *row, const char *theirs, const char *value) {
+    char ours[256];
+    int64_t number;
+    if (!row->option) {
+        printf("# %s: nothing to set: %s\n", theirs, row->note);
+        return true;
+    }
+    hak_option_t option = (hak_option_t)find_option(row->option, STATUS_USAGE);
+    const char *star = strchr(row->ours, '*');
+    snprintf(ours, sizeof ours, "%.*s%s%s", star ? (int)(star - row->ours) : (int)sizeof ours,
+             row->ours, star ? value : "", star ? star + 1 : "");
+    hak_option_row_t described = hak_option_row(option);
+    if (!hak_option_parse(option, (hak_text_t){ours, strlen(ours)}, &number)) {
+        fprintf(stderr, "hakmem: options: %s: %s accepts %s%s%s, not '%.64s'\n", theirs,
+                described.name, described.accepted, *described.unit ? " " : "", described.unit,
+                ours);
+        return false;
+    }
+    printf("# %s%s%s\n%s=%s\n", theirs, *row->note ? ": " : "", row->note, described.name, ours);
+    return true;
+}
+
+/* One setting, as "name:value". False, and one line on stderr, if nothing can be said of it. */
+static bool translate(allocator_t from, char *setting) {
+    char theirs[128];
+    bool is_known;
+    snprintf(theirs, sizeof theirs, "%.100s", setting);
+    char *value = strchr(setting, allocators[from].between);
+    if (!value) {
+        fprintf(stderr, "hakmem: options: '%s' is no name%cvalue\n", theirs,
+                allocators[from].between);
+        return false;
+    }
+    *value++ = 0;
+    size_t length = strlen(allocators[from].prefix);
+    const char *name = setting;
+    if (strncasecmp(name, allocators[from].prefix, length) == 0) name += length;
+    const setting_t *row = find(from, name, value, &is_known);
+    if (row) return print_ours(row, theirs, value);
+    fprintf(stderr, "hakmem: options: %s: %s of %s is not known here\n", theirs,
+            is_known ? "this value of a setting" : "this setting", allocators[from].name);
+    return false;
+}
+
+bool translate_options(int argc, char **argv, int *status) {
+    for (size_t i = 0; i < sizeof allocators / sizeof *allocators; i++) {
+        int count = 0;
+        char *text = option_value("options", argv + 1, allocators[i].flag, STATUS_USAGE, &count);
+        if (!text) continue;
+        if (argc > 1 + count)
+            fail(STATUS_USAGE, "options: %s has one value; put it into quotes", allocators[i].flag);
+        bool is_whole = true;
+        for (char *rest = text, *one; (one = strtok_r(rest, ", \t\n", &rest)) != NULL;)
+            is_whole &= translate((allocator_t)i, one);
+        *status = finish();
+        if (!is_whole) *status = STATUS_USAGE;
+        return true;
+    }
+    return false;
+}
