@@ -3,11 +3,12 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hakmem_lab import front, judge, verdict
 from hakmem_lab.errors import LabError
-from hakmem_lab.page import command, figures, markdown, published
+from hakmem_lab.page import command, figures, markdown, published, readme
 
 
 def _ratio(value):
@@ -72,20 +73,15 @@ def test_losses_are_found_and_ordered(summary):
 def test_the_page_is_made_from_a_folder(summary, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
-    target, charts = tmp_path / "docs" / "PAGE.md", tmp_path / "docs" / "charts"
-    words = ["page", "--from", tmp_path / "run", "--to", target, "--charts", charts]
+    target, kept = tmp_path / "docs" / "PAGE.md", tmp_path / "docs" / "kept"
+    words = ["page", "--from", tmp_path / "run", "--to", target, "--table", kept]
     assert command.run(front.read([str(word) for word in words])[1]) == 0
     page = target.read_text()
     assert "## Where HAKMEM loses" in page and "| lost | FAST | 0.50 [0.49, 0.51] | slower |" in page
     assert "ahead of the best of the others on 1 of 3 rows, even on 1, behind on 1" in page
     assert "Made of 3 rows, 5 rounds, 3 allocators, 9 samples of 1 s" in page
     assert "goal missed: a goal" in page and "SIGSEGV" in page
-    assert "![Speed per group](charts/speed.svg)" in page
-    for name in ("speed", "memory"):
-        chart = (charts / f"{name}.svg").read_text()
-        assert "<svg" in chart and "FAST" in chart and len(chart) < 100_000
-        places = re.findall(r'<text[^>]*?(?:translate\(([\d.]+)|x="([\d.]+)")[^>]*>1\.00</text>', chart)
-        assert places and len({first or second for first, second in places}) <= 3  # a column a panel
+    assert "(kept/table.tsv)" in page and published.read(kept / "table.tsv")["rows"]
     assert str(target) in capsys.readouterr().out
 
 
@@ -117,30 +113,50 @@ def test_what_is_no_comparison_is_refused(summary, tmp_path):
         command.load(tmp_path)
 
 
-def test_a_published_summary_names_no_folder_of_the_machine():
-    given = {
-        "machine": {"cpu": "x", "environment": {"HAKMEM_BENCH_SUITE": "/home/me/hakmem"}},
-        "command": "hakmem_lab bench --size quick --out /home/me/run --rounds 3",
-        "allocators": {
-            "hakmem": {"library": "/home/me/hakmem/build/libhakmem.so"},
-            "system": {"library": None},
-        },
-        "rows": [
-            {"key": "a", "counts": {"hakmem": 5}, "allocators": {
-                "hakmem": {"rss_kb": 1792.123456789, "spread": 0.5, "printed": {"ws": 32.0}}}},
-            {"key": "b", "counts": {}, "allocators": {}},
-        ],
-    }  # fmt: skip
-    text = published.text(given)
-    assert "/home" not in text
-    found = json.loads(text)
-    assert found["command"] == "hakmem_lab bench --size quick --rounds 3"
-    assert found["allocators"]["hakmem"]["library"] == "libhakmem.so"
-    assert found["rows"] == [
-        {"key": "a", "allocators": {"hakmem": {"rss_kb": 1792.123}}},
-        {"key": "b", "allocators": {}},
-    ]
-    assert len([line for line in text.splitlines() if '"key"' in line]) == 2
+def test_a_published_table_says_all_that_is_drawn(summary, tmp_path):
+    summary["machine"]["environment"] = {"HAKMEM_BENCH_SUITE": "/home/me/hakmem"}
+    table = tmp_path / "table.tsv"
+    table.write_text(published.text(summary))
+    assert "/home" not in table.read_text() and len(table.read_text().splitlines()) == 3 + 3 + 3
+    found = published.read(table)
+    assert figures.names(found) == figures.names(summary)
+    for name in ("system", "fast"):
+        for field in ("ops_per_s", "rss_kb"):
+            wanted = figures.means(summary["rows"], name, field)
+            assert figures.means(found["rows"], name, field) == pytest.approx(wanted, 1e-5)
+    with pytest.raises(LabError, match="not the table of a published"):
+        published.read(Path(__file__))
+    with pytest.raises(LabError, match="No such file"):
+        published.read(tmp_path / "none.tsv")
+
+
+def test_drawings_are_made_from_the_table(summary, tmp_path, capsys):
+    table = tmp_path / "table.tsv"
+    table.write_text(published.text(summary))
+    words = ["published", "--table", str(table), "--draw", str(tmp_path / "drawings")]
+    assert readme.run(front.read(words)[1]) == 0
+    for name in ("speed", "memory"):
+        chart = (tmp_path / "drawings" / f"{name}.svg").read_text()
+        assert "<svg" in chart and "FAST" in chart and len(chart) < 100_000
+        places = re.findall(r'<text[^>]*?(?:translate\(([\d.]+)|x="([\d.]+)")[^>]*>1\.00</text>', chart)
+        assert places and len({first or second for first, second in places}) <= 3  # a column a panel
+    assert "speed.svg" in capsys.readouterr().out
+
+
+def test_the_table_of_the_readme(summary, tmp_path, capsys):
+    table = tmp_path / "table.tsv"
+    table.write_text(published.text(summary))
+    assert readme.run(front.read(["published", "--table", str(table)])[1]) == 0
+    said = capsys.readouterr().out
+    assert "| SYSTEM 1 |" in said and "| new group, 1 | 2.00, 100 % |" in said
+    assert "Made of 3 rows, 5 rounds" in said
+    with pytest.raises(LabError, match="no place for the table"):
+        readme.put("# HAKMEM", said)
+
+
+def test_the_readme_has_the_newest_published_table():
+    page = readme.README.read_text()
+    assert readme.put(page, readme.text(published.read(readme.newest()))) == page
 
 
 def written(summary, tmp_path, name, *words):
@@ -155,8 +171,8 @@ def written(summary, tmp_path, name, *words):
 @pytest.mark.parametrize("what", ["rows", "rounds", "allocators"])
 def test_a_smaller_run_goes_elsewhere(summary, tmp_path, monkeypatch, capsys, what):
     monkeypatch.setattr(command.results, "SCRATCH", tmp_path / "scratch")
-    charts = ("--charts", str(tmp_path / "charts"))
-    written(summary, tmp_path, "whole", *charts)
+    kept = ("--table", str(tmp_path / "kept"))
+    written(summary, tmp_path, "whole", *kept)
     before = (tmp_path / "PAGE.md").read_text()
     less = json.loads(json.dumps(summary))
     if what == "rows":
@@ -166,12 +182,12 @@ def test_a_smaller_run_goes_elsewhere(summary, tmp_path, monkeypatch, capsys, wh
     else:
         for row in less["rows"]:
             row["allocators"].pop("system")
-    written(less, tmp_path, "less", *charts)
+    written(less, tmp_path, "less", *kept)
     assert (tmp_path / "PAGE.md").read_text() == before
     assert "PAGE.md is left as it is: this run has" in capsys.readouterr().out
     made = list((tmp_path / "scratch").glob("*_PAGE/PAGE.md"))
     assert len(made) == 1 and "Made of" in made[0].read_text()
-    written(less, tmp_path, "told", *charts, "--replace")
+    written(less, tmp_path, "told", *kept, "--replace")
     assert (tmp_path / "PAGE.md").read_text() != before
 
 

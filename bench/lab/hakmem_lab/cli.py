@@ -140,7 +140,7 @@ def page_parser() -> Parser:
     page.add_argument("--to", type=Path, default=PAGE, help=f"the page ({PAGE.name})")
     page.add_argument("--replace", action="store_true",
                       help="the page that is there, even if this run is a smaller one")  # fmt: skip
-    page.add_argument("--charts", type=Path, help="folder (docs/benchmarks/<stamp>_ALLOCATORS)")
+    page.add_argument("--table", type=Path, help="folder for the table (docs/benchmarks/<day>_ALLOCATORS)")
     page.add_argument("--size", choices=SIZES, default="standard", help="of the run (standard)")
     page.add_argument("--rows", help="of the run, as in 'lab bench'")
     page.add_argument("--alloc", help="of the run; else all, and HAKMEM's own variants")

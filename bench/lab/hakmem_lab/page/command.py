@@ -13,7 +13,7 @@ from ..suites import knobs, results
 from ..summaries import without_false_intervals
 from ..tables import OWN_BUILDS, SUBJECT
 from ..workloads import choose_rows
-from . import charts, markdown, published
+from . import markdown, published
 
 GUARD = f"{SUBJECT}:larson_guard"
 GUARD_OPTION = "TINY_PROFILE"
@@ -74,10 +74,10 @@ def place(options, summary):
     less = [f"{now[what]} {what} instead of {count}" for what, count in (kept or {}).items()
             if now[what] < count]  # fmt: skip
     if not less:
-        return here, options.charts, ""
+        return here, options.table, ""
     folder = results.SCRATCH / f"{results.stamp()}_PAGE"
     said = f"{options.to.name} is left as it is: this run has {', '.join(less)}; --replace replaces it"
-    return folder / here.name, options.charts or folder, said
+    return folder / here.name, options.table or folder, said
 
 
 def run(options) -> int:
@@ -88,10 +88,10 @@ def run(options) -> int:
     folder = folder or results.BENCHMARKS / f"{day}_ALLOCATORS"
     results.writable(folder)
     results.writable(target.parent)
-    drawn = charts.draw(summary, folder.resolve())
-    (folder / "summary.json").write_text(published.text(json.loads((source / "summary.json").read_text())))
-    target.write_text(markdown.page(summary, drawn, target.resolve()))
+    table = folder / published.NAME
+    table.write_text(published.text(summary))
+    target.write_text(markdown.page(summary, table.resolve(), target.resolve()))
     if said:
         print(said)
-    print(f"{target}, {', '.join(str(file) for file in drawn.values())}; from {source}")
+    print(f"{target}, {table}; from {source}")
     return 0
