@@ -158,7 +158,7 @@ def test_a_sample_is_taken_again_when_the_cpus_moved(make, monkeypatch):
 
 
 def test_what_would_be_left_out_is_taken_again_within_the_time(make, monkeypatch):
-    """E4: with one round a cell must not stay empty because the CPUs stood apart for a while."""
+    """With one round a cell must not stay empty because the CPUs stood apart for a while."""
     row = Row("g:m", "threads", "m", "prog", ("{s}",), threads=True)
 
     def outcome(**more):

@@ -207,7 +207,7 @@ def test_few_rounds_yield_no_verdict(summary, rounds):
 
 
 def test_builds_of_hakmem_stand_beside_the_release(summary):
-    """E7: by time and by counts; one that is not built is named with its remedy."""
+    """By time and by counts; one that is not built is named with its remedy."""
     summary["allocators"]["hakmem-pgo"] = {"title": "HAKMEM, PGO", "version": "1", "kind": "variant"}
     for row in summary["rows"]:
         cell = dict(row["allocators"]["hakmem"])

@@ -174,7 +174,7 @@ def test_a_page_of_a_suite_says_what_is_compared_once():
 
 
 def test_scenarios_are_in_ns_beside_each_other_allocator():
-    """E2: HEAD2HEAD."""
+    """The folder's name has HEAD2HEAD."""
     entries = [Entry("hakmem"), Entry("system"), Entry("mimalloc")]
     row = next(r for r in ROWS if r.key == "scenarios:mir")
     samples = [dataclasses.replace(s, row=row.key, cost={"minor_faults": 7})

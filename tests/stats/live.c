@@ -1,4 +1,4 @@
-/* live.c - D4: live bytes are the sum of the usable sizes of what the program holds.
+/* live.c - live bytes are the sum of the usable sizes of what the program holds.
  *
  *     test_stats_live OPERATIONS
  *
