@@ -19,7 +19,7 @@ ROWS = (
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
     (r"src/|tests/(options|stats|command)/|tools/", ["release"], r"(options|stats|command|live)\..*"),
-    (r"include/|packaging/|cmake/|tests/packages/", ["release"], r"packages\..*"),
+    (r"include/|packaging/|bindings/|pyproject|cmake/|tests/packages/", ["release"], r"packages\..*"),
     # A second look at what does not depend on the kind of build.
     (r"src/debug/|tests/(interleave|programs|model|soak|stress)/", ["debug"],
      r"(interleave|programs|model|soak\.finds_.*|stress\.address_space)(\..*)?"),
