@@ -1,12 +1,12 @@
-/* gate.c: who is inside, and the fork that waits for them; the protocol is in gate.h. */
+/* gate.c: entering and leaving, and the fork that waits for the threads inside; the protocol is in gate.h. */
 #include "os/gate.h"
 
 #include "os/os.h"
 
 enum {
     SPIN_COUNT = 1000,
-    INTERRUPTED_MS = 1000, /* that a fork waits whose thread is inside itself */
-    STORED_MS = 2,         /* long enough for stores to be seen that nothing fences */
+    INTERRUPTED_MS = 1000, /* the longest wait of a fork whose own thread is inside */
+    STORED_MS = 2,         /* long enough for unfenced stores to become visible */
     CLOSED = 1,
     FENCED = 2,
 };
@@ -15,9 +15,9 @@ __thread hak_gate_thread_t hak_gate_thread;
 
 /* Read at each first enter; written by forks, and where a cache is made. */
 typedef struct {
-    _Atomic uintptr_t state; /* FENCED; and when closed CLOSED and the address that stands for the
-                                thread that forks. In one word, since a signal handler of that
-                                thread that comes between two steps would wait for itself */
+    _Atomic uintptr_t state;     /* FENCED; when closed, also CLOSED and the address of the forking
+                                thread. One word: with two, a signal handler of that thread between
+                                the two stores would wait for itself */
     _Atomic uint32_t generation; /* forks between the first process and this one */
     _Atomic(hak_gate_post_t *) posts;
 } hak_gate_t;
@@ -45,8 +45,8 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
-/* False when a signal handler of this thread, or what it interrupted, has done it. Between the
- * two steps of the crowd a handler's work is not counted; the other order could count twice. */
+/* False when a signal handler of this thread, or the code that it interrupted, has noted it already.
+ * A handler between the two steps of the crowd is not counted; the other order could count it twice. */
 static bool note_at(hak_gate_post_t *post) {
     if (post != &crowd) {
         (void)atomic_exchange(&post->inside, 1); /* partner: close */
@@ -87,8 +87,8 @@ static HAK_SLOW_PATH bool enter(bool waits) {
     return true;
 }
 
-/* True when the thread is inside; false when it takes more: it is of the crowd, or the gate is FENCED
- * or closed. */
+/* True when the thread is inside. False when the slow form is needed: the thread is in the crowd, or
+ * the gate is FENCED or closed. */
 HAK_FAST_PATH bool note_quickly(void) {
     hak_gate_post_t *post = hak_gate_thread.post;
     if (HAK_UNLIKELY(!post)) return false;
@@ -145,14 +145,14 @@ void hak_gate_prepare(void) {
         atomic_fetch_and_explicit(&hak_gate.state, ~(uintptr_t)FENCED, memory_order_relaxed);
 }
 
-/* Who has entered without a fence has seen CLOSED, or is seen from here on. */
+/* From here on each thread that entered without a fence has seen CLOSED, or its store is visible. */
 static void fence_all(void) {
     if (hak_load_relaxed(&hak_gate.state) & FENCED || hak_os_barrier()) return;
     (void)atomic_fetch_or(&hak_gate.state, FENCED);
     hak_os_sleep_ms(STORED_MS);
 }
 
-/* Waits until as many as `rest` are noted at a post, with *tries one millisecond each. */
+/* Waits until a post's count is `rest`; sleeps at most *tries times, a millisecond each. */
 static void await(const hak_gate_post_t *post, uint32_t rest, unsigned *tries) {
     for (unsigned i = 0; hak_load_acquire(&post->inside) != rest; i++) { /* partner: leave */
         if (i < SPIN_COUNT) {
@@ -165,8 +165,8 @@ static void await(const hak_gate_post_t *post, uint32_t rest, unsigned *tries) {
     }
 }
 
-/* One fork at a time. A post that joins the list later is of a thread that notes itself there only
- * later still, and then finds CLOSED. */
+/* One fork at a time. If a post joins the list later, its thread stores to it later still, and then
+ * reads CLOSED. */
 void hak_gate_close(void) {
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
     bool is_inside = noted || hak_gate_thread.depth;
@@ -192,7 +192,8 @@ void hak_gate_open(void) {
     hak_os_futex_wake(futex(), true);
 }
 
-/* Who forked in a signal handler on its way in or out counts as inside, until it is out. */
+/* If the fork came from a signal handler that interrupted enter or leave, the thread counts as inside
+ * until it has left. */
 void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);

@@ -1,65 +1,66 @@
-/* gate.h: a fork finds every other thread outside the engine.
+/* gate.h: a fork waits until every other thread is outside the engine.
  *
- * A thread is inside from before it takes its first lock until it has released the last one, and
- * in sections that it marks itself, where it changes what others see without a lock or has
- * something in its hands that no table knows: half a remote free, a slab on its way between pool
- * and bin, pages that it purges. A fork closes the gate and waits until nobody is inside. So no
- * lock is held, no list half changed and no unit lost in the child, nothing there has to be
- * repaired, and neither process writes to anything but the gate itself.
+ * A thread is inside from before it takes its first lock until it has released its last one. It is also
+ * inside in sections that it marks itself: there it changes shared state without a lock, or holds
+ * something that no table lists, such as half a remote free, a slab between pool and bin, or pages that
+ * it purges. A fork closes the gate and waits until nobody is inside. So in the child no lock is held,
+ * no list is half changed and no unit is lost. The child has nothing to repair, and neither process
+ * writes to anything but the gate.
  *
- * Who: every thread notes that it is inside in a post of its own, which its cache has; a thread
- * without one is counted among the crowd. A post belongs to a thread of one process: in a fork's
- * child the posts of the threads that were left behind are lost, whatever they say.
+ * Each thread notes that it is inside in its own post, which its cache contains. Threads without a
+ * cache share one counter, the crowd. A post belongs to a thread of one process: a fork's child
+ * ignores the posts of the threads that stayed behind.
  *
- *   enter   the first time: post.inside = 1; look at CLOSED. If it is set: take it back, sleep
- *           while it is, begin again. Inside: count only
- *   leave   the last time: post.inside = 0
- *   close   set CLOSED; a barrier in all threads; then wait until each post of this process, and
- *           the crowd, is 0
- *   open    clear CLOSED, wake the sleepers. In the child: a new process number, nobody inside
+ *   enter   outermost only: post.inside = 1, then read CLOSED. If it is set, undo the store, sleep
+ *           while it is set, and begin again. Nested calls only count
+ *   leave   outermost only: post.inside = 0
+ *   close   set CLOSED; run a barrier in all threads; then wait until each post of this process and
+ *           the crowd are 0
+ *   open    clear CLOSED and wake the sleepers. In the child: take a new process number; nobody is
+ *           inside
  *
- * Of a thread that enters and a fork that closes one sees the other. The fork pays for that: the
- * system puts a full fence into every running thread between its store and its loads. A thread
- * whose load of CLOSED was before that fence has stored before it, too, so the fork sees it; any
- * other sees CLOSED. So enter is plain stores and loads, which the compiler keeps in order. Where
- * the system has no such barrier, FENCED is set, and each enter is an exchange and a load that
- * are sequentially consistent; the crowd's always are. FENCED is only cleared when the process
- * is registered for the barrier, with its first cache; a fork that finds it gone (a filter of
- * system calls that came later) sets it for good, and gives the stores before it a while.
+ * If one thread enters while another one closes, at least one of the two sees the other. The closing
+ * thread pays for that: the system runs a full fence in every running thread, between that thread's
+ * store and its load. If the thread loaded CLOSED before the fence, its store came before the fence
+ * too, and the closing thread sees it; otherwise the thread sees CLOSED. So enter needs only plain
+ * stores and loads, in program order. Without such a barrier, FENCED is set, and each enter is a
+ * sequentially consistent exchange and load; those of the crowd always are. FENCED is cleared only
+ * when the process registers for the barrier, with its first cache. If the barrier fails later (a
+ * filter of system calls came), the fork sets FENCED for good and gives earlier stores time to arrive.
  *
- * A store of leave pairs with the load of close: what was done inside is done for the fork.
+ * The store of leave pairs with the load of close: the fork sees all that was done inside.
  *
- * A thread that is inside never waits at the gate, so it may hold locks and take more. The thread
- * that forks passes its own closed gate: other libraries' fork handlers may allocate.
+ * A thread that is inside never waits at the gate, so it may hold locks and take more of them. The
+ * forking thread may pass its own closed gate, since other libraries' fork handlers may allocate.
  *
- * A fork in a signal handler that interrupted this thread inside waits for the others as well,
- * but a second at most, since they may wait for a lock that it interrupted. Its own half-done
- * step does no harm: the child has this thread, which returns there and ends it.
+ * A signal handler may fork while it interrupts a thread that is inside. Such a fork waits for the
+ * others for a second at most, since they may wait for a lock that the interrupted thread holds. The
+ * interrupted step does no harm: the child has this thread, which returns to the step and ends it.
  *
  * Rejected:
- *  - a fork that takes all locks: with many shards that dirties a page for each in both processes,
- *    and what is done without a lock has to be found again in the child, over the whole heap.
- *  - one count of all threads inside: every slow call of every thread would write to its line.
- *  - to let the child rely on the order of others' stores: pages are copied one after the other
- *    while they run, so it may have a later store and not the earlier one. */
+ *  - A fork takes all locks. With many shards that dirties a page for each lock in both processes, and
+ *    the child must search the whole heap for what was done without a lock.
+ *  - One counter for all threads inside. Every slow call of every thread would write to its line.
+ *  - The child relies on the order of the other threads' stores. The system copies pages one after the
+ *    other while those threads run, so the child may have a later store without an earlier one. */
 #ifndef HAK_GATE_H
 #define HAK_GATE_H
 
 #include "base/base.h"
 
 typedef struct hak_gate_post {
-    _Atomic uint32_t inside;    /* its thread writes; of the crowd: how many */
-    _Atomic uint32_t process;   /* number of the process that its thread is of, or NOBODY */
+    _Atomic uint32_t inside;    /* written by its thread; in the crowd: a count */
+    _Atomic uint32_t process;   /* number of its thread's process, or NOBODY */
     struct hak_gate_post *next; /* constant once listed */
 } hak_gate_post_t;
 
 enum { HAK_GATE_NOBODY = 0 };
 
-/* A signal handler may come between any two of these steps, and enter and leave. */
+/* A signal handler may interrupt between any two steps, and may itself enter and leave. */
 typedef struct {
     uint32_t depth;
     hak_gate_post_t *post;               /* NULL: one of the crowd */
-    _Atomic(hak_gate_post_t *) noted_at; /* where it is noted that the thread is inside, or NULL */
+    _Atomic(hak_gate_post_t *) noted_at; /* the post that says the thread is inside, or NULL */
 } hak_gate_thread_t;
 
 extern __thread hak_gate_thread_t hak_gate_thread;
@@ -76,30 +77,30 @@ HAK_FAST_PATH void hak_gate_leave(void) {
     if (--hak_gate_thread.depth == 0) hak_gate_unnote();
 }
 
-/* The same for who must not wait: false, and not inside, when the gate is closed. */
+/* For callers that must not wait: false, and the caller stays outside, when the gate is closed. */
 bool hak_gate_try_enter(void);
 
-/* True while a fork waits, or is under way, that the caller lets in when it leaves. */
+/* True while another thread's fork waits for the caller to leave, or is under way. */
 bool hak_gate_is_awaited(void);
 
 /* ---- Posts ----------------------------------------------------------------------------------- */
 
-/* A new post joins the list, which it never leaves. */
+/* Adds a new post to the list. Posts never leave it. */
 void hak_gate_list(hak_gate_post_t *post);
 
-/* The post is for a thread of this process; for nobody now. */
+/* Give the post to a thread of this process; take it from its thread. */
 void hak_gate_take(hak_gate_post_t *post);
 void hak_gate_release(hak_gate_post_t *post);
 
-/* The caller's post from now on; NULL: it joins the crowd. */
+/* Makes this the caller's post; NULL: the caller joins the crowd. */
 void hak_gate_use(hak_gate_post_t *post);
 
-/* True when it was of a thread that a fork left behind. */
+/* True when the post's thread stayed behind in a fork. */
 bool hak_gate_is_lost(const hak_gate_post_t *post);
 
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
-/* Once, as early as possible: it takes milliseconds where other threads run already. */
+/* Called once, as early as possible: with other threads running it takes milliseconds. */
 void hak_gate_prepare(void);
 
 void hak_gate_close(void);
