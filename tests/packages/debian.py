@@ -83,7 +83,10 @@ def inside(root, *words):
 
 def check_program(root, folder, cc):
     """A program that is built against the files of libhakmem-dev runs in the root."""
-    libraries = os.path.dirname(glob.glob(f"{root}/usr/lib/**/libhakmem.so", recursive=True)[0])
+    found = glob.glob(f"{root}/usr/lib/**/libhakmem.so", recursive=True)
+    if not found:
+        harness.fail("libhakmem-dev has no libhakmem.so")
+    libraries = os.path.dirname(found[0])
     program = os.path.join(folder, "prog")
     harness.must_run([cc, os.path.join(HERE, "consumers", "prog.c"), f"-I{root}/usr/include",
                       f"-L{libraries}", "-lhakmem", "-o", program])
@@ -96,14 +99,11 @@ def check_program(root, folder, cc):
 
 
 def check_command(root):
-    """The command of the packages runs a program of the root on the library of the packages."""
-    result = inside(root, "hakmem", "run", "--stats=text", "--", "cat", "/none")
-    if result.status == 125 and b"/proc is needed" in result.err:
-        # A root without /proc: the library by name, which ldconfig has to have found.
-        result = inside(root, "sh", "-c",
-                        "HAKMEM_STATS=text LD_PRELOAD=libhakmem.so.1 cat /none")
+    """A program of the root runs on the library, which ldconfig has to have found, and the command
+    knows the version. `hakmem run` needs /proc, which the root does not have."""
+    result = inside(root, "sh", "-c", "HAKMEM_STATS=text LD_PRELOAD=libhakmem.so.1 cat /none")
     if result.status != 1 or b"live_bytes" not in result.err:
-        harness.fail(f"the command in the root: status {result.status}: {result.last_words()}")
+        harness.fail(f"a program in the root: status {result.status}: {result.last_words()}")
     version = inside(root, "hakmem", "--version")
     if version.out.split()[-1:] != [b"1.0.0"]:
         harness.fail(f"hakmem --version in the root: {version.out!r} {version.last_words()}")
