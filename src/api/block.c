@@ -11,56 +11,55 @@
 #include "record/record.h"
 #include "region/region.h"
 
-/* A pointer outside the region: a huge block, an address in one, memory that was a block once, or
+/* A pointer outside the heap: a huge block, an address in one, memory that was a block once, or
  * foreign memory. */
-static hak_block_t not_in_region(const void *pointer) {
-    hak_block_t block = {.kind = HAK_KIND_FOREIGN};
-    block.size = hak_huge_size(pointer);
-    if (block.size) {
-        block.kind = HAK_KIND_HUGE;
-        block.start = (void *)(uintptr_t)pointer;
-    } else if (hak_huge_find(pointer, &block.start, &block.size)) {
-        block.kind = HAK_KIND_INSIDE;
-    } else if (hak_huge_was_freed(pointer, &block.size) || hak_region_was_unmapped(pointer)) {
-        block.kind = HAK_KIND_FREED;
-    }
-    return block;
-}
-
-static void in_run(hak_block_t *block, const void *pointer) {
-    bool found = hak_large_find(pointer, &block->start, &block->size);
-    block->kind = found ? HAK_KIND_RUN : HAK_KIND_FREED;
-    if (!found) {
-        block->start = NULL;
-        block->size = 0;
+static void look_outside(hak_block_t *block, const void *pointer) {
+    block->kind = HAK_KIND_FOREIGN;
+    block->size = hak_huge_size(pointer);
+    if (block->size) {
+        block->kind = HAK_KIND_HUGE;
+        block->start = (void *)(uintptr_t)pointer;
+    } else if (hak_huge_find(pointer, &block->start, &block->size)) {
+        block->kind = HAK_KIND_INSIDE;
+    } else if (hak_huge_was_freed(pointer, &block->size) || hak_region_was_unmapped(pointer)) {
+        block->kind = HAK_KIND_FREED;
     }
 }
 
-static void in_slab(hak_block_t *block, const void *pointer) {
+/* Finds the block around an address of a slab, or the one in use of a large heap. */
+static bool find_block(hak_block_t *block, const void *pointer) {
+    if (block->class_index == HAK_CLASS_LARGE)
+        return hak_large_find(pointer, &block->start, &block->size);
     const hak_class_t *info = &hak_classes[block->class_index];
     uint32_t offset = hak_block_offset((uintptr_t)pointer, info);
     uint32_t index = hak_block_index(offset, info->reciprocal);
-    if (index >= info->count) return; /* before the first block or behind the last */
-    block->start = hak_slab_first(block->slab, info) + (size_t)index * info->size;
+    if (index >= info->count) return false; /* before the first block or behind the last */
+    block->start = hak_slab_first(block->unit, info) + (size_t)index * info->size;
     block->size = info->size;
-    block->kind = HAK_KIND_CACHED;
+    return true;
+}
+
+hak_block_t hak_block_in(hak_place_t place, const void *pointer) {
+    hak_block_t block = {HAK_KIND_FREED, place.class_index, place.unit, NULL, 0};
+    bool is_cached = place.class_index <= HAK_CLASS_COUNT;
+    if (!place.unit) {
+        look_outside(&block, pointer);
+    } else if (place.class_index == HAK_CLASS_NONE) {
+        return block;
+    } else if (!find_block(&block, pointer)) {
+        block.kind = is_cached ? HAK_KIND_FOREIGN : HAK_KIND_FREED;
+        block.start = NULL; /* of one that was freed */
+        block.size = 0;
+    } else if (block.start != pointer) {
+        block.kind = HAK_KIND_INSIDE;
+    } else {
+        block.kind = is_cached ? HAK_KIND_CACHED : HAK_KIND_LARGE;
+    }
+    return block;
 }
 
 hak_block_t hak_block_of(const void *pointer) {
-    hak_block_t block = {.kind = HAK_KIND_FOREIGN};
-    block.slab = hak_region_unit_of(pointer);
-    if (!block.slab) return not_in_region(pointer);
-    block.class_index = hak_owner_class(hak_load_acquire(&block.slab->owner));
-    if (block.class_index == HAK_CLASS_NONE) {
-        block.kind = HAK_KIND_FREED;
-        return block;
-    }
-    if (block.class_index == HAK_CLASS_LARGE)
-        in_run(&block, pointer);
-    else
-        in_slab(&block, pointer);
-    if (block.start && block.start != pointer) block.kind = HAK_KIND_INSIDE;
-    return block;
+    return hak_block_in(hak_block_place(pointer), pointer);
 }
 
 /* ---- Debug records ----------------------------------------------------------------- */
@@ -72,7 +71,7 @@ enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
  * began at the same address, and outside the region. */
 static bool has_record(const hak_block_t *block) {
     bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_LARGE;
-    if (!block->slab || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
+    if (!block->unit || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
         return false;
     return hak_records_settle();
 }
@@ -106,12 +105,22 @@ static const char *origin(const hak_block_t *block, const void *start, char text
     return text;
 }
 
+static void report_double(const char *function, const void *pointer, const hak_block_t *block) {
+    char text[ORIGIN_SIZE];
+    if (block->size)
+        hak_error_report(function, HAK_ERROR_DOUBLE_FREE "%s", pointer, block->size,
+                         origin(block, block->start, text));
+    else
+        hak_error_report(function, "double free: %p lies in memory that is already free%s", pointer,
+                         origin(block, pointer, text));
+}
+
 /* True for a block that is in use or has no record; reports any other. */
 static bool judge(const char *function, const hak_block_t *block, hak_record_state_t state) {
     if (state == HAK_RECORD_IN_USE || state == HAK_RECORD_NONE) return true;
     hak_add_relaxed(&hak_record_errors, 1);
     if (state == HAK_RECORD_FREE)
-        hak_block_report_double(function, block->start);
+        report_double(function, block->start, block);
     else
         hak_error_report(
             function,
@@ -120,43 +129,30 @@ static bool judge(const char *function, const hak_block_t *block, hak_record_sta
     return false;
 }
 
-bool hak_block_close(const char *function, const hak_block_t *block) {
-    return !has_record(block) || judge(function, block, hak_record_close(block->start));
+static bool has_size(const char *function, const hak_block_t *block, size_t size) {
+    char text[ORIGIN_SIZE];
+    hak_record_t record = hak_record_read(block->start);
+    if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
+    hak_add_relaxed(&hak_record_errors, 1);
+    hak_error_report(function, "wrong size: %p is freed as a block of %zu %s%s", block->start,
+                     HAK_ERROR_BYTES(size), origin(block, block->start, text));
+    return false;
+}
+
+bool hak_block_close(const char *function, const hak_block_t *block, size_t size) {
+    if (!has_record(block)) return true;
+    if (size != (size_t)HAK_ANY_SIZE && !has_size(function, block, size)) return false;
+    return judge(function, block, hak_record_close(block->start));
 }
 
 bool hak_block_is_open(const char *function, const hak_block_t *block) {
     return !has_record(block) || judge(function, block, hak_record_read(block->start).state);
 }
 
-bool hak_block_has_size(const char *function, const void *pointer, size_t size) {
-    char text[ORIGIN_SIZE];
-    hak_block_t block = hak_block_of(pointer);
-    if (!hak_block_usable(&block) || !has_record(&block)) return true;
-    hak_record_t record = hak_record_read(pointer);
-    if (record.state != HAK_RECORD_IN_USE || record.size == size) return true;
-    hak_add_relaxed(&hak_record_errors, 1);
-    hak_error_report(function, "wrong size: %p is freed as a block of %zu %s%s", pointer,
-                     HAK_ERROR_BYTES(size), origin(&block, pointer, text));
-    return false;
-}
-
-/* ---- Reports ----------------------------------------------------------------------- */
-
-void hak_block_report_double(const char *function, const void *pointer) {
-    char text[ORIGIN_SIZE];
-    hak_block_t block = hak_block_of(pointer);
-    if (block.size)
-        hak_error_report(function, HAK_ERROR_DOUBLE_FREE "%s", pointer, block.size,
-                         origin(&block, block.start, text));
-    else
-        hak_error_report(function, "double free: %p lies in memory that is already free%s", pointer,
-                         origin(&block, pointer, text));
-}
-
 void hak_block_report(const char *function, const void *pointer, const hak_block_t *block) {
     char text[ORIGIN_SIZE];
-    if (block->kind == HAK_KIND_FREED) {
-        hak_block_report_double(function, pointer);
+    if (block->kind == HAK_KIND_FREED || hak_block_usable(block)) {
+        report_double(function, pointer, block);
     } else if (block->kind == HAK_KIND_INSIDE) {
         size_t offset = (uintptr_t)pointer - (uintptr_t)block->start;
         hak_error_report(function, "%s pointer: %p lies %zu %s inside a block of %zu bytes at %p%s",

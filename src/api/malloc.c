@@ -189,33 +189,29 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     return allocate_class(class_index, size, NULL, site);
 }
 
-/* Frees a huge block, or a large block without a debug record. The functions that free them also
- * check the pointer, so the pointer is not classified first. False when nothing was freed;
- * *refused: the block was already free; do not retry, another thread may own it now. */
-static bool release_whole(void *pointer, bool *refused) {
-    const hak_unit_t *slab = hak_region_unit_of(pointer);
-    size_t size = 0;
-    if (!slab) {
+/* Frees a huge block, or a large block without a debug record; false when none in use begins there. */
+HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
+    size_t size;
+    if (is_huge) {
         size = hak_huge_free(pointer);
-    } else if (hak_owner_class(hak_load_acquire(&slab->owner)) == HAK_CLASS_LARGE &&
-               !hak_records_on()) {
+    } else {
         hak_thread_cache_of_free(); /* makes this thread known to a fork */
         size = hak_large_free(hak_large_home(), pointer);
-        *refused = size == 0;
     }
     if (!size) return false;
-    HAK_COUNT_WAY(slab ? HAK_WAY_FREE_LARGE : HAK_WAY_FREE_HUGE);
+    HAK_COUNT_WAY(is_huge ? HAK_WAY_FREE_HUGE : HAK_WAY_FREE_LARGE);
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
     hak_purge_tick_free(size);
     return true;
 }
 
 /* Frees a block of a class; false when it is the newest block of its magazine: a double free. */
-static bool release_cached(void *pointer, const char *function, const hak_block_t *block) {
+static bool release_cached(void *pointer, const char *function, const hak_block_t *block,
+                           size_t size) {
     hak_cache_t *cache = hak_thread_cache_of_free();
     hak_magazine_t *magazine = cache ? &cache->magazines[block->class_index] : NULL;
     bool has_stack = magazine && magazine->slots;
-    if (!has_stack && hak_records_on() && !hak_block_close(function, block)) return true;
+    if (!has_stack && hak_records_on() && !hak_block_close(function, block, size)) return true;
     if (has_stack && *hak_load_relaxed(&magazine->top) == pointer) return false;
     hak_cache_overflow(cache, block->class_index, pointer);
     hak_purge_tick_free(1);
@@ -223,46 +219,34 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     return true;
 }
 
-/* Frees a large block with a debug record; false when it is already free. */
-static bool release_recorded(void *pointer, const char *function, const hak_block_t *block) {
-    hak_thread_cache_of_free(); /* makes this thread known to a fork */
-    if (hak_records_on() && !hak_block_close(function, block)) return true;
-    if (!hak_large_free(hak_large_home(), pointer)) return false;
-    HAK_COUNT_WAY(HAK_WAY_FREE_LARGE);
-    count_call(block, HAK_CALL_FREED);
-    hak_purge_tick_free(block->size);
-    return true;
+static bool release_block(void *pointer, const char *function, const hak_block_t *block,
+                          size_t size) {
+    if (block->kind == HAK_KIND_CACHED) return release_cached(pointer, function, block, size);
+    if (block->kind != HAK_KIND_LARGE) return false;
+    return !hak_block_close(function, block, size) || release_whole(pointer, false);
 }
 
-static bool release_block(void *pointer, const char *function, const hak_block_t *block) {
-    return block->kind == HAK_KIND_CACHED ? release_cached(pointer, function, block)
-                                          : release_recorded(pointer, function, block);
-}
-
-/* Frees a pointer that no push served: classifies it, then frees or reports it. */
-static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function) {
-    bool refused = false;
+/* Frees a pointer that no push served, or reports it. A large or huge block that was not in use when
+ * its owner looked is not tried again: by now it may be another thread's. */
+static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, size_t size) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (!pointer) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
         return;
     }
-    if (release_whole(pointer, &refused)) return;
-    hak_block_t block = hak_block_of(pointer);
-    if (block.kind != HAK_KIND_CACHED && block.kind != HAK_KIND_RUN) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_BAD);
-        hak_block_report(function, pointer, &block);
-    } else if (refused || !release_block(pointer, function, &block)) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_TWICE);
-        hak_block_report_double(function, pointer);
-    }
+    hak_place_t place = hak_block_place(pointer);
+    bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
+    if (is_whole && release_whole(pointer, !place.unit)) return;
+    hak_block_t block = hak_block_in(place, pointer);
+    if (!is_whole && release_block(pointer, function, &block, size)) return;
+    HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
+    hak_block_report(function, pointer, &block);
 }
 
 void hak_release(void *pointer, const char *function) {
-    if (!hak_push_coloured(pointer)) release_other(pointer, function);
+    if (!hak_push_coloured(pointer)) release_other(pointer, function, (size_t)HAK_ANY_SIZE);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {
-    if (pointer && hak_records_on() && !hak_block_has_size(function, pointer, size)) return;
-    hak_release(pointer, function);
+    if (!hak_push_coloured(pointer)) release_other(pointer, function, size);
 }

@@ -37,7 +37,7 @@ static bool fits(const hak_block_t *block, size_t size) {
 /* The new address of a large or huge block that is resized without a copy, or NULL. */
 static void *resize_in_place(void *pointer, const hak_block_t *block, size_t size) {
     if (block->kind == HAK_KIND_HUGE && size > HAK_LARGE_MAX) return hak_huge_resize(pointer, size);
-    if (block->kind == HAK_KIND_RUN && hak_large_resize(pointer, size)) return pointer;
+    if (block->kind == HAK_KIND_LARGE && hak_large_resize(pointer, size)) return pointer;
     return NULL;
 }
 
