@@ -328,7 +328,9 @@ def soname_of(library: Path) -> str:
     return found.group(1) if found else library.name
 
 
-def install(peer: Peer, made: Path, version: str, home: Path, compiler: str) -> None:
+def install(
+    peer: Peer, made: Path, version: str, home: Path, compiler: str, check=check_override
+) -> None:
     """Fills `home` beside its final place and moves it there in one step."""
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=home.parent))
     library = fresh / f"lib{peer.name}.so"
@@ -337,7 +339,7 @@ def install(peer: Peer, made: Path, version: str, home: Path, compiler: str) -> 
     soname = soname_of(library)
     if soname != library.name:
         (fresh / soname).symlink_to(library.name)
-    check_override(library)
+    check(library)
     facts = {
         "version": version,
         "package": peer.package,
@@ -370,14 +372,16 @@ def build(peer: Peer, cache: Path, jobs: int) -> dict:
     }
 
 
-def make(peer: Peer, home: Path, cache: Path, jobs: int, compiler: str) -> None:
+def make(
+    peer: Peer, home: Path, cache: Path, jobs: int, compiler: str, check=check_override
+) -> None:
     say(f"building {peer.title} from {peer.package} {peer.version.split('+')[0]} ...")
     begun = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix=f".work-{peer.name}-", dir=cache))
     try:
         shop = Shop(work, cache / "logs" / f"{peer.name}.log", jobs)
         made = RECIPES[peer.recipe](peer, shop)
-        install(peer, made, real_version(peer, shop), home, compiler)
+        install(peer, made, real_version(peer, shop), home, compiler, check)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     say(f"built {peer.title} in {time.monotonic() - begun:.0f} s")

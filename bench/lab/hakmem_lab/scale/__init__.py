@@ -1,0 +1,1 @@
+"""`lab scale`: what passes between CPUs, counted on a simulated machine."""

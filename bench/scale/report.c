@@ -1,0 +1,105 @@
+/* report.c: one JSON document: totals, places in the code, and the lines with most transfers. */
+#include "report.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lines.h"
+#include "load.h"
+#include "machine.h"
+#include "sites.h"
+
+enum { LINES_MOST = 200 };
+
+/* "file": name, "offset": of the address in the file; only the address if it is in none. */
+static void print_place(const char *key, const void *addr) {
+    Dl_info info;
+    if (dladdr(addr, &info) && info.dli_fname)
+        printf("\"%s\":{\"file\":\"%s\",\"offset\":%" PRIuPTR "}", key, info.dli_fname,
+               (uintptr_t)addr - (uintptr_t)info.dli_fbase);
+    else
+        printf("\"%s\":{\"address\":%" PRIuPTR "}", key, (uintptr_t)addr);
+}
+
+static bool is_empty(const site_t *site) {
+    return !(site->moves | site->upgrades | site->updates | site->locks | site->wait_ns |
+             site->blocks | site->failed);
+}
+
+static void print_site(uint32_t index) {
+    const site_t *site = sites_at(index);
+    printf("{\"site\":%" PRIu32 ",", index);
+    print_place("place", site->pc);
+    printf(",\"moves\":%" PRIu64 ",\"upgrades\":%" PRIu64 ",\"far\":%" PRIu64
+           ",\"invalidations\":%" PRIu64 ",\"false_moves\":%" PRIu64 ",\"updates\":%" PRIu64
+           ",\"failed\":%" PRIu64 ",\"mutexes\":%" PRIu64 ",\"blocks\":%" PRIu64
+           ",\"line_wait_ns\":%" PRIu64 ",\"wait_ns\":%" PRIu64 "}",
+           site->moves, site->upgrades, site->far, site->invalidations, site->false_moves,
+           site->updates, site->failed, site->locks, site->blocks, site->line_wait_ns,
+           site->wait_ns);
+}
+
+static void print_sites(void) {
+    const char *comma = "";
+    printf("\"sites\":[");
+    for (uint32_t i = 0; i < sites_count(); i++) {
+        if (is_empty(sites_at(i))) continue;
+        printf("%s\n", comma);
+        print_site(i);
+        comma = ",";
+    }
+    printf("]");
+}
+
+static void print_line(const detail_t *detail) {
+    const char *comma = "";
+    printf("{");
+    print_place("place", (const void *)(detail->line * LINE_SIZE));
+    printf(",\"transfers\":%" PRIu64 ",\"far\":%" PRIu64 ",\"invalidations\":%" PRIu64
+           ",\"false_moves\":%" PRIu64 ",\"wait_ns\":%" PRIu64 ",\"sites\":[",
+           detail->transfers, detail->far, detail->invalidations, detail->false_moves,
+           detail->wait_ns);
+    for (int i = 0; i < LINE_SITES; i++) {
+        if (!detail->sites[i].count) continue;
+        printf("%s[%" PRIu32 ",%" PRIu32 "]", comma, detail->sites[i].site, detail->sites[i].count);
+        comma = ",";
+    }
+    printf("]}");
+}
+
+static int by_transfers(const void *a, const void *b) {
+    const detail_t *x = *(detail_t *const *)a, *y = *(detail_t *const *)b;
+    if (x->transfers != y->transfers) return x->transfers < y->transfers ? 1 : -1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+static void print_lines(void) {
+    size_t count = 0;
+    for (detail_t *detail = lines_all(); detail; detail = detail->next) count++;
+    const detail_t **all = scale_map(sizeof *all * (count + 1));
+    count = 0;
+    for (detail_t *detail = lines_all(); detail; detail = detail->next)
+        if (detail->transfers) all[count++] = detail;
+    qsort(all, count, sizeof *all, by_transfers);
+    printf("\"shared_lines\":%zu,\"lines\":[", count);
+    for (size_t i = 0; i < count && i < LINES_MOST; i++) {
+        printf("%s\n", i ? "," : "");
+        print_line(all[i]);
+    }
+    printf("]");
+}
+
+void report_print(void) {
+    printf("{\"operations\":%" PRIu64 ",\"ns\":%" PRIu64 ",\"accesses\":%" PRIu64
+           ",\"fetches\":%" PRIu64 ",\"kernel_calls\":%" PRIu64 ",",
+           load_operations(), load_ns(), machine_totals.accesses, machine_totals.fetches,
+           machine_totals.kernel_calls);
+    print_place("malloc", (const void *)malloc);
+    printf(",\n");
+    print_sites();
+    printf(",\n");
+    print_lines();
+    printf("}\n");
+}
