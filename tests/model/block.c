@@ -2,7 +2,7 @@
  *
  * The 8 bytes at offset o hold a number made of the block's id and o, so a byte that belongs to
  * another block, or to another place, shows. Blocks above DENSE bytes are filled and checked at both
- * ends and at every page: else the time would go into memory traffic alone. */
+ * ends and at every page: otherwise the test would only measure memory bandwidth. */
 #include "block.h"
 
 #include <string.h>

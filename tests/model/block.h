@@ -1,4 +1,4 @@
-/* block.h - one block of the model: what was asked for, what came, and what its bytes must be. */
+/* block.h - one block of the model: the request, the block that came, and what its bytes must be. */
 #ifndef TESTS_MODEL_BLOCK_H
 #define TESTS_MODEL_BLOCK_H
 
@@ -16,16 +16,16 @@ struct block {
     void *ptr; /* NULL: no block */
     size_t size;
     size_t usable;
-    size_t alignment; /* that was asked for; 0 for none */
+    size_t alignment; /* requested; 0: none */
     uint64_t id;      /* of the pattern in it */
     enum block_origin origin;
 };
 
-/* Looks at a new block (alignment, usable size, overlap with any live block), enters it into the
+/* Checks a new block (alignment, usable size, overlap with any live block), enters it into the
  * shadow and fills it up to its usable end. Returns NULL, or what is wrong. */
 const char *block_accept(struct block *block);
 
-/* Is the block still what was accepted? Returns NULL, or what is wrong. */
+/* Checks that a block is still as it was when accepted. Returns NULL, or what is wrong. */
 const char *block_verify(const struct block *block);
 
 /* Does ptr begin with the first bytes of the pattern that block was filled with? */

@@ -1,8 +1,8 @@
-/* broken.c - deliberately broken allocators, to show that the model and the soak notice.
+/* broken.c - deliberately broken allocators, to show that the model and the soak detect them.
  *
  * A bump allocator that never reuses memory, preloaded like HAKMEM. Compiled with -DBREAK_... it
- * breaks one promise in every 500th call (that of malloc_trim in each); compiled without, it is
- * right, and must be accepted. */
+ * breaks one promise in every 500th call (that of malloc_trim in each). Compiled without, it is correct
+ * and must be accepted. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

@@ -2,9 +2,8 @@
  *
  *     model [mix [operations [threads [seed]]]]
  *
- * Each thread holds blocks of its own and trades them through common boxes, so that blocks are freed
- * and resized by others than their makers. Threads live for one round and are then made anew; blocks
- * outlive them. The first violation ends the program with one line that names the seed. */
+ * Each thread holds blocks of its own and trades them through common boxes, so that other
+ * threads resize and free them. Threads live for one round; blocks outlive them. The first violation ends the program with one line that names the seed. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* block.c - what is said of a block whose bytes are wrong. */
+/* block.c - reports of blocks whose bytes are wrong. */
 #include "block.h"
 
 #include <inttypes.h>

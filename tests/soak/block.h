@@ -7,8 +7,8 @@
 
 struct block {
     struct content content; /* content.ptr NULL: no block */
-    size_t size;            /* that was asked for; the content may go on to the usable end */
-    uint64_t maker;         /* the life that made it */
+    size_t size;            /* requested; the content may extend to the usable end */
+    uint64_t maker;         /* number of the thread that made it */
     enum call made_by;
 };
 

@@ -1,5 +1,5 @@
-/* content.c - the loops over a block's bytes; they are most of what the soak does, so they are
- * plain. */
+/* content.c - the loops over a block's bytes. Most of the soak's time is spent here, so the compiler
+ * must be able to vectorise them. */
 #include "content.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static uint64_t make_key(const void *ptr, size_t size, uint64_t number) {
 
 static uint64_t word_at(uint64_t key, size_t offset) { return key + offset / WORD * STEP; }
 
-/* The offset in each page of the word that a sparse pattern has there. */
+/* The offset in each page at which a sparse pattern has its word. */
 static size_t place_in_page(uint64_t key) { return (size_t)(key >> 40) % (PAGE / WORD) * WORD; }
 
 static void fill_dense(unsigned char *base, size_t size, uint64_t key) {

@@ -2,9 +2,9 @@
  * block has.
  *
  * Word i of a block holds key + i * step, and the key is made from the block's address, size and
- * number. So a stray write shows, whoever made it, and so does a part of another block. Blocks
- * above CONTENT_DENSE hold one such word a page, at the same offset of each, and their first and
- * last word; one in a hundred of them holds the pattern wholly. */
+ * number. So every stray write shows, and so does a part of another block. Blocks above
+ * CONTENT_DENSE hold one such word in each page, at the same offset, and their first and last word. One
+ * in a hundred of them is filled completely. */
 #ifndef TESTS_SOAK_CONTENT_H
 #define TESTS_SOAK_CONTENT_H
 
@@ -18,11 +18,11 @@ struct content {
     void *ptr;
     size_t size; /* bytes of the pattern */
     uint64_t key;
-    uint64_t number; /* of the block: no other block of the run has it */
+    uint64_t number; /* unique in the run */
     bool whole;
 };
 
-/* What differs from the pattern. Words that are not looked at do not count. */
+/* The difference from the pattern, over the words that are checked. */
 struct content_fault {
     size_t offset; /* of the first word that differs */
     size_t last;   /* of the last one */

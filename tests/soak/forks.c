@@ -1,6 +1,6 @@
-/* forks.c - a child of a process whose other threads are in the middle of calls.
+/* forks.c - forks while other threads are in the middle of calls.
  *
- * It may touch what belongs to its own thread: the table and the foreign mappings of its place. */
+ * The child may use what belongs to its own thread: the table and the foreign mappings of its place. */
 #define _GNU_SOURCE
 #include "forks.h"
 

@@ -14,7 +14,7 @@
 
 #define ALIGNMENT_MOST_SHIFT 21
 
-/* Was it refused? Only a limit may do so, and it says ENOMEM. */
+/* True when a request was refused. Only a limit may refuse one, and sets errno to ENOMEM. */
 static bool was_refused(struct worker *worker, const void *ptr, size_t size) {
     if (ptr != NULL) return false;
     CHECK(settings.has_limit, "a request of %zu bytes was refused, errno %d", size, errno);
@@ -25,7 +25,7 @@ static bool was_refused(struct worker *worker, const void *ptr, size_t size) {
 
 static size_t random_alignment(struct worker *worker, size_t least) {
     size_t alignment = (size_t)1 << rng_below(&worker->rng, ALIGNMENT_MOST_SHIFT + 1);
-    /* The large ones cost address space, so they are rare. */
+    /* Large alignments cost address space, so they are rare. */
     if (alignment > 4096 && rng_below(&worker->rng, 4) != 0) alignment = 64;
     return alignment > least ? alignment : least;
 }

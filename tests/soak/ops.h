@@ -4,19 +4,19 @@
 
 #include "worker.h"
 
-/* Makes a block of a random size of the tier, by the call. False when it was refused. */
+/* Allocates a block of a random size in the tier, by this function. False when the request is refused. */
 bool op_make(struct worker *worker, struct block *block, enum call call, enum tier tier);
 
-/* Gives a block another size of the tier. A refused one stays as it was. */
+/* Resizes a block within the tier. If that is refused, the block keeps its size and contents. */
 void op_resize(struct worker *worker, struct block *block, enum tier tier);
 
 /* Checks a block and frees it. */
 void op_free(struct worker *worker, struct block *block);
 
-/* Hands a block to a random place's next thread, or frees it when that one's queue is full. */
+/* Puts a block into the queue of a random place, or frees it when that queue is full. */
 void op_hand_over(struct worker *worker, struct block *block);
 
-/* Looks at or shrinks the whole heap. */
+/* Calls a function that works on the whole heap: statistics or malloc_trim. */
 void op_housekeeping(struct worker *worker);
 
 #endif

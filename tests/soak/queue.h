@@ -1,5 +1,5 @@
-/* queue.h - blocks on their way to another thread. Each place of a thread has one queue, which
- * outlives the threads that work there. */
+/* queue.h - queues that pass blocks between threads. Each place has one queue, which outlives the
+ * threads that work there. */
 #ifndef TESTS_SOAK_QUEUE_H
 #define TESTS_SOAK_QUEUE_H
 

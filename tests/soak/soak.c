@@ -1,14 +1,13 @@
-/* soak.c - all calls of the allocator at once, for a long time, and every byte that is written is
- * looked at again.
+/* soak.c - all functions of the allocator at once, for a long time; every byte that is written is
+ * checked later.
  *
  *     soak [operations [threads [seed [word...]]]]
  *
  * Words: tiny mid large huge (each thread is busy with this tier), limit (requests may be refused,
  * and some must be: the environment sets HAKMEM_LIMIT).
  *
- * Threads come and go in their places; each takes over the blocks of the one before it, trades
- * blocks with the others, and forks, trims, asks for statistics, and maps and unmaps memory of its
- * own beside. The long doses of the four builds add up to 10^9 operations; they may as well be run
+ * Threads come and go in their places. Each takes over the blocks of its predecessor and trades blocks
+ * with the others. Besides it forks, trims, reads statistics, and maps and unmaps memory of its own. The long doses of the four builds add up to 10^9 operations; they may as well be run
  * in parts, each with a seed of its own:
  *
  *     for seed in 1 2 3; do LD_PRELOAD=libhakmem.so test_soak 100000000 8 $seed || break; done

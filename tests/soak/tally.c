@@ -1,4 +1,4 @@
-/* tally.c - counts, and proof that none of them is empty. */
+/* tally.c - counts calls and events; at the end no count may be 0. */
 #include "tally.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* tally.h - what a run has done: calls by kind and tier, and events of the process. */
+/* tally.h - counts of a run: calls by kind and tier, and events of the process. */
 #ifndef TESTS_SOAK_TALLY_H
 #define TESTS_SOAK_TALLY_H
 

@@ -1,8 +1,8 @@
 /* worker.h - a place where one thread after another works, and what such a thread does.
  *
- * A thread has a short life in its place. It takes over the blocks that the thread before it left
- * in the table, and gets others by the place's queue, so that blocks outlive their makers and are
- * freed and resized by other threads. */
+ * A thread lives only briefly. It takes over the blocks that its predecessor left in the table, and
+ * gets others from the place's queue. So blocks outlive the threads that allocated them, and other
+ * threads resize and free them. */
 #ifndef TESTS_SOAK_WORKER_H
 #define TESTS_SOAK_WORKER_H
 
@@ -13,7 +13,7 @@
 
 enum { THREADS_MOST = 64, SLOTS_MOST = 1500 };
 
-/* What a life is busy with: the parts of its requests, of 1024, and how many steps it has at most. */
+/* What a thread does: the shares of its requests, in 1/1024, and its most steps. */
 struct character {
     const char *name;
     unsigned parts[TIER_COUNT];

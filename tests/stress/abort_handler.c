@@ -1,5 +1,5 @@
-/* abort_handler.c - a double free is found when the cache of a thread that has ended is emptied, and
- * the handler of SIGABRT starts a thread that allocates: no lock may be held by then. */
+/* abort_handler.c - HAKMEM finds a double free while it empties the cache of a thread that has ended.
+ * The handler of SIGABRT then starts a thread that allocates, so no lock may be held. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 static void *volatile twice;
 
-/* The second free is not the newest block's, so the call itself cannot see it. */
+/* The second free is not of the block that was freed last, so the call itself cannot detect it. */
 static void *free_twice(void *unused) {
     twice = API(malloc)(320);
     void *other = API(malloc)(320);

@@ -1,4 +1,4 @@
-/* Limits on the address space that come late, and how much of it is used.
+/* address_space.c - limits on the address space, set late, and how much of it the heap uses.
  *
  *   test_stress_address_space room LIMIT_MIB SIZE   prints the MiB that malloc gives under a limit
  *   test_stress_address_space thread LIMIT_MIB      under it: a thread, a library, 3 MiB

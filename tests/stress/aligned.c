@@ -1,10 +1,10 @@
-/* aligned.c - blocks at large alignments pack: no mapping for each, no more addresses than the
- * alignment asks for, no page that nobody uses, and the memory between them serves others.
+/* aligned.c - blocks at large alignments lie close together: they share mappings, take no more addresses
+ * than the alignment needs, and no unused page is resident; other blocks use the memory between them.
  *
  *     aligned [blocks]
  *
- * So many blocks of 4 KiB at each alignment from 128 KiB to 2 MiB, fewer where that is more than
- * 16 GiB of addresses. Freed, in another order, they serve again. */
+ * The test allocates that many blocks of 4 KiB at each alignment from 128 KiB to 2 MiB, fewer where they
+ * would take more than 16 GiB of addresses. It frees them in another order and allocates them again. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* cancel.c - malloc is no cancellation point: a thread with a pending pthread_cancel uses up a small
- * address space, and nothing of the allocator stays locked.
+/* cancel.c - malloc is no cancellation point. A thread with a pending pthread_cancel uses up a small
+ * address space; afterwards no lock of the allocator is held.
  *
  *     cancel [MiB]
  *
- * The limit is set before a fresh start of this program, as `ulimit -v` does, for the allocator then
- * starts with a small region and must ask the system again for each further one. */
+ * The program sets the limit and executes itself again, as after `ulimit -v`: then the allocator starts
+ * with a small region and must ask the system for each further one. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 #define MIB ((size_t)1 << 20)
 #define BLOCK_SIZE 200000
 
-/* Blocks are chained through themselves: a table would need memory too. */
+/* Each block holds a link to the one before: a table would need memory, too. */
 struct link {
     struct link *next;
 };

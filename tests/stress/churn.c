@@ -1,11 +1,11 @@
-/* churn.c - many short threads that hand blocks to the main thread: nothing may pile up.
+/* churn.c - many short-lived threads hand blocks to the main thread: memory must not grow.
  *
  *     churn [threads]
  *
  * The main thread keeps a full table of handed blocks and frees an old one for each new one, of the
- * same size, and every group of threads does the same work: what is needed is the same at all times,
- * in every size. After the first tenth of the threads resident memory may grow by 2 % only, and no
- * block may be live that was not: the table is full then and at the end. */
+ * same size, and every group of threads does the same work. So the live bytes of each size stay the same.
+ * After the first tenth of the threads the table is full: from then on resident memory may grow by 2 %,
+ * and the number of live blocks must not. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 struct hand_over {
     uint64_t seed;
-    size_t places[HANDED]; /* of the table; each has its size, so that live bytes stay the same */
+    size_t places[HANDED]; /* entries of the table; each keeps its size, so live bytes stay equal */
     void *blocks[HANDED];
 };
 

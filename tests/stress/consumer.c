@@ -13,7 +13,7 @@
 #include "proc.h"
 
 #define PRODUCERS 4
-#define QUEUE 16384 /* blocks under way, in each of the producers' rings */
+#define QUEUE 16384 /* blocks in the ring of each producer */
 #define KIB 1024
 
 struct ring {

@@ -1,12 +1,12 @@
-/* dyn1.c - the dynamic class: that it saves memory where it is chosen, and that threads which are
- * at work while it is chosen see nothing of it.
+/* dyn1.c - the dynamic class saves memory where it is chosen, and the choice disturbs no thread that
+ * allocates meanwhile.
  *
- *     dyn1 saves [BLOCKS]     programs with so many blocks of a size no class fits, each with
+ *     dyn1 saves [BLOCKS]     programs with that many blocks of a size that no class fits, each with
  *                             HAKMEM_MID_DYN1=auto, that size, and 0: resident memory, bytes of slabs
  *     dyn1 mixed [BLOCKS]     blocks of 13,000 to 15,000 bytes that come and go, with
  *                             HAKMEM_MID_DYN1=14336, which is a fixed class: no more than with 0
- *     dyn1 races [ROUNDS]     threads whose sizes are those of the class to come; with fork also a
- *                             child in the middle of it */
+ *     dyn1 races [ROUNDS]     threads that allocate the sizes of the coming class; some fork while it
+ *                             is chosen */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
-/* exit_main.c - a process whose main leaves by pthread_exit ends, though the heap is so large that
+/* exit_main.c - a process whose main thread calls pthread_exit ends, although its heap is so large that
  * the allocator has a helper thread.
  *
  *     exit_main [detached threads]
  *
- * The detached threads never allocate, and are so many that libc frees what belongs to some of them
- * at their very end, after their destructors: no such free may count as a thread that lives on. */
+ * The detached threads never allocate. They are so many that libc frees memory of some of them after
+ * their destructors have run: such a free must not make the thread count as alive. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  *     first_call LIBRARY [processes]
  *
- * With LD_PRELOAD libc itself would make the first call, so the library is loaded by dlopen when all
- * threads stand ready. Every kind of entry point gets its turn as the first. One process a trial. */
+ * With LD_PRELOAD libc itself would make the first call, so the test loads the library by dlopen once
+ * all threads wait. Each kind of entry point is the first in some trial; each trial is a process. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* first_pages.c - the first 100 small allocations of a program touch at most 40 pages.
  *
- * The number depends a little on where the library is mapped, so it is the median of several
- * processes; each tells it by its exit status. */
+ * The number depends a little on where the library is mapped. So the test takes the median of several
+ * processes; each returns its number as its exit status. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

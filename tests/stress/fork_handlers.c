@@ -3,8 +3,8 @@
  *     fork_handlers [forks [mutex]]
  *
  * Handlers of the earliest registration run last before a fork, and first after it: if the allocator
- * came later, they run while it holds its locks. With `mutex` they also wait for a lock that another
- * thread holds while it allocates: this one the allocator can serve only when it comes first. */
+ * registers later, they run while it holds its locks. With `mutex` they also wait for a lock that another
+ * thread holds while it allocates. That thread can go on only if the allocator registers first. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

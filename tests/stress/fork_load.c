@@ -2,8 +2,8 @@
  *
  *     fork_load [forks [threads]]
  *
- * Each child allocates, resizes and frees, also blocks it inherited, and starts a thread of its own in
- * every eighth case. A child that hangs ends itself by an alarm, and that is a failure. */
+ * Each child allocates, resizes and frees, also inherited blocks; every eighth one starts a thread. An
+ * alarm ends a child that hangs, and the test fails. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -2,10 +2,10 @@
  *
  *     fork_memory [threads [most GiB]]
  *
- * The heap is of blocks that are never touched, so it costs little memory itself. The child must not
- * write to the records of it: neither its private memory nor its page faults before its first own line
- * may grow with the heap. Then a child goes on with what the other threads left: each of many threads
- * that it starts in turn, and at once, gets a cache. */
+ * The blocks of the heap are never touched, so the heap itself needs little memory. The child must not
+ * write to the records of the heap: neither its private memory nor its page faults before its first
+ * line of code may grow with the heap. Then the child starts many threads, one after the other and at
+ * once, and each must get one of the caches that the parent's threads left. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

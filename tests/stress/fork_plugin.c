@@ -1,6 +1,6 @@
 /* fork_plugin.c - a library whose constructor registers fork handlers, before the program has
- * allocated anything. They allocate and free blocks of all tiers; and they hold a mutex over the fork
- * that other threads hold while they allocate, as libraries with a state of their own do. */
+ * allocated anything. The handlers allocate and free blocks of all tiers. During the fork they hold a mutex
+ * that other threads hold while they allocate, as libraries with shared state do. */
 #include "fork_plugin.h"
 
 #include <pthread.h>

@@ -2,8 +2,8 @@
  *
  *     fork_stdio [forks]
  *
- * fflush(NULL) holds the list of streams while a cookie stream's write calls malloc; fork wants that
- * list, too, and must not want it with the allocator's locks in its hands. */
+ * fflush(NULL) holds the list of streams while a cookie stream's write calls malloc; fork needs that
+ * list, too, and must not wait for it while it holds the allocator's locks. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

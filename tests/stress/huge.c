@@ -1,5 +1,5 @@
-/* huge.c - blocks of 1.1 to 13 MB in many threads: every call that the huge tier serves, with the
- * contents looked at.
+/* huge.c - blocks of 1.1 to 13 MB in many threads: every function that the huge tier serves; contents
+ * are checked.
  *
  *     huge all|zeroed|limit CALLS THREADS
  *
@@ -8,8 +8,8 @@
  * memory of the same sizes behind the allocator's back. "limit" is "all" where requests fail, too
  * (HAKMEM_LIMIT).
  *
- * A word of each page, and the last one, say whose it is; of one block in a hundred all words do.
- * Zeroed blocks are read to the last byte, foreign mappings wholly. */
+ * A word in each page, and the last word, name the block; in one block of a hundred all words do. Zeroed
+ * blocks and foreign mappings are read completely. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
  *
  *     idle [MiB]
  *
- * So much is allocated and freed, in order, in reverse and at random, in blocks of each tier, in a
- * process of its own each. Two seconds later resident memory must be at most the base and 5 % of it. */
+ * Each trial is a process that allocates so many MiB in blocks of one tier and frees them in order, in
+ * reverse or at random. Two seconds later resident memory must be at most the base and 5 % of them. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

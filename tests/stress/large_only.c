@@ -1,5 +1,5 @@
-/* large_only.c - a program that only makes large blocks gets rid of its freed memory, too, and by
- * its own calls: the helper thread is off.
+/* large_only.c - a program with large blocks only gives freed memory back by its own calls: the helper
+ * thread is off.
  *
  *     large_only [MiB [milliseconds]]
  *

@@ -3,7 +3,8 @@
  *     late_dlopen LIBRARY [rounds]
  *
  * Threads that are older than the library use it, and so do new ones; blocks of both allocators are
- * alive side by side. After dlclose the blocks must still be there and threads must still end well. */
+ * live at the same time. After dlclose the blocks must keep their contents, and threads must end
+ * normally. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* A heap of many GiB whose blocks are never touched: however it has been used, it is few mappings to
- * the kernel, and new threads, libraries and large blocks find room.
+/* many_maps.c - a heap of many GiB whose blocks are never touched. Whatever was allocated and freed, it
+ * consists of few mappings, and new threads, libraries and large blocks find room.
  *
  *   test_stress_many_maps GIB */
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ enum { SIZE = 32 * 1024, MAPPINGS_MOST = 1000, OTHERS = 200 };
 static void **blocks;
 static size_t count;
 
-/* All of the process's: libraries have some of their own. */
+/* All mappings of the process, also those of libraries. */
 static unsigned mappings(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];

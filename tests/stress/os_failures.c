@@ -1,11 +1,11 @@
-/* os_failures.c - each call of the system fails, one after the other: only it, or it and all that
- * follow; with each error that there is.
+/* os_failures.c - makes each system call of a script fail in turn: alone, or with all that follow; with
+ * several errors.
  *
- *     os_failures [ERRORS]     so many of the errors below; all without the word
+ *     os_failures [ERRORS]     the first so many of the errors below; default: all
  *
- * The engine is linked in, and its calls of these functions come here. A script of allocations runs
- * in a process for each index. No block may be lost or change, a refusal is NULL with ENOMEM, and once
- * the system is well again the whole script must succeed. */
+ * The engine is linked in, and this file stands in for its system calls. For each call of the script one
+ * process runs in which that call fails. No block may be lost or change, a refused request returns NULL
+ * with ENOMEM, and once system calls succeed again the whole script must succeed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

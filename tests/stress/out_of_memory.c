@@ -1,9 +1,9 @@
-/* out_of_memory.c - a small address space: what fits is served, the rest is NULL with ENOMEM, and
- * after frees all works again.
+/* out_of_memory.c - a small address space: requests that fit succeed, the others return NULL with
+ * ENOMEM, and after frees requests succeed again.
  *
  *     out_of_memory [MiB [least percent that must be served]]
  *
- * The limit is set before a fresh start of this program, as `ulimit -v` does. */
+ * The program sets the limit and executes itself again, as after `ulimit -v`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 static size_t limit;
 static size_t least_percent;
 
-/* Blocks are chained through themselves: a table would need memory too. */
+/* Each block holds a link to the one before: a table would need memory, too. */
 struct link {
     struct link *next;
 };

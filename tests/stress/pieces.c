@@ -1,12 +1,12 @@
-/* pieces.c - no call does more than a bounded piece of purging.
+/* pieces.c - no call purges more than a bounded amount.
  *
  *     pieces [MiB]
  *
- * So much is allocated in blocks of 64 to 2,048 bytes, and freed but for each 64th. Then, without the
- * helper thread, large, small and huge blocks come and go for a while, and what each single call
- * gives back is read from the figures: it must be no more than 1 MiB, and what the figures say of the
- * largest piece must agree. In the end a good part of it has gone back all the same. The second time
- * a thread is there, and so is the helper: calls do nothing, and it does the work.
+ * The test allocates so many MiB in blocks of 64 to 2,048 bytes and frees all but each 64th. Then,
+ * without the helper thread, it allocates and frees large, small and huge blocks for a while and reads
+ * from the statistics what each call gives back: at most 1 MiB, in agreement with the figure of the
+ * largest piece. In the end much of the heap must have gone back. In the second part a thread runs, so
+ * the helper runs, too: then calls give nothing back, and the helper does it.
  *
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE

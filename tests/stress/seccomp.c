@@ -1,11 +1,11 @@
-/* seccomp.c: what the system refuses, or only says that it did.
+/* seccomp.c - system calls that are refused, or that succeed without an effect.
  *
  *   seccomp dontneed   madvise(MADV_DONTNEED) answers 0 and does nothing, as in old versions of
  *                      qemu-user: calloc's memory must be zero all the same
- *   seccomp strict     every call but those that memory is made of is refused: nothing crashes,
- *                      and no block loses its contents
+ *   seccomp strict     every call is refused but those that map memory: nothing crashes, and no
+ *                      block loses its contents
  *
- * A filter stands in for the system. */
+ * A filter plays such a system. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -2,8 +2,8 @@
  *
  *     sparse [MiB]
  *
- * So much is allocated in 64-byte blocks and freed but for every 1,024th. Then, each in a process of
- * its own:
+ * The test allocates so many MiB in 64-byte blocks and frees all but every 1,024th. Then, each in its own
+ * process:
  *   growth   as much again in blocks of 4 KiB: the peak stays near one of the two, not their sum
  *   trim     malloc_trim gives the pages back at once
  *   idle     without any further call, they go back by themselves, where a thread is there: then the

@@ -1,9 +1,9 @@
-/* spike.c - memory of a spike is given back while the program goes on with little work.
+/* spike.c - the memory of a spike goes back while the program goes on with little work.
  *
  *     spike [MiB [seconds]]
  *
- * For each size of block: allocate so much, free it all, then work on a small scale until resident
- * memory is below the base + 15 % of the spike; that may take so many seconds. */
+ * For each block size the test allocates so many MiB, frees them all, and then does little work until
+ * resident memory is below the base + 15 % of the spike. That may take so many seconds. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/mman.h>

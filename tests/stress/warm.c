@@ -1,10 +1,10 @@
-/* warm.c - threads that have slabs bound to them withhold nothing.
+/* warm.c - waiting threads with bound slabs keep no free memory from the system.
  *
  *     warm [MiB]
  *
- * Run with all bands promoted. Two threads fill so much with small blocks, free half of them, take
- * some again, so that slabs are bound to them, free all and then wait for ever. Without any further
- * call 95 % of what they had goes back to the system. */
+ * Run with all bands promoted. Two threads allocate so many MiB in small blocks, free half of them and
+ * allocate some again, so that slabs are bound to them. Then they free all and wait. Without a further
+ * call 95 % of their memory must go back to the system. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
