@@ -1,5 +1,5 @@
 /*
- * bench.h - what every benchmark program shares: time, RSS, random numbers,
+ * bench.h - shared by the benchmark programs: time, RSS, random numbers,
  * arguments, tables outside the allocator, and the one output format.
  *
  * Nothing here calls malloc, so that a program's own bookkeeping never shows in

@@ -1,6 +1,6 @@
 /*
- * bench_frag - how much memory an allocator keeps for what is alive: the answer is RSS over
- * live bytes, both net of the start.
+ * bench_frag - how much memory an allocator keeps for live blocks: RSS over live bytes, both
+ * minus their values at the start.
  *
  *   bench_frag NAME [megabytes] [seed]
  *

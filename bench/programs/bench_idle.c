@@ -5,8 +5,8 @@
  *
  * Allocates `megabytes` in blocks of 16 B to 1 MiB (as many bytes in each doubling), uses
  * all of their pages, frees them in another order and then makes no call for `seconds`.
- * blocked = 1: a second thread does half of it at the same time and, having freed, waits
- * for the end of the program with whatever its caches hold. Printed: kept, the share of
+ * blocked = 1: a second thread does half of the work at the same time, frees its blocks and
+ * waits for the end of the program, with whatever its caches hold. Printed: kept, the share of
  * what was freed that is still resident after the wait (returned = 1 - kept), and
  * lazyfree_kb, pages given up that the kernel still counts as ours. The speed is that of the
  * allocating and freeing; an operation is one malloc + free pair.

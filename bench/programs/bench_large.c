@@ -4,9 +4,9 @@
  *   bench_large [seconds] [min] [max] [slots] [pages] [seed] [threads]
  *
  * Each thread has `slots` blocks of its own and replaces one at random by one of min..max
- * bytes. pages = 1: a byte of every page of it is written, as programs do that fill their
- * buffers; 0: both ends only, which shows the allocator without the cost of the pages. The
- * ends are read again when the block dies. The time starts when all slots are filled. An
+ * bytes. pages = 1: a byte of every page is written, as by programs that fill their
+ * buffers; 0: both ends only, which shows the allocator without the cost of the pages. Both
+ * ends are checked when the block is freed. The time starts when all slots are filled. An
  * operation is one free + malloc pair.
  */
 #include "bench.h"

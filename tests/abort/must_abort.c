@@ -1,9 +1,9 @@
 /* must_abort.c - every misuse of free ends in one line that names it, and in SIGABRT.
  *
- * Each row of the table is one kind of misuse; each runs for every size, in a process of its own.
+ * Each row of the table is one kind of misuse. It runs for every size, each time in its own process.
  * The line must be
  *     hakmem: FUNCTION(): KIND: POINTER ...
- * with the pointer that was misused. Nothing else may stand on stderr. */
+ * with the misused pointer. Nothing else may be on stderr. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>

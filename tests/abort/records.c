@@ -1,9 +1,9 @@
-/* records.c - what is said of a block that has a debug record (HAKMEM_HDR_LIGHT).
+/* records.c - the line about a block that has a debug record (HAKMEM_HDR_LIGHT).
  *
- * Each way to allocate, with each misuse, at sizes of the mid and the large tier, in a process of its
- * own. The line must be the whole of what stands on stderr, with the size that was asked for and, in
- * mode 0, an address in the function here that asked for it. In mode 2 the line ends before that,
- * and what only records can know is not said. */
+ * Each function that allocates, with each misuse, at sizes of the mid and the large tier, runs in its own
+ * process. Stderr must contain the line alone, with the requested size and, in mode 0, an address in
+ * the function here that requested it. In mode 2 the line ends before that, and errors that only
+ * records reveal are not reported. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* tail.c - a pointer into the room behind a slab's last block is refused, for every size class.
  *
- * It lies where one more block would begin. Taken for a block, it would be handed out, and reach
- * into the next slab. */
+ * The pointer lies where one more block would begin. If free accepted it, malloc would return it later,
+ * and that block would reach into the next slab. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>

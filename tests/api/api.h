@@ -1,4 +1,4 @@
-/* api.h - what the conformance tests share: cmocka, the names under test, sizes that matter. */
+/* api.h - shared by the conformance tests: cmocka, the names under test, sizes to try. */
 #ifndef TESTS_API_API_H
 #define TESTS_API_API_H
 

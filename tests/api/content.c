@@ -1,5 +1,5 @@
-/* content.c - bytes: realloc keeps them across every tier border, calloc clears them whatever was
- * there before, and all of malloc_usable_size may be used. */
+/* content.c - bytes: realloc keeps them across every tier border, calloc clears them even
+ * in reused memory, and a program may use all of malloc_usable_size. */
 #define _GNU_SOURCE
 #include "api.h"
 
@@ -8,7 +8,7 @@
 #define MIB ((size_t)1 << 20)
 #define HUGE_SIZE (100 * MIB)
 
-/* Big blocks are looked at in steps; a step that divides no power of two meets every page. */
+/* Large blocks are checked in steps. The step divides no power of two, so it meets every page. */
 static size_t step_for(size_t size) { return size <= 65536 ? 1 : 1021; }
 
 static void fill(unsigned char *bytes, size_t size) {

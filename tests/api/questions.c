@@ -1,11 +1,10 @@
-/* questions.c - what programs and suites ask of an allocator, beyond what the C standard says.
+/* questions.c - properties that programs and test suites expect beyond the C standard.
  *
  *     questions
  *
- * Each question holds for glibc's malloc, too, and is put to it in a run of its own: where HAKMEM
- * answers otherwise, that shows here. The sources are malloc(3), posix_memalign(3),
+ * The same questions also run on glibc's malloc: a difference between the two shows here. The sources are malloc(3), posix_memalign(3),
  * malloc_usable_size(3), mallinfo(3), mallopt(3), malloc_info(3), malloc_trim(3), POSIX.1-2024 and
- * C23. All questions are put, and each wrong answer is a line. */
+ * C23. All questions are asked, and each wrong answer prints a line. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
-/* throws.cpp - operator new that fails, in programs that link as little as can be of the C++ runtime.
+/* throws.cpp - a failing operator new in programs that link as little of the C++ runtime as possible.
  *
- * What a static runtime contains depends on what the program names: so each KIND is a program of its
- * own, and none has more than it needs. Each is built in every way of linking; see CMakeLists.txt.
+ * The names that a program uses decide what a static runtime contains. So each KIND is its own program
+ * and uses only what it needs. Each is linked in every way; see CMakeLists.txt.
  *
  *   TYPED    catches std::bad_alloc
  *   ANY      catches whatever comes, and names no type
  *   BASE     catches std::exception, and asks what it is
- *   HANDLER  has a new handler: one that makes memory free, one that throws; plain and nothrow */
+ *   HANDLER  sets a new-handler: one that frees memory, one that throws; plain and nothrow forms */
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

@@ -1,9 +1,9 @@
-/* holder.c - a program with a live page, for live.py to look at from outside.
+/* holder.c - a program with a live page, which live.py reads from outside.
  *
  *     holder MODE
  *
- * It does what its mode says, prints "ready" and a number or two, and goes on when it is told so by a line
- * on stdin; at the end of stdin it ends. */
+ * It does what its mode says and prints "ready" and one or two numbers. A line on stdin makes it go on; at
+ * the end of stdin it ends. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

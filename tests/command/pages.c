@@ -2,9 +2,9 @@
  *
  *     pages COUNT [SEED]
  *
- * This process shows itself as one with a live page, in a file that the reader finds like any other, and
- * changes some bytes of it each time. What is read must be refused with one line or end in JSON of the
- * right schema; the sanitizer builds see what else it does. HAKMEM is not in this process. */
+ * This process pretends to have a live page, in a file that the reader finds like any other, and changes
+ * some bytes of it for each trial. The reader must refuse the page with one line or print JSON of the
+ * right schema; in the sanitizer builds it must make no other error. HAKMEM is not in this process. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
-/* pair.c - the loop that instructions are counted in.
+/* pair.c - the loop in which instructions are counted.
  *
  *     pair hakmem|nothing COUNT [BATCH]
  *     pair usable|stay COUNT
  *
  * COUNT times: BATCH blocks of 64 bytes are allocated, then freed. "nothing" calls two functions of
- * known length instead, so that the cost of the loop can be taken off. "usable" asks COUNT times for the usable size of a block, "stay" calls
- * realloc for a size that the block serves as it is. */
+ * known length instead, so that the cost of the loop can be subtracted. "usable" asks COUNT times for
+ * the usable size of a block; "stay" calls realloc with a size that needs no change. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stddef.h>

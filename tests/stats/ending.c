@@ -1,4 +1,4 @@
-/* ending.c - a program that ends in the way that its argument says, for report.py. */
+/* ending.c - a program that ends in the way its argument names; for report.py. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* exit_in_handler.c - exit() by a signal handler that interrupted the allocator, with a report wanted.
+/* exit_in_handler.c - a signal handler that interrupted the allocator calls exit(), and a report is due.
  *
  *     exit_in_handler [processes]
  *
- * Each process ends at another moment of its slow calls. It must end, and soon; and either all
- * figures are there or one line says that they could not be had. */
+ * Each process ends at another moment of its slow calls. It must end within seconds, and print either
+ * all figures or one line that says why there are none. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>

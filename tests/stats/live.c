@@ -1,10 +1,10 @@
-/* live.c - live bytes are the sum of the usable sizes of what the program holds.
+/* live.c - live bytes are the sum of the usable sizes of the program's blocks.
  *
  *     test_stats_live OPERATIONS
  *
- * Exact whenever nobody allocates: in one thread, in eight that stand at a barrier, after blocks
- * were freed by other threads, after the threads have ended. While four threads do OPERATIONS random
- * operations, a fifth reads: no figure is ever negative, and no counter ever falls. */
+ * The sum is exact whenever no thread allocates: in one thread, in eight threads at a barrier, after other
+ * threads freed blocks, after the threads ended. While four threads do OPERATIONS random operations, a
+ * fifth one reads: no figure is ever negative, and no counter ever falls. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* small_stack.c - the statistics are asked for by threads with the smallest stack there is, 16 KiB,
- * and may use a quarter of it. The stack is painted before, and read afterwards.
+/* small_stack.c - threads with the smallest possible stack, 16 KiB, ask for the statistics. The call may use
+ * a quarter of it: the test fills the stack with a pattern first and reads it afterwards.
  *
  *     small_stack
  *     small_stack exit FILE   ends by exit() in such a thread, whose stack is mapped from FILE

@@ -1,7 +1,7 @@
-/* timing.c - every category of timing.def, moved by a program, and its numbers against the statistics.
+/* timing.c - for every category of timing.def a program that moves it, compared with the statistics.
  *
- * A program runs in a process of its own, with HAKMEM_TIMING=1. How many times a category counts must
- * be what the figures of the same steps have grown by; its sums must be plausible. A category that has
+ * Each program runs in its own process, with HAKMEM_TIMING=1. The count of a category must equal the growth
+ * of the figures of the same steps; its sums must be plausible. A category that has
  * no row here fails the test. */
 #define _GNU_SOURCE
 #include <pthread.h>

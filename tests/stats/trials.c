@@ -1,4 +1,4 @@
-/* trials.c - runs every trial, and looks for rows of stats.def that have none. */
+/* trials.c - runs every trial, and finds rows of stats.def without one. */
 #define _GNU_SOURCE
 #include "trials.h"
 

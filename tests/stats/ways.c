@@ -1,4 +1,4 @@
-/* ways.c - programs that move the figures of the debug build, and what these have to add up to. */
+/* ways.c - programs that move the figures of the debug build, and the sums that must hold between them. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* age.c: what was free for weeks is of age. The clock is the test's: a later one of the program's. */
+/* age.c: memory that has been free for weeks is old enough to purge, although ages wrap. The test adds to the
+ * program's clock. */
 #include "unit.h"
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@ enum { DELAY_MS = 1000, SIZE = 500000 };
 
 static const char *const variables[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", NULL};
 
-/* The borders are where 31 and 32 bits of milliseconds go round: 24.9 and 49.7 days. */
+/* 31 and 32 bits of milliseconds wrap after 24.9 and 49.7 days. */
 static const unsigned idle_days[] = {1, 24, 25, 30, 49, 50, 74, 75, 365, 3650};
 
 static uint64_t later_ms;

@@ -1,5 +1,5 @@
-/* ahead.c: how much free memory is kept without a helper, by what memory in use has done; with
- * figures and a clock of the test's. */
+/* ahead.c: how much free memory is kept without a helper, after changes of the memory in use. The test
+ * gives the figures and the clock. */
 #include "thread/ahead.h"
 
 #include "large/huge.h"

@@ -1,4 +1,4 @@
-/* area.c: growth in place, inaccessible ends, and what happens where somebody else's memory lies. */
+/* area.c: growth in place, inaccessible ends, and growth where a foreign mapping is in the way. */
 #include "unit.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* cache.c: stacks that grow and shrink within a budget, and never lose or mix a block.
  *
- * The caches here are made by the test; the program's own stays out of the way. */
+ * The test makes its own caches and leaves that of the program alone. */
 #include "cache_calls.h"
 
 #include "classes/dyn.h"

@@ -1,5 +1,5 @@
-/* cache_calls.h - caches that a test makes for itself, used as malloc and free use theirs; for the
- * tests of cache.c and of lifo.c. */
+/* cache_calls.h - caches that a test makes, used as malloc and free use the thread's own; for cache.c
+ * and lifo.c. */
 #ifndef TESTS_UNIT_CACHE_CALLS_H
 #define TESTS_UNIT_CACHE_CALLS_H
 

@@ -1,4 +1,4 @@
-/* classes.c: exhaustive: every size to its class, every offset to its block. */
+/* classes.c: for every size its class, and for every offset in a slab its block. */
 #include "unit.h"
 
 #include "classes/classes.h"

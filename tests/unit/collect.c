@@ -1,7 +1,7 @@
-/* collect.c: the statistics hold one lock at a time, and no figure is off at rest.
+/* collect.c: the statistics hold one lock at a time, and at rest every figure is exact.
  *
- * The test holds one lock after the other. A collection that comes to it waits there, and then
- * no other lock of the engine may be held but the one place for figures. */
+ * The test holds each lock in turn. A collection that reaches it waits there. At that time it may hold
+ * no other lock of the engine but that of the static place for figures. */
 #include "unit.h"
 
 #include <pthread.h>

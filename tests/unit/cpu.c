@@ -1,4 +1,4 @@
-/* cpu.c: the number of CPUs: quotas of made-up control groups, and shards that follow it. */
+/* cpu.c: the number of CPUs: quotas of simulated control groups, and the number of shards that follows. */
 #include "unit.h"
 
 #include <dirent.h>

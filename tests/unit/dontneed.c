@@ -1,5 +1,5 @@
-/* dontneed.c: the first purge looks whether the system takes pages back; a program that writes to a
- * freed block just then does not change the answer. */
+/* dontneed.c: the first purge tests whether the system clears purged pages. A program that writes to a
+ * freed block at that moment does not change the result. */
 #include "unit.h"
 
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 enum { SIZE = 64 * 1024 };
 
-static char *written_to; /* by the program, after the call that purges it */
+static char *written_to; /* the program writes there after madvise */
 
 int __real_madvise(void *addr, size_t size, int advice);
 int __wrap_madvise(void *addr, size_t size, int advice);

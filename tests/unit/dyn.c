@@ -1,4 +1,4 @@
-/* dyn.c: the dynamic class at every size that it can have, and what the engine chooses. */
+/* dyn.c: the dynamic class at each of its possible sizes, and the size that the engine chooses. */
 #include "unit.h"
 
 #include "cache/cache.h"

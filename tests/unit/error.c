@@ -1,4 +1,4 @@
-/* error.c: the one line on stderr, and what follows it. */
+/* error.c: the one line on stderr, and the abort or return after it. */
 #include "unit.h"
 
 #include <errno.h>

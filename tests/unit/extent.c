@@ -1,5 +1,5 @@
-/* extent.c: free memory of large heaps: what the searches look at, alignments beyond a unit, and
- * that blocks and extents together are all of every superslab. */
+/* extent.c: free memory of large heaps: how far the searches go, alignments above a unit, and
+ * that blocks and extents together fill every superslab. */
 #include "unit.h"
 
 #include <stdbool.h>

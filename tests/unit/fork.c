@@ -1,4 +1,4 @@
-/* fork.c: what a fork's child finds among threads at full speed: a heap without half-done steps. */
+/* fork.c: forks while threads allocate at full speed: the child finds no half-done step. */
 #include "unit.h"
 
 #include <malloc.h>

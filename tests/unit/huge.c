@@ -1,4 +1,4 @@
-/* huge.c: mappings of their own, and the table that finds them. */
+/* huge.c: blocks with a mapping of their own, and the table that finds them. */
 #include "unit.h"
 
 #include <pthread.h>

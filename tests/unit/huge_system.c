@@ -1,5 +1,5 @@
-/* huge.c where the system refuses a call or takes its time: no block, and nobody else's mapping, may
- * suffer from it, and nobody waits who has no need to. */
+/* huge_system.c: huge.c while the system refuses a call or is slow. No block and no foreign mapping may be
+ * harmed, and no thread may wait without need. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* lifo.c: what leaves a ring of mid blocks stays with the thread, up to TLS_LO_MAX blocks of a class, and
- * leaves it when the class rests. */
+/* lifo.c: blocks that leave a ring of mid blocks stay with the thread, up to TLS_LO_MAX of a class, until
+ * the class is idle. */
 #include "cache_calls.h"
 
 #include "cache/lifo.h"

@@ -1,4 +1,4 @@
-/* lock.c: the lock under load; tests/interleave/ has every order of its steps. */
+/* lock.c: the lock under load; tests/interleave/ explores every order of its steps. */
 #include "unit.h"
 
 #include <pthread.h>

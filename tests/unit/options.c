@@ -1,9 +1,9 @@
-/* options.c: every row of the tables by what it must take and must refuse, through the environment,
- * HAKMEM_CONF and profiles: value, source and warning.
+/* options.c: for every row of the tables the values that it must accept and refuse, given by the
+ * environment, HAKMEM_CONF and profiles: value, source and warning.
  *
- * The environment is read once in a process; so each case is this program run again, in just that
- * environment. It prints all options after what the engine printed. What is expected comes from a
- * model here: the sources, applied in the order of their precedence. */
+ * A process reads the environment once, so for each case this program runs again, with that environment.
+ * It prints all options after what the engine printed. The expected output comes from a model here,
+ * which applies the sources in the order of their precedence. */
 #include "unit.h"
 
 #include <fcntl.h>

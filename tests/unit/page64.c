@@ -1,4 +1,4 @@
-/* page64.c: purges on a system with pages of 64 KiB; this one's are told to be as large. */
+/* page64.c: purges with pages of 64 KiB: the test reports that page size to the engine. */
 #include "unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* pages.c: the bytes in use of each grain, against a sum block by block; for slabs of every class and for
+/* pages.c: the bytes in use of each grain, compared with a sum over the blocks; for slabs of every class and
  * units of large heaps. The program itself lives on shard 0; the tests work on shard 2. */
 #include "large/large.h"
 #include "region/region.h"

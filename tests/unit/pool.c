@@ -1,4 +1,4 @@
-/* pool.c: units in stages, runs of every length, purge, and what fork's child repairs. */
+/* pool.c: the stages of a unit, runs of every length, purges, and repairs in a fork's child. */
 #include "unit.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* rank.c: the order of locks (src/os/rank.h), of the debug build: each pair in the wrong order is
- * one line with both names, and abort(). */
+/* rank.c: the order of locks (src/os/rank.h) in the debug build. Taking a pair in the wrong order prints
+ * one line with both names and aborts. */
 #include "unit.h"
 
 #include <signal.h>

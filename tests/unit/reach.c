@@ -1,7 +1,7 @@
-/* What the program's overflows can reach: from a block of any tier upwards and downwards, byte by
- * byte until the first fault, there are none of the allocator's records.
+/* reach.c: an overflow of a block reaches no record of the allocator: from a block of any tier, upwards and
+ * downwards, there is none before the first fault.
  *
- * A child walks a page at a time, and writes what it reads, so nothing that lies there is harmed. */
+ * A child walks page by page and writes back what it reads, so it changes nothing. */
 #include "unit.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* record.c: debug records, as the public functions keep them, and the names of their call sites. */
+/* record.c: the debug records that the public functions write, and the names of call sites. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* region.c: the window, its growth and its holes, the map, and look-up by any address.
  *
- * The region is made before main. To see a small address space, the program starts itself again with
- * SMALL in the environment: a constructor that runs before the engine's then limits the address
- * space to a few MiB more than the process has. There a call that maps memory or changes its
- * protection can be made to fail as well. */
+ * The engine makes the region before main. For a small address space the program executes itself again
+ * with SMALL in the environment: a constructor that runs before the engine's then limits the address
+ * space to a few MiB above its present size. There calls that map memory or change its protection can
+ * fail, too. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* sampler.c: when the policy looks, what it says of it, and that options act at once. Each test has a
- * process of its own, in which nothing else works for the policy to see. */
+/* sampler.c: when the policy takes samples, what it reports, and that options act at once. Each test runs
+ * in its own process, so that the policy sees no other work. */
 #include "unit.h"
 
 #include <pthread.h>

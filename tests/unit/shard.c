@@ -1,7 +1,7 @@
 /* shard.c: taking and giving batches, the list of slabs, remote frees, double frees, fork.
  *
- * The program itself lives on shard 0; the tests work on shards 2 and 3. What many threads do at
- * once is in tests/interleave/ and tests/stress/. */
+ * The program itself lives on shard 0; the tests work on shards 2 and 3. Concurrent
+ * threads are the subject of tests/interleave/ and tests/stress/. */
 #include <stdio.h>
 
 #include "options/options.h"
@@ -397,7 +397,8 @@ static void free_twice(const void *context) {
     unsigned free_count = row->one_batch ? 2 : 1;
     CHECK(slab->free_count == free_count, "%u blocks are free, not %u", slab->free_count,
           free_count);
-    CHECK(hak_slab_bits(slab)[0] == slab->words_free * hak_slab_bits(slab)[0], "words_free is wrong");
+    CHECK(hak_slab_bits(slab)[0] == slab->words_free * hak_slab_bits(slab)[0],
+          "words_free is wrong");
     CHECK(hak_shard_take(HOME, FOUR, 1, top, NULL) == 1, "the class is out of memory");
     CHECK(slab_of(top[1]) == slab, "the free block is not found again");
 }

@@ -1,5 +1,5 @@
-/* sparse.c: pages of free blocks go back from slabs that hold blocks in use, when asked, and the
- * blocks stay what they are. The program itself lives on shard 0; the tests work on shard 2. */
+/* sparse.c: on request, pages of free blocks go back from slabs with blocks in use, and those blocks keep
+ * their contents. The program itself lives on shard 0; the tests work on shard 2. */
 #include <sys/mman.h>
 
 #include "os/os.h"

@@ -1,8 +1,8 @@
-/* unit.h: what the white-box tests share: cmocka, and this program run again as a child.
+/* unit.h: shared by the white-box tests: cmocka, and running this program again as a child.
  *
  * A test program links the engine's plain objects, so hidden functions can be called. In a build
  * that owns malloc the program runs on the engine it tests; so a test measures differences, and
- * uses size classes and shards that nothing else in the program does. */
+ * uses size classes and shards that the rest of the program does not use. */
 #ifndef TESTS_UNIT_UNIT_H
 #define TESTS_UNIT_UNIT_H
 

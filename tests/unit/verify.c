@@ -1,5 +1,5 @@
-/* verify.c: each invariant is broken, and its line is seen: by hakmem_verify(), and in the debug build
- * also where the lock is released. Everything happens in children, since it breaks the engine. */
+/* verify.c: breaks each invariant and expects its line: from hakmem_verify(), and in the debug build also
+ * where the lock is released. Each case runs in a child, since it breaks the engine. */
 #include "verify_world.h"
 
 #include <pthread.h>

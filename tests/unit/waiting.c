@@ -1,5 +1,5 @@
-/* waiting.c: caches between two threads: those that still hold blocks serve first, however many
- * wait empty. */
+/* waiting.c: caches that wait for a thread. Caches that still hold blocks are used first, however many empty
+ * ones wait. */
 #include "unit.h"
 
 #include <pthread.h>

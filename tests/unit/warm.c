@@ -1,5 +1,5 @@
-/* warm.c: slabs bound to a thread: bound, carved, given to, taken back; on one thread, where each
- * step is known, and on several through whole caches. The program itself lives on shard 0. */
+/* warm.c: slabs bound to a thread: binding, carving, giving to and taking back; on one thread
+ * step by step, and on several through whole caches. The program itself lives on shard 0. */
 #include <pthread.h>
 #include <stdio.h>
 

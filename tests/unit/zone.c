@@ -1,4 +1,4 @@
-/* zone.c: every unit in one zone, and few borders whatever becomes of the zones. */
+/* zone.c: every unit lies in one zone, and the zones have few borders, however they change. */
 #include "unit.h"
 
 #include <stdio.h>
