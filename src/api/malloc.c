@@ -205,14 +205,15 @@ HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
     return true;
 }
 
-/* Frees a block of a class; false when it is the newest block of its magazine: a double free. */
+/* Frees a block of a class; false when it is one of the newest blocks of its magazine: a double
+ * free. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block,
                            size_t size) {
     hak_cache_t *cache = hak_thread_cache_of_free();
     hak_magazine_t *magazine = cache ? &cache->magazines[block->class_index] : NULL;
     bool has_stack = magazine && magazine->slots;
     if (!has_stack && hak_records_on() && !hak_block_close(function, block, size)) return true;
-    if (has_stack && *hak_load_relaxed(&magazine->top) == pointer) return false;
+    if (has_stack && hak_cache_holds(magazine, pointer)) return false;
     hak_cache_overflow(cache, block->class_index, pointer);
     hak_purge_tick_free(1);
     count_call(block, HAK_CALL_FREED);

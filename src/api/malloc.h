@@ -65,7 +65,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
     void **top = hak_load_relaxed(&magazine->top);
     if (HAK_UNLIKELY(hak_cache_is_full(magazine, top))) return false;
 #if HAKMEM_CHECKS
-    if (HAK_UNLIKELY(*top == block)) return false;
+    if (HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
     if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, magazine->start_test)))
         return false;
 #endif
@@ -98,7 +98,7 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     void **top = hak_load_relaxed(&magazine->top);
     if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !magazine->slots)) return false;
     if (HAK_UNLIKELY(top >= magazine->base + magazine->slots - 1)) return false;
-    if (HAK_UNLIKELY(*top == block)) return false;
+    if (HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
     if (HAK_UNLIKELY(
             !hak_is_block_start(hak_block_offset((uintptr_t)block, info), magazine->start_test)))
         return false;

@@ -104,6 +104,22 @@ HAK_FAST_PATH bool hak_cache_is_full(const hak_magazine_t *magazine, void **top)
     return (uint32_t)(uintptr_t)top >= magazine->limit;
 }
 
+/* False: a block is not one of the two newest of a stack. True, seldom when it is not: below an
+ * empty stack's sentinel lies a word of another record (meta.h), so look closer with the next. */
+HAK_FAST_PATH bool hak_cache_may_hold(void *const *top, const void *block) {
+#ifdef __SANITIZE_THREAD__ /* would see a race with that record's owner */
+    return top[0] == block;
+#else
+    return top[0] == block || top[-1] == block;
+#endif
+}
+
+/* True when a magazine with a stack has a block as one of its two newest. */
+HAK_FAST_PATH bool hak_cache_holds(const hak_magazine_t *magazine, const void *block) {
+    void **top = hak_load_relaxed(&magazine->top);
+    return top[0] == block || (top > magazine->base && top[-1] == block);
+}
+
 HAK_FAST_PATH hak_magazine_t *hak_cache_magazine(hak_cache_t *cache, size_t offset) {
     return (hak_magazine_t *)(void *)((char *)cache + offset);
 }

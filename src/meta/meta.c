@@ -8,6 +8,8 @@
 
 enum {
     LEAST_SHIFT = 4,
+    FIRST = 1 << LEAST_SHIFT, /* bytes of an area before its first record: the word before each
+                                 record can be read */
     SHIFT_COUNT = 40,
     AREAS_MAX = 8, /* more than one where an area's growth met somebody else's mapping */
 };
@@ -72,7 +74,7 @@ static hak_os_answer_t extend(size_t more) {
     if (answer != HAK_OS_MAPPED) return answer;
     if (chunk_end != area->base + before) { /* the first of this area */
         retire_chunk();
-        chunk_next = area->base + before;
+        chunk_next = area->base + before + FIRST;
     }
     chunk_end = area->base + area->committed;
     bytes_total += area->committed - before;

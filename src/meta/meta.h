@@ -3,7 +3,8 @@
  * Blocks are powers of two from 16 bytes on, aligned to their size up to a page,
  * reused by size, and never given back: what they describe comes and goes, their
  * sum stays near 1 % of the heap. They lie in an area of their own (area.h), with inaccessible
- * ends: no overflow of a block of the program gets there. Thread-safe. */
+ * ends: no overflow of a block of the program gets there. The word before a record can be read:
+ * hak_cache_may_hold does so. Thread-safe. */
 #ifndef HAK_META_H
 #define HAK_META_H
 

@@ -88,6 +88,19 @@ static void double_free_after_one_other(size_t size) {
     API(malloc_trim)(0);
 }
 
+/* Nothing flushes the caches: the second call itself must find it. */
+static void double_free_around_one_other(size_t size) {
+    void *others[3], *block = API(malloc)(size);
+    for (int i = 0; i < 3; i++) others[i] = API(malloc)(size);
+    *offender = block;
+    API(free)(others[0]); /* grows the stack of a class that begins with room for one */
+    API(free)(others[1]);
+    API(free)(block);
+    API(free)(others[2]);
+    API(free)(block);
+    _exit(0);
+}
+
 static void double_free_after_many_others(size_t size) { run_thread(free_among_many, &size); }
 
 static void *free_block(void *block) {
@@ -249,6 +262,7 @@ static const struct misuse {
 } misuses[] = {
     {"double free at once", double_free_at_once, "free", "double free", NULL},
     {"double free after one other", double_free_after_one_other, NULL, "double free", NULL},
+    {"double free around one other", double_free_around_one_other, "free", "double free", NULL},
     {"double free after many others", double_free_after_many_others, NULL, "double free", NULL},
     {"double free by two threads", double_free_by_two_threads, NULL, "double free", NULL},
     {"double free after malloc_trim", double_free_after_trim, NULL, "double free", NULL},
