@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
+#include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "live/live.h"
@@ -108,14 +109,22 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
+/* A block from slabs or, where addresses are short, one that is cut to measure. */
+static void *from_below(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
+                        bool *zeroed) {
+    void *block = hak_cache_refill(cache, class_index, zeroed);
+    if (HAK_LIKELY(block != NULL) || !hak_shard_leaves(class_index)) return block;
+    return hak_fine_alloc(size, align);
+}
+
 /* Allocates a block of a class when its magazine is empty, or the thread has no cache yet. */
-static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool *zeroed) {
+static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t align, bool *zeroed) {
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
-    block = hak_cache_refill(cache, class_index, zeroed);
+    block = from_below(cache, class_index, size, align, zeroed);
     if (HAK_UNLIKELY(!block) && hak_purge_all() > 0)
-        block = hak_cache_refill(cache, class_index, zeroed);
+        block = from_below(cache, class_index, size, align, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
     hak_purge_tick_malloc(1);
     return served(block);
@@ -129,7 +138,7 @@ static HAK_SLOW_PATH void *find_large_recorded(size_t size, size_t align, bool z
 
 static HAK_SLOW_PATH void *refill_recorded(unsigned class_index, bool *zeroed, size_t size,
                                            const void *site) {
-    return hak_block_record(refill(class_index, size, zeroed), size, site);
+    return hak_block_record(refill(class_index, size, 1, zeroed), size, site);
 }
 
 HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const void *site) {
@@ -149,33 +158,35 @@ HAK_FAST_PATH void *pop(unsigned class_index) {
 
 /* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,
  * magazines of classes with records have no stack. */
-HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, bool *zeroed,
+HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
                                    const void *site) {
     void *block;
     HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
     if (HAK_LIKELY(block != NULL)) return served(block);
-    if (!hak_records_on()) return refill(class_index, size, zeroed);
+    if (!hak_records_on()) return refill(class_index, size, align, zeroed);
     return refill_recorded(class_index, zeroed, size, site);
 }
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, false, site);
-    return allocate_class(hak_class_of(size), size, NULL, site);
+    return allocate_class(hak_class_of(size), size, 1, NULL, site);
 }
 
 /* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
- * be of the class above. */
+ * be of the class above, or cut to measure. */
 static size_t size_of_block(const void *block) {
-    return hak_classes[hak_owner_class(hak_load_relaxed(&hak_unit_of(block)->owner))].size;
+    unsigned class_index = hak_owner_class(hak_load_relaxed(&hak_unit_of(block)->owner));
+    return HAK_LIKELY(class_index != HAK_CLASS_LARGE) ? hak_classes[class_index].size
+                                                      : hak_block_of(block).size;
 }
 
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (above_classes(size)) return allocate_large(size, 1, true, site);
-    void *block =
-        allocate_class(hak_class_of(size), size, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
+    void *block = allocate_class(hak_class_of(size), size, 1,
+                                 size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size_of_block(block));
     return block;
 }
@@ -186,7 +197,7 @@ void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
         return allocate_large(size, align, false, site);
     /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
     unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
-    return allocate_class(class_index, size, NULL, site);
+    return allocate_class(class_index, size, align, NULL, site);
 }
 
 /* Frees a huge block, or a large block without a debug record; false when none in use begins there. */

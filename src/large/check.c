@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "large/mappings.h"
@@ -124,6 +125,7 @@ void hak_heaps_check(hak_check_t *check) {
     size_t published = 0;
     memset(&sums, 0, sizeof sums);
     hak_region_each_superslab(add_superslab, check);
+    hak_fine_check(check);
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         published += hak_heaps[i].idle_published;
         if (hak_load_relaxed(&hak_heaps[i].runs) || sums.heaps[i].grains)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/timing.h"
+#include "large/fine.h"
 #include "large/heap.h"
 #include "options/options.h"
 #include "os/cpu.h"
@@ -42,6 +43,10 @@ static char *block_start(const hak_unit_t *unit, uint32_t word) {
 
 static hak_heap_t *heap_of(const hak_unit_t *unit) {
     return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
+}
+
+static bool is_fine(const hak_unit_t *unit) {
+    return hak_load_acquire(&unit->owner) == HAK_FINE_OWNER;
 }
 
 /* ---- idle memory, in sum ---- */
@@ -316,6 +321,7 @@ static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool 
 /* Inside the gate from the mark on until the block is free or in the array. */
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
+    if (HAK_UNLIKELY(is_fine(unit))) return hak_fine_free(block);
     hak_heap_t *heap = heap_of(unit);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
     bool remote = batch && heap != &hak_heaps[home];
@@ -336,8 +342,10 @@ size_t hak_large_free(unsigned home, void *block) {
 
 bool hak_large_find(const void *pointer, void **start, size_t *size) {
     hak_unit_t *unit = hak_region_unit_of(pointer);
+    if (unit && HAK_UNLIKELY(is_fine(unit))) return hak_fine_find(pointer, start, size);
     for (unsigned i = 0; unit && i <= UNITS_MAX; i++) {
-        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
+        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE || is_fine(unit))
+            return false;
         uint32_t word = hak_load_acquire(&unit->large);
         if (word && block_start(unit, word) <= (const char *)pointer) {
             *start = block_start(unit, word);
@@ -352,6 +360,7 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
 
 bool hak_large_resize(void *block, size_t size) {
     hak_unit_t *unit = hak_unit_of(block);
+    if (HAK_UNLIKELY(is_fine(unit))) return false;
     hak_heap_t *heap = heap_of(unit);
     uint32_t word = hak_load_acquire(&unit->large);
     size_t want = grains_of(size), have = hak_large_length(word);
@@ -417,6 +426,7 @@ hak_large_stats_t hak_large_stats(void) {
         ADD(transferred), ADD(spilled), ADD(resized), ADD(purge_calls);
 #undef ADD
     }
+    hak_fine_add_stats(&sum.count, &sum.bytes);
     return sum;
 }
 
@@ -424,7 +434,7 @@ bool hak_large_each_lock(hak_lock_visit_t visit, void *context) {
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++)
         if (!visit(&hak_heaps[i].lock, context) || !visit(&hak_heaps[i].transfer_lock, context))
             return false;
-    return true;
+    return visit(&hak_fine_lock, context);
 }
 
 HAK_BEHIND bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {

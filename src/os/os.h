@@ -18,6 +18,9 @@ extern hak_os_stats_t hak_os_stats;
 /* Bytes of a page, read from the kernel once. */
 size_t hak_os_page_size(void);
 
+/* Limit on the bytes of addresses that the process may have; SIZE_MAX where there is none. */
+size_t hak_os_address_limit(void);
+
 /* Milliseconds of a coarse monotonic clock. No syscall if the vDSO has the clock. */
 uint64_t hak_os_now_ms(void);
 

@@ -319,6 +319,11 @@ HAK_BEHIND bool hak_os_moves_several(void) {
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
+HAK_BEHIND size_t hak_os_address_limit(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
 /* False above the limit on file sizes, where a signal would end the program. */
 static bool may_make_file(size_t size) {
     struct rlimit limit;

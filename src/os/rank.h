@@ -27,6 +27,7 @@
     RANK(BIN, "shard bin")                                        \
     RANK(HEAP, "large heap")                                      \
     RANK(TRANSFER, "transfer array")                              \
+    RANK(FINE, "fine blocks")                                     \
     RANK(POOL, "pool")                                            \
     RANK(REGION, "region")                                        \
     RANK(HUGE, "huge blocks")                                     \

@@ -17,10 +17,13 @@ enum {
     HOLES_LOOKED_AT = 32, /* for the begin of a row of unmapped superslabs */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
     HEAD_UNITS = 256,     /* in front of the heap, where the window is small */
+    SHORT_LEAST = 256,    /* units, 16 MiB; of a smaller heap no limit makes addresses short */
+    SHORT_PART = 32,      /* of the limit; blocks of up to here may be loosely packed */
 };
 
 hak_map_t hak_map;
 hak_lock_t hak_region_lock;
+_Atomic bool hak_region_short;
 HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 
 /* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
@@ -146,6 +149,14 @@ static HAK_COMMON size_t next_step(bool dense) {
     return hak_min(step, region.window_end - region.limit);
 }
 
+/* The heap has grown, or could not. */
+static void look_at_limit(void) {
+    size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
+    if (HAK_LIKELY(units < SHORT_LEAST)) return;
+    bool is = units > hak_os_address_limit() / SHORT_PART >> HAK_UNIT_SHIFT;
+    if (is != hak_load_relaxed(&hak_region_short)) hak_store_relaxed(&hak_region_short, is);
+}
+
 /* Behind somebody else's mapping, which may be of any length. */
 static HAK_SLOW_PATH bool grow_behind_a_hole(bool dense) {
     size_t skip = 1;
@@ -163,6 +174,7 @@ static HAK_COMMON bool grow(bool dense) {
     hak_os_answer_t answer = extend(region.limit, step, dense);
     for (; answer != HAK_OS_MAPPED && step > 1; step /= 2)
         answer = extend(region.limit, step / 2, dense);
+    look_at_limit();
     return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(dense));
 }
 

@@ -50,6 +50,7 @@ typedef struct {
 
 extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
 extern hak_lock_t hak_region_lock;
+extern _Atomic bool hak_region_short; /* region lock to write; see hak_region_is_short */
 
 /* Units and bytes of a superslab, once the region exists. */
 HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_shift; }
@@ -84,6 +85,12 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 
 /* True when huge pages are requested for the zone of a superslab. */
 bool hak_region_wishes_huge(const hak_superslab_t *super);
+
+/* True when the address space is limited and the heap has a good part of what is allowed, as the
+ * last growth found: then blocks are packed (large/fine.h). A hint: anyone reads it, without a lock. */
+HAK_FAST_PATH bool hak_region_is_short(void) {
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_region_short));
+}
 
 /* Descriptor of the unit that contains an address; NULL when the address is not in the heap. */
 hak_unit_t *hak_region_unit_of(const void *addr);

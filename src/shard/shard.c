@@ -225,6 +225,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
 static unsigned take_from_pool(const request_t *request) {
     bool fresh;
     unsigned class_index = request->class_index;
+    if (hak_shard_leaves(class_index)) return 0;
     if (request->want >= 4 && hak_classes[class_index].count == 1)
         return take_ones_from_pool(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);

@@ -63,6 +63,8 @@
 #include "base/base.h"
 #include "os/lock.h"
 #include "pool/budget.h"
+#include "record/record.h"
+#include "region/region.h"
 #include "region/superslab.h"
 #include "region/unit.h"
 
@@ -119,6 +121,13 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 
 /* Blocks of a class that programs or caches hold; a sum that no lock makes exact. */
 size_t hak_shard_in_use(unsigned class_index);
+
+/* True when no more slabs are made for a class: addresses are short, and its blocks are cut to measure
+ * (large/fine.h). They cannot have debug records, of which there is one for each 2 KiB. */
+HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
+    return hak_region_is_short() && hak_classes[class_index].size > HAK_SMALL_MAX &&
+           !hak_records_on();
+}
 
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want

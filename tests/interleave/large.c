@@ -9,6 +9,7 @@
 
 #include "explore.h"
 #include "gates.h"
+#include "large/fine.h"
 #include "large/heap.h"
 #include "memory.h"
 #include "options/options.h"
@@ -128,6 +129,20 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     (void)heap, (void)delay_ms, (void)budget;
     return 0;
 }
+
+/* No unit is of fine blocks. */
+hak_lock_t hak_fine_lock;
+size_t hak_fine_free(void *block) {
+    EXPLORE_CHECK(false, "%p is freed as a fine block", block);
+    return 0;
+}
+bool hak_fine_find(const void *pointer, void **start, size_t *size) {
+    (void)start, (void)size;
+    EXPLORE_CHECK(false, "%p is looked for among fine blocks", pointer);
+    return false;
+}
+void hak_fine_add_stats(size_t *count, size_t *bytes) { (void)count, (void)bytes; }
+
 void hak_pool_set_lender(bool (*lend)(void)) { (void)lend; }
 void hak_region_prepare(void) {}
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */

@@ -88,6 +88,8 @@ GROUPS = {
             (r"STEP = 512 \* 1024", "STEP = 4096"),
             (r"LEAST = 16 \* 1024 \* 1024", "LEAST = 4096"),
             (r"SMALL_HEAP = \d+", "SMALL_HEAP = 1"),
+            (r"SHORT_LEAST = \d+", "SHORT_LEAST = 1"),
+            (r"SHORT_PART = \d+", "SHORT_PART = 1 << 20"),
             (r"POOL_PART = \d+", "POOL_PART = 1"),
             (r"REPORT_INTERVAL = \d+", "REPORT_INTERVAL = 1"),
             (r"return count > OWN;", "return count > 0;"),

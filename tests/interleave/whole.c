@@ -4,6 +4,7 @@
  *   whole --heavy     the long ones, too
  *   whole --broken    the sources were broken on purpose: some scenario must fail */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "hakmem.h"
 #include "explore.h"
@@ -72,6 +73,26 @@ static void constructor(void) {
 
 static void two_threads(void) { start(OPTIONS("SHARDS=0")); }
 static void two_threads_of_a_shard(void) { start(OPTIONS("SHARDS=1", "CACHE_BUDGET=1K")); }
+
+/* Blocks above 1 KiB are cut to measure as soon as the heap has grown. */
+static void addresses_are_short(void) {
+    struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
+    EXPLORE_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "addresses cannot be limited");
+    two_threads();
+}
+static void use_fine(void) {
+    program_malloc_all(0, 3, PAGES);
+    program_malloc(3, RAGGED);
+    program_free_all(0, 4);
+    process_end_thread();
+}
+static void use_fine_too(void) {
+    program_calloc(4, PAGES + 1);
+    program_realloc(4, RAGGED);
+    program_aligned(5, 4096, PAGES);
+    program_free_all(4, 2);
+    process_end_thread();
+}
 
 static void use_pages(void) {
     program_malloc_all(0, 3, PAGES);
@@ -370,6 +391,7 @@ static const explore_scenario_t scenarios[] = {
     {"blocks of pages", two_threads, {use_pages, use_other_pages}, RULES},
     {"blocks that have a slab each", two_threads, {use_ragged, use_other_ragged}, RULES},
     {"small budgets", two_threads_of_a_shard, {use_pages, use_other_pages}, RULES},
+    {"addresses are short", addresses_are_short, {use_fine, use_fine_too, verify}, RULES},
     {"large blocks", two_threads, {use_large, use_other_large}, RULES},
     {"huge blocks", two_threads, {use_huge, use_other_huge}, RULES},
     {"huge blocks that do not grow", lengthens_nothing, {use_huge, use_other_huge}, RULES},

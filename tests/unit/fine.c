@@ -1,0 +1,190 @@
+/* fine.c: blocks of 1 to 64 KiB that are cut to measure where addresses are short. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "hakmem.h"
+#include "large/fine.h"
+#include "large/large.h"
+#include "pool/pool.h"
+#include "region/region.h"
+#include "thread/verify.h"
+
+enum { BLOCKS = 2000, TURNS = 12000, THREADS = 4, GRAIN = 1 << HAK_FINE_SHIFT, MOST = 65536 };
+
+static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+
+struct held {
+    unsigned char *start;
+    size_t size; /* usable */
+    unsigned char mark;
+};
+
+static size_t rounded(size_t size) { return (size + GRAIN - 1) / GRAIN * GRAIN; }
+
+static void check_marks(const struct held *held, size_t size) {
+    const unsigned char *start = held->start;
+    REQUIRE(start[0] == held->mark && memcmp(start, start + 1, size - 1) == 0,
+            "block %p of %zu bytes has changed", (const void *)start, held->size);
+}
+
+static size_t found_at(const void *pointer, const void *start) {
+    void *found = NULL;
+    size_t size = 0;
+    return hak_large_find(pointer, &found, &size) && found == start ? size : 0;
+}
+
+static void allocate(struct held *held, unsigned random) {
+    size_t size = 1025 + random * 7919u % (MOST - 1024), align = (size_t)1 << random % 17;
+    held->start = hak_fine_alloc(size, align);
+    REQUIRE(held->start && (uintptr_t)held->start % align == 0, "%p for %zu at %zu",
+            (void *)held->start, size, align);
+    held->size = rounded(size);
+    held->mark = (unsigned char)random;
+    memset(held->start, held->mark, held->size);
+    REQUIRE(found_at(held->start, held->start) == held->size &&
+                found_at(held->start + held->size - 1, held->start) == held->size,
+            "a block of %zu is not found", held->size);
+}
+
+static void release(struct held *held) {
+    check_marks(held, held->size);
+    REQUIRE(hak_large_free(0, held->start + GRAIN) == 0, "an address in a block is freed");
+    REQUIRE(hak_large_free(0, held->start) == held->size, "a block of %zu is not freed",
+            held->size);
+    held->start = NULL;
+}
+
+/* Threads work on blocks of their own, in superslabs that they share. */
+static void *work(void *seed) {
+    struct held *blocks = calloc(BLOCKS, sizeof *blocks);
+    unsigned random = (unsigned)(uintptr_t)seed;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        random = random * 1664525u + 1013904223u;
+        struct held *held = &blocks[random / 65536 % BLOCKS];
+        if (held->start)
+            release(held);
+        else
+            allocate(held, random >> 9);
+        if (turn % 4000 == 0) REQUIRE(hak_verify() == 0, "an invariant does not hold");
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i].start) release(&blocks[i]);
+    free(blocks);
+    return NULL;
+}
+
+static void blocks_keep_their_contents(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    hak_large_stats_t before = hak_large_stats();
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i * 999331 + 1)), 0);
+    for (unsigned i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(hak_large_stats().count, before.count);
+    assert_int_equal(hak_large_stats().bytes, before.bytes);
+    assert_true(hak_load_relaxed(&hak_pool_stats.used_units) < used + hak_superslab_units());
+    assert_int_equal(hak_verify(), 0);
+}
+
+static size_t units_now(void) { return hak_load_relaxed(&hak_pool_stats.used_units); }
+
+/* What is full to the last grain is left alone, and what is freed in it is found again. */
+static void blocks_are_packed(void **state) {
+    (void)state;
+    static void *blocks[BLOCKS];
+    for (size_t size = 1025; size < MOST; size += 4093) {
+        size_t units = units_now(), count = ((size_t)32 << 20) / size;
+        if (count > BLOCKS) count = BLOCKS;
+        hak_large_stats_t before = hak_large_stats();
+        for (size_t i = 0; i < count; i++) assert_non_null(blocks[i] = hak_fine_alloc(size, 1));
+        size_t used = (units_now() - units) * HAK_UNIT_SIZE;
+        REQUIRE(used <= count * size * 110 / 100 + 2 * hak_superslab_size(),
+                "%zu blocks of %zu bytes in %zu", count, size, used);
+        assert_int_equal(hak_large_stats().count - before.count, count);
+        assert_int_equal(hak_large_stats().bytes - before.bytes, count * rounded(size));
+        for (size_t i = 0; i < count; i += 2) assert_int_not_equal(hak_large_free(0, blocks[i]), 0);
+        for (size_t i = 0; i < count; i += 2) assert_non_null(blocks[i] = hak_fine_alloc(size, 1));
+        assert_int_equal((units_now() - units) * HAK_UNIT_SIZE, used);
+        for (size_t i = 0; i < count; i++) assert_int_not_equal(hak_large_free(0, blocks[i]), 0);
+        assert_int_equal(units_now(), units);
+    }
+}
+
+/* The ways through the public functions, for sizes whose classes have no block left over. */
+static void calls_are_served(void **state) {
+    (void)state;
+    static char *blocks[BLOCKS];
+    hak_store_relaxed(&hak_region_short, true);
+    hak_large_stats_t before = hak_large_stats();
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t size = 100 + (size_t)i * 31 % (MOST - 100), align = (size_t)1 << i % 17;
+        blocks[i] = i % 3 == 0   ? hakmem_malloc(size)
+                    : i % 3 == 1 ? hakmem_calloc(1, size)
+                                 : hakmem_aligned_alloc(align, size);
+        size_t usable = hakmem_malloc_usable_size(blocks[i]);
+        REQUIRE(blocks[i] && usable >= size, "%zu usable bytes for %zu", usable, size);
+        if (i % 3 == 2) assert_int_equal((uintptr_t)blocks[i] % align, 0);
+        for (size_t k = 0; i % 3 == 1 && k < usable; k++) assert_int_equal(blocks[i][k], 0);
+        memset(blocks[i], (int)i, usable);
+    }
+    assert_true(hak_large_stats().count - before.count > BLOCKS / 2);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t size = 500 + (size_t)i * 97 % 100000, old = hakmem_malloc_usable_size(blocks[i]);
+        blocks[i] = hakmem_realloc(blocks[i], size);
+        assert_non_null(blocks[i]);
+        for (size_t k = 0; k < size && k < old; k += 100)
+            assert_int_equal((unsigned char)blocks[i][k], (unsigned char)i);
+    }
+    hak_store_relaxed(&hak_region_short, false);
+    for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
+    assert_int_equal(hak_large_stats().count, before.count);
+    assert_int_equal(hak_verify(), 0);
+}
+
+static void free_twice(const void *unused) {
+    (void)unused;
+    hak_store_relaxed(&hak_region_short, true);
+    void *block = hak_fine_alloc(3000, 1), *stays = hak_fine_alloc(3000, 1);
+    CHECK(block && stays, "no block");
+    hakmem_free(block);
+    hakmem_free(block);
+}
+
+static void freed_blocks_are_known(void **state) {
+    (void)state;
+    struct child_end end;
+    child_run(free_twice, NULL, 20, &end);
+    REQUIRE(end.in_time && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGABRT &&
+                unit_line_count(end.err) == 1 && strstr(end.err, "double free"),
+            "no line about a double free: %s", end.err);
+}
+
+static void allocate_in_child(const void *block) {
+    void *own = hak_fine_alloc(5000, 1);
+    CHECK(own && hak_large_free(0, own) != 0, "a child's block is lost");
+    CHECK(hak_large_free(0, (void *)(uintptr_t)block) != 0, "the parent's block is lost");
+    CHECK(hak_verify() == 0, "an invariant does not hold in a child");
+}
+
+static void a_child_goes_on(void **state) {
+    (void)state;
+    void *block = hak_fine_alloc(20000, 1);
+    unit_child(allocate_in_child, block, 20, "a child");
+    assert_int_not_equal(hak_large_free(0, block), 0);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_keep_their_contents), cmocka_unit_test(blocks_are_packed),
+        cmocka_unit_test(calls_are_served), cmocka_unit_test(freed_blocks_are_known),
+        cmocka_unit_test(a_child_goes_on)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
