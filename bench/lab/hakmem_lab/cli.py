@@ -133,6 +133,16 @@ def report_parser() -> Parser:
     return again
 
 
+def published_parser() -> Parser:
+    own = Parser(description="The README's table from the table of a published run, or its drawings.")
+    own.add_argument("--table", type=Path, help="table.tsv of the run (the newest of docs/benchmarks)")
+    own.add_argument("--readme", action="store_true",
+                     help="put the table into README.md instead of on stdout")  # fmt: skip
+    own.add_argument("--draw", type=Path, metavar="FOLDER",
+                     help="write speed.svg and memory.svg there instead")  # fmt: skip
+    return own
+
+
 def page_parser() -> Parser:
     page = Parser(description="Writes the comparison page, from a folder or a run of its own.")
     page.add_argument("--from", dest="source", type=Path, metavar="FOLDER",

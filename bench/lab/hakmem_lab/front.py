@@ -40,7 +40,7 @@ COMMANDS = {
                    "a real program on the system allocator and on HAKMEM"),
     "page": Command("cli:page_parser", "page.command:run",
                     "the comparison page, from a run of its own or from a folder"),
-    "published": Command("page.readme:parser", "page.readme:run",
+    "published": Command("cli:published_parser", "page.readme:run",
                          "the README's table and the drawings, from a published run", builds=False),
     "report": Command("cli:report_parser", "html:run",
                       "the HTML report of a folder, drawn anew", builds=False),

@@ -1,6 +1,5 @@
 """`lab published`: what is made from the table of a published run: the README's table, and drawings."""
 
-import argparse
 from pathlib import Path
 
 from ..errors import LabError
@@ -20,16 +19,6 @@ def newest() -> Path:
     if not found:
         raise LabError(f"no published run is in {results.BENCHMARKS}")
     return found[-1]
-
-
-def parser():
-    own = argparse.ArgumentParser(
-        description="The README's table from the table of a published run; with --draw its drawings."
-    )
-    own.add_argument("--table", type=Path, help="the run's table.tsv (default: the newest in docs/benchmarks)")
-    own.add_argument("--readme", action="store_true", help="put the table into README.md instead of on stdout")
-    own.add_argument("--draw", type=Path, metavar="FOLDER", help="write speed.svg and memory.svg there")
-    return own
 
 
 def _head(about) -> str:
