@@ -9,7 +9,7 @@ void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsi
     const hak_magazine_t *magazine = &cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
     if (!magazine->slots) {
-        hak_check_that(check, of_magazine, magazine, "without a stack there is no block in it",
+        hak_check_that(check, of_magazine, magazine, "without a stack it holds no block",
                        *top == NULL);
         hak_check_that(check, of_magazine, magazine, "without a stack no top is below the limit",
                        magazine->limit == 0);
@@ -27,13 +27,12 @@ static void check_block(hak_check_t *check, const hak_magazine_t *magazine, cons
                         unsigned class_index) {
     const hak_class_t *info = &hak_classes[class_index];
     const hak_unit_t *slab = block ? hak_region_unit_of(block) : NULL;
-    hak_check_that(check, of_magazine, magazine, "a block in it is one of the heap", slab != NULL);
+    hak_check_that(check, of_magazine, magazine, "its blocks belong to the heap", slab != NULL);
     if (!slab) return;
-    hak_check_equal(check, of_magazine, magazine, "a block in it is of its class",
-                    hak_map_class(slab), class_index);
-    hak_check_that(check, of_magazine, magazine, "a block in it begins where one does",
-                   hak_is_block_start(hak_block_offset((uintptr_t)block, info),
-                                      info->start_test));
+    hak_check_equal(check, of_magazine, magazine, "its blocks have its class", hak_map_class(slab),
+                    class_index);
+    hak_check_that(check, of_magazine, magazine, "its pointers point to the start of a block",
+                   hak_is_block_start(hak_block_offset((uintptr_t)block, info), info->start_test));
 }
 
 static void check_own_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index) {

@@ -12,7 +12,7 @@ void hak_check_failed(hak_check_t *check, const char *what, const void *object,
         hak_log("%s %p: %s: %llu, not %llu", what, object, equation, (unsigned long long)sides[0],
                 (unsigned long long)sides[1]);
     else
-        hak_log("%s %p: not so: %s", what, object, equation);
+        hak_log("%s %p: violated: %s", what, object, equation);
 }
 
 void hak_check_stop(const hak_check_t *check) {

@@ -27,7 +27,8 @@ void hak_grains_check(hak_check_t *check, const hak_superslab_t *super) {
     uint32_t dirty = touched_units(super);
     for (unsigned w = 0; w < hak_superslab_words(); w++)
         touched += super->touched[w] ? hak_bit_count(super->touched[w]) : 0;
-    hak_check_that(check, of_super, super, "one of a large heap is marked so", super->large);
+    hak_check_that(check, of_super, super, "a superslab of a large heap has its flag",
+                   super->large);
     hak_check_equal(check, of_super, super, "clean_grains = grains - touched ones",
                     super->clean_grains, hak_superslab_grains() - touched);
     hak_check_that(check, of_super, super, "a unit with a touched grain is dirty",
@@ -81,12 +82,12 @@ static void add_extent(const hak_unit_t *unit, void *context) {
 
 void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap) {
     size_t grains = 0;
-    hak_check_that(check, "transfer array", heap, "it holds no more than there is room for",
+    hak_check_that(check, "transfer array", heap, "count <= capacity",
                    heap->transfer_count <= HAK_TRANSFER_MAX);
     if (heap->transfer_count > HAK_TRANSFER_MAX) return;
     for (unsigned i = 0; i < heap->transfer_count; i++) {
         uint32_t word = hak_load_relaxed(&heap->transfer[i]->large);
-        hak_check_that(check, "transfer array", heap, "what is in it is freed",
+        hak_check_that(check, "transfer array", heap, "its blocks are freed",
                        (word & HAK_LARGE_FREED) != 0);
         grains += hak_large_length(word);
     }
@@ -98,10 +99,11 @@ static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t 
     size_t count = 0;
     const hak_superslab_t *before = NULL, *super = heap->oldest;
     for (; super && count <= length; before = super, super = super->dirty_next, count++)
-        hak_check_that(check, of_super, super, "the list of idle ones leads back as it leads on",
+        hak_check_that(check, of_super, super, "next and prev agree in the list of idle superslabs",
                        super->dirty_prev == before && super->on_dirty);
     hak_check_equal(check, of_heap, heap, "superslabs in the list of idle ones", count, length);
-    hak_check_that(check, of_heap, heap, "that list ends at its newest", heap->newest == before);
+    hak_check_that(check, of_heap, heap, "the list of idle superslabs ends at its newest",
+                   heap->newest == before);
 }
 
 /* At rest no purge has claimed anything: what is used is in blocks. */
@@ -148,7 +150,7 @@ typedef struct {
 static bool add_block(const hak_mapping_t *mapping, void *context) {
     huge_sum_t *sum = context;
     hak_check_that(sum->check, "huge block", (const void *)mapping->start,
-                   "it is found by its start", hak_mappings_find(mapping->start) == mapping);
+                   "the table finds it by its start", hak_mappings_find(mapping->start) == mapping);
     sum->blocks++;
     sum->block_bytes += mapping->size;
     return true;
@@ -157,7 +159,8 @@ static bool add_block(const hak_mapping_t *mapping, void *context) {
 static void add_stretch(void *context, hak_range_kind_t kind, const void *start, size_t size) {
     huge_sum_t *sum = context;
     (void)kind;
-    hak_check_that(sum->check, "kept stretch", start, "it lies behind the one before, with a gap",
+    hak_check_that(sum->check, "kept stretch", start,
+                   "a gap lies between it and the stretch before",
                    sum->kept == 0 || (uintptr_t)start > sum->end);
     hak_check_that(sum->check, "kept stretch", start, "it has a length", size > 0);
     sum->kept++;

@@ -257,7 +257,7 @@ HAK_SLOW_PATH void hak_extents_check(hak_check_t *check, const hak_extents_t *ex
         hak_check_that(check, "extents", extents, "a bin is filled <=> its bit is set",
                        (unit != NULL) == (extents->filled[bin / 64] >> bin % 64 & 1));
         for (; unit && violations == check->violations; before = unit, unit = unit->next) {
-            hak_check_that(check, "extent", unit, "its bin leads back as it leads on",
+            hak_check_that(check, "extent", unit, "next and prev agree in its bin",
                            unit->prev == before);
             check_extent(check, extents, bin, unit);
             visit(unit, context);

@@ -22,7 +22,8 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
         hak_check_equal(check, superslab, super, "no unit of a large heap is free to the pool",
                         super->free, 0);
     } else if (super->on_dirty) {
-        hak_check_that(check, superslab, super, "one in a list of dirty ones has free dirty units",
+        hak_check_that(check, superslab, super,
+                       "a superslab in a list of dirty ones has free dirty units",
                        (super->free & super->dirty) != 0);
     }
 }
@@ -46,7 +47,7 @@ static void check_unit(sums_t *sums, const hak_superslab_t *super, unsigned i) {
         hak_check_that(sums->check, "unit", unit, "it is free <=> it has no owner",
                        is_free == (owner == 0));
     if (owner && !super->large)
-        hak_check_that(sums->check, "unit", unit, "one in use may have pages",
+        hak_check_that(sums->check, "unit", unit, "a unit in use may have pages",
                        super->dirty >> i & 1);
 }
 
@@ -71,7 +72,7 @@ static void check_list(sums_t *sums, const hak_superslab_t *first, bool is_dirty
     size_t count = 0;
     const hak_superslab_t *before = NULL;
     for (const hak_superslab_t *super = first; super && count <= length; count++) {
-        hak_check_that(sums->check, superslab, super, "a list leads back as it leads on",
+        hak_check_that(sums->check, superslab, super, "next and prev agree in the list",
                        (is_dirty ? super->dirty_prev : super->prev) == before);
         before = super;
         super = is_dirty ? super->dirty_next : super->next;

@@ -34,14 +34,14 @@ void hak_slab_check(hak_check_t *check, const hak_unit_t *slab) {
     hak_check_equal(check, of_slab, slab, "free_count = set bits", slab->free_count, set);
     hak_check_equal(check, of_slab, slab, "words_free = words with a set bit", slab->words_free,
                     words_free);
-    hak_check_that(check, of_slab, slab, "no bit stands behind the last block",
+    hak_check_that(check, of_slab, slab, "no bit is set behind the last block",
                    info->count % 64u == 0 ||
                        hak_slab_bits(slab)[info->words - 1] >> info->count % 64u == 0);
     hak_check_that(check, of_slab, slab, "fresh <= blocks of the slab", slab->fresh <= info->count);
     if (slab->fresh < info->count)
-        hak_check_that(check, of_slab, slab, "what was never handed out is free",
+        hak_check_that(check, of_slab, slab, "blocks never handed out are free",
                        all_free_from(slab, info, slab->fresh));
-    hak_check_that(check, of_slab, slab, "purged blocks <= free ones that were in use",
+    hak_check_that(check, of_slab, slab, "purged blocks <= free blocks that were in use",
                    hak_bin_purged_blocks(slab, info) <= hak_bin_ready(slab, info));
 }
 
@@ -75,11 +75,11 @@ static void check_slab(hak_check_t *check, const hak_unit_t *slab) {
     unsigned ready = hak_bin_ready(slab, info), purged = hak_bin_purged_blocks(slab, info);
     sum->slabs++;
     sum->pending += hak_load_relaxed(&slab->remote_words) != 0;
-    hak_check_that(check, of_slab, slab, "none is lifted where no batch is given", !slab->lifted);
+    hak_check_that(check, of_slab, slab, "no slab is lifted outside a give", !slab->lifted);
     if (owner & HAK_OWNER_WARM) {
         sum->warm++;
         sum->warm_used += slab->fresh - ready;
-        hak_check_that(check, of_slab, slab, "a warm one is in no list, and has its pages",
+        hak_check_that(check, of_slab, slab, "a warm slab is in no list and has its pages",
                        !slab->listed && !slab->purged);
     } else {
         sum->listed += slab->free_count > 0;
@@ -100,11 +100,11 @@ static uint32_t check_list(hak_check_t *check, const hak_bin_t *bin, uint16_t mi
     uint32_t count = 0, most = hak_load_relaxed(&bin->listed_count);
     const hak_unit_t *before = NULL;
     for (const hak_unit_t *slab = bin->head; slab && count <= most; slab = slab->next, count++) {
-        hak_check_equal(check, of_slab, slab, "a listed one belongs to the bin, and is not warm",
+        hak_check_equal(check, of_slab, slab, "a listed slab belongs to the bin and is not warm",
                         hak_load_relaxed(&slab->owner), mine);
-        hak_check_that(check, of_slab, slab, "a listed one is marked so, and has a free block",
+        hak_check_that(check, of_slab, slab, "a listed slab has its flag and a free block",
                        slab->listed && slab->free_count > 0);
-        hak_check_that(check, of_slab, slab, "the list leads back as it leads on",
+        hak_check_that(check, of_slab, slab, "next and prev agree in the list",
                        slab->prev == before);
         before = slab;
     }
@@ -115,23 +115,23 @@ static uint32_t check_list(hak_check_t *check, const hak_bin_t *bin, uint16_t mi
 static void check_empty(hak_check_t *check, const hak_bin_t *bin, uint16_t mine) {
     const hak_unit_t *slab = bin->empty;
     if (!slab) return;
-    hak_check_equal(check, of_slab, slab, "the kept empty one belongs to the bin",
+    hak_check_equal(check, of_slab, slab, "the kept empty slab belongs to the bin",
                     hak_load_relaxed(&slab->owner), mine);
-    hak_check_equal(check, of_slab, slab, "the kept empty one is free as a whole", slab->free_count,
-                    hak_classes[hak_owner_class(mine)].count);
-    hak_check_that(check, of_slab, slab, "the kept empty one is in no list", !slab->listed);
+    hak_check_equal(check, of_slab, slab, "all blocks of the kept empty slab are free",
+                    slab->free_count, hak_classes[hak_owner_class(mine)].count);
+    hak_check_that(check, of_slab, slab, "the kept empty slab is in no list", !slab->listed);
 }
 
 static void check_binding(hak_check_t *check, const hak_warm_slot_t *slot, uint16_t mine) {
     const hak_unit_t *slab = (const hak_unit_t *)hak_load_relaxed(&slot->state);
-    hak_check_that(check, "warm slot", slot, "one in a ring has a slab, and nobody has claimed it",
+    hak_check_that(check, "warm slot", slot, "a slot in a ring has a slab that nobody has claimed",
                    slab && !((uintptr_t)slab & 1));
-    hak_check_that(check, "warm slot", slot, "the ring leads back as it leads on",
+    hak_check_that(check, "warm slot", slot, "next and prev agree in the ring",
                    slot->next->prev == slot);
     if (!slab || (uintptr_t)slab & 1) return;
-    hak_check_equal(check, of_slab, slab, "a warm one has the owner word of its bin, and the flag",
+    hak_check_equal(check, of_slab, slab, "a warm slab has the owner word of its bin, and the flag",
                     hak_load_relaxed(&slab->owner), mine | HAK_OWNER_WARM);
-    hak_check_that(check, of_slab, slab, "a warm one leads to its slot", slab->slot == slot);
+    hak_check_that(check, of_slab, slab, "a warm slab points to its slot", slab->slot == slot);
     hak_check_equal(check, "warm slot", slot, "ready = free blocks that were in use",
                     hak_load_relaxed(&slot->ready),
                     hak_bin_ready(slab, &hak_classes[hak_owner_class(mine)]));
@@ -141,7 +141,7 @@ static void check_ring(hak_check_t *check, unsigned shard, unsigned class_index,
     const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
     const hak_warm_slot_t *slot = ring->oldest;
     uint32_t count = hak_load_relaxed(&ring->count);
-    hak_check_that(check, of_ring, ring, "count is 0 <=> there is no oldest one",
+    hak_check_that(check, of_ring, ring, "count is 0 <=> there is no oldest slot",
                    (count == 0) == (slot == NULL));
     hak_check_equal(check, of_ring, ring, "count = slabs with the flag", count,
                     sums[shard][class_index].warm);
@@ -165,7 +165,7 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index) {
     uint32_t listed = check_list(check, bin, mine) + (bin->empty != NULL);
     check_empty(check, bin, mine);
     check_ring(check, shard, class_index, mine);
-    hak_check_equal(check, of_bin, bin, "listed_count = slabs in the list and the kept empty one",
+    hak_check_equal(check, of_bin, bin, "listed_count = slabs in the list and the kept empty slab",
                     hak_load_relaxed(&bin->listed_count), listed);
     hak_check_equal(check, of_bin, bin, "slabs with a free block = listed_count", sum->listed,
                     listed);
@@ -173,7 +173,7 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index) {
                     (uint32_t)(hak_load_relaxed(&bin->adopted) - left), sum->slabs);
     hak_check_equal(check, of_bin, bin, "touched = sum of fresh - purged blocks",
                     hak_load_relaxed(&bin->touched), sum->touched);
-    hak_check_equal(check, of_bin, bin, "spare = sum of free, fresh and purged ones left out",
+    hak_check_equal(check, of_bin, bin, "spare = free blocks neither fresh nor purged",
                     hak_load_relaxed(&bin->spare), sum->spare);
     hak_check_equal(check, of_bin, bin, "slabs on the pending stack = slabs with remote words",
                     pending_length(bin, sum->pending), sum->pending);
@@ -224,7 +224,7 @@ void hak_bin_check_at_release(const void *lock) {
     for (unsigned i = 0; i < sizeof some / sizeof *some; i++) {
         if (!some[i] || (i > 0 && some[i] == some[i - 1])) continue;
         uint16_t owner = hak_load_relaxed(&some[i]->owner);
-        hak_check_that(&check, of_slab, some[i], "a listed one belongs to the bin, and is not warm",
+        hak_check_that(&check, of_slab, some[i], "a listed slab belongs to the bin and is not warm",
                        hak_owner_is_bin(owner) && !(owner & HAK_OWNER_WARM) &&
                            hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)) == bin);
         hak_check_equal(&check, of_slab, some[i], "it is marked as listed, or kept empty",
