@@ -130,6 +130,16 @@ HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t si
  * number; constant for the life of the block. 0 for NULL. */
 HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
 
+/* Stores where the block that contains ptr begins and ends, so that a caller can check its own
+ * accesses: the bytes from *start to *end, *end excluded, may be used. Returns 1; 0 for a pointer
+ * that lies in no memory of HAKMEM; -1 for one into free memory of HAKMEM; then nothing is stored.
+ * With HAKMEM_PROFILE=HARDENED *end is where the requested size ends, so ptr itself may lie behind
+ * it, and free is exact. Otherwise the block is as long as malloc_usable_size says, and one that was
+ * freed and is still in a thread's cache counts as a block. A pointer into the middle of a block
+ * above 1 MiB makes the call slow: it looks at all such blocks. */
+HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(nonnull(2, 3));
+
 /* malloc_trim(3): gives free memory back to the system. pad is ignored, since there is no heap end.
  * Returns 1 if any memory was given back, otherwise 0. */
 HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;
@@ -255,7 +265,7 @@ HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 /* ---- Verification ---------------------------------------------------------------------------- */
 
 /* Checks the invariants of all records of the allocator: each count is correct, each list is
- * consistent. Returns the number of violations, 0 in a sound heap, and writes a line to stderr for
+ * consistent; with HAKMEM_CANARY also that nothing was written behind a block in use. Returns the number of violations, 0 in a sound heap, and writes a line to stderr for
  * each of the first 100. A program that writes out of bounds damages blocks, not records, so this
  * function is for people who work on the allocator, or suspect a bug in it. It looks at everything:
  * its time grows with the heap, and slow calls of other threads wait meanwhile, as they do for a

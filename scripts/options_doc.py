@@ -31,7 +31,6 @@ FORMS = {
     "OPTION_WHEN": "name group when".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
-    "PROFILE_REFUSED": "name reason".split(),
 }
 TIERS = {
     "SELECTOR": "Selectors",
@@ -123,7 +122,6 @@ class Tables:
     def __init__(self):
         profile_rows = list(rows(PROFILES))
         self.profiles = [row for row in profile_rows if row["form"] == "PROFILE"]
-        self.refused = [row for row in profile_rows if row["form"] == "PROFILE_REFUSED"]
         self.settings = [row for row in profile_rows if row["form"] == "PROFILE_SET"]
         self.options = list(rows(OPTIONS))
         self.when = {row["name"]: row for row in rows(WHEN)}
@@ -189,8 +187,7 @@ def profiles_page(tables):
         sets = ", ".join(f"`HAKMEM_{row['option']}={row['value']}`" for row in tables.settings
                          if row["profile"] == profile["name"])
         page += f"| `{profile['name']}` | {profile['help']} | {sets} |\n"
-    return page + "".join(f"\n`{row['name']}` is refused by name: {row['reason']}.\n"
-                          for row in tables.refused)
+    return page
 
 
 def completion(tables, template):

@@ -6,9 +6,11 @@
 
 #include "api/block.h"
 #include "api/export.h"
+#include "api/hardened.h"
 #include "cache/cache.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
+#include "hardened/hardened.h"
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -34,6 +36,7 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a bl
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    hak_hardened_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -169,6 +172,7 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t ali
 
 HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
     if (above_classes(size)) return allocate_large(size, 1, false, site);
     return allocate_class(hak_class_of(size), size, 1, NULL, site);
 }
@@ -184,6 +188,7 @@ static size_t size_of_block(const void *block) {
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
     if (above_classes(size)) return allocate_large(size, 1, true, site);
     void *block = allocate_class(hak_class_of(size), size, 1,
                                  size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
@@ -193,6 +198,7 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return out_of_memory();
+    if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
     if (above_classes(size) || align > HAK_UNIT_SIZE)
         return allocate_large(size, align, false, site);
     /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
@@ -255,10 +261,13 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_report(function, pointer, &block);
 }
 
-void hak_release(void *pointer, const char *function) {
-    if (!hak_push_coloured(pointer)) release_other(pointer, function, (size_t)HAK_ANY_SIZE);
+void hak_release_sized(void *pointer, const char *function, size_t size) {
+    if (hak_hardened_on())
+        hak_hardened_free(pointer, function, size);
+    else if (!hak_push_coloured(pointer))
+        release_other(pointer, function, size);
 }
 
-void hak_release_sized(void *pointer, const char *function, size_t size) {
-    if (!hak_push_coloured(pointer)) release_other(pointer, function, size);
+void hak_release(void *pointer, const char *function) {
+    hak_release_sized(pointer, function, (size_t)HAK_ANY_SIZE);
 }

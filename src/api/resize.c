@@ -5,7 +5,9 @@
 
 #include "api/block.h"
 #include "api/export.h"
+#include "api/hardened.h"
 #include "api/malloc.h"
+#include "hardened/hardened.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
@@ -63,6 +65,7 @@ static void *move(void *pointer, size_t old, size_t size, const void *site) {
 
 /* Resizes a block that is not a tiny one; reports a pointer that is none. */
 static void *resize_other(void *pointer, size_t size, const void *site) {
+    if (hak_hardened_on()) return hak_hardened_realloc(pointer, size);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
         hak_block_report("realloc", pointer, &block);
@@ -156,7 +159,7 @@ HAK_TWIN(void *, pvalloc, (size_t size))
 void hakmem_free_sized(void *pointer, size_t size) {
 #if HAKMEM_DEBUG
     hak_block_t block = hak_block_of(pointer);
-    HAK_ASSERT(!pointer || !hak_block_usable(&block) || size <= block.size);
+    HAK_ASSERT(hak_hardened_on() || !pointer || !hak_block_usable(&block) || size <= block.size);
 #endif
     if (HAK_LIKELY(hak_push(pointer))) return;
     hak_release_sized(pointer, "free_sized", size);
@@ -171,7 +174,9 @@ void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
 HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
 
 static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
+    size_t size;
     if (!pointer) return 0;
+    if (hak_hardened_on()) return hak_hardened_usable(pointer, &size) ? size : 0;
     hak_block_t block = hak_block_of(pointer);
     if (hak_block_usable(&block)) return block.size;
     hak_block_report("malloc_usable_size", pointer, &block);

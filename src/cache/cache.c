@@ -86,6 +86,7 @@ void hak_cache_reset(hak_cache_t *cache) {
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
+    hak_store_relaxed(&cache->holder, NULL);
 }
 
 hak_cache_t *hak_cache_make(void) {
@@ -120,6 +121,7 @@ static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index)
 /* Most slots that the stack of a class may have, sentinel included; 0: it has no stack. The
  * options call the stack of a mid class its ring. */
 static unsigned slots_max(unsigned class_index) {
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED))) return 0; /* see hardened/hardened.h */
     if (is_mid(class_index)) { /* none where debug records are kept: see record/record.h */
         if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
         return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;

@@ -69,6 +69,7 @@ typedef struct hak_cache {
     size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
     struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
+    _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;

@@ -351,6 +351,25 @@ size_t hak_huge_size(const void *block) {
     return size;
 }
 
+uint64_t hak_huge_note(const void *block) {
+    hak_lock_acquire(&hak_huge_lock);
+    const hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    uint64_t note = mapping ? mapping->note : 0;
+    hak_lock_release(&hak_huge_lock);
+    return note;
+}
+
+bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note) {
+    hak_lock_acquire(&hak_huge_lock);
+    hak_mapping_t *mapping = hak_mappings_find((uintptr_t)block);
+    uint64_t found = mapping ? mapping->note : 0;
+    bool same = mapping && found == *note;
+    if (same) mapping->note = new_note;
+    hak_lock_release(&hak_huge_lock);
+    *note = found;
+    return same;
+}
+
 /* All blocks, a few at a time: the lock is not held for longer. */
 static void walk(hak_mapping_visitor_t visit, void *context) {
     size_t at = 0;
@@ -359,6 +378,22 @@ static void walk(hak_mapping_visitor_t visit, void *context) {
         more = hak_mappings_walk(&at, visit, context);
         hak_lock_release(&hak_huge_lock);
     }
+}
+
+typedef struct {
+    hak_huge_visitor_t visit;
+    void *context;
+} note_visitor_t;
+
+static bool show_note(const hak_mapping_t *mapping, void *context) {
+    const note_visitor_t *to = context;
+    to->visit(to->context, (const void *)mapping->start, mapping->note);
+    return true;
+}
+
+void hak_huge_each_note(hak_huge_visitor_t visit, void *context) {
+    note_visitor_t visitor = {visit, context};
+    walk(show_note, &visitor);
 }
 
 typedef struct {

@@ -59,6 +59,15 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero);
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 
+/* The note of the block that starts at `block`; 0 for none. The second swaps it; false when it is not
+ * `*note` any more, which is then what it is. A block that is resized loses its note. */
+uint64_t hak_huge_note(const void *block);
+bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
+
+/* Calls `visit` for each block, under the lock, a few blocks at a time. */
+typedef void (*hak_huge_visitor_t)(void *context, const void *block, uint64_t note);
+void hak_huge_each_note(hak_huge_visitor_t visit, void *context);
+
 /* Start and size of the mapping around `pointer`; false when there is none. Slow, but the lock is
  * held for a part of the table at a time: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);

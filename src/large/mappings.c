@@ -41,10 +41,10 @@ static hak_mapping_t *find_in(const table_t *table, uintptr_t start) {
     return NULL;
 }
 
-static void put_in(table_t *table, uintptr_t start, size_t size) {
-    size_t i = slot_of(table, start);
+static void put_in(table_t *table, hak_mapping_t mapping) {
+    size_t i = slot_of(table, mapping.start);
     while (table->slots[i].start) i = (i + 1) & (table->size - 1);
-    table->slots[i] = (hak_mapping_t){start, size};
+    table->slots[i] = mapping;
     table->used++;
 }
 
@@ -100,14 +100,14 @@ static void empty_some(void) {
             next_out++;
             continue;
         }
-        put_in(&current, mapping->start, mapping->size);
+        put_in(&current, *mapping);
         remove_from(&former, mapping); /* a follower may stand there now */
     }
 }
 
 void hak_mappings_put(uintptr_t start, size_t size) {
     empty_some();
-    put_in(&current, start, size);
+    put_in(&current, (hak_mapping_t){start, size, 0});
 }
 
 void hak_mappings_remove(hak_mapping_t *mapping) {

@@ -13,6 +13,7 @@
 typedef struct {
     uintptr_t start; /* 0: a free slot */
     size_t size;
+    uint64_t note; /* of the hardened path (hardened/big.h); 0 for none */
 } hak_mapping_t;
 
 /* NULL when no block starts there. Valid until the next call of put or remove. */

@@ -45,12 +45,6 @@ static void warn_unknown(hak_text_t name, hak_option_source_t source) {
 
 static void warn_refused(hak_option_t option, hak_text_t value, hak_option_source_t source) {
     hak_option_row_t row = hak_option_row(option);
-    const char *refusal = option == HAK_OPTION_PROFILE ? hak_profile_refusal(value) : NULL;
-    if (refusal) {
-        warn("hakmem: option %s%s: '%.*s' is refused: %s; there are %s\n", row.name, place(source),
-             shown(value), value.at, refusal, row.accepted);
-        return;
-    }
     char accepted[600];
     if (hak_option_is_number(row.kind))
         snprintf(accepted, sizeof accepted, "a number in %s%s%s", row.accepted,

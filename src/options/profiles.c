@@ -1,10 +1,6 @@
 /* profiles.c: the tables made from profiles.def. */
 #include "options/profiles.h"
 
-#include <string.h>
-
-#define PROFILE_REFUSED(name, reason)
-
 const hak_profile_row_t hak_profile_rows[] = {
 #define PROFILE(name, help)
 #define PROFILE_SET(profile, option, value) {HAK_PROFILE_##profile, HAK_OPTION_##option, value},
@@ -29,16 +25,3 @@ const char *const hak_profile_help[HAK_PROFILE_COUNT] = {
 #include "options/profiles.def"
 #undef PROFILE
 };
-
-#undef PROFILE_REFUSED
-
-const char *hak_profile_refusal(hak_text_t name) {
-#define PROFILE(name, help)
-#define PROFILE_REFUSED(refused, reason)                                               \
-    if (name.size == sizeof #refused - 1 && memcmp(name.at, #refused, name.size) == 0) \
-        return reason;
-#include "options/profiles.def"
-#undef PROFILE
-#undef PROFILE_REFUSED
-    return NULL;
-}

@@ -9,11 +9,9 @@ typedef enum {
     HAK_PROFILE_NONE,
 #define PROFILE(name, help) HAK_PROFILE_##name,
 #define PROFILE_SET(profile, option, value)
-#define PROFILE_REFUSED(name, reason)
 #include "options/profiles.def"
 #undef PROFILE
 #undef PROFILE_SET
-#undef PROFILE_REFUSED
     HAK_PROFILE_COUNT
 } hak_profile_t;
 
@@ -28,9 +26,6 @@ extern const size_t hak_profile_row_count;
 
 /* The names as a list of words: "none|FIRST|SECOND". */
 extern const char hak_profile_words[];
-
-/* The reason why a name of a PROFILE_REFUSED row is refused; NULL for any other name. */
-const char *hak_profile_refusal(hak_text_t name);
 
 /* The purpose of each profile; "" for HAK_PROFILE_NONE. */
 extern const char *const hak_profile_help[HAK_PROFILE_COUNT];

@@ -69,6 +69,19 @@ void hak_os_wish_huge(void *addr, size_t size, bool wish);
 /* Populates the pages of a committed range now, if the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);
 
+/* Makes a committed range a guard: its pages go back, each access to it ends the process, and the
+ * kernel's mapping stays whole (Linux 6.13). False when the kernel cannot. The second makes it
+ * usable again; it reads as zero. */
+bool hak_os_guard(void *addr, size_t size);
+bool hak_os_unguard(void *addr, size_t size);
+
+/* Takes away all access to a committed range, until hak_os_commit; its contents stay. */
+bool hak_os_protect(void *addr, size_t size);
+
+/* A random number, from the kernel's generator; where that is refused, from the bytes that the
+ * kernel gave the process at its start, the clock and the caller's stack. */
+uint64_t hak_os_random(void);
+
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
 void *hak_os_map(size_t size, size_t align);
 

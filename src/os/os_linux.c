@@ -26,6 +26,12 @@ enum { BARRIER = 8, REGISTER_BARRIER = 16 };
 /* Of madvise(2); a libc may be older than the kernel. */
 enum { HUGE_PAGES = 14, NO_HUGE_PAGES = 15, POPULATE_WRITE = 23 };
 
+/* The same, from Linux 6.13 on. */
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+
+/* Of getrandom(2). */
+enum { NONBLOCK = 1 };
+
 /* Of mremap(2), from Linux 5.7 on. */
 enum { DONT_UNMAP = 4 };
 
@@ -200,6 +206,39 @@ bool hak_os_purge(void *addr, size_t size) {
         advise(addr, size, MADV_DONTNEED); /* again, since the test has brought a page back */
     }
     return hak_load_relaxed(&works) == YES;
+}
+
+HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
+    static _Atomic bool unknown; /* to an older kernel, which is not asked again */
+    if (hak_load_relaxed(&unknown)) return false;
+    int saved = errno;
+    errno = 0;
+    count_call(&hak_os_stats.madvise);
+    bool done = madvise(addr, size, GUARD_INSTALL) == 0;
+    /* Locked pages get the same answer: then the next range may not be locked. */
+    if (!done && errno == EINVAL && madvise(addr, 0, GUARD_INSTALL) != 0)
+        hak_store_relaxed(&unknown, true);
+    errno = saved;
+    return done;
+}
+
+HAK_BEHIND bool hak_os_unguard(void *addr, size_t size) { return advise(addr, size, GUARD_REMOVE); }
+
+HAK_BEHIND bool hak_os_protect(void *addr, size_t size) { return protect(addr, size, PROT_NONE); }
+
+HAK_BEHIND uint64_t hak_os_random(void) {
+    uint64_t number, given[2] = {0, 0};
+    int saved = errno;
+    bool done = syscall(SYS_getrandom, &number, sizeof number, NONBLOCK) == (long)sizeof number;
+    errno = saved;
+    if (done) return number;
+    const void *bytes = (const void *)getauxval(AT_RANDOM);
+    if (bytes) memcpy(given, bytes, sizeof given);
+    struct timespec now = {0, 0};
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    number = given[0] ^ (uint64_t)now.tv_nsec << 32 ^ (uintptr_t)&number;
+    number = (number ^ number >> 32) * 0xD6E8FEB86659FD93u;
+    return (number ^ given[1] ^ number >> 32) * 0x9E3779B97F4A7C15u;
 }
 
 bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }

@@ -50,6 +50,7 @@ typedef struct hak_superslab {
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
+    _Atomic(struct hak_states *) states;           /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
 /* True when no unit was freed for `delay_ms`. False when one was freed after `now_ms` was read, so

@@ -17,6 +17,8 @@
 #include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "commit/commit.h"
+#include "hardened/guard.h"
+#include "hardened/holder.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "meta/meta.h"
@@ -71,10 +73,11 @@ static void count_records(hak_superslab_t *super, void *records) {
  * which no bin ever gave a block. */
 static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
                              const hak_shard_counts_t *bins, hak_warm_cache_counts_t *warm) {
-    uint64_t cached = 0;
     if (BINS(TAKEN) == 0) return 0;
+    uint64_t cached = class_index == HAK_CLASS_FIXED ? hak_guard_unit_count() : 0;
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
         cached += hak_cache_count(cache, class_index);
+        cached += hak_holder_count(hak_load_acquire(&cache->holder), class_index);
         hak_warm_cache_add_counts(cache, class_index, warm);
     }
     return cached;
@@ -154,6 +157,22 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 #include "stats/each.def"
 }
 
+/* Blocks in the rings of threads on the hardened path are neither live nor lost. */
+static void leave_out_kept(from_t *from, hak_cache_t *newest) {
+    size_t count[2] = {0}, bytes[2] = {0};
+    for (hak_cache_t *cache = newest; cache; cache = cache->next) {
+        const hak_holder_t *holder = hak_load_acquire(&cache->holder);
+        for (unsigned i = 0; holder && i < 2; i++) {
+            count[i] += LOAD(holder->kept[i].count);
+            bytes[i] += LOAD(holder->kept[i].bytes);
+        }
+    }
+    from->large.count -= hak_min(count[0], from->large.count);
+    from->large.bytes -= hak_min(bytes[0], from->large.bytes);
+    from->huge_count -= hak_min(count[1], from->huge_count);
+    from->huge_bytes -= hak_min(bytes[1], from->huge_bytes);
+}
+
 static void collect(hak_stats_t *stats) {
     from_t from = {.superslabs = hak_pool_superslabs()};
     memset(stats, 0, sizeof *stats);
@@ -167,6 +186,7 @@ static void collect(hak_stats_t *stats) {
     from.large = hak_large_stats();
     from.huge_count = LOAD(hak_huge_stats.block_count);
     from.huge_bytes = LOAD(hak_huge_stats.bytes);
+    leave_out_kept(&from, newest);
     fill_policy(stats);
     fill_tiers(stats, &from);
     fill_values(stats, &from);

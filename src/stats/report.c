@@ -3,6 +3,7 @@
 #include "stats/report.h"
 
 #include "classes/dyn.h"
+#include "hardened/holder.h"
 #include "os/os.h"
 #include "stats/json.h"
 #include "stats/table.h"
@@ -33,7 +34,9 @@ static sums_t read_bands(hak_cache_t *cache, hak_cache_stats_t *to) {
 void hak_stats_read_cache(hak_cache_t *cache, hak_cache_stats_t *to) {
     sums_t sums = read_bands(cache, to);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        sums.bytes[hak_tier_of_class(i)] += hak_cache_count(cache, i) * hak_dyn_size_of(i);
+        sums.bytes[hak_tier_of_class(i)] +=
+            (hak_cache_count(cache, i) + hak_holder_count(hak_load_acquire(&cache->holder), i)) *
+            hak_dyn_size_of(i);
     hak_lock_acquire(&hak_thread_list_lock);
 #define STAT_CACHE(name, kind, unit, where, help) to->figures[HAK_CACHE_STAT_##name] = (where);
 #include "stats/each.def"

@@ -325,6 +325,7 @@ void hak_purge_round(uint32_t delay_ms) {
 size_t hak_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
+    if (cache) hak_thread_flush_holder(cache);
     hak_shard_release_idle(); /* this one only ages the slabs that were kept empty */
     pass_t pass = begin(0, true);
     size_t purged = 0;

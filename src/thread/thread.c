@@ -12,6 +12,7 @@
 
 #include "cache/warm_cache.h"
 #include "options/load.h"
+#include "hardened/big.h"
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
@@ -71,12 +72,20 @@ static hak_cache_t *pop_waiting(hak_cache_t **stack) {
     return cache;
 }
 
+void hak_thread_flush_holder(hak_cache_t *cache) {
+    hak_holder_t *holder = hak_load_relaxed(&cache->holder);
+    if (HAK_LIKELY(!holder)) return;
+    hak_holder_flush(holder, cache->shard);
+    hak_big_flush(holder);
+}
+
 /* The thread is gone. Later destructors of other libraries may still free: they
  * find the dead cache and go straight to the shard. */
 static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     hak_gate_use(NULL);
+    hak_thread_flush_holder(cache);
     hak_lock_acquire(&hak_thread_list_lock);
     bool keep = waiting_full < hak_os_cpu_count();
     waiting_full += keep;

@@ -15,6 +15,9 @@ hak_cache_t *hak_thread_cache(void);
  * destructor would give a cache back that was made then. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
+/* Gives back what a cache holds on the hardened path. Called by its thread. */
+void hak_thread_flush_holder(hak_cache_t *cache);
+
 /* Empties one magazine of a cache that waits for a thread; looks at *caches caches at most. True
  * when all of them are empty. */
 bool hak_thread_flush_waiting(unsigned *caches);

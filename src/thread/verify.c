@@ -8,6 +8,7 @@
 #include "cache/check.h"
 #include "cache/warm_cache.h"
 #include "commit/commit.h"
+#include "hardened/check.h"
 #include "large/check.h"
 #include "large/huge.h"
 #include "meta/check.h"
@@ -67,6 +68,7 @@ size_t hak_verify(void) {
     hak_thread_check(&check);
     check_caches(&check, carved);
     check_committed(&check);
+    hak_hardened_check(&check);
     hak_gate_open();
     hak_lock_release_apart(&verify_lock);
     return check.violations;

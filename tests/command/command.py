@@ -174,7 +174,6 @@ def case_bad_settings(folder):
         (("--opt", "CONF=SHARDS:1"), ("HAKMEM_CONF", "--opt")),
         (("--opt", "SHARDS"), ("SHARDS", "NAME=VALUE")),
         (("--profile=NONE_SUCH",), ("NONE_SUCH", "none|", "|LOWMEM|")),
-        (("--profile=HARDENED",), ("HARDENED is refused", "|LOWMEM|")),
         (("--profiles=LOWMEM",), ("--profiles=LOWMEM", "--help")),
         (("--frobnicate",), ("--frobnicate", "--help")),
     ):

@@ -57,6 +57,16 @@ GROUPS = {
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
     "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
+    "state": (
+        "src/hardened/state.[ch] src/hardened/empty.[ch]",
+        ["tests/interleave/state.c"],
+        [
+            (r"SLOTS = 65536", "SLOTS = 128"),
+            # The scenarios make them anew.
+            (r"static (_Atomic uintptr_t range;)", r"\1"),
+            (r"static (_Atomic uint64_t used\[WORDS\]) HAK_APART;", r"\1 HAK_ALIGNED(64);"),
+        ],
+    ),
     # The whole engine, without spins, and with the fast paths in C. Its constructor runs when a
     # scenario says so, and the explorer's threads differ though they are one to libc.
     "whole": (

@@ -154,6 +154,9 @@ static void await_and_free(void) {
     program_malloc_all(8, 3, PAGES);
     process_end_thread();
 }
+static void hardened(void) {
+    start(OPTIONS("PROFILE=HARDENED", "SHARDS=1", "QUARANTINE=1", "GUARD_UNITS=1"));
+}
 static void two_shards(void) { start(OPTIONS("SHARDS=2")); }
 static void await_and_give(void) {
     program_await(0);
@@ -407,6 +410,15 @@ static const explore_scenario_t scenarios[] = {
     {"empty slabs are kept, and statistics", small_rings, {empty_slabs, read_figures}, RULES},
     {"frees without a cache", with_blocks, {free_two, free_two_others}, RULES},
     {"a threshold is set", two_threads, {use_large, set_threshold}, RULES},
+    {"the hardened path, and statistics",
+     hardened,
+     {make_and_post, await_and_free, read_figures},
+     RULES},
+    {"the hardened path, large blocks",
+     hardened,
+     {use_large, use_other_large, read_figures},
+     RULES},
+    {"the hardened path, huge blocks", hardened, {use_huge, use_other_huge, read_figures}, RULES},
     {"trim", two_threads, {make_and_post, await_and_free, trim}, RULES},
     {"statistics", two_threads, {use_pages, read_figures, write_json}, RULES},
     {"verification", two_threads, {use_pages, verify, verify}, RULES},

@@ -428,21 +428,6 @@ static void a_profile_sets_what_its_rows_say(void **state) {
     for (int i = 1; i < HAK_PROFILE_COUNT; i++) assert_true(count[i] > 0);
 }
 
-/* A name that promises what is not there gives its reason and the names that there are. */
-static void a_promised_profile_is_refused(void **state) {
-    (void)state;
-    char warning[1000];
-    assert_null(hak_profile_refusal((hak_text_t){"LOWMEM", 6}));
-    assert_null(hak_profile_refusal((hak_text_t){"HARDENED2", 9}));
-    const char *reason = hak_profile_refusal((hak_text_t){"HARDENED2", 8});
-    assert_non_null(reason);
-    snprintf(warning, sizeof warning,
-             "hakmem: option HAKMEM_PROFILE: 'HARDENED' is refused: %s; there are %s\n", reason,
-             hak_profile_words);
-    model_reset();
-    expect_one("HAKMEM_PROFILE=HARDENED", warning);
-}
-
 /* The standard profile, with one of its settings taken back. */
 static void what_is_set_stands_out_of_its_profile(void **state) {
     (void)state;
@@ -519,7 +504,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_nearer_wins),
         cmocka_unit_test(a_broken_conf_is_told),
         cmocka_unit_test(a_profile_sets_what_its_rows_say),
-        cmocka_unit_test(a_promised_profile_is_refused),
         cmocka_unit_test(what_is_set_stands_out_of_its_profile),
         cmocka_unit_test(with_raised_rights_the_environment_is_ignored),
         cmocka_unit_test(a_setuid_program_ignores_the_environment),

@@ -23,13 +23,9 @@ static void set(const char *name, const char *value) {
     hak_option_t option = (hak_option_t)find_option(name, STATUS_RUN);
     hak_option_row_t row = hak_option_row(option);
     hak_text_t text = {value, strlen(value)};
-    const char *refusal = option == HAK_OPTION_PROFILE ? hak_profile_refusal(text) : NULL;
     int64_t unused;
     if (option == HAK_OPTION_CONF)
         fail(STATUS_RUN, "run: --opt sets one option by its own name; HAKMEM_CONF holds several");
-    if (refusal)
-        fail(STATUS_RUN, "run: profile %s is refused: %s; there are %s", value, refusal,
-             row.accepted);
     if (!hak_option_parse(option, text, &unused))
         fail(STATUS_RUN, "run: '%.64s' is no value of %s, which takes %s%s%s", value, row.name,
              row.accepted, *row.unit ? " " : "", row.unit);

@@ -1,0 +1,219 @@
+/* big.c: large and huge blocks with a note, a canary and a guard page. */
+#include "hardened/big.h"
+
+#include <string.h>
+
+#include "error/error.h"
+#include "hardened/guard.h"
+#include "large/huge.h"
+#include "large/large.h"
+#include "os/os.h"
+#include "region/region.h"
+
+enum { GUARD_SHIFT = 4, SIZE_SHIFT = 6 };
+
+static hak_guard_t guard_of(uint64_t note) { return (hak_guard_t)(note >> GUARD_SHIFT & 3); }
+
+static uint64_t used_note(size_t size, hak_origin_t origin, hak_guard_t guard) {
+    return (uint64_t)size << SIZE_SHIFT | (uint64_t)guard << GUARD_SHIFT |
+           (uint64_t)origin << HAK_ORIGIN_SHIFT | HAK_STATE_USED;
+}
+
+/* Bytes before the guard page: the requested ones, and the canary. */
+static size_t room_of(const void *block, size_t size) {
+    size_t page = hak_os_page_size();
+    return hak_align_up((uintptr_t)block + hak_max(size, 1), page) - (uintptr_t)block;
+}
+
+static bool has_guard(void) { return hak_hardened.guard; }
+
+/* Bytes to ask a heap for. A large block begins at a multiple of a grain, which may be smaller than
+ * a page: up to a page more until the guard begins. */
+static size_t whole_of(size_t size) {
+    size_t page = hak_os_page_size();
+    size_t slack = page > HAK_GRAIN_SIZE ? page : 0;
+    return hak_align_up(hak_max(size, 1), page) + (has_guard() ? page + slack : slack);
+}
+
+/* ---- notes ---- */
+
+static _Atomic uint64_t *word_of(const void *block) {
+    hak_unit_t *unit = hak_region_unit_of(block);
+    hak_states_t *states = unit ? hak_load_acquire(&hak_superslab_of(block)->states) : NULL;
+    return states ? &states->large[hak_state_unit(block) & (hak_superslab_units() - 1)] : NULL;
+}
+
+static bool is_huge(const void *block) { return !hak_region_unit_of(block); }
+
+uint64_t hak_big_note(const void *block) {
+    if (is_huge(block)) return hak_huge_note(block);
+    _Atomic uint64_t *word = word_of(block);
+    return word ? hak_load_acquire(word) : 0; /* partner: set_note */
+}
+
+bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note) {
+    if (is_huge(block)) return hak_huge_swap_note(block, note, new_note);
+    _Atomic uint64_t *word = word_of(block);
+    return word && atomic_compare_exchange_strong_explicit(
+                       word, note, new_note, memory_order_acq_rel, memory_order_acquire);
+}
+
+const void *hak_big_in_unit(const hak_unit_t *unit) {
+    void *start;
+    size_t size;
+    bool found = hak_large_find(unit->base + HAK_UNIT_SIZE - 1, &start, &size);
+    return found && (char *)start >= unit->base ? start : NULL;
+}
+
+/* The block is in nobody's hands but the caller's. False without memory for the note. */
+static bool set_note(void *block, uint64_t note) {
+    if (is_huge(block)) {
+        uint64_t none = hak_huge_note(block);
+        return hak_huge_swap_note(block, &none, note);
+    }
+    if (!hak_state_tables(hak_superslab_of(block))) return false;
+    hak_store_release(word_of(block), note); /* partner: hak_big_note */
+    return true;
+}
+
+/* ---- the canary ---- */
+
+/* The bytes from the requested ones to the guard all have one value, which is not 0. */
+static unsigned char byte_of(const void *block) {
+    uint64_t mixed = (hak_hardened.secret ^ (uintptr_t)block) * 0x9E3779B97F4A7C15u;
+    return (unsigned char)(mixed >> 56 | 1);
+}
+
+static void put_canary(char *block, size_t size) {
+    if (hak_hardened.canary) memset(block + size, byte_of(block), room_of(block, size) - size);
+}
+
+bool hak_big_holds(const void *block, uint64_t note) {
+    const unsigned char *bytes = block, byte = byte_of(block);
+    size_t size = hak_big_size(note), room = room_of(block, size);
+    for (size_t i = size; hak_hardened.canary && i < room; i++)
+        if (bytes[i] != byte) return false;
+    return true;
+}
+
+size_t hak_big_usable(uint64_t note) {
+    size_t size = hak_big_size(note);
+    return hak_hardened.canary ? size : hak_align_up(size, hak_os_page_size());
+}
+
+/* ---- allocation ---- */
+
+static void *find(size_t whole, size_t align, bool zero, bool mapped) {
+    void *block = NULL;
+    if (!mapped && whole <= HAK_LARGE_MAX && align <= HAK_LARGE_ALIGN_MAX)
+        block = hak_large_alloc(hak_large_home(), hak_max(whole, HAK_CLASS_MAX + 1), align, zero);
+    return block ? block : hak_huge_alloc(whole, align, zero);
+}
+
+static void give_back(void *block) {
+    if (is_huge(block))
+        hak_huge_free(block);
+    else
+        hak_large_free(hak_large_home(), block);
+}
+
+/* A block as the program gets it. */
+static bool enter(char *block, size_t size, hak_origin_t origin) {
+    hak_guard_t guard = HAK_GUARD_NONE;
+    size_t room = room_of(block, size);
+    if (has_guard()) guard = hak_guard_set(block + room, hak_os_page_size());
+    put_canary(block, size);
+    if (set_note(block, used_note(size, origin, guard))) return true;
+    hak_guard_clear(block + room, hak_os_page_size(), guard);
+    return false;
+}
+
+void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, bool mapped) {
+    void *block = find(whole_of(size), align, zero, mapped);
+    if (!block || enter(block, size, origin)) return block;
+    give_back(block);
+    return NULL;
+}
+
+/* ---- free ---- */
+
+static void count_kept(hak_holder_t *holder, const hak_kept_t *kept, size_t sign) {
+    hak_kept_sum_t *sum = &holder->kept[kept->huge];
+    HAK_ADD_OWNED(&sum->count, sign);
+    HAK_ADD_OWNED(&sum->bytes, sign * kept->size);
+}
+
+static size_t kept_bytes(const hak_holder_t *holder) {
+    return hak_load_relaxed(&holder->kept[0].bytes) + hak_load_relaxed(&holder->kept[1].bytes);
+}
+
+/* Gives a freed block back to its heap; returns its bytes. */
+static size_t release(const hak_kept_t *kept) {
+    uint64_t note = hak_big_note(kept->block);
+    size_t room = room_of(kept->block, hak_big_size(note));
+    if (kept->guard)
+        hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED);
+    else if (hak_hardened.check_freed)
+        hak_holder_check_zero(kept->block, room);
+    set_note(kept->block, 0);
+    give_back(kept->block);
+    return kept->size;
+}
+
+/* Empties a place of the ring. */
+static size_t leave(hak_holder_t *holder, hak_kept_t *kept) {
+    if (!kept->block) return 0;
+    hak_kept_t left = *kept;
+    count_kept(holder, &left, (size_t)-1);
+    kept->block = NULL;
+    return release(&left);
+}
+
+/* Takes a random place of the ring, and empties others until the ring has its bytes. */
+static size_t put(hak_holder_t *holder, const hak_kept_t *kept) {
+    uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->big_at++;
+    size_t released = 0;
+    for (uint32_t i = 0; i < HAK_BIG_RING; i++) {
+        if (i > 0 && kept_bytes(holder) <= HAK_BIG_RING_BYTES) break;
+        released += leave(holder, &holder->big[(at + i) % HAK_BIG_RING]);
+        if (i > 0) continue;
+        holder->big[at % HAK_BIG_RING] = *kept;
+        count_kept(holder, kept, 1);
+    }
+    return released;
+}
+
+size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole) {
+    size_t size = hak_big_size(note), room = room_of(block, size), page = hak_os_page_size();
+    bool keeps = holder && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
+    hak_kept_t kept = {.block = block, .size = whole, .huge = is_huge(block)};
+    kept.guard =
+        keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_guard_set_by_advice(block, room + page);
+    if (!kept.guard) {
+        hak_guard_clear((char *)block + room, page, guard_of(note));
+        if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))
+            memset(block, 0, room);
+    }
+    return keeps ? put(holder, &kept) : release(&kept);
+}
+
+void hak_big_flush(hak_holder_t *holder) {
+    for (unsigned i = 0; i < HAK_BIG_RING; i++) leave(holder, &holder->big[i]);
+}
+
+/* ---- resize ---- */
+
+/* The end that is cut off is zeroed while it is still the block's. */
+void *hak_big_resize(void *block, uint64_t note, size_t size) {
+    size_t old = hak_big_size(note), room = room_of(block, old), page = hak_os_page_size();
+    hak_origin_t origin = hak_state_origin(note);
+    if (!is_huge(block) || whole_of(size) <= HAK_LARGE_MAX) return NULL;
+    hak_guard_clear((char *)block + room, page, guard_of(note));
+    if (size < old && hak_hardened.zero &&
+        !hak_os_purge((char *)block + room_of(block, size), room - room_of(block, size)))
+        memset((char *)block + size, 0, room - size);
+    char *moved = hak_huge_resize(block, whole_of(size));
+    if (moved && enter(moved, size, origin)) return moved;
+    enter(block, old, origin);
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/* big.h: blocks above 64 KiB on the hardened path: large ones and huge ones.
+ *
+ *   | requested bytes | canary to the end of the page | guard page |
+ *
+ * PROTOCOL. The note of a block is its state, and what a free has to know:
+ *   note = requested size << 6 | guard << 4 | origin << 2 | state
+ * That of a large block is an atomic word of its unit (state.h), in which at most one large block
+ * begins; that of a huge block stands in the table of huge blocks, under its lock. As with small
+ * blocks a free begins with a compare-and-swap from USED to FREE. A resize takes the same step, and
+ * makes the block USED again when it is done: a free meanwhile is reported. No note: the block was
+ * allocated before the hardened path was switched on.
+ *
+ * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that by
+ * advice: its pages go back, and each later access ends the program. It takes the place of another
+ * one in its thread's ring, and that one goes back to its heap. Elsewhere it is zeroed, and compared
+ * with zero when it leaves the ring. */
+#ifndef HAK_BIG_H
+#define HAK_BIG_H
+
+#include "base/base.h"
+#include "hardened/holder.h"
+#include "hardened/state.h"
+
+#define HAK_BIG_KEPT (16 * MIB)       /* largest block in a ring */
+#define HAK_BIG_RING_BYTES (64 * MIB) /* of all of them, at most, beside one block */
+
+/* NULL without memory. `mapped`: a mapping of its own. */
+void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, bool mapped);
+
+/* The note of the block that starts at `block`; 0 for none. */
+uint64_t hak_big_note(const void *block);
+
+/* Swaps the note; false when it is not `*note` any more, which is then what it is. */
+bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note);
+
+/* The large block that begins in a unit of a large heap; NULL for none. */
+const void *hak_big_in_unit(const hak_unit_t *unit);
+
+/* True while the bytes behind the block are as they were. */
+bool hak_big_holds(const void *block, uint64_t note);
+
+/* Bytes that the program may use. */
+size_t hak_big_usable(uint64_t note);
+
+HAK_FAST_PATH size_t hak_big_size(uint64_t note) { return (size_t)(note >> 6); }
+
+/* Keeps a block of `whole` bytes whose note the caller has made FREE; `holder` may be NULL. Returns
+ * bytes that went back to a heap. */
+size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole);
+
+/* The new address of a huge block that is resized by its pages; NULL when that is not possible. The
+ * caller has made the note FREE, and this makes it USED if it succeeds. */
+void *hak_big_resize(void *block, uint64_t note, size_t size);
+
+/* Gives the blocks of a ring back. */
+void hak_big_flush(hak_holder_t *holder);
+
+#endif

@@ -1,0 +1,44 @@
+/* canary.h: known bytes behind the requested size of a block.
+ *
+ * At least one byte, at most eight: those between the requested size and the end of the block. They
+ * are never 0, so a string's 0 that is written one byte too far is seen; each depends on a secret
+ * and on the address, so the bytes behind one block do not tell those behind another. */
+#ifndef HAK_CANARY_H
+#define HAK_CANARY_H
+
+#include <string.h>
+
+#include "hardened/hardened.h"
+
+enum { HAK_CANARY_MIN = 1, HAK_CANARY_MAX = 8 };
+
+HAK_FAST_PATH uint64_t hak_canary_pattern(const void *block) {
+    return ((hak_hardened.secret ^ (uintptr_t)block) * 0x9E3779B97F4A7C15u) | 0x0101010101010101u;
+}
+
+/* `used` and `end`: the requested size, and the size of the block, which is larger and at least 8.
+ * With less than eight bytes between them the last word of the block has them on top. */
+HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end) {
+    uint64_t pattern = hak_canary_pattern(block), last;
+    if (end - used >= sizeof pattern) {
+        memcpy(block + used, &pattern, sizeof pattern);
+        return;
+    }
+    unsigned shift = (unsigned)(sizeof pattern - (end - used)) * 8;
+    memcpy(&last, block + end - sizeof last, sizeof last);
+    last = (last & (((uint64_t)1 << shift) - 1)) | pattern >> shift << shift;
+    memcpy(block + end - sizeof last, &last, sizeof last);
+}
+
+HAK_FAST_PATH bool hak_canary_holds(const char *block, size_t used, size_t end) {
+    uint64_t pattern = hak_canary_pattern(block), found;
+    if (HAK_LIKELY(end - used >= sizeof pattern)) {
+        memcpy(&found, block + used, sizeof found);
+        return found == pattern;
+    }
+    unsigned shift = (unsigned)(sizeof pattern - (end - used)) * 8;
+    memcpy(&found, block + end - sizeof found, sizeof found);
+    return ((found ^ pattern) >> shift) == 0;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* check.c: what lies behind each block in use is as the hardened path left it. */
+#include "hardened/check.h"
+
+#include "hardened/big.h"
+#include "hardened/canary.h"
+#include "hardened/state.h"
+#include "large/huge.h"
+
+static const char statement[] = "the bytes behind the block are as they were";
+
+static void check_block(hak_check_t *check, const char *block, size_t end,
+                        const _Atomic uint32_t *at) {
+    uint32_t word = hak_load_acquire(at);
+    if (hak_state_of(word) != HAK_STATE_USED) return;
+    if (hak_canary_holds(block, hak_state_size(word), end)) return;
+    if (hak_load_acquire(at) == word) hak_check_that(check, "block", block, statement, false);
+}
+
+static void check_slab(hak_check_t *check, const hak_unit_t *slab, const hak_class_t *info) {
+    const char *first = hak_slab_first(slab, info);
+    _Atomic uint32_t *words = hak_state_word(hak_state_unit(first), info, 0);
+    for (unsigned i = 0; words && i < info->count; i++)
+        check_block(check, first + (size_t)i * info->size, info->size, &words[i]);
+}
+
+static void check_unit(hak_check_t *check, const hak_unit_t *unit) {
+    uint16_t owner = hak_load_acquire(&unit->owner);
+    if (hak_owner_is_bin(owner)) {
+        check_slab(check, unit, &hak_classes[hak_owner_class(owner)]);
+    } else if (hak_owner_class(owner) == HAK_CLASS_LARGE) {
+        const void *block = hak_big_in_unit(unit);
+        uint64_t note = block ? hak_big_note(block) : 0;
+        if (hak_state_of(note) == HAK_STATE_USED && !hak_big_holds(block, note))
+            hak_check_that(check, "block", block, statement, false);
+    }
+}
+
+static void check_superslab(hak_superslab_t *super, void *check) {
+    if (!hak_load_acquire(&super->states)) return;
+    for (unsigned i = 0; i < hak_superslab_units(); i++) check_unit(check, super->units + i);
+}
+
+static void check_huge(void *check, const void *block, uint64_t note) {
+    if (hak_state_of(note) == HAK_STATE_USED && !hak_big_holds(block, note))
+        hak_check_that(check, "block", block, statement, false);
+}
+
+void hak_hardened_check(hak_check_t *check) {
+    if (!hak_hardened_on() || !hak_hardened.canary) return;
+    hak_region_each_superslab(check_superslab, check);
+    hak_huge_each_note(check_huge, check);
+}

@@ -1,0 +1,25 @@
+/* empty.h: blocks of size 0.
+ *
+ * They are addresses 16 bytes apart in one reserved range of 1 MiB, to which nobody has access: a
+ * read or a write of a byte that was not asked for ends the program. Which address is free is a bit
+ * each. A thread takes one by an atomic or of its bit, and gives it back by an atomic and; what the
+ * bit was before tells whether the thread was the one. When all are in use, malloc(0) is served as
+ * malloc(1) is. */
+#ifndef HAK_EMPTY_H
+#define HAK_EMPTY_H
+
+#include "base/base.h"
+#include "hardened/hardened.h"
+
+/* An address at a multiple of `align`, a power of two up to a page; NULL when none is left. */
+void *hak_empty_take(hak_random_t *random, size_t align);
+
+/* True for an address of the range. */
+bool hak_empty_has(const void *pointer);
+
+/* Gives it back; false when it is not in use. */
+bool hak_empty_give(const void *pointer);
+
+bool hak_empty_is_used(const void *pointer);
+
+#endif

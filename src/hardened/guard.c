@@ -1,0 +1,49 @@
+/* guard.c: guard pages, by advice or by protection. */
+#include "hardened/guard.h"
+
+#include "classes/classes.h"
+#include "os/os.h"
+#include "pool/pool.h"
+
+static _Atomic uint32_t mapped;     /* guards that were made by protection */
+static _Atomic uint32_t unit_count; /* guard units */
+
+bool hak_guard_set_by_advice(void *start, size_t size) { return hak_os_guard(start, size); }
+
+static bool take_place(void) {
+    if (hak_add_relaxed(&mapped, 1) < HAK_GUARDS_MAPPED) return true;
+    hak_add_relaxed(&mapped, -1u);
+    return false;
+}
+
+hak_guard_t hak_guard_set(void *start, size_t size) {
+    if (HAK_LIKELY(hak_os_guard(start, size))) return HAK_GUARD_ADVISED;
+    if (!take_place()) return HAK_GUARD_NONE;
+    if (hak_os_protect(start, size)) return HAK_GUARD_MAPPED;
+    hak_add_relaxed(&mapped, -1u);
+    return HAK_GUARD_NONE;
+}
+
+void hak_guard_clear(void *start, size_t size, hak_guard_t guard) {
+    if (guard == HAK_GUARD_ADVISED) {
+        hak_os_unguard(start, size);
+    } else if (guard == HAK_GUARD_MAPPED && hak_os_commit(start, size)) {
+        hak_add_relaxed(&mapped, -1u);
+    }
+}
+
+bool hak_guard_unit_is_due(hak_random_t *random) {
+    uint32_t each = hak_hardened.guard_units, made = hak_load_relaxed(&unit_count);
+    if (!each) return false;
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    if (used < (size_t)made * each + hak_random_below(random, 2 * each) + 1) return false;
+    return hak_cas_acquire(&unit_count, &made, made + 1); /* of two threads one makes the guard */
+}
+
+bool hak_guard_unit_make(void *unit) {
+    if (unit && hak_guard_set(unit, HAK_UNIT_SIZE) != HAK_GUARD_NONE) return true;
+    hak_add_relaxed(&unit_count, -1u);
+    return false;
+}
+
+uint32_t hak_guard_unit_count(void) { return hak_load_relaxed(&unit_count); }

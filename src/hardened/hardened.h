@@ -1,0 +1,66 @@
+/* hardened.h: the parts of the hardened path, each switched by an option, and the process's secret.
+ *
+ * A process takes the hardened path when HAKMEM_HARDENED is 1; HAKMEM_PROFILE=HARDENED sets that
+ * and all parts. Then no magazine has a stack (cache/cache.c): each malloc and free finds an empty
+ * or a full magazine and comes to its slow half, which asks hak_hardened_on() first. So the hot path
+ * of other processes has no instruction for it.
+ *
+ *   state.h    the exact state of each block, beside its slab: double and invalid frees
+ *   canary.h   known bytes behind the requested size
+ *   holder.h   a thread's quarantine and its stock of free blocks, random choice in both
+ *   big.h      blocks above 64 KiB: state, guard page, quarantine without pages
+ *   empty.h    blocks of size 0, at addresses that nobody can read or write
+ *   guard.h    guard pages, and guard units between slabs
+ *
+ * WHO. The settings are written once, before the program has a second thread: by the constructor,
+ * or by the first call that finds the environment. A block that was allocated before that has the
+ * state NEVER and is served as in other processes. */
+#ifndef HAK_HARDENED_H
+#define HAK_HARDENED_H
+
+#include "base/base.h"
+
+typedef struct {
+    _Atomic bool on;           /* written last; the rest is constant then */
+    bool random;               /* RANDOM_PLACEMENT */
+    bool zero;                 /* ZERO_ON_FREE */
+    bool check_freed;          /* CHECK_FREED, which needs ZERO_ON_FREE */
+    bool canary;               /* CANARY */
+    bool match;                /* CHECK_MISMATCH */
+    bool guard;                /* GUARD_LARGE */
+    bool empty;                /* GUARD_EMPTY */
+    uint32_t guard_units;      /* GUARD_UNITS */
+    uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
+    uint64_t quarantine_bytes; /* QUARANTINE_BYTES */
+    uint64_t secret;           /* of canaries, and the seed of random numbers */
+} hak_hardened_t;
+
+extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
+
+HAK_FAST_PATH bool hak_hardened_on(void) {
+    return HAK_UNLIKELY(hak_load_acquire(&hak_hardened.on)); /* partner: hak_hardened_settle */
+}
+
+/* Reads the options, once they are known. True when this call has switched the path on. */
+bool hak_hardened_settle(void);
+
+/* A generator of random numbers, one for each thread: nobody can tell where the next block lies
+ * without having read the process's memory. */
+typedef struct {
+    uint64_t state; /* owner */
+} hak_random_t;
+
+void hak_random_seed(hak_random_t *random);
+
+HAK_FAST_PATH uint32_t hak_random_next(hak_random_t *random) {
+    uint64_t state = random->state += 0x9E3779B97F4A7C15u;
+    unsigned __int128 product = (unsigned __int128)state * (state ^ 0xD6E8FEB86659FD93u);
+    return (uint32_t)((uint64_t)(product >> 64) ^ (uint64_t)product);
+}
+
+/* A number below `limit`. */
+HAK_FAST_PATH uint32_t hak_random_below(hak_random_t *random, uint32_t limit) {
+    return (uint32_t)((uint64_t)hak_random_next(random) * limit >> 32);
+}
+
+#endif

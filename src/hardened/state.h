@@ -1,0 +1,102 @@
+/* state.h: the exact state of each block of a size class, beside its slab.
+ *
+ *   word = requested size << 4 | origin << 2 | state
+ *
+ *   NEVER  the hardened path has not had the block yet
+ *   FREE   in a stock, in a quarantine or in its slab
+ *   USED   the program has it
+ *
+ * The words of a unit are an array by block index. Which array depends on the number of blocks: a
+ * unit has up to three, each made when it is needed first, and none is ever freed or given to
+ * another unit. So a thread that frees a block twice, after its slab has become another one, finds
+ * words of that very unit, and at worst the state of a block that begins at the same index.
+ *
+ * PROTOCOL. The thread that takes a block from a shard makes it FREE; the one that gives it to the
+ * program makes it USED, before the program has the address. A free is a compare-and-swap from USED
+ * to FREE, before anything is done with the block: of two racing frees one wins, the other reports
+ * and changes nothing.
+ *  - Rejected: a load, then a store. Both of two racing frees would find USED.
+ *  - Rejected: words that go with the bitmap of the slab. A bitmap serves another slab after its
+ *    slab is released, and a late second free would swap a word of that one. */
+#ifndef HAK_STATE_H
+#define HAK_STATE_H
+
+#include "base/base.h"
+#include "region/region.h"
+
+typedef enum { HAK_STATE_NEVER, HAK_STATE_FREE, HAK_STATE_USED } hak_state_t;
+
+/* The function that allocated a block, as far as the matching one has to free it. */
+typedef enum { HAK_ORIGIN_MALLOC, HAK_ORIGIN_NEW, HAK_ORIGIN_NEW_ARRAY } hak_origin_t;
+
+enum {
+    HAK_STATE_BITS = 3,
+    HAK_ORIGIN_SHIFT = 2,
+    HAK_SIZE_SHIFT = 4,
+    HAK_STATE_LEVELS = 3,
+};
+
+typedef struct hak_states {
+    _Atomic(_Atomic uint32_t *) words[HAK_STATE_LEVELS][HAK_SUPERSLAB_UNITS_MAX]; /* NULL, then
+                                                                                     constant */
+    _Atomic uint64_t large[HAK_SUPERSLAB_UNITS_MAX]; /* atomic; of the large block that begins in
+                                                        the unit: big.h */
+} hak_states_t;
+
+/* Most blocks in a slab whose unit uses the first and the second array. */
+enum { HAK_STATE_FEW = 64, HAK_STATE_SOME = 1024 };
+
+HAK_FAST_PATH unsigned hak_state_level(unsigned count) {
+    return (count > HAK_STATE_FEW) + (count > HAK_STATE_SOME);
+}
+
+HAK_FAST_PATH uint32_t hak_state_used(size_t size, hak_origin_t origin) {
+    return (uint32_t)(size << HAK_SIZE_SHIFT | (unsigned)origin << HAK_ORIGIN_SHIFT |
+                      HAK_STATE_USED);
+}
+HAK_FAST_PATH hak_state_t hak_state_of(uint64_t word) {
+    return (hak_state_t)(word & HAK_STATE_BITS);
+}
+HAK_FAST_PATH hak_origin_t hak_state_origin(uint64_t word) {
+    return (hak_origin_t)(word >> HAK_ORIGIN_SHIFT & HAK_STATE_BITS);
+}
+HAK_FAST_PATH size_t hak_state_size(uint64_t word) { return (size_t)(word >> HAK_SIZE_SHIFT); }
+
+/* Changes a word, in one step; false when it is not `*word` any more. */
+HAK_FAST_PATH bool hak_state_swap(_Atomic uint32_t *at, uint32_t *word, uint32_t changed) {
+    return hak_cas_acquire(at, word, changed);
+}
+
+/* The tables of a superslab, made if there are none; NULL without memory. */
+hak_states_t *hak_state_tables(hak_superslab_t *super);
+
+/* The word of block `index` of a slab. The first makes its array if there is none, and is NULL
+ * without memory; the second is NULL where there is none. `unit` counts from the map's first one. */
+_Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
+
+HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,
+                                               uint32_t index) {
+    const hak_superslab_t *super =
+        (const hak_superslab_t *)(hak_map.supers +
+                                  (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
+    hak_states_t *states = hak_load_acquire(&super->states); /* partner: publish_tables */
+    if (HAK_UNLIKELY(!states)) return NULL;
+    unsigned at = (unsigned)unit & (hak_superslab_units() - 1);
+    _Atomic uint32_t *words =
+        hak_load_acquire(&states->words[hak_state_level(info->count)][at]); /* partner: publish */
+    return HAK_LIKELY(words != NULL) ? words + index : NULL;
+}
+
+/* Number of a block's unit, counted from the map's first one. */
+HAK_FAST_PATH size_t hak_state_unit(const void *block) {
+    return ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+}
+
+/* True when the block is neither free in its slab nor on its way there: it was allocated before the
+ * hardened path was switched on, if its state is NEVER. For a diagnosis: no lock is held. */
+bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index);
+
+/* Bytes of all tables. */
+size_t hak_state_bytes(void);
+
+#endif

@@ -1,0 +1,302 @@
+/* misuse.c - every misuse of blocks that HAKMEM_PROFILE=HARDENED promises to find, by sizes.
+ *
+ * Each row of the table is one kind of misuse; each runs for every size, in a process of its own.
+ * It must end with one line
+ *     hakmem: FUNCTION(): KIND: POINTER ...
+ * and SIGABRT, or, where a guard is met, with SIGSEGV and no line. Kinds that abort/must_abort.c
+ * has are tried there, under the same profile. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "alloc_names.h"
+#include "check.h"
+#include "child.h"
+#include "proc.h"
+
+#define MIB ((size_t)1 << 20)
+enum { CHILD_LIMIT = 20, PAGE = 4096, FRESH = 3000, BIG = 65536 };
+
+static const size_t sizes[] = {
+    1,     8,     15,    16,     24,     40,     48,     64,     100,   128,     200,     256,
+    512,   777,   1000,  1024,   2048,   2049,   4096,   8192,   14336, 16384,   30000,   32768,
+    65535, 65536, 65537, 100000, 131072, 262144, 524288, 777777, MIB,   MIB + 1, 2 * MIB, 16 * MIB,
+};
+
+/* The child stores here what it is about to misuse; the parent reads it afterwards. */
+static void *volatile *offender;
+static volatile char sink;
+
+static char *victim(size_t size) {
+    char *block = API(malloc)(size);
+    CHECK(block != NULL, "no block of %zu bytes", size);
+    *offender = block;
+    return block;
+}
+
+/* Blocks of the size come and go until what was freed before is used again. */
+static void use_again(size_t size) {
+    for (int i = 0; i < FRESH; i++) API(free)(API(malloc)(size));
+}
+
+/* ---- writes behind a block -------------------------------------------------------------------- */
+
+static void overflow_zero(size_t size) {
+    char *block = victim(size);
+    *(volatile char *)(block + size) = 0;
+    API(free)(block);
+}
+static void overflow_some(size_t size) {
+    char *block = victim(size);
+    memset(block + size, 0, 8);
+    API(free)(block);
+}
+static void overflow_realloc(size_t size) {
+    char *block = victim(size);
+    *(volatile char *)(block + size) = 0;
+    block = API(realloc)(block, size + 1);
+    sink = *block;
+}
+static void overflow_calloc(size_t size) {
+    char *block = API(calloc)(1, size);
+    *offender = block;
+    *(volatile char *)(block + size) = 0;
+    API(free)(block);
+}
+static void overflow_aligned(size_t size) {
+    char *block = API(memalign)(256, size);
+    *offender = block;
+    *(volatile char *)(block + size) = 0;
+    API(free)(block);
+}
+static void overflow_resized(size_t size) {
+    char *block = API(realloc)(API(malloc)(size + size / 4), size);
+    *offender = block;
+    *(volatile char *)(block + size) = 0;
+    API(free)(block);
+}
+
+/* ---- uses after free -------------------------------------------------------------------------- */
+
+static void write_after_free(size_t size) {
+    char *block = victim(size);
+    API(free)(block);
+    *(volatile char *)(block + size / 2) = 1;
+    use_again(size);
+}
+static void write_after_free_and_exit_of_thread(size_t size);
+static void *free_and_write(void *block) {
+    API(free)(block);
+    *(volatile char *)block = 1;
+    return NULL;
+}
+static void write_after_free_and_exit_of_thread(size_t size) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_and_write, victim(size)) == 0, "no thread");
+    pthread_join(thread, NULL);
+}
+static void double_free_among_many(size_t size) {
+    void *others[50];
+    char *block = victim(size);
+    for (int i = 0; i < 50; i++) others[i] = API(malloc)(size > MIB ? 100 : size);
+    API(free)(block);
+    for (int i = 0; i < 50; i++) API(free)(others[i]);
+    API(free)(block);
+    *(volatile int *)NULL = 1; /* the call above must not return */
+}
+static void usable_size_after_free(size_t size) {
+    char *block = victim(size);
+    API(free)(block);
+    sink = (char)API(malloc_usable_size)(block);
+}
+static void realloc_after_free(size_t size) {
+    char *block = victim(size);
+    API(free)(block);
+    sink = *(char *)API(realloc)(block, size + 1);
+}
+
+/* A block that no call has returned yet: the next one in the slab, or behind it. */
+static void free_never_given(size_t size) {
+    char *block = victim(size), *at = block;
+    size_t step = size < 128 ? 16 : 128;
+    for (int i = 0; i < 512; i++) {
+        *offender = at += step;
+        API(free)(at);
+    }
+}
+
+/* ---- calls that do not match ------------------------------------------------------------------ */
+
+static void *call(const char *name, size_t size) {
+    void *(*function)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, name);
+    CHECK(function != NULL, "no %s", name);
+    return *offender = function(size);
+}
+static void call_free(const char *name, void *block) {
+    void (*function)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, name);
+    CHECK(function != NULL, "no %s", name);
+    function(block);
+}
+static void call_free_sized(const char *name, void *block, size_t size) {
+    void (*function)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, name);
+    CHECK(function != NULL, "no %s", name);
+    function(block, size);
+}
+
+static void malloc_delete(size_t size) { call_free("_ZdlPv", victim(size)); }
+static void malloc_delete_array(size_t size) { call_free("_ZdaPv", victim(size)); }
+static void new_free(size_t size) { API(free)(call("_Znwm", size)); }
+static void new_delete_array(size_t size) { call_free("_ZdaPv", call("_Znwm", size)); }
+static void new_array_delete(size_t size) { call_free("_ZdlPv", call("_Znam", size)); }
+static void new_array_free(size_t size) { API(free)(call("_Znam", size)); }
+static void new_realloc(size_t size) { sink = (API(realloc)(call("_Znwm", size), 9) == NULL); }
+static void wrong_size_delete(size_t size) {
+    call_free_sized("_ZdlPvm", call("_Znwm", size), size + 1);
+}
+static void wrong_size_delete_array(size_t size) {
+    call_free_sized("_ZdaPvm", call("_Znam", size), size - 1);
+}
+static void wrong_size_free(size_t size) { API(free_sized)(victim(size), size + 8); }
+
+/* ---- guards ------------------------------------------------------------------------------------ */
+
+static char *behind(size_t size) {
+    char *block = victim(size);
+    return (char *)(((uintptr_t)block + size + PAGE - 1) / PAGE * PAGE);
+}
+static void read_guard(size_t size) { sink = *(volatile char *)behind(size); }
+static void write_guard(size_t size) { *(volatile char *)behind(size) = 1; }
+static void read_after_free(size_t size) {
+    char *block = victim(size);
+    memset(block, 1, size);
+    API(free)(block);
+    sink = *(volatile char *)(block + size / 2);
+}
+static void read_empty(size_t size) { sink = *(volatile char *)victim(size); }
+static void write_empty(size_t size) { *(volatile char *)victim(size) = 1; }
+
+/* A write that runs through the heap: 32 MiB of small blocks have about 60 guards. */
+static void run_through_the_heap(size_t size) {
+    enum { HEAP = 32 * 1024 * 1024 };
+    char *low = (char *)UINTPTR_MAX, *high = NULL;
+    for (size_t i = 0; i < HEAP / (size + 16); i++) {
+        char *block = API(malloc)(size);
+        if (block < low) low = block;
+        if (block > high) high = block;
+    }
+    *offender = low;
+    for (char *at = low; at < high; at += PAGE / 2) sink = *(volatile char *)at;
+}
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+static const struct misuse {
+    const char *name;
+    void (*commit)(size_t size);
+    const char *line;   /* "FUNCTION(): KIND", NULL: a signal alone */
+    size_t least, most; /* sizes */
+    bool may_fault;     /* a guard may be met instead */
+    bool elsewhere;     /* the pointer of the line need not be the offender */
+} misuses[] = {
+    {"one 0 behind the block", overflow_zero, "free(): overflow", 1, 16 * MIB, true, false},
+    {"eight bytes behind the block", overflow_some, "free(): overflow", 1, 16 * MIB, true, false},
+    {"overflow, realloc", overflow_realloc, "realloc(): overflow", 1, 16 * MIB, true, false},
+    {"overflow of calloc", overflow_calloc, "free(): overflow", 1, 16 * MIB, true, false},
+    {"overflow of memalign", overflow_aligned, "free(): overflow", 1, 16 * MIB, true, false},
+    {"overflow of a shrunk block", overflow_resized, "free(): overflow", 1, 16 * MIB, true, false},
+    {"write after free", write_after_free, "malloc(): write after free", 1, BIG - 1, false, false},
+    {"write after free, thread exits", write_after_free_and_exit_of_thread,
+     "malloc(): write after free", 1, BIG - 1, false, false},
+    {"write after free of a big block", write_after_free, NULL, BIG, 16 * MIB, true, false},
+    {"double free among many", double_free_among_many, "free(): double free", 1, 16 * MIB, false,
+     false},
+    {"malloc_usable_size after free", usable_size_after_free, "malloc_usable_size(): double free",
+     1, 16 * MIB, false, false},
+    {"realloc after free", realloc_after_free, "realloc(): double free", 1, 16 * MIB, false, false},
+    {"free of a block never given out", free_never_given, "free(): ", 1, 16 * MIB, false, true},
+    {"malloc, delete", malloc_delete, "operator delete(): wrong function", 1, 16 * MIB, false,
+     false},
+    {"malloc, delete[]", malloc_delete_array, "operator delete[](): wrong function", 1, 16 * MIB,
+     false, false},
+    {"new, free", new_free, "free(): wrong function", 1, 16 * MIB, false, false},
+    {"new, delete[]", new_delete_array, "operator delete[](): wrong function", 1, 16 * MIB, false,
+     false},
+    {"new[], delete", new_array_delete, "operator delete(): wrong function", 1, 16 * MIB, false,
+     false},
+    {"new[], free", new_array_free, "free(): wrong function", 1, 16 * MIB, false, false},
+    {"new, realloc", new_realloc, "realloc(): wrong function", 1, 16 * MIB, false, false},
+    {"delete of another size", wrong_size_delete, "operator delete(): wrong size", 1, 16 * MIB,
+     false, false},
+    {"delete[] of another size", wrong_size_delete_array, "operator delete[](): wrong size", 1,
+     16 * MIB, false, false},
+    {"free_sized of another size", wrong_size_free, "free_sized(): wrong size", 1, 16 * MIB, false,
+     false},
+    {"read of the page behind", read_guard, NULL, BIG, 16 * MIB, true, false},
+    {"write to the page behind", write_guard, NULL, BIG, 16 * MIB, true, false},
+    {"read after free of a big block", read_after_free, NULL, BIG, 16 * MIB, true, false},
+    {"read of no bytes", read_empty, NULL, 0, 0, true, false},
+    {"write to no bytes", write_empty, NULL, 0, 0, true, false},
+    {"double free of no bytes", double_free_among_many, "free(): double free", 0, 0, false, false},
+    {"run through the heap", run_through_the_heap, NULL, 100, 1024, true, false},
+};
+
+enum { MISUSES = sizeof misuses / sizeof *misuses, SIZES = sizeof sizes / sizeof *sizes };
+
+struct trial {
+    const struct misuse *misuse;
+    size_t size;
+};
+
+static unsigned failures, trials;
+
+static void commit(const void *context) {
+    const struct trial *trial = context;
+    proc_no_core_files();
+    trial->misuse->commit(trial->size);
+}
+
+static bool line_is_right(const char *line, const struct misuse *misuse) {
+    char wanted[200];
+    if (!misuse->line) return false;
+    int length = misuse->elsewhere
+                     ? snprintf(wanted, sizeof wanted, "hakmem: %s", misuse->line)
+                     : snprintf(wanted, sizeof wanted, "hakmem: %s: %p", misuse->line, *offender);
+    const char *end = strchr(line, '\n');
+    return strncmp(line, wanted, (size_t)length) == 0 && end && end[1] == 0;
+}
+
+static void check(const struct misuse *misuse, size_t size) {
+    struct trial trial = {misuse, size};
+    struct child_end end;
+    *offender = NULL;
+    trials++;
+    child_run(commit, &trial, CHILD_LIMIT, &end);
+    int number = WIFSIGNALED(end.status) ? WTERMSIG(end.status) : 0;
+    bool faulted = misuse->may_fault && number == SIGSEGV && end.err_length == 0;
+    if (end.in_time && (faulted || (number == SIGABRT && line_is_right(end.err, misuse)))) return;
+    failures++;
+    fprintf(stderr, "FAIL: %s, %zu bytes: status %#x, pointer %p, stderr \"%.*s\"\n", misuse->name,
+            size, end.status, *offender, (int)strcspn(end.err, "\n"), end.err);
+}
+
+int main(void) {
+    watchdog(240, "misuse of blocks");
+    require_hakmem();
+    offender = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(offender != MAP_FAILED, "no shared page");
+    for (int k = 0; k < MISUSES; k++) {
+        if (misuses[k].most == 0) check(&misuses[k], 0);
+        for (int i = 0; i < SIZES; i++)
+            if (sizes[i] >= misuses[k].least && sizes[i] <= misuses[k].most)
+                check(&misuses[k], sizes[i]);
+    }
+    CHECK(failures == 0, "%u of %u trials went wrong, see the lines above", failures, trials);
+    printf("%d kinds of misuse, %u trials: all found\n", MISUSES, trials);
+    return 0;
+}

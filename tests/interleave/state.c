@@ -1,0 +1,205 @@
+/* state.c: explores the states of blocks (src/hardened/state.h) and the blocks of size 0
+ * (src/hardened/empty.h), on the real state.c and empty.c.
+ *
+ *   state             every scenario must hold
+ *   state --broken    the sources were broken on purpose: some scenario must fail */
+#include "hardened/state.h"
+
+#include "explore.h"
+#include "hardened/empty.h"
+#include "memory.h"
+#include "meta/meta.h"
+#include "os/os.h"
+#include "region/region.h"
+#include "scenarios.h"
+#include "trace.h"
+
+enum { RECORDS = 2, ROOM = 1024, ONE = 3, OTHER = 4, UNIT = 5 };
+
+static struct {
+    hak_superslab_t super;
+    _Atomic unsigned given, freed;
+    void *_Atomic taken[2]; /* blocks of size 0 */
+} shared __attribute__((aligned(128)));
+
+/* Records of the two sizes that are made: the tables of the superslab, and the words of the unit. */
+static _Atomic uint64_t tables[RECORDS][ROOM / 8] __attribute__((aligned(128)));
+static _Atomic uint64_t words[RECORDS][ROOM / 8] __attribute__((aligned(128)));
+static bool is_taken[2][RECORDS];
+
+static const hak_class_t info = {.size = 1024, .count = 64, .words = 1};
+
+/* ---- What they stand on ---------------------------------------------------------------------- */
+
+hak_map_t hak_map;
+
+void *hak_meta_alloc(size_t size) {
+    bool is_table = size == sizeof(hak_states_t);
+    EXPLORE_CHECK(size <= ROOM, "a record of %zu bytes", size);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        if (is_taken[is_table][i]) continue;
+        is_taken[is_table][i] = true;
+        return is_table ? (void *)tables[i] : (void *)words[i];
+    }
+    explore_fail("more than a record for each thread");
+}
+
+void hak_meta_free(void *block, size_t size) {
+    bool is_table = size == sizeof(hak_states_t);
+    is_taken[is_table][block == (is_table ? (void *)tables[1] : (void *)words[1])] = false;
+}
+
+/* Of empty.c. */
+extern _Atomic uintptr_t range;
+extern _Atomic uint64_t used[2];
+
+static _Atomic unsigned ranges;
+
+void *hak_os_reserve(size_t size) {
+    (void)size;
+    return (void *)(uintptr_t)(0x100000000000 + (hak_add_relaxed(&ranges, 1) + 1) * 0x1000000);
+}
+bool hak_os_unmap(void *addr, size_t size) {
+    (void)addr, (void)size;
+    hak_add_relaxed(&ranges, -1u);
+    return true;
+}
+void hak_os_name(void *addr, size_t size, const char *name) { (void)addr, (void)size, (void)name; }
+
+/* ---- Blocks of a class ----------------------------------------------------------------------- */
+
+static void prepare(void) {
+    hak_map.super_shift = 4;
+    hak_map.supers = (uintptr_t)&shared.super;
+    atomic_store_explicit(&shared.super.states, NULL, memory_order_relaxed);
+    atomic_store_explicit(&shared.given, 0, memory_order_relaxed);
+    atomic_store_explicit(&shared.freed, 0, memory_order_relaxed);
+    atomic_store_explicit(&range, 0, memory_order_relaxed);
+    atomic_store_explicit(&ranges, 0, memory_order_relaxed);
+    for (unsigned i = 0; i < 2; i++) atomic_store_explicit(&used[i], 0, memory_order_relaxed);
+    for (unsigned i = 0; i < RECORDS; i++) is_taken[0][i] = is_taken[1][i] = false;
+}
+
+static void give(uint32_t index) {
+    _Atomic uint32_t *word = hak_state_make(UNIT, &info, index);
+    hak_state_t old = hak_state_of(hak_load_relaxed(word));
+    EXPLORE_CHECK(old == HAK_STATE_NEVER, "a block that was never had has state %u", old);
+    hak_store_release(word, hak_state_used(1000 + index, HAK_ORIGIN_NEW));
+    hak_add_relaxed(&shared.given, 1);
+}
+static void give_one(void) { give(ONE); }
+static void give_other(void) { give(OTHER); }
+
+static void free_one(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
+    uint32_t word = hak_load_relaxed(at);
+    if (hak_state_of(word) == HAK_STATE_USED && hak_state_swap(at, &word, HAK_STATE_FREE))
+        hak_add_relaxed(&shared.freed, 1);
+}
+static void resize_one(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &info, ONE);
+    uint32_t word = hak_load_relaxed(at);
+    if (hak_state_of(word) == HAK_STATE_USED)
+        hak_state_swap(at, &word, hak_state_used(900, HAK_ORIGIN_NEW));
+}
+
+static void prepare_given(void) {
+    prepare();
+    give(ONE);
+}
+
+static void freed_once(void) {
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    unsigned in_use = hak_state_of(word) == HAK_STATE_USED;
+    EXPLORE_CHECK(shared.given == shared.freed + in_use, "%u given, %u freed, %u in use",
+                  shared.given, shared.freed, in_use);
+}
+
+static void both_are_there(void) {
+    uint32_t one = hak_load_relaxed(hak_state_word(UNIT, &info, ONE));
+    uint32_t other = hak_load_relaxed(hak_state_word(UNIT, &info, OTHER));
+    EXPLORE_CHECK(hak_state_size(one) == 1000 + ONE && hak_state_of(one) == HAK_STATE_USED &&
+                      hak_state_origin(one) == HAK_ORIGIN_NEW,
+                  "the first state is lost");
+    EXPLORE_CHECK(hak_state_size(other) == 1000 + OTHER, "the second state is lost");
+    for (unsigned kind = 0; kind < 2; kind++)
+        EXPLORE_CHECK(is_taken[kind][0] + is_taken[kind][1] == 1, "two records of one kind");
+}
+
+/* ---- Blocks of size 0 ------------------------------------------------------------------------ */
+
+static void *take(void) {
+    hak_random_t random = {0}; /* all threads choose the same place first */
+    void *block = hak_empty_take(&random, 1);
+    EXPLORE_CHECK(block != NULL && hak_empty_has(block), "no block of size 0");
+    return block;
+}
+static void take_first(void) { hak_store_relaxed(&shared.taken[0], take()); }
+static void take_second(void) { hak_store_relaxed(&shared.taken[1], take()); }
+static void prepare_taken(void) {
+    prepare();
+    take_first();
+}
+static void give_back(void) {
+    if (hak_empty_give(hak_load_relaxed(&shared.taken[0]))) hak_add_relaxed(&shared.freed, 1);
+}
+static void all_differ(void) {
+    void *first = hak_load_relaxed(&shared.taken[0]), *second = hak_load_relaxed(&shared.taken[1]);
+    EXPLORE_CHECK(first != second, "a block of size 0 was given out twice");
+    EXPLORE_CHECK(hak_empty_give(first) && hak_empty_give(second), "one is not in use");
+    EXPLORE_CHECK(!hak_empty_give(first), "one can be freed twice");
+    EXPLORE_CHECK(ranges == 1, "%u ranges", ranges);
+}
+static void given_back_once(void) {
+    EXPLORE_CHECK(shared.freed == 1, "one block was freed %u times", shared.freed);
+}
+
+static void second_is_in_use(void) {
+    void *second = hak_load_relaxed(&shared.taken[1]);
+    EXPLORE_CHECK(shared.freed == 1 && hak_empty_is_used(second), "one free, two blocks gone");
+    EXPLORE_CHECK(hak_empty_give(second), "the second block is not in use");
+}
+
+static const char *describe(const volatile void *variable) {
+    return variable == &shared.super.states ? "the superslab's tables" : NULL;
+}
+
+#define CHECKED(check) .finally = check, .describe = describe
+
+static const explore_scenario_t scenarios[] = {
+    {"two frees of one block", prepare_given, {free_one, free_one}, CHECKED(freed_once)},
+    {"three frees of one block",
+     prepare_given,
+     {free_one, free_one, free_one},
+     CHECKED(freed_once)},
+    {"two frees and a resize",
+     prepare_given,
+     {free_one, resize_one, free_one},
+     CHECKED(freed_once)},
+    {"the first two blocks of a superslab",
+     prepare,
+     {give_one, give_other},
+     CHECKED(both_are_there)},
+    {"the first blocks of size 0", prepare, {take_first, take_second}, CHECKED(all_differ)},
+    {"two frees of a block of size 0",
+     prepare_taken,
+     {give_back, give_back},
+     CHECKED(given_back_once)},
+    {"a free beside a request of size 0",
+     prepare_taken,
+     {give_back, take_second},
+     CHECKED(second_is_in_use)},
+};
+
+int main(int argc, char **argv) {
+    memory_track(&shared, sizeof shared);
+    memory_track(&range, sizeof range);
+    memory_track(used, sizeof used);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        trace_holds(tables[i], sizeof tables[i], "hak_states_t");
+        trace_holds(words[i], sizeof words[i], "hak_states.words[]");
+        memory_track(tables[i], sizeof tables[i]);
+        memory_track(words[i], sizeof words[i]);
+    }
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
