@@ -22,8 +22,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         rust = os.path.join(clean.sources(folder, sys.argv[1]), "bindings", "rust")
         for feature in ([], ["--features", "hakmem/override"]):
-            out = harness.must_run(["cargo", "test", "--locked", *feature], cwd=rust,
-                                   seconds=clean.SECONDS).out.decode()
+            result = harness.run(["cargo", "test", "--locked", *feature], cwd=rust,
+                                 seconds=clean.SECONDS)
+            out = result.out.decode()
+            if result.status != 0:
+                print(out, file=sys.stderr)
+                harness.fail(f"cargo test {feature}: {result.last_words()}")
             if ("test c_blocks_are_ours ... ok" in out) != bool(feature):
                 harness.fail(f"cargo test {feature}: the test of malloc ran where it must not")
         harness.must_run(["cargo", "package", "--locked", "--allow-dirty", "-p", "hakmem-sys"],
