@@ -84,8 +84,13 @@ def _read(text) -> dict:
     return figures.merged(documents)
 
 
-def _cells(meter, programs, allocators, document) -> None:
-    """Counts everything into the document; what cannot run is said and left out."""
+def _keep(document, folder) -> None:
+    (folder / "cost.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _cells(meter, programs, allocators, document, folder) -> None:
+    """Counts everything into the document; what cannot run is said and left out. What is counted is
+    written at once, so that an end before the end loses one cell."""
     for program in programs:
         row = document["programs"][program.name] = {"title": program.title, "cells": {}}
         for allocator in allocators:
@@ -96,12 +101,13 @@ def _cells(meter, programs, allocators, document) -> None:
                 print(f"lab cost: left out: {error}", file=sys.stderr)
                 continue
             row["cells"][allocator.name] = cell
+            _keep(document, folder)
             total = cell["instructions"]["total"]
             print(f"{program.name}: {allocator.title}: {total:,} instructions, "
                   f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)  # fmt: skip
 
 
-def _measure(options, words) -> dict:
+def _measure(options, words, folder) -> dict:
     from .. import allocators as finder
     from .. import compare, machine
     from ..paths import build_folder, built
@@ -133,7 +139,7 @@ def _measure(options, words) -> dict:
         "programs": {},
     }  # fmt: skip
     meter = measure.Meter(session, whole=not options.instructions)
-    _cells(meter, programs, allocators, document)
+    _cells(meter, programs, allocators, document, folder)
     return document
 
 
@@ -141,12 +147,12 @@ def run(options) -> int:
     from . import draw, published, show
 
     words = options.words
-    document = _read(options.source) if options.source else _measure(options, words)
-    if not any(row["cells"] for row in document["programs"].values()):
-        raise LabError("nothing was counted")
     folder = options.out or ROOT / "build" / "cost" / time.strftime("%Y-%m-%d_%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cost.json").write_text(json.dumps(document, indent=1) + "\n")
+    document = _read(options.source) if options.source else _measure(options, words, folder)
+    if not any(row["cells"] for row in document["programs"].values()):
+        raise LabError("nothing was counted")
+    _keep(document, folder)
     page = show.difference(document, *_pair(options)) if options.diff else show.page(document)
     (folder / "cost.md").write_text(page)
     draw.draw(document, folder / "cost")

@@ -105,7 +105,7 @@ PROGRAMS = (
             "entities.lua", (("1, 12000 do", "1, 4000 do", 1), ("1, 20 do", "1, 10 do", 1)),
             needs=_debian("lua5.4", "lua5.4")),
     Program("z3", "z3: factors of a product", ("z3", "factors.smt2"), "factors.smt2",
-            (("#x5f6b7df5", "#x0040000f", 1),), needs=_debian("z3", "z3")),
+            (("#x00010000", "#x00001000", 2), ("#x5f6b7df5", "#x0089e0eb", 1)), needs=_debian("z3", "z3")),
     Program("node", "node: buffers, compression, JSON",
             ("node", "--single-threaded", "--predictable-gc-schedule", "--hash-seed=1",
              "--random-seed=1", "service.js"), "service.js",

@@ -5,6 +5,7 @@ import json
 from ..errors import LabError
 from ..paths import ROOT
 from . import figures, show
+from .programs import PROGRAMS
 
 FOLDER = ROOT / "docs" / "benchmarks"
 FILE, PAGE = FOLDER / "cost.json", FOLDER / "COST.md"
@@ -39,8 +40,11 @@ def load(path=FILE) -> dict:
 
 
 def write(document, command, file=FILE, page=PAGE) -> None:
-    """Makes this document the published one."""
-    machine = document["machine"]
+    """Makes this document the published one, with the programs in their order."""
+    machine, rows = document["machine"], document["programs"]
+    order = [program.name for program in PROGRAMS if program.name in rows]
+    order += [name for name in rows if name not in order]
+    document = {**document, "programs": {name: rows[name] for name in order}}
     head = [
         "# What an allocator costs", "",
         f"Made by `{command}` at commit {machine['commit']}; {machine['cpu']}, Linux "
