@@ -36,9 +36,10 @@ enum {
     HAK_PIECES_MAX = 256, /* from here on no superslab becomes a hole if that adds a piece */
 };
 
-/* The data that free reads. All zero until the region exists, so that every pointer is foreign
- * before. hak_region_prepare() runs before a second thread can start, so only fields that change
- * later are atomic. */
+/* The data that each free reads. It has a cache line of its own: what the linker puts beside it may
+ * be a lock, and then each free would wait for the line. All zero until the region exists, so that
+ * every pointer is foreign before. hak_region_prepare() runs before a second thread can start, so
+ * only fields that change later are atomic. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next two */
     uintptr_t units;           /* descriptor of unit 0, if it had one; saves a subtraction */
@@ -46,9 +47,10 @@ typedef struct {
     _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. A thread that
                                   has a block got it after the growth, and so sees the growth */
     unsigned super_shift;      /* constant; log2 of the units of a superslab, by SS_SIZE */
-} hak_map_t;
+} HAK_ALIGNED(HAK_LINE) hak_map_t;
+_Static_assert(sizeof(hak_map_t) == HAK_LINE, "another variable would share the line");
 
-extern hak_map_t hak_map HAK_ALIGNED(HAK_LINE);
+extern hak_map_t hak_map;
 extern hak_lock_t hak_region_lock;
 extern _Atomic bool hak_region_short; /* region lock to write; see hak_region_is_short */
 
