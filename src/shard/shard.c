@@ -20,8 +20,12 @@ enum {
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
 };
 
-static _Atomic unsigned shard_count; /* 0 until the first look; then it only grows */
-static _Atomic unsigned home_count;  /* the same, but it may fall; at most shard_count */
+/* Alone in their cache line: slow calls of all threads read them, and threads write what the linker
+ * puts beside. */
+static struct {
+    _Atomic unsigned shards; /* 0 until the first look; then it only grows */
+    _Atomic unsigned homes;  /* the same, but it may fall; at most `shards` */
+} HAK_ALIGNED(HAK_LINE) counts;
 
 static unsigned wanted_count(void) {
     unsigned count = (unsigned)hak_option(HAK_OPTION_SHARDS);
@@ -30,23 +34,23 @@ static unsigned wanted_count(void) {
 }
 
 unsigned hak_shard_count(void) {
-    unsigned count = hak_load_relaxed(&shard_count);
+    unsigned count = hak_load_relaxed(&counts.shards);
     if (HAK_UNLIKELY(count == 0)) {
         unsigned wanted = wanted_count();
-        if (hak_cas_acquire(&shard_count, &count, wanted)) count = wanted;
+        if (hak_cas_acquire(&counts.shards, &count, wanted)) count = wanted;
     }
     return count;
 }
 
 unsigned hak_shard_homes(void) {
-    unsigned homes = hak_load_acquire(&home_count); /* partner: hak_shard_recount */
+    unsigned homes = hak_load_acquire(&counts.homes); /* partner: hak_shard_recount */
     return homes ? homes : hak_shard_count();
 }
 
 void hak_shard_recount(void) {
     unsigned wanted = wanted_count();
-    if (wanted > hak_shard_count()) hak_store_relaxed(&shard_count, wanted);
-    hak_store_release(&home_count, wanted); /* partner: hak_shard_homes */
+    if (wanted > hak_shard_count()) hak_store_relaxed(&counts.shards, wanted);
+    hak_store_release(&counts.homes, wanted); /* partner: hak_shard_homes */
 }
 
 bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
