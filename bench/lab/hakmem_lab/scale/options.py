@@ -19,7 +19,7 @@ LOADS = {
 PEERS = ("mimalloc", "snmalloc", "jemalloc", "tcmalloc")
 SUBJECT, FLOOR = "hakmem", "null"
 ALLOCATORS = (SUBJECT, FLOOR, *PEERS)
-PLAIN_ALLOCATORS = (SUBJECT, FLOOR, "mimalloc", "snmalloc", "jemalloc")
+PLAIN_ALLOCATORS = (SUBJECT, FLOOR, "mimalloc", "snmalloc")
 PLAIN_CPUS = "2,4,16,64,192"
 MACHINE = {  # option -> (low, high, default, what it is)
     "node": (1, 256, 64, "CPUs of a node"),
