@@ -177,6 +177,17 @@ def test_what_moved_is_told(tmp_path):
         published.load(tmp_path / "none.json")
 
 
+def test_the_published_table_is_whole():
+    kept = published.load()
+    assert list(kept["programs"]) == [program.name for program in programs.PROGRAMS]
+    for row in kept["programs"].values():
+        assert {"hakmem", "null", "system"} <= set(row["cells"])
+        for one in row["cells"].values():
+            instructions = dict(one["instructions"])
+            assert instructions.pop("total") == sum(instructions.values())
+    assert published.PAGE.read_text().endswith(show.page(kept))
+
+
 def test_options_that_do_not_fit_together():
     parser = command.parser()
     for words, said in ((["--diff", "one"], "two allocators"),

@@ -44,13 +44,14 @@ def write(document, command, file=FILE, page=PAGE) -> None:
     machine, rows = document["machine"], document["programs"]
     order = [program.name for program in PROGRAMS if program.name in rows]
     order += [name for name in rows if name not in order]
-    document = {**document, "programs": {name: rows[name] for name in order}}
+    machine = {name: fact for name, fact in machine.items() if name != "environment"}
+    document = {**document, "machine": machine, "programs": {name: rows[name] for name in order}}
     head = [
         "# What an allocator costs", "",
-        f"Made by `{command}` at commit {machine['commit']}; {machine['cpu']}, Linux "
-        f"{machine['kernel']}, huge pages {machine['huge_pages']}. How the figures are made and what "
-        "they mean: [bench/README.md](../../bench/README.md#lab-cost). Columns with / are HAKMEM's "
-        "figure over the other's: below 1 HAKMEM needs less.", "",
+        f"Made by `{command}` at commit {machine['commit']};",
+        f"{machine['cpu']}, Linux {machine['kernel']}, huge pages {machine['huge_pages']}.",
+        "How the figures are made: [bench/README.md](../../bench/README.md#lab-cost). Columns with /",
+        "are HAKMEM's figure over the other's: below 1 HAKMEM needs less.", "", "",
     ]  # fmt: skip
     file.write_text(compact(document))
     page.write_text("\n".join(head) + show.page(document))
