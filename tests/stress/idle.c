@@ -71,13 +71,16 @@ static void check(const void *context) {
 static const size_t sizes[][2] = {
     {16, 1024}, {8192, 8192}, {100 << 10, 100 << 10}, {3 << 20, 3 << 20}};
 
+/* Bounds on time grow with the heap; at least 1. */
+static unsigned gib(void) { return (unsigned)((bytes + ((size_t)1 << 30) - 1) >> 30); }
+
 /* Most of a trial is the wait at its end. */
 static unsigned try_sizes(unsigned index, unsigned step) {
     unsigned failures = 0;
     for (size_t i = index; i < sizeof sizes / sizeof *sizes * ORDERS; i += step) {
         struct trial trial = {sizes[i / ORDERS][0], sizes[i / ORDERS][1], (order_t)(i % ORDERS)};
         struct child_end end;
-        child_run(check, &trial, 60, &end);
+        child_run(check, &trial, 60 * gib(), &end);
         fputs(end.err, stderr);
         failures += !end.in_time || end.status != 0;
     }
@@ -87,7 +90,7 @@ static unsigned try_sizes(unsigned index, unsigned step) {
 int main(int argc, char **argv) {
     enum { AT_ONCE = 2 };
     bytes = argument(argc, argv, 1, 1024) << 20;
-    watchdog(300, "a program at rest");
+    watchdog(300 * gib(), "a program at rest");
     require_hakmem();
     CHECK(child_share(AT_ONCE, try_sizes) == 0, "a program at rest keeps what it has freed");
     return 0;
