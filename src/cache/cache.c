@@ -53,7 +53,7 @@ enum {
     PAGE_LEAST = 4096,
     BATCH_LEAST = 4,
     BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
-    BRAKED_BINS = 8,   /* magazines that one call brakes */
+    BRAKED_MOST = 8,   /* magazines that one call brakes */
     FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
     UPGRADED_BYTES = 8 * 1024,
@@ -284,7 +284,7 @@ static void set_limit(hak_magazine_t *magazine, unsigned slots) {
 void hak_cache_brake(hak_cache_t *cache) {
     hak_revoke_enter(cache);
     cache->braked = true;
-    for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_BINS; i++) {
+    for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         hak_magazine_t *magazine = &cache->magazines[index];
         if (count_of(magazine) + hak_lifo_count(cache, index) < BRAKED_SLOTS) continue;
@@ -394,7 +394,7 @@ static void *refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     hak_magazine_t *magazine = cache ? &cache->magazines[class_index] : NULL;
     if (magazine && !magazine->slots && !zeroed) {
         one[0] = upgrade(cache, class_index);
-        if (HAK_WAY_FOUND(HAK_WAY_REFILL_LENT, one[0] != NULL)) return one[0];
+        if (HAK_WAY_FOUND(HAK_WAY_REFILL_ABOVE, one[0] != NULL)) return one[0];
     }
     if (magazine && HAK_UNLIKELY(is_braked(magazine))) set_limit(magazine, magazine->slots);
     if (magazine && !zeroed) grow(cache, class_index, REFILLED);

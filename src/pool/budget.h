@@ -36,11 +36,11 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
  * updates its count before it sets the bit. A thread that sets a note checks the notes at the
  * end of its own call; other threads see the note when they check next. */
 enum {
-    HAK_NOTE_ROUND = 1,     /* slab events have made a round of partial release due */
-    HAK_NOTE_GROWN = 2,     /* the heap has grown: purge as many bytes from sparse slabs */
-    HAK_NOTE_VISIT = 4,     /* slabs were taken: look for idle bins */
-    HAK_NOTE_HUGE = 8,      /* more huge mappings are kept than is allowed */
-    HAK_NOTE_PRESSURE = 16, /* committed bytes have crossed LIMIT_SOFT: purge all that is free */
+    HAK_NOTE_HUGE = 8,       /* more huge mappings are kept than is allowed; a stage of a pass */
+    HAK_NOTE_ROUND = 32,     /* slab events have made a round of partial release due; the same */
+    HAK_NOTE_GROWN = 64,     /* the heap has grown: purge as many bytes from sparse slabs */
+    HAK_NOTE_VISIT = 128,    /* slabs were taken: look for idle bins */
+    HAK_NOTE_PRESSURE = 256, /* committed bytes have crossed LIMIT_SOFT: purge all that is free */
 };
 extern _Atomic uint32_t hak_budget_notes;
 

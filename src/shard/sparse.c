@@ -174,7 +174,7 @@ static unsigned visits_of_rest(unsigned shards) {
 
 /* The class of the idle bin of a shard that has the most spare bytes, of strewn bins only; 0 for
  * none. A concurrent take may be missed; then a bin counts as idle too early, once. */
-static unsigned resting_bin(unsigned shard, unsigned rest) {
+static unsigned idle_bin(unsigned shard, unsigned rest) {
     unsigned best = 0;
     size_t most = 0;
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
@@ -208,7 +208,7 @@ size_t hak_shard_purge_taken(hak_budget_t *budget) {
     const unsigned count = used ? hak_bit_count(used) : 0;
     if (count == 0) return 0;
     const unsigned shard = nth_bit(used, hak_add_relaxed(&visits, 1) % count);
-    const unsigned class_index = resting_bin(shard, visits_of_rest(count));
+    const unsigned class_index = idle_bin(shard, visits_of_rest(count));
     if (!class_index) return 0;
     const size_t wanted = hak_superslab_size();
     size_t bytes = purge_some(shard, class_index, wanted, budget);
@@ -231,46 +231,27 @@ static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
 }
 
 /* The number of slabs that a pass looks at in a bin. */
-typedef uint32_t (*worth_t)(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms);
-
-static uint32_t worth_of_all(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
-    (void)class_index, (void)delay_ms;
-    return hak_load_relaxed(&bin->listed_count);
-}
-
-static uint32_t worth_if_spare(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
-    (void)delay_ms;
-    return spare_bytes(bin, class_index) ? hak_load_relaxed(&bin->listed_count) : 0;
-}
-
-static uint32_t worth_if_idle(hak_bin_t *bin, unsigned class_index, uint32_t delay_ms) {
-    if (!spare_bytes(bin, class_index) || !becomes_idle(bin, delay_ms)) return 0;
+static uint32_t slabs_worth(hak_bin_t *bin, unsigned class_index, hak_sparse_t which,
+                            uint32_t delay_ms) {
+    if (which != HAK_SPARSE_ALL && !spare_bytes(bin, class_index)) return 0;
+    if (which == HAK_SPARSE_IDLE && !becomes_idle(bin, delay_ms)) return 0;
     return hak_load_relaxed(&bin->listed_count);
 }
 
 /* Continues where the previous piece ended; true at the end of the last bin. */
-static bool purge_on(hak_walk_t *walk, worth_t worth, uint32_t delay_ms, hak_budget_t *budget,
-                     size_t *bytes) {
+bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
+                           hak_budget_t *budget, size_t *bytes) {
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
         for (;;) {
             *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
             if (walk->left) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
-            walk->left =
-                worth(hak_bin_of(walk->shard, walk->class_index), walk->class_index, delay_ms);
+            hak_bin_t *bin = hak_bin_of(walk->shard, walk->class_index);
+            walk->left = slabs_worth(bin, walk->class_index, which, delay_ms);
         }
     }
     return true;
-}
-
-bool hak_shard_purge_idle(hak_walk_t *walk, uint32_t delay_ms, hak_budget_t *budget,
-                          size_t *bytes) {
-    return purge_on(walk, worth_if_idle, delay_ms, budget, bytes);
-}
-
-bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes) {
-    return purge_on(walk, worth_if_spare, 0, budget, bytes);
 }
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
@@ -284,12 +265,4 @@ bool hak_shard_purge_waits(uint32_t delay_ms) {
         }
     }
     return false;
-}
-
-size_t hak_shard_purge_all(void) {
-    hak_walk_t walk = {0};
-    hak_budget_t budget = HAK_BUDGET_ALL;
-    size_t bytes = 0;
-    purge_on(&walk, worth_of_all, 0, &budget, &bytes);
-    return bytes;
 }

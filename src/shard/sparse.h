@@ -4,29 +4,32 @@
 
 #include "shard/shard.h"
 
+/* Which bins a pass purges. */
+typedef enum {
+    HAK_SPARSE_IDLE,  /* most of whose blocks are free, and where nothing moved for the delay */
+    HAK_SPARSE_SPARE, /* the same, whether anything moved or not */
+    HAK_SPARSE_ALL,
+} hak_sparse_t;
+
 /* Gives back pages of free blocks in slabs that are not free as a whole, as far as the budget
  * goes.
  *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
  *          blocks are free
  *   taken: units have become slabs, and count_taken said that a visit is due: as many again,
  *          from bins that gave nothing meanwhile and have at most one block in use per page
- *   idle:  a part of a pass: from such classes when nothing moved in them for `delay_ms`;
- *          true at the end
- *   spare: the same, whether anything moved or not
- *   all:   whatever there is
+ *   piece: a part of a pass over all bins; true at the end
  * The bytes that went back are returned, or added to *bytes. */
 bool hak_shard_count_taken(unsigned units);
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
 size_t hak_shard_purge_taken(hak_budget_t *budget);
-bool hak_shard_purge_idle(hak_walk_t *walk, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
-bool hak_shard_purge_spare(hak_walk_t *walk, hak_budget_t *budget, size_t *bytes);
-size_t hak_shard_purge_all(void);
+bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
+                           hak_budget_t *budget, size_t *bytes);
 
 /* What shards have noted for whoever purges next; taken with an exchange. */
 extern _Atomic uint32_t hak_shard_grown;      /* units by which the heap has grown */
 extern _Atomic uint32_t hak_shard_visits_due; /* since units have become slabs, as above */
 
-/* True while hak_shard_purge_idle may have work once `delay_ms` has passed. */
+/* True while a pass over idle bins may have work once `delay_ms` has passed. */
 bool hak_shard_purge_waits(uint32_t delay_ms);
 
 /* Bytes that these have given back so far. */

@@ -68,7 +68,7 @@ static const char *reason(int error) {
     case ENOTDIR:
         return "there is no such folder";
     case EISDIR:
-        return "it is a folder";
+        return "it is a directory";
     case ENOSPC:
         return "no space is left";
     case EROFS:

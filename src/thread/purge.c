@@ -4,7 +4,8 @@
  * helper thread (purger.c), and malloc_trim. A piece first does what lower layers have noted
  * (pool/budget.h), then goes on with a pass. A pass comes by all that can be given back:
  * waiting caches, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
- * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later.
+ * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later. What is too
+ * much, or is due before a pass (ahead.c, HUGE, ROUND), is a pass of some of these stages.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
  * |---------------------------------------------|------------------------------|-----------|-----------------|
@@ -12,7 +13,7 @@
  * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same        |
  * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
- * | slabs were taken (VISIT)                    | sparse slabs of resting bins | piece     | the same        |
+ * | slabs were taken (VISIT)                    | sparse slabs of idle bins    | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
  * | a free finds more than may be kept (ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
@@ -59,24 +60,34 @@ static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
 /* ---- a pass ---- */
 
-typedef enum { END, CACHES, BINS, LARGE, HUGE, SPARSE, UNITS, STAGES } stage_t;
+/* The stages of a pass, in their order. Two of them can be noted by themselves. */
+enum {
+    CACHES = 1,
+    BINS = 2,
+    LARGE = 4,
+    HUGE = HAK_NOTE_HUGE,
+    SPARSE = 16,
+    UNITS = HAK_NOTE_ROUND,
+    WHOLE = 2 * UNITS - 1,
+};
 
 typedef struct {
-    stage_t stage;
+    unsigned stages;   /* those that are left; 0 at the end */
     unsigned left;     /* caches */
     unsigned heap;     /* large heaps */
     hak_walk_t walk;   /* bins and their sparse slabs */
     uint32_t delay_ms; /* what has been free for so long */
-    bool all;          /* also what would wait for a later look */
+    hak_sparse_t bins; /* beyond IDLE: also what would wait for a later look */
 } pass_t;
 
-static pass_t begin(uint32_t delay_ms, bool all) {
-    return (pass_t){.stage = CACHES, .left = hak_os_cpu_count(), .delay_ms = delay_ms, .all = all};
+static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
+    return (pass_t){
+        .stages = stages, .left = hak_os_cpu_count(), .delay_ms = delay_ms, .bins = bins};
 }
 
 /* Goes on with the present stage; true at its end. */
 static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
-    switch (pass->stage) {
+    switch (pass->stages & -pass->stages) {
     case CACHES:
         if (hak_thread_flush_waiting(&pass->left)) return true;
         hak_budget_look(budget, CALL_LOOKS); /* its blocks may be of as many slabs */
@@ -90,22 +101,30 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         *bytes += hak_huge_purge_piece(pass->delay_ms, budget);
         return !hak_budget_is_spent(budget);
     case SPARSE:
-        return pass->all ? hak_shard_purge_spare(&pass->walk, budget, bytes)
-                         : hak_shard_purge_idle(&pass->walk, pass->delay_ms, budget, bytes);
+        return hak_shard_purge_piece(&pass->walk, pass->bins, pass->delay_ms, budget, bytes);
     default:
-        *bytes += hak_pool_purge_piece(pass->delay_ms, pass->all, budget) * HAK_UNIT_SIZE;
+        *bytes += hak_pool_purge_piece(pass->delay_ms, pass->bins != HAK_SPARSE_IDLE, budget) *
+                  HAK_UNIT_SIZE;
         return !hak_budget_is_spent(budget);
     }
 }
 
 /* As much of a pass as the budget allows; true at its end. */
 static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
-    while (pass->stage != END && !hak_budget_is_spent(budget)) {
+    while (pass->stages && !hak_budget_is_spent(budget)) {
         if (!go_on(pass, budget, bytes)) continue;
         pass->walk = (hak_walk_t){0};
-        pass->stage = (stage_t)((pass->stage + 1) % STAGES);
+        pass->stages &= pass->stages - 1;
     }
-    return pass->stage == END;
+    return !pass->stages;
+}
+
+/* All of it, in long pieces. */
+static size_t all_of(pass_t *pass) {
+    size_t bytes = 0;
+    for (hak_budget_t budget = of_a_long_piece; !piece_of(pass, &budget, &bytes);)
+        budget = of_a_long_piece;
+    return bytes;
 }
 
 /* ---- the owner, and what was noted ---- */
@@ -140,35 +159,28 @@ static void make_visits(hak_budget_t *budget) {
     hak_budget_note(HAK_NOTE_VISIT);
 }
 
-static void begin_pass(uint32_t delay_ms, bool all) {
-    the_pass = begin(delay_ms, all);
+static void begin_pass(uint32_t delay_ms, hak_sparse_t bins) {
+    the_pass = begin(WHOLE, delay_ms, bins);
     hak_store_relaxed(&has_pass, true);
-    hak_store_relaxed(&has_hurry, all);
+    hak_store_relaxed(&has_hurry, bins != HAK_SPARSE_IDLE);
 }
 
-/* True at its end. */
-static bool go_on_with_pass(hak_budget_t *budget) {
-    size_t bytes = 0;
-    if (!piece_of(&the_pass, budget, &bytes)) return false;
+static void end_pass(void) {
     hak_store_relaxed(&has_pass, false);
     hak_store_relaxed(&has_hurry, false);
-    return true;
 }
 
 /* What does not fit into the budget is noted again. */
 static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
     uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
-    if (notes & HAK_NOTE_PRESSURE) begin_pass(0, true);
+    if (notes & HAK_NOTE_PRESSURE) begin_pass(0, HAK_SPARSE_SPARE);
     if (delay_ms < 0) return;
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
     if (notes & HAK_NOTE_VISIT) make_visits(budget);
-    if (notes & HAK_NOTE_HUGE) {
-        hak_huge_purge_piece((uint32_t)delay_ms, budget);
-        if (hak_budget_is_spent(budget)) hak_budget_note(HAK_NOTE_HUGE);
-    }
-    if (notes & HAK_NOTE_ROUND) {
-        hak_pool_purge_piece((uint32_t)delay_ms, false, budget);
-        if (hak_budget_is_spent(budget)) hak_budget_note(HAK_NOTE_ROUND);
+    if (notes & (HUGE | UNITS)) {
+        size_t bytes = 0;
+        pass_t noted = begin(notes & (HUGE | UNITS), (uint32_t)delay_ms, HAK_SPARSE_IDLE);
+        if (!piece_of(&noted, budget, &bytes)) hak_budget_note(noted.stages);
     }
 }
 
@@ -203,14 +215,12 @@ static bool gets_ahead(int64_t delay_ms) {
 
 /* What is too much, whatever its age. */
 static void get_ahead(hak_budget_t *budget) {
-    size_t excess = hak_ahead_excess(), most = hak_min(excess, budget->bytes);
+    size_t excess = hak_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
     hak_budget_t some = {budget->looks, most};
-    hak_pool_purge_piece(0, true, &some);
-    unsigned heap = 0;
-    if (!hak_budget_is_spent(&some)) hak_large_purge_piece(&heap, 0, &some);
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
-    if (!is_fixed && !hak_budget_is_spent(&some)) hak_huge_purge_piece(0, &some);
+    pass_t ahead = begin(is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS, 0, HAK_SPARSE_SPARE);
+    piece_of(&ahead, &some, &bytes);
     hak_budget_look(budget, budget->looks - some.looks);
     hak_budget_give(budget, most - some.bytes);
 }
@@ -230,12 +240,15 @@ static void brake(bool wanted) {
 /* The one piece of a call. */
 static void do_piece(const call_t *call, int64_t delay_ms) {
     hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
+    size_t bytes = 0;
     if (!become_owner()) return;
-    if (call->is_due && !hak_load_relaxed(&has_pass)) begin_pass((uint32_t)delay_ms, false);
+    if (call->is_due && !hak_load_relaxed(&has_pass))
+        begin_pass((uint32_t)delay_ms, HAK_SPARSE_IDLE);
     if (call->now_ms) hak_ahead_look(call->now_ms);
     do_noted(delay_ms, &budget);
     if (call->freed && gets_ahead(delay_ms)) get_ahead(&budget);
-    if (call->is_look || hak_load_relaxed(&has_hurry)) go_on_with_pass(&budget);
+    if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&the_pass, &budget, &bytes))
+        end_pass();
     count_piece(&budget, call->freed);
     leave();
     if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
@@ -303,8 +316,8 @@ static void settle(void) {
          budget = of_a_long_piece)
         do_noted(delay_ms, &budget);
     if (!hak_load_relaxed(&has_hurry)) return;
-    for (hak_budget_t budget = of_a_long_piece; !go_on_with_pass(&budget);)
-        budget = of_a_long_piece;
+    all_of(&the_pass);
+    end_pass();
 }
 
 void hak_purge_settle(void) {
@@ -316,9 +329,9 @@ void hak_purge_settle(void) {
 void hak_purge_round(uint32_t delay_ms) {
     if (!become_owner()) return;
     settle();
-    begin_pass(delay_ms, false);
-    for (hak_budget_t budget = of_a_long_piece; !go_on_with_pass(&budget);)
-        budget = of_a_long_piece;
+    begin_pass(delay_ms, HAK_SPARSE_IDLE);
+    all_of(&the_pass);
+    end_pass();
     leave();
 }
 
@@ -327,19 +340,15 @@ size_t hak_purge_all(void) {
     if (cache) hak_cache_flush_all(cache);
     if (cache) hak_thread_flush_holder(cache);
     hak_shard_release_idle(); /* this one only ages the slabs that were kept empty */
-    pass_t pass = begin(0, true);
-    size_t purged = 0;
-    for (hak_budget_t budget = of_a_long_piece; !piece_of(&pass, &budget, &purged);)
-        budget = of_a_long_piece;
-    purged += hak_shard_purge_all();
+    pass_t pass = begin(WHOLE, 0, HAK_SPARSE_ALL);
+    size_t purged = all_of(&pass);
     return purged + hak_pool_unmap_free();
 }
 
 void hak_purge_forget(void) {
     hak_tick_hurry(); /* what is watched gets a helper of its own */
     hak_ahead_forget();
-    the_pass.stage = END;
-    hak_store_relaxed(&has_pass, false);
-    hak_store_relaxed(&has_hurry, false);
+    the_pass.stages = 0;
+    end_pass();
     hak_store_relaxed(&busy, false);
 }

@@ -7,6 +7,7 @@
 #include "world.h"
 #include "shard/counts.h"
 #include "shard/sparse.h"
+#include "../support/purge.h"
 
 /* Blocks that prepare took: of the slab that the scenario is about. */
 static void *block[68];
@@ -132,7 +133,7 @@ static void take_two_words(void) {
 }
 
 static void sweep(void) { hak_shard_release_idle(); }
-static void purge(void) { hak_shard_purge_all(); }
+static void purge(void) { purge_sparse(); }
 
 /* Takes a block, if it gets one, and gives it to the other shard. */
 static void take_and_return_pair(void) {

@@ -10,6 +10,7 @@
 #include "shard/sparse.h"
 #include "scenarios.h"
 #include "world.h"
+#include "../support/purge.h"
 
 static hak_warm_t *warm, *other_warm;
 
@@ -128,7 +129,7 @@ static void take_here(void) {
     world_take(0, WORLD_QUAD, 1, taken);
 }
 
-static void purge(void) { hak_shard_purge_all(); }
+static void purge(void) { purge_sparse(); }
 
 /* What the statistics do. The slab has blocks in use all the while. */
 static void collect(void) {

@@ -360,7 +360,7 @@ def case_file(folder):
         expect("name", name, f"stats.{report['pid']}.{report['pid']}%")
         expect("mode", stat.S_IMODE(os.stat(file).st_mode), 0o600)
     for options, reason in (({"STATS_FILE": "/nonexistent/x"}, "there is no such folder"),
-                            ({"STATS_FILE": folder}, "it is a folder"),
+                            ({"STATS_FILE": folder}, "it is a directory"),
                             ({"STATS_FILE": "/dev/full"}, "no space is left")):
         for form in ("text", "json"):
             line = run(STATS=form, **options).err.decode()

@@ -192,7 +192,7 @@ void check_sums(const void *unused) {
     }
     check_sum("total.allocations", "total.frees total.live");
     check_sum("refill.calls",
-              "refill.lent refill.lifo refill.own refill.others refill.own_fresh refill.warm "
+              "refill.above refill.lifo refill.own refill.others refill.own_fresh refill.warm "
               "refill.budget refill.empty refill.pool refill.others_any refill.none");
     check_sum("total.uc_miss",
               "refill.own refill.others refill.own_fresh refill.warm refill.budget refill.empty "

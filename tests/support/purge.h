@@ -6,6 +6,7 @@
 #include "large/large.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
+#include "shard/sparse.h"
 
 /* What has been kept for `delay_ms`, and what has been free for so long in large heaps; bytes. */
 static inline size_t purge_huge(uint32_t delay_ms) {
@@ -23,6 +24,15 @@ static inline size_t purge_large(uint32_t delay_ms) {
 static inline size_t purge_pool(uint32_t delay_ms, bool all) {
     hak_budget_t budget = HAK_BUDGET_ALL;
     return hak_pool_purge_piece(delay_ms, all, &budget);
+}
+
+/* Pages of free blocks in slabs that hold blocks in use, in all bins; bytes. */
+static inline size_t purge_sparse(void) {
+    hak_walk_t walk = {0};
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    size_t bytes = 0;
+    hak_shard_purge_piece(&walk, HAK_SPARSE_ALL, 0, &budget, &bytes);
+    return bytes;
 }
 
 #endif

@@ -495,7 +495,7 @@ static void many_batches(void **state) {
     for (unsigned turn = 0; turn < 30000; turn++) {
         take_or_give_at_random(classes);
         if (turn % 500 == 0) hak_shard_release_idle();
-        if (turn % 700 == 0) hak_shard_purge_all();
+        if (turn % 700 == 0) purge_sparse();
     }
     for (unsigned kind = 0; kind < KINDS; kind++) {
         for (unsigned i = 0; i < held[kind].count; i++) check_slab(slab_of(held[kind].blocks[i]));

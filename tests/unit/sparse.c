@@ -65,8 +65,8 @@ static size_t grow_by(size_t bytes) {
 static size_t pass(uint32_t delay_ms) {
     hak_walk_t walk = {0};
     size_t bytes = 0;
-    for (hak_budget_t one = {1, SIZE_MAX}; !hak_shard_purge_idle(&walk, delay_ms, &one, &bytes);
-         one.looks = 1)
+    for (hak_budget_t one = {1, SIZE_MAX};
+         !hak_shard_purge_piece(&walk, HAK_SPARSE_IDLE, delay_ms, &one, &bytes); one.looks = 1)
         assert_int_equal(one.looks, 0);
     return bytes;
 }
@@ -113,7 +113,7 @@ static void a_busy_bin_keeps_its_pages(void **state) {
     give(HOME, SMALL, blocks, count);
     assert_int_equal(grow_by(SIZE_MAX), 0); /* half: not most of them */
     for (unsigned i = 0; i < TAKES; i++) assert_int_equal(take_one(), 0);
-    assert_int_not_equal(hak_shard_purge_all(), 0); /* but that one does not ask */
+    assert_int_not_equal(purge_sparse(), 0); /* but that one does not ask */
     check_bin(HOME, SMALL, 0);
     give(HOME, SMALL, blocks + count, SMALL_BLOCKS - count);
     release_all();
@@ -193,7 +193,7 @@ static void no_more_is_purged_than_was_touched(void **state) {
     memset(hak_slab_first(slab, &hak_classes[SMALL]), 1, count * 64);
     give(HOME, SMALL, blocks, (unsigned)count - KEPT);
     const hak_bin_t *bin = hak_bin_of(HOME, SMALL);
-    hak_shard_purge_all();
+    purge_sparse();
     assert_int_equal(slab->fresh, count);
     REQUIRE(hak_bin_purged_blocks(slab, &hak_classes[SMALL]) <= count - KEPT,
             "%u blocks purged of %zu", hak_bin_purged_blocks(slab, &hak_classes[SMALL]),
@@ -210,7 +210,7 @@ static void purged_blocks_come_back_after_the_others(void **state) {
     static void *blocks[SMALL_BLOCKS];
     void *kept[SLABS];
     make_sparse(kept);
-    assert_int_equal(hak_shard_purge_all(), SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
+    assert_int_equal(purge_sparse(), SLABS * (HAK_UNIT_SIZE - hak_os_page_size()));
     take_many(blocks, SMALL_BLOCKS - SLABS); /* every one of them */
     check_bin(HOME, SMALL, SMALL_BLOCKS);
     for (unsigned i = 0; i < SMALL_BLOCKS - SLABS; i++) memset(blocks[i], 1, 64);

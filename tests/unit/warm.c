@@ -405,7 +405,7 @@ static void *disturb(void *unused) {
         (void)hak_stats_begin();
         hak_stats_end();
         hak_shard_release_idle();
-        hak_shard_purge_all();
+        purge_sparse();
         for (unsigned i = 1; i < HAK_CLASS_DYN; i++) {
             void *block = hak_cache_refill(NULL, i, NULL);
             hak_cache_overflow(NULL, hak_owner_class(slab_of(block)->owner), block);
