@@ -132,11 +132,10 @@ HAK_FAST_PATH bool hak_cache_may_hold(void *const *top, const void *block) {
 #endif
 }
 
-/* True when a magazine with a stack has a block as one of its two newest. Below a NULL, the sentinel
- * or a mark, lies none: what stands there was revoked, and may be in use again. */
+/* True when a magazine with a stack has a block as one of its two newest. */
 HAK_FAST_PATH bool hak_cache_holds(const hak_magazine_t *magazine, const void *block) {
     void **top = hak_load_relaxed(&magazine->top);
-    return hak_is_equal(top, block) || (!hak_is_equal(top, NULL) && hak_is_equal(top - 1, block));
+    return hak_is_equal(top, block) || (top > magazine->base && hak_is_equal(top - 1, block));
 }
 
 HAK_FAST_PATH hak_magazine_t *hak_cache_magazine(hak_cache_t *cache, size_t offset) {
