@@ -154,9 +154,9 @@ HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const v
 HAK_FAST_PATH void *pop(unsigned class_index) {
     hak_magazine_t *magazine = &hak_cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
-    void *block = HAK_LIKELY(top != NULL) ? hak_load_relaxed(hak_slot(top)) : NULL;
-    if (block) hak_store_relaxed(&magazine->top, top - 1);
-    return block;
+    if (HAK_UNLIKELY(!top || !*top)) return NULL;
+    hak_store_relaxed(&magazine->top, top - 1);
+    return *top;
 }
 
 /* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,

@@ -33,8 +33,7 @@ HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     HAK_NOT_IN_RAX(cache);
     if (HAK_UNLIKELY(size > HAK_SMALL_MAX)) return NULL;
     size_t magazine = *found = cache->route[(size + 7) >> 3];
-    void *block =
-        hak_load_relaxed(hak_slot(hak_load_relaxed(&hak_cache_magazine(cache, magazine)->top)));
+    void *block = *hak_load_relaxed(&hak_cache_magazine(cache, magazine)->top);
     if (HAK_LIKELY(block != NULL)) {
         HAK_STEP_DOWN(cache, magazine);
         HAK_COUNT_CALL(magazine >> HAK_MAGAZINE_SHIFT, HAK_CALL_ALLOCATED);
@@ -71,7 +70,7 @@ HAK_FAST_PATH bool hak_push(void *block) {
         return false;
 #endif
     HAK_STEP_UP(magazine->top);
-    hak_store_relaxed(hak_slot(top + 1), block);
+    top[1] = block;
     HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
     HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT,
                    HAK_CALL_TLS_SLL);
@@ -103,7 +102,7 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     if (HAK_UNLIKELY(
             !hak_is_block_start(hak_block_offset((uintptr_t)block, info), magazine->start_test)))
         return false;
-    hak_store_relaxed(hak_slot(top + 1), block);
+    top[1] = block;
     hak_store_relaxed(&magazine->top, top + 1);
     HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
     HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_TLS_SLL);

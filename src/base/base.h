@@ -137,13 +137,6 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
     return below;
 }
-
-/* *slot == value, in the same way. */
-HAK_FAST_PATH bool hak_is_equal(void *const *slot, const void *value) {
-    bool equal;
-    __asm__("cmpq %2, %1" : "=@ccz"(equal) : "m"(*slot), "r"(value));
-    return equal;
-}
 #else
 #define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
 #define HAK_STEP_DOWN(base, offset)                                    \
@@ -154,9 +147,6 @@ HAK_FAST_PATH bool hak_is_equal(void *const *slot, const void *value) {
 #define HAK_NOT_IN_RAX(value) ((void)0)
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     return value < atomic_load_explicit(p, memory_order_relaxed);
-}
-HAK_FAST_PATH bool hak_is_equal(void *const *slot, const void *value) {
-    return value == atomic_load_explicit((_Atomic(void *) *)(uintptr_t)slot, memory_order_relaxed);
 }
 #endif
 

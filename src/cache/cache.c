@@ -5,8 +5,7 @@
  * SIZE. A magazine starts with a small stack. The stack doubles when an overflow follows a
  * refill, or a refill an overflow: a deeper stack would have avoided both calls. When the
  * thread's budget is used up, a magazine with more frequent slow calls takes room from one with
- * less frequent ones, and where threads outnumber CPUs a thread takes room from threads that rest
- * (revoke.h). So a program with few busy classes gets deep stacks, a program with many
+ * less frequent ones. So a program with few busy classes gets deep stacks, a program with many
  * gets shallow ones, and memory stays bounded.
  *
  * BATCH. A batch is an eighth of the stack when the direction has just changed, and doubles up
@@ -30,7 +29,6 @@
 
 #include "cache/check.h"
 #include "cache/lifo.h"
-#include "cache/revoke.h"
 #include "cache/warm_cache.h"
 #include "meta/meta.h"
 #include "options/options.h"
@@ -76,13 +74,6 @@ void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     hak_store_relaxed(&budgets[tier], bytes);
 }
 
-_Atomic(hak_cache_t *) hak_cache_newest;
-
-void hak_cache_list(hak_cache_t *cache) {
-    cache->next = hak_load_relaxed(&hak_cache_newest);
-    hak_store_release(&hak_cache_newest, cache); /* partner: who looks at all caches */
-}
-
 void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {
         hak_magazine_t *magazine = &cache->magazines[i];
@@ -94,9 +85,6 @@ void hak_cache_reset(hak_cache_t *cache) {
     }
     hak_lock_reset(&cache->stack_lock);
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
-    for (unsigned i = 0; i < HAK_REVOKED_WORDS; i++) hak_store_relaxed(&cache->revoked[i], 0);
-    hak_store_relaxed(&cache->busy, 0);
-    hak_store_relaxed(&cache->charged, false);
     hak_lifo_reset(cache);
     hak_store_relaxed(&cache->holder, NULL);
 }
@@ -121,10 +109,7 @@ size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);
-    const hak_magazine_t *magazine = &cache->magazines[class_index];
-    void **top = hak_load_relaxed(&magazine->top);
-    size_t count = magazine->slots ? (size_t)(top - hak_revoke_floor(cache, class_index, top)) : 0;
-    count += hak_lifo_count(cache, class_index);
+    size_t count = count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index);
     hak_lock_release(&cache->stack_lock);
     return count;
 }
@@ -159,10 +144,8 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     void **old = magazine->base;
     base[0] = NULL;
     if (count) memcpy(base + 1, old + 1, count * sizeof(void *));
-    const hak_tier_t tier = hak_tier_of_class(class_index);
-    const size_t more = (slots - old_slots) * hak_classes[class_index].size;
-    cache->capacity[tier] += more;
-    hak_revoke_charge(tier, more);
+    cache->capacity[hak_tier_of_class(class_index)] +=
+        (slots - old_slots) * hak_classes[class_index].size;
     hak_lock_acquire(&cache->stack_lock);
     hak_store_relaxed(&magazine->top, base + count);
     magazine->start_test = hak_classes[class_index].start_test;
@@ -190,9 +173,7 @@ static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned take
 /* Gives blocks to the cache's home shard. */
 static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
     HAK_ADD_OWNED(&counts_of(cache, class_index)->flushed, count);
-    hak_revoke_leave_for(cache, class_index);
     hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
-    hak_revoke_enter(cache);
 }
 
 /* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
@@ -216,8 +197,8 @@ static void shrink(hak_cache_t *cache, unsigned class_index) {
 
 /* Makes room for `bytes` of a tier: shrinks magazines whose last slow call is older than
  * `before`. */
-static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes,
-                      size_t limit) {
+static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes) {
+    size_t limit = hak_load_relaxed(&budgets[tier]);
     int asked = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
         if (cache->capacity[tier] + bytes <= limit) break;
@@ -282,7 +263,6 @@ static void set_limit(hak_magazine_t *magazine, unsigned slots) {
 }
 
 void hak_cache_brake(hak_cache_t *cache) {
-    hak_revoke_enter(cache);
     cache->braked = true;
     for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
@@ -292,7 +272,6 @@ void hak_cache_brake(hak_cache_t *cache) {
         if (magazine->slots > BRAKED_SLOTS) set_limit(magazine, BRAKED_SLOTS);
         magazines++;
     }
-    hak_revoke_leave(cache);
 }
 
 void hak_cache_unbrake(hak_cache_t *cache) { cache->braked = false; }
@@ -302,20 +281,13 @@ void hak_cache_unbrake(hak_cache_t *cache) { cache->braked = false; }
 static uint32_t note_slow(hak_cache_t *cache, unsigned class_index) {
     const hak_tier_t tier = hak_tier_of_class(class_index);
     const uint32_t before = cache->used_at[class_index], now = ++cache->clock[tier];
-    HAK_ADD_OWNED(&cache->slow_count, 1);
+    cache->slow_count++;
     cache->used_at[class_index] = now;
     const unsigned other = tier == HAK_TINY
                                ? 1 + now % HAK_CLASS_TINY
                                : HAK_CLASS_TINY + 1 + now % (HAK_CLASS_COUNT - HAK_CLASS_TINY);
     if (HAK_UNLIKELY(rests(cache, other, now))) empty(cache, other);
     return before;
-}
-
-/* What the stacks of a cache may hold that wants `more`. */
-static size_t limit_of(const hak_cache_t *cache, hak_tier_t tier, size_t more) {
-    const size_t now = cache->capacity[tier], most = hak_load_relaxed(&budgets[tier]);
-    if (now + more > most || hak_revoke_find_room(cache, tier, more)) return most;
-    return hak_max(hak_min(now, most), HAK_CACHE_BUDGET_LEAST);
 }
 
 /* Makes a magazine's first stack, or doubles its stack: when this slow call goes the other way
@@ -334,15 +306,9 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     if (!turned && !note_same_way(cache, class_index)) return false;
     if (magazine->slots >= most) return false;
     size_t more = (size_t)magazine->slots * hak_classes[class_index].size;
-    size_t limit = limit_of(cache, tier, more);
-    if (cache->capacity[tier] + more > limit &&
-        (hak_load_relaxed(&cache->slow_count) % STEAL_INTERVAL != 0 ||
-         !take_room(cache, tier, before, more, limit))) {
-        if (cache->capacity[tier] > HAK_CACHE_BUDGET_LEAST && hak_revoke_is_over(tier) &&
-            magazine->slots > slots_start(class_index))
-            shrink(cache, class_index);
+    if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
+        (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
         return false;
-    }
     return resize(cache, class_index, magazine->slots * 2u);
 }
 
@@ -374,8 +340,6 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     return (unsigned)batch;
 }
 
-static void *refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
-
 /* Takes a block from the class above while the home shard has no slab of the class. The first
  * few blocks of a class come that way, so that a small program touches half as many slabs. */
 static void *upgrade(hak_cache_t *cache, unsigned class_index) {
@@ -386,11 +350,12 @@ static void *upgrade(hak_cache_t *cache, unsigned class_index) {
     if (hak_shard_has_slabs(cache->shard, class_index)) return NULL;
     cache->upgraded[class_index]++;
     void *block = hak_cache_pop(cache, upper);
-    return block ? block : refill(cache, upper, NULL);
+    return block ? block : hak_cache_refill(cache, upper, NULL);
 }
 
-static void *refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
+void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
+    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
     hak_magazine_t *magazine = cache ? &cache->magazines[class_index] : NULL;
     if (magazine && !magazine->slots && !zeroed) {
         one[0] = upgrade(cache, class_index);
@@ -405,21 +370,17 @@ static void *refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
                       : !magazine ? HAK_WAY_REFILL_ONE_NO_CACHE
                                   : HAK_WAY_REFILL_ONE_NO_STACK);
         unsigned home = cache ? cache->shard : 0;
-        if (cache) hak_revoke_leave_for(cache, class_index);
         unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
-        if (cache) hak_revoke_enter(cache);
         if (cache) count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
     unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
     if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
-        hak_revoke_leave_for(cache, class_index);
         if (hak_policy_promoted(class_index))
             taken = hak_warm_cache_refill(cache, class_index, want, magazine->base);
         else
             taken = hak_shard_take(cache->shard, class_index, want, magazine->base, NULL);
-        hak_revoke_enter(cache);
         count_refill(cache, class_index, taken);
     } else {
         HAK_ADD_OWNED(&counts_of(cache, class_index)->lifo_hits, 1);
@@ -430,16 +391,12 @@ static void *refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return magazine->base[taken];
 }
 
-void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
-    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
-    if (!cache) return refill(NULL, class_index, zeroed);
-    void *block = hak_revoke_enter(cache) ? hak_cache_pop(cache, class_index) : NULL;
-    if (HAK_LIKELY(!block)) block = refill(cache, class_index, zeroed);
-    hak_revoke_leave(cache);
-    return block;
-}
-
-static void overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+    if (!cache) {
+        HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
+        hak_shard_give(0, class_index, &block, 1);
+        return;
+    }
     hak_magazine_t *magazine = &cache->magazines[class_index];
     if (HAK_UNLIKELY(is_braked(magazine))) {
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
@@ -463,18 +420,7 @@ static void overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     HAK_CACHE_CHECK_AFTER(cache, class_index);
 }
 
-void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
-    if (!cache) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
-        hak_shard_give(0, class_index, &block, 1);
-        return;
-    }
-    hak_revoke_enter(cache);
-    overflow(cache, class_index, block);
-    hak_revoke_leave(cache);
-}
-
-static bool flush_one(hak_cache_t *cache) {
+bool hak_cache_flush_magazine(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (count_of(&cache->magazines[index]) + hak_lifo_count(cache, index) == 0) continue;
@@ -484,18 +430,7 @@ static bool flush_one(hak_cache_t *cache) {
     return false;
 }
 
-bool hak_cache_flush_magazine(hak_cache_t *cache) {
-    hak_revoke_enter(cache);
-    bool done = flush_one(cache);
-    if (!done) hak_revoke_uncharge(cache);
-    hak_revoke_leave(cache);
-    return done;
-}
-
 void hak_cache_flush_all(hak_cache_t *cache) {
-    hak_revoke_enter(cache);
     hak_warm_cache_release(cache);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) empty(cache, i);
-    hak_revoke_uncharge(cache);
-    hak_revoke_leave(cache);
 }

@@ -22,9 +22,8 @@
  * which is always empty. A thread that has exited uses `dead`, which is the same. NULL, foreign
  * pointers and large blocks lead to magazines that always count as full.
  *
- * A cache belongs to its thread. Other threads count the blocks of a magazine, for statistics: they
- * read `top` without a lock, and the rest under the stack lock. And they take the blocks of a thread
- * that rests: cache/revoke.h has the protocol. */
+ * A cache belongs to its thread. Other threads only count the blocks of a magazine, for
+ * statistics: they read `top` without a lock, and the rest under the stack lock. */
 #ifndef HAK_CACHE_H
 #define HAK_CACHE_H
 
@@ -46,8 +45,6 @@ typedef struct {
 _Static_assert(sizeof(hak_magazine_t) == 1 << HAK_MAGAZINE_SHIFT,
                "the map holds byte offsets of magazines");
 
-enum { HAK_REVOKED_WORDS = (HAK_CLASS_LIMIT + 63) / 64 };
-
 typedef struct hak_cache {
     hak_magazine_t magazines[HAK_CLASS_LIMIT];
     uint16_t route[HAK_SMALL_MAX / 8 + 1]; /* (size + 7) / 8 -> byte offset of its magazine */
@@ -63,19 +60,14 @@ typedef struct hak_cache {
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
     uint32_t tid;                      /* thread list lock; its thread's number, or 0 */
-    _Atomic uint32_t slow_count;       /* owner writes; slow calls so far */
-    _Atomic uint32_t calls_seen;       /* slow_count when a revoker came by */
-    hak_lock_t revoke_lock;            /* see revoke.h, as the next three */
-    _Atomic uint32_t busy;             /* owner writes; what its slow call works on */
-    _Atomic bool charged;              /* owner in a slow call, or revoke lock, to write */
-    _Atomic uint64_t revoked[HAK_REVOKED_WORDS]; /* the same; bit per class: there is a mark */
-    uint32_t born;                               /* slow_count when its thread got it */
-    uint32_t clock[HAK_CACHED_TIERS];            /* slow calls of the tier's magazines */
-    uint32_t used_at[HAK_CLASS_LIMIT];           /* `clock` at the last slow call of the magazine */
-    uint16_t seen[HAK_CLASS_LIMIT];        /* bits of `top` at the last look for idle magazines */
-    uint16_t victim;                       /* magazine that is asked next to give up room */
-    size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
-    struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
+    uint32_t slow_count;               /* slow calls so far */
+    uint32_t born;                     /* slow_count when its thread got it */
+    uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */
+    uint32_t used_at[HAK_CLASS_LIMIT]; /* `clock` at the last slow call of the magazine */
+    uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
+    uint16_t victim;                   /* magazine that is asked next to give up room */
+    size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
+    struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
@@ -101,21 +93,12 @@ HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_
 /* The caches of threads that have none yet, and of threads that no longer have one. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;
 
-/* The newest of all caches ever made; they are linked by `next`. A cache never leaves the list, and
- * new ones enter at its head, so the list can be read without a lock. Written under the thread list
- * lock. */
-extern _Atomic(hak_cache_t *) hak_cache_newest;
-void hak_cache_list(hak_cache_t *cache);
-
 /* The calling thread's cache: one pointer of static TLS, so that the library can be
  * loaded late in a process. The build sets the TLS model (musl has its own needs). */
 extern __thread hak_cache_t *hak_cache;
 
 _Static_assert(offsetof(hak_cache_t, magazines) == 0 && offsetof(hak_magazine_t, top) == 0,
                "a magazine's byte offset is the offset of its top");
-
-/* A slot of a stack, which a revoker may write (revoke.h). */
-HAK_FAST_PATH _Atomic(void *) *hak_slot(void **slot) { return (_Atomic(void *) *)(void *)slot; }
 
 /* True when the fast path must not push a block on a magazine. */
 HAK_FAST_PATH bool hak_cache_is_full(const hak_magazine_t *magazine, void **top) {
@@ -126,16 +109,16 @@ HAK_FAST_PATH bool hak_cache_is_full(const hak_magazine_t *magazine, void **top)
  * empty stack's sentinel lies a word of another record (meta.h), so look closer with the next. */
 HAK_FAST_PATH bool hak_cache_may_hold(void *const *top, const void *block) {
 #ifdef __SANITIZE_THREAD__ /* would see a race with that record's owner */
-    return hak_is_equal(top, block);
+    return top[0] == block;
 #else
-    return hak_is_equal(top, block) || hak_is_equal(top - 1, block);
+    return top[0] == block || top[-1] == block;
 #endif
 }
 
 /* True when a magazine with a stack has a block as one of its two newest. */
 HAK_FAST_PATH bool hak_cache_holds(const hak_magazine_t *magazine, const void *block) {
     void **top = hak_load_relaxed(&magazine->top);
-    return hak_is_equal(top, block) || (top > magazine->base && hak_is_equal(top - 1, block));
+    return top[0] == block || (top > magazine->base && top[-1] == block);
 }
 
 HAK_FAST_PATH hak_magazine_t *hak_cache_magazine(hak_cache_t *cache, size_t offset) {
@@ -146,9 +129,8 @@ HAK_FAST_PATH hak_magazine_t *hak_cache_magazine(hak_cache_t *cache, size_t offs
 HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
-    void *block = hak_load_relaxed(hak_slot(top));
-    if (block) hak_store_relaxed(&magazine->top, top - 1);
-    return block;
+    if (*top) hak_store_relaxed(&magazine->top, top - 1);
+    return *top;
 }
 
 /* Refills the empty magazine of a class and returns a block; NULL when there is no memory.
@@ -183,8 +165,6 @@ hak_cache_t *hak_cache_make(void);
  * thread does not exist in the child of a fork, and whose state is therefore unknown; no slab is
  * bound to it any more. */
 void hak_cache_reset(hak_cache_t *cache);
-
-enum { HAK_CACHE_BUDGET_LEAST = 64 * 1024 }; /* of one cache and tier, whatever others hold */
 
 /* Sets how many bytes of blocks of a tier each cache may hold from now on. */
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes);

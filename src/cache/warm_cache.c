@@ -21,7 +21,7 @@ struct hak_warm_cache {
 };
 
 static int64_t way_of(const hak_cache_t *cache, unsigned class_index) {
-    if (hak_load_relaxed(&cache->slow_count) - cache->born < YOUNG_CALLS) return BIND_NONE;
+    if (cache->slow_count - cache->born < YOUNG_CALLS) return BIND_NONE;
     if (hak_bands[class_index] != HAK_BAND_C7) return BIND_AND_CARVE;
     return hak_option(HAK_OPTION_WARM_TLS_BIND_C7);
 }

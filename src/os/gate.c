@@ -41,8 +41,6 @@ bool hak_gate_is_mine(void) {
     return state & CLOSED && is_of(state, hak_os_thread());
 }
 
-bool hak_gate_is_fenced(void) { return hak_load_relaxed(&hak_gate.state) & FENCED; }
-
 bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */

@@ -107,9 +107,6 @@ void hak_gate_close(void);
 void hak_gate_open(void);
 void hak_gate_reset(void); /* in the child */
 
-/* True where the system has no barrier in all threads. */
-bool hak_gate_is_fenced(void);
-
 /* True between close and open, for the thread that closed. */
 bool hak_gate_is_mine(void);
 

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "cache/revoke.h"
 #include "cache/warm_cache.h"
 #include "options/load.h"
 #include "hardened/big.h"
@@ -25,6 +24,7 @@
 
 enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
+    BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
@@ -32,6 +32,7 @@ enum {
 
 hak_lock_t hak_thread_list_lock;
 HAK_LOCK_RANK(THREADS, hak_thread_list_lock, hak_thread_check_at_release);
+static hak_cache_t *all_caches;       /* list lock */
 static hak_cache_t *waiting;          /* list lock; without a thread and empty, a stack */
 static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so
                                          that nobody looks for one among the others, which may
@@ -47,21 +48,13 @@ static bool ready;                             /* list lock */
 
 unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 
-/* One tier's part of the sum for all caches. As many as there are CPUs may run: each gets an equal
- * part, and where threads are more, those that rest lend theirs. */
-static void share(hak_tier_t tier, size_t total) {
-    size_t threads = hak_thread_count(), cpus = hak_os_cpu_count();
-    bool lends = threads > cpus && !hak_gate_is_fenced();
-    size_t each = total / hak_max(lends ? cpus : threads, 1);
-    hak_cache_set_budget(tier, hak_max(each, HAK_CACHE_BUDGET_LEAST));
-    hak_revoke_set_budget(tier, lends ? total : SIZE_MAX);
-}
-
+/* The sum stays the same: more threads, less for each. */
 static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
-    share(HAK_TINY, total / TINY_SHARE);
-    share(HAK_MID, total - total / TINY_SHARE);
+    size_t each = total / hak_max(hak_thread_count(), 1);
+    hak_cache_set_budget(HAK_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
 }
 
 /* List lock held. */
@@ -168,7 +161,8 @@ static hak_cache_t *take_lost(void) {
 static hak_cache_t *make_cache(void) {
     hak_cache_t *cache = hak_cache_make();
     if (!cache) return NULL;
-    hak_cache_list(cache);
+    cache->next = all_caches;
+    all_caches = cache;
     hak_gate_list(&cache->post);
     return cache;
 }
@@ -186,10 +180,8 @@ static hak_cache_t *acquire_cache(void) {
     if (cache) {
         hak_gate_take(&cache->post);
         cache->tid = hak_os_thread_id();
-        cache->born = hak_load_relaxed(&cache->slow_count);
-        hak_lock_acquire(&cache->revoke_lock); /* a revoker reads it */
+        cache->born = cache->slow_count;
         cache->shard = (uint8_t)home_shard();
-        hak_lock_release(&cache->revoke_lock);
         shard_threads[cache->shard]++;
         HAK_ADD_OWNED(&thread_count, 1u);
         share_budget();
@@ -285,11 +277,14 @@ bool hak_thread_flush_waiting(unsigned *caches) {
 }
 
 hak_cache_t *hak_thread_caches(void) {
-    return hak_load_acquire(&hak_cache_newest); /* partner: hak_cache_list */
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_cache_t *newest = all_caches;
+    hak_lock_release(&hak_thread_list_lock);
+    return newest;
 }
 
 bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context) {
-    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+    for (hak_cache_t *cache = all_caches; cache; cache = cache->next)
         if (!visit(&cache->stack_lock, context)) return false;
     return true;
 }
@@ -306,8 +301,7 @@ void hak_thread_forget_others(void) {
     hak_store_relaxed(&thread_count, has_cache);
     waiting_full -= ending_full;
     ending_full = 0;
-    maybe_lost = hak_thread_caches();
-    hak_revoke_forget_others(has_cache ? hak_cache : NULL);
+    maybe_lost = all_caches;
 }
 
 /* ---- check ---- */
@@ -333,7 +327,7 @@ static void check_full(hak_check_t *check) {
 
 HAK_BEHIND void hak_thread_check(hak_check_t *check) {
     size_t caches = 0, threads = 0;
-    for (const hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) caches++;
+    for (const hak_cache_t *cache = all_caches; cache; cache = cache->next) caches++;
     for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++) threads += shard_threads[shard];
     check_waiting(check, waiting, false, caches);
     check_full(check);

@@ -38,12 +38,6 @@ GROUPS = {
         ["tests/interleave/gate.c"],
         [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 0")],
     ),
-    # There is one cache: to look at it twice shows all there is to see.
-    "revoke": (
-        "src/cache/revoke.[ch]",
-        ["tests/interleave/revoke.c"],
-        [(r"VISITS = \d+", "VISITS = 2")],
-    ),
     "large": ("src/large/large.c", ["tests/interleave/large.c"], []),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
