@@ -1,4 +1,4 @@
-/* block.h: what a pointer is, and the report of one that is not a block.
+/* block.h: what a pointer is.
  *
  * The hot paths of malloc and free do not use it. Every other function that gets a pointer asks here,
  * once: first whose memory it is in, then which block. A free of a large or huge block needs the
@@ -40,27 +40,6 @@ typedef struct {
 /* The block there; the second asks for the place, too. */
 hak_block_t hak_block_in(hak_place_t place, const void *pointer);
 hak_block_t hak_block_of(const void *pointer);
-
-/* Reports a pointer that is not the start of a block in use, or is that of a block that was freed
- * twice. */
-HAK_SLOW_PATH void hak_block_report(const char *function, const void *pointer,
-                                    const hak_block_t *block);
-
-/* Debug records (record/record.h). These functions do nothing while no records are kept, and for
- * blocks that have none. The last two report an error and return false; the caller then ignores
- * the call. */
-
-/* Records that the program gets the block at `start` for `size` bytes, or keeps it for a new size.
- * Returns `start`, which may be NULL. */
-HAK_SLOW_PATH void *hak_block_record(void *start, size_t size, const void *site);
-
-/* Records that the block is freed, as one of `size` bytes; false when it was not in use, or was not
- * requested with that size. */
-enum { HAK_ANY_SIZE = -1 };
-HAK_SLOW_PATH bool hak_block_close(const char *function, const hak_block_t *block, size_t size);
-
-/* True when the block is in use. */
-HAK_SLOW_PATH bool hak_block_is_open(const char *function, const hak_block_t *block);
 
 HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
     return block->kind <= HAK_KIND_HUGE;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/block.h"
+#include "api/block_record.h"
 #include "api/malloc.h"
 #include "classes/dyn.h"
 #include "error/error.h"
@@ -153,7 +154,7 @@ static HAK_SLOW_PATH void report_pointer(const char *function, const void *point
         return;
     }
     hak_block_t block = hak_block_of(pointer);
-    hak_block_report(function, pointer, &block);
+    hak_block_record_report(function, pointer, &block);
 }
 
 /* False when the call is wrong, and is ignored. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/block.h"
+#include "api/block_record.h"
 #include "api/export.h"
 #include "api/hardened.h"
 #include "cache/cache.h"
@@ -36,7 +37,8 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a bl
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
-    hak_hardened_start();
+    if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
+        hak_hardened_start(); /* its code is behind */
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -133,15 +135,20 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     return served(block);
 }
 
-/* The same while debug records are kept; `site` and the requested size go into the record. */
+/* The same while debug records are kept, or nobody knows yet whether they are; `site` and the requested
+ * size go into the record. */
+static void *recorded(void *block, size_t size, const void *site) {
+    return hak_records_settle() ? hak_block_record(block, size, site) : block;
+}
+
 static HAK_SLOW_PATH void *find_large_recorded(size_t size, size_t align, bool zero,
                                                const void *site) {
-    return hak_block_record(find_large(size, align, zero), size, site);
+    return recorded(find_large(size, align, zero), size, site);
 }
 
 static HAK_SLOW_PATH void *refill_recorded(unsigned class_index, bool *zeroed, size_t size,
                                            const void *site) {
-    return hak_block_record(refill(class_index, size, 1, zeroed), size, site);
+    return recorded(refill(class_index, size, 1, zeroed), size, site);
 }
 
 HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const void *site) {
@@ -229,7 +236,8 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     hak_cache_t *cache = hak_thread_cache_of_free();
     hak_magazine_t *magazine = cache ? &cache->magazines[block->class_index] : NULL;
     bool has_stack = magazine && magazine->slots;
-    if (!has_stack && hak_records_on() && !hak_block_close(function, block, size)) return true;
+    if (!has_stack && hak_records_on() && !hak_block_record_close(function, block, size))
+        return true;
     if (has_stack && hak_cache_holds(magazine, pointer)) return false;
     hak_cache_overflow(cache, block->class_index, pointer);
     hak_purge_tick_free(1);
@@ -241,7 +249,7 @@ static bool release_block(void *pointer, const char *function, const hak_block_t
                           size_t size) {
     if (block->kind == HAK_KIND_CACHED) return release_cached(pointer, function, block, size);
     if (block->kind != HAK_KIND_LARGE) return false;
-    return !hak_block_close(function, block, size) || release_whole(pointer, false);
+    return !hak_block_record_close(function, block, size) || release_whole(pointer, false);
 }
 
 /* Frees a pointer that no push served, or reports it. A large or huge block that was not in use when
@@ -258,7 +266,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_t block = hak_block_in(place, pointer);
     if (!is_whole && release_block(pointer, function, &block, size)) return;
     HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
-    hak_block_report(function, pointer, &block);
+    hak_block_record_report(function, pointer, &block);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {

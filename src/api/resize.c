@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/block.h"
+#include "api/block_record.h"
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"
@@ -68,11 +69,11 @@ static void *resize_other(void *pointer, size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_realloc(pointer, size);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
-        hak_block_report("realloc", pointer, &block);
+        hak_block_record_report("realloc", pointer, &block);
         errno = EINVAL;
         return NULL;
     }
-    if (hak_records_on() && !hak_block_is_open("realloc", &block)) {
+    if (hak_records_on() && !hak_block_record_is_open("realloc", &block)) {
         errno = EINVAL;
         return NULL;
     }
@@ -179,7 +180,7 @@ static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
     if (hak_hardened_on()) return hak_hardened_usable(pointer, &size) ? size : 0;
     hak_block_t block = hak_block_of(pointer);
     if (hak_block_usable(&block)) return block.size;
-    hak_block_report("malloc_usable_size", pointer, &block);
+    hak_block_record_report("malloc_usable_size", pointer, &block);
     return 0;
 }
 

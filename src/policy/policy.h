@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
-#include "shard/shard.h"
+#include "shard/counts.h"
 
 enum {
     HAK_POLICY_BANDS = HAK_BAND_MID,  /* C0..C7 */

@@ -15,7 +15,7 @@
 #include "options/options.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "shard/shard.h"
+#include "shard/counts.h"
 
 enum {
     INTERVAL_MS = 250,

@@ -383,7 +383,7 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
         if (is_mapped(i)) visit(&region.supers[i], context);
 }
 
-void hak_region_each_range(hak_range_visitor_t visit, void *context) {
+HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) {
     const hak_area_t *areas[AREAS] = {&region.supers_area, &region.slabs_area, &region.map_area};
     hak_lock_acquire(&hak_region_lock);
     for (unsigned i = 0; region.heap && i < AREAS; i++)
@@ -403,7 +403,7 @@ void hak_region_each_range(hak_range_visitor_t visit, void *context) {
 
 size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapped); }
 
-size_t hak_region_mappings(void) {
+HAK_BEHIND size_t hak_region_mappings(void) {
     hak_lock_acquire(&hak_region_lock);
     size_t count = region.pieces + hak_zone_borders(region.limit << hak_map.super_shift);
     if (region.heap) count += AREAS * (size_t)HAK_AREA_MAPPINGS;

@@ -106,3 +106,19 @@ unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRA
     }
     return class_index;
 }
+
+/* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
+static uint64_t count_now(unsigned class_index, unsigned counter) {
+    uint64_t sum = hak_bin_carried(class_index, counter); /* first */
+    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+        sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
+    return sum;
+}
+
+void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]) {
+    for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
+        costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
+        costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
+        costs[hak_bands[i]].warm += hak_warm_carved(i);
+    }
+}

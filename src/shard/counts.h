@@ -22,4 +22,15 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index);
  * Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */
 unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]);
 
+/* What a band has cost since the process began, or costs per second. */
+typedef struct {
+    uint64_t locks;  /* times that locks of its bins were taken */
+    uint64_t misses; /* refills that took blocks from a shard */
+    uint64_t warm;   /* refills that a warm slab served, without the lock */
+} hak_shard_costs_t;
+
+/* Adds the costs of each tiny band since the process began. Takes no lock: the sums may be behind
+ * for a moment, never ahead. */
+void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]);
+
 #endif

@@ -378,26 +378,10 @@ void hak_shard_release_idle(void) {
     hak_shard_release_piece(&walk, &budget);
 }
 
-bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
+HAK_BEHIND bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
     unsigned count = hak_shard_count();
     for (unsigned shard = 0; shard < count; shard++)
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
             if (!visit(&hak_bin_of(shard, class_index)->lock, context)) return false;
     return true;
-}
-
-/* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
-static uint64_t count_now(unsigned class_index, unsigned counter) {
-    uint64_t sum = hak_bin_carried(class_index, counter); /* first */
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-        sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
-    return sum;
-}
-
-void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]) {
-    for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
-        costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
-        costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
-        costs[hak_bands[i]].warm += hak_warm_carved(i);
-    }
 }

@@ -147,17 +147,6 @@ uint64_t hak_shard_budget_hits(void);
 /* Empty slabs that a shard took over from another one. */
 uint64_t hak_shard_adopted_empty(void);
 
-/* What a band has cost since the process began, or costs per second. */
-typedef struct {
-    uint64_t locks;  /* times that locks of its bins were taken */
-    uint64_t misses; /* refills that took blocks from a shard */
-    uint64_t warm;   /* refills that a warm slab served, without the lock */
-} hak_shard_costs_t;
-
-/* Adds the costs of each tiny band since the process began. Takes no lock: the sums may be behind
- * for a moment, never ahead. */
-void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]);
-
 /* How far a walk over all bins has come; 0 at the beginning. Who walks owns it. */
 typedef struct {
     unsigned shard, class_index;
