@@ -119,7 +119,8 @@ static void *from_below(hak_cache_t *cache, unsigned class_index, size_t size, s
                         bool *zeroed) {
     void *block = hak_cache_refill(cache, class_index, zeroed);
     if (HAK_LIKELY(block != NULL) || !hak_shard_leaves(class_index)) return block;
-    return hak_fine_alloc(size, align);
+    block = hak_fine_alloc(size, align);
+    return block ? block : hak_shard_take_last(cache ? cache->shard : 0, class_index, zeroed);
 }
 
 /* Allocates a block of a class when its magazine is empty, or the thread has no cache yet. */

@@ -138,7 +138,7 @@ void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, b
 /* ---- free ---- */
 
 static void count_kept(hak_holder_t *holder, const hak_kept_t *kept, size_t sign) {
-    hak_kept_sum_t *sum = &holder->kept[kept->huge];
+    hak_kept_sum_t *sum = &holder->kept[kept->is_huge];
     HAK_ADD_OWNED(&sum->count, sign);
     HAK_ADD_OWNED(&sum->bytes, sign * kept->size);
 }
@@ -186,7 +186,7 @@ static size_t put(hak_holder_t *holder, const hak_kept_t *kept) {
 size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole) {
     size_t size = hak_big_size(note), room = room_of(block, size), page = hak_os_page_size();
     bool keeps = holder && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
-    hak_kept_t kept = {.block = block, .size = whole, .huge = is_huge(block)};
+    hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
     kept.guard =
         keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_guard_set_by_advice(block, room + page);
     if (!kept.guard) {

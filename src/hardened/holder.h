@@ -44,7 +44,7 @@ typedef struct {
     void *block; /* NULL for none */
     size_t size; /* bytes, as its heap counts them */
     bool guard;  /* nobody can access it */
-    bool huge;
+    bool is_huge;
 } hak_kept_t;
 
 /* What a ring has of large blocks, and of huge ones. */

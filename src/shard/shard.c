@@ -102,6 +102,7 @@ typedef struct {
     void **top;
     bool *zeroed;     /* or NULL */
     hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
+    bool insists;     /* a slab is made even where hak_shard_leaves */
 } request_t;
 
 /* What a visit takes: blocks that have been in use; those, else fresh ones too unless
@@ -229,7 +230,7 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
 static unsigned take_from_pool(const request_t *request) {
     bool fresh;
     unsigned class_index = request->class_index;
-    if (hak_shard_leaves(class_index)) return 0;
+    if (hak_shard_leaves(class_index) && !request->insists) return 0;
     if (request->want >= 4 && hak_classes[class_index].count == 1)
         return take_ones_from_pool(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
@@ -343,14 +344,20 @@ static unsigned take_anywhere(const request_t *request) {
 
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    request_t request = {home, class_index, want, top, zeroed, NULL};
+    request_t request = {home, class_index, want, top, zeroed, NULL, false};
     return take_anywhere(&request);
 }
 
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              hak_warm_t *warm) {
-    request_t request = {home, class_index, want, top, NULL, warm};
+    request_t request = {home, class_index, want, top, NULL, warm, false};
     return take_anywhere(&request);
+}
+
+void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
+    void *one[2];
+    request_t request = {home, class_index, 1, one, zeroed, NULL, true};
+    return take_from_pool(&request) ? one[1] : NULL;
 }
 
 /* Bins are visited one by one; one that is busy is not idle. A bin whose remote frees come

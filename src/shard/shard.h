@@ -141,6 +141,10 @@ struct hak_warm;
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              struct hak_warm *warm);
 
+/* A block of a new slab even where hak_shard_leaves: of a unit beside slabs in use, which no superslab
+ * that is cut to measure can have. NULL without memory. */
+void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed);
+
 /* Times that a shard was at its budget (SS_BUDGET) when it needed one more slab. */
 uint64_t hak_shard_budget_hits(void);
 

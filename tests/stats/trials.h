@@ -9,7 +9,7 @@
 
 #include "stats.h"
 
-/* A class whose first blocks are not lent by the one above. */
+/* A class whose first blocks are not taken from the class above. */
 enum { SIZE = 224, COUNT = 1000 };
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */

@@ -122,7 +122,7 @@ const struct set_trial way_trials[] = {
     {{"total", "allocations", hold, COUNT, COUNT}, NULL},
     {{"total", "frees", hold_and_free, COUNT, COUNT}, NULL},
     {{"refill", "calls", hold, 1, COUNT}, NULL},
-    {{"refill", "lent", hold_one_of_each, 10, 100}, NULL},
+    {{"refill", "above", hold_one_of_each, 10, 100}, NULL},
     {{"refill", "lifo", swing_mid, 10, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
     {{"refill", "lifo", swing_mid, 0, 0}, NULL},
     {{"refill", "own", hold, 1, COUNT}, NULL},
