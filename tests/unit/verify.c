@@ -14,6 +14,7 @@
 #include "hakmem.h"
 #include "commit/commit.h"
 #include "large/huge.h"
+#include "large/mappings.h"
 #include "large/reuse.h"
 #include "meta/meta.h"
 #include "pool/lists.h"
@@ -145,12 +146,13 @@ static void kept_twice(void) {
 }
 static void huge_lost(void) {
     struct {
-        hak_unit_t *slots;
+        hak_mapping_t *slots;
         size_t size, used;
     } *current = find_static("mappings.c", "current", sizeof *current);
-    size_t *slot = (size_t *)current->slots;
-    while (!*slot) slot += 2;
-    *slot += 1 << 20; /* not where its hash leads */
+    hak_mapping_t *slot = current->slots;
+    while (!slot->start) slot++;
+    do slot->start += 1 << 20;
+    while (hak_mappings_find(slot->start)); /* until it is not where its hash leads */
 }
 
 static void cache_top(void) { world.magazine->top = world.magazine->base + world.magazine->slots; }
