@@ -29,17 +29,17 @@ def program(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def stubs(tmp_path_factory):
+def models(tmp_path_factory):
     """{name: Library} of the small allocators."""
-    folder, found = tmp_path_factory.mktemp("stubs"), {}
+    folder, found = tmp_path_factory.mktemp("models"), {}
     for name in ("private", "locked", "broken"):
-        path = scale_build.stub(SOURCES / "stubs" / f"{name}.c", folder / f"lib{name}.so")
+        path = scale_build.model(SOURCES / "models" / f"{name}.c", folder / f"lib{name}.so")
         found[name] = scale_build.Library(name, name, path)
     for mode, name in enumerate(("shared", "paired", "apart")):
         source = folder / f"{name}.c"
-        text = (SOURCES / "stubs" / "counted.c").read_text().replace("STUB_MODE", str(mode))
-        source.write_text(text.replace('"stub.h"', f'"{SOURCES}/stubs/stub.h"'))
-        path = scale_build.stub(source, folder / f"lib{name}.so")
+        text = (SOURCES / "models" / "counted.c").read_text().replace("MODEL_MODE", str(mode))
+        source.write_text(text.replace('"model.h"', f'"{SOURCES}/models/model.h"'))
+        path = scale_build.model(source, folder / f"lib{name}.so")
         found[name] = scale_build.Library(name, name, path)
     return found
 
@@ -59,16 +59,16 @@ def total(counts, name, own=True):
 
 
 def mallocs(counts):
-    """Of a stub that counts: its additions."""
+    """Of a model that counts: its additions."""
     return total(counts, "updates")
 
 
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("cpus", [2, 5])
-def test_an_allocator_that_shares_nothing_moves_nothing(runner, stubs, load, cpus):
+def test_an_allocator_that_shares_nothing_moves_nothing(runner, models, load, cpus):
     if load == "prodcons" and cpus % 2:
         pytest.skip("it has pairs of threads")
-    counts = count(runner, stubs["private"], load, cpus)
+    counts = count(runner, models["private"], load, cpus)
     assert counts["operations"] > 0 and counts["ns"] > 0
     if load == "churn":  # a new thread's variables lie where those of one that ended lay
         assert total(counts, "updates") == total(counts, "mutexes") == 0
@@ -78,100 +78,100 @@ def test_an_allocator_that_shares_nothing_moves_nothing(runner, stubs, load, cpu
         assert total(counts, "moves", own=False) == 0
 
 
-def test_in_the_ring_each_block_moves_once_for_its_reader(runner, stubs):
-    counts = count(runner, stubs["private"], "ring", 4)
+def test_in_the_ring_each_block_moves_once_for_its_reader(runner, models):
+    counts = count(runner, models["private"], "ring", 4)
     assert counts["operations"] == 4 * OPS
     assert total(counts, "moves", own=False) == counts["operations"]
     assert total(counts, "upgrades", own=False) == total(counts, "false_moves", own=False) == 0
 
 
-def test_a_shared_counter_moves_with_each_turn(runner, stubs):
+def test_a_shared_counter_moves_with_each_turn(runner, models):
     """On two CPUs with a quantum of one access they take turns, and each addition is a move."""
     runner.machine["quantum-ns"] = 1
-    counts = count(runner, stubs["shared"], "ring", 2)
+    counts = count(runner, models["shared"], "ring", 2)
     assert mallocs(counts) == 2 * OPS
     assert 2 * OPS - 2 <= total(counts, "moves") <= 2 * OPS
     assert total(counts, "invalidations") == total(counts, "moves")
     assert total(counts, "false_moves") == total(counts, "upgrades") == 0
 
 
-def test_counters_in_one_line_are_false_sharing(runner, stubs):
+def test_counters_in_one_line_are_false_sharing(runner, models):
     runner.machine["quantum-ns"] = 1
-    counts = count(runner, stubs["paired"], "ring", 2)
+    counts = count(runner, models["paired"], "ring", 2)
     moves = total(counts, "moves")
     assert 2 * OPS - 4 <= moves <= 2 * OPS
     # the last move is not judged: its line is still there at the end
     assert moves - 2 <= total(counts, "false_moves") <= moves
 
 
-def test_counters_in_lines_of_their_own_share_nothing(runner, stubs):
-    counts = count(runner, stubs["apart"], "ring", 8)
+def test_counters_in_lines_of_their_own_share_nothing(runner, models):
+    counts = count(runner, models["apart"], "ring", 8)
     assert mallocs(counts) == 8 * OPS
     assert total(counts, "moves") == total(counts, "upgrades") == 0
 
 
-def test_one_cpu_moves_nothing(runner, stubs):
+def test_one_cpu_moves_nothing(runner, models):
     for load in ("mixed", "ring", "server"):
-        counts = count(runner, stubs["shared"], load, 1)
+        counts = count(runner, models["shared"], load, 1)
         assert total(counts, "moves", own=False) == 0
 
 
-def test_a_lock_is_counted_and_waited_for(runner, stubs):
+def test_a_lock_is_counted_and_waited_for(runner, models):
     names = Names()
-    found = figures.of_run(names, count(runner, stubs["locked"], "ring", 8))
+    found = figures.of_run(names, count(runner, models["locked"], "ring", 8))
     assert found["locks"] == 1
     assert found["wait_ns"] > 0 and found["failed"] > 0
-    alone = figures.of_run(names, count(runner, stubs["locked"], "ring", 1))
+    alone = figures.of_run(names, count(runner, models["locked"], "ring", 1))
     assert alone["locks"] == 1 and alone["wait_ns"] == alone["failed"] == 0
 
 
-def test_a_bound_falls_with_what_is_shared(runner, stubs):
+def test_a_bound_falls_with_what_is_shared(runner, models):
     def bound(name, cpus):
-        return figures.of_run(Names(), count(runner, stubs[name], "mixed", cpus))["bound_mops"]
+        return figures.of_run(Names(), count(runner, models[name], "mixed", cpus))["bound_mops"]
 
     assert bound("private", 8) == pytest.approx(4 * bound("private", 2), rel=0.1)
     assert bound("locked", 8) < 2 * bound("locked", 2)
 
 
-def test_far_transfers_cost_more_and_are_counted(runner, stubs):
-    near = count(runner, stubs["shared"], "ring", 4)
+def test_far_transfers_cost_more_and_are_counted(runner, models):
+    near = count(runner, models["shared"], "ring", 4)
     runner.machine["node"] = 1
-    far = count(runner, stubs["shared"], "ring", 4)
+    far = count(runner, models["shared"], "ring", 4)
     assert total(near, "far", own=False) == 0
     assert total(far, "far") == total(far, "moves") > 0
     assert far["ns"] > 2 * near["ns"]
 
 
-def test_a_full_cache_forgets(runner, stubs):
-    large = count(runner, stubs["private"], "mixed", 2)
+def test_a_full_cache_forgets(runner, models):
+    large = count(runner, models["private"], "mixed", 2)
     runner.machine |= {"cache-kib": 16, "ways": 1}
-    small = count(runner, stubs["private"], "mixed", 2)
+    small = count(runner, models["private"], "mixed", 2)
     assert small["accesses"] == large["accesses"]
     assert small["fetches"] > large["fetches"] + OPS / 4
 
 
-def test_the_same_seed_gives_the_same_figures(runner, stubs):
+def test_the_same_seed_gives_the_same_figures(runner, models):
     for load in ("pool", "churn", "server"):
-        first, again = (count(runner, stubs["locked"], load, 4, seed=3) for _ in range(2))
+        first, again = (count(runner, models["locked"], load, 4, seed=3) for _ in range(2))
         assert first == again
-        assert first != count(runner, stubs["locked"], load, 4, seed=4)
+        assert first != count(runner, models["locked"], load, 4, seed=4)
 
 
-def test_lines_and_places_have_names(runner, stubs):
-    counts, names = count(runner, stubs["shared"], "ring", 2), Names()
+def test_lines_and_places_have_names(runner, models):
+    counts, names = count(runner, models["shared"], "ring", 2), Names()
     top = figures.top_lines(names, counts, 1)[0]
-    assert "counters" in top["line"] and "stub_take" in top["code"][0]
+    assert "counters" in top["line"] and "model_take" in top["code"][0]
     assert top["transfers"] == pytest.approx(total(counts, "moves") / counts["operations"], rel=0.05)
     place = figures.top_places(names, counts, 200)
-    assert any("stub_take" in row["code"] for row in place)
+    assert any("model_take" in row["code"] for row in place)
 
 
-def test_an_allocator_that_gives_a_block_twice_is_found(runner, stubs):
+def test_an_allocator_that_gives_a_block_twice_is_found(runner, models):
     with pytest.raises(LabError, match="two users"):
-        count(runner, stubs["broken"], "mixed", 2)
+        count(runner, models["broken"], "mixed", 2)
 
 
-def test_an_allocator_that_is_not_there_is_found(runner, stubs, tmp_path):
+def test_an_allocator_that_is_not_there_is_found(runner, models, tmp_path):
     missing = scale_build.Library("missing", "missing", str(tmp_path / "no.so"))
     with pytest.raises(LabError, match="malloc is not"):
         count(runner, missing, "mixed", 2)
@@ -214,8 +214,8 @@ def test_bad_input_gives_one_line(words, said):
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_table_and_page_are_written(program, stubs, tmp_path, monkeypatch, capsys):
-    """The command from options to files, on two stubs in place of real allocators."""
+def test_table_and_page_are_written(program, models, tmp_path, monkeypatch, capsys):
+    """The command from options to files, on two models in place of real allocators."""
     from hakmem_lab import front
     from hakmem_lab.scale import command
 
@@ -223,7 +223,7 @@ def test_table_and_page_are_written(program, stubs, tmp_path, monkeypatch, capsy
     folder.mkdir()
     (folder / "scale").symlink_to(program)
     monkeypatch.setattr(command.build, "libraries",
-                        lambda wanted: [stubs["shared"], stubs["private"]])  # fmt: skip
+                        lambda wanted: [models["shared"], models["private"]])  # fmt: skip
     words = ["--build", folder, "--loads", "ring,mixed", "--cpus", "2,4", "--seeds", "2", "--ops",
              "100", "--warm", "100", "--out", tmp_path / "out"]  # fmt: skip
     _, options = front.read(["scale", *map(str, words)])

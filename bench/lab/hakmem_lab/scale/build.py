@@ -58,8 +58,8 @@ def hakmem() -> str:
     return str((FOLDER / "libhakmem.so").resolve())
 
 
-def stub(source: Path, target: Path) -> str:
-    """A small allocator of bench/scale/stubs."""
+def model(source: Path, target: Path) -> str:
+    """A small allocator of bench/scale/models."""
     target.parent.mkdir(parents=True, exist_ok=True)
     objects = target.with_suffix(".o")
     _call([SCALE / "cc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fno-builtin", "-c", source,
@@ -89,7 +89,7 @@ def libraries(wanted) -> list:
     if SUBJECT in bases:
         found[SUBJECT] = ("HAKMEM", hakmem(), "")
     if FLOOR in bases:
-        found[FLOOR] = ("null", stub(SCALE / "stubs" / "private.c", FOLDER / "libnull.so"), "")
+        found[FLOOR] = ("null", model(SCALE / "models" / "private.c", FOLDER / "libnull.so"), "")
     return [
         Library(name, found[base][0] + name.removeprefix(base), *found[base][1:], environment)
         for name, base, environment in wanted
