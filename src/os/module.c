@@ -63,15 +63,7 @@ static bool is_fixed(const first_t *first) {
     return first->readable && header->e_type == ET_EXEC;
 }
 
-static bool answer(const line_t *line, const first_t *first, uintptr_t addr, char *name,
-                   size_t size, uintptr_t *offset) {
-    if (line->name_size == 0 || line->name[0] == '[') return false;
-    size_t length = hak_min(line->name_size, size - 1);
-    for (size_t i = 0; i < length; i++) name[i] = line->name[i];
-    name[length] = 0;
-    *offset = is_fixed(first) ? addr : addr - first->start;
-    return true;
-}
+static bool has_file(const line_t *line) { return line->name_size != 0 && line->name[0] != '['; }
 
 static long fill(int file, char *chunk) {
     long size;
@@ -80,31 +72,48 @@ static long fill(int file, char *chunk) {
     return size;
 }
 
-static bool search(int file, uintptr_t addr, char *name, size_t size, uintptr_t *offset) {
+/* The line of the mapping that holds an address; false when it is no file's. */
+static bool search(int file, uintptr_t addr, line_t *line, first_t *first) {
     char chunk[CHUNK];
-    line_t line = {.column = 0};
-    first_t first = {0, false};
+    *line = (line_t){.column = 0};
+    *first = (first_t){0, false};
     for (long got; (got = fill(file, chunk)) > 0;) {
         for (long i = 0; i < got; i++) {
             if (chunk[i] != '\n') {
-                take(&line, chunk[i]);
+                take(line, chunk[i]);
                 continue;
             }
-            if (line.name_size && line.numbers[3] == 0)
-                first = (first_t){line.numbers[0], line.readable};
-            if (addr >= line.numbers[0] && addr < line.numbers[1])
-                return answer(&line, &first, addr, name, size, offset);
-            line = (line_t){.column = 0};
+            if (line->name_size && line->numbers[3] == 0)
+                *first = (first_t){line->numbers[0], line->readable};
+            if (addr >= line->numbers[0] && addr < line->numbers[1]) return has_file(line);
+            *line = (line_t){.column = 0};
         }
     }
     return false;
 }
 
-bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset) {
+static bool find(const void *addr, line_t *line, first_t *first) {
     int saved = errno;
     int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    bool found = file >= 0 && search(file, (uintptr_t)addr, name, size, offset);
+    bool found = file >= 0 && search(file, (uintptr_t)addr, line, first);
     if (file >= 0) hak_os_close(file);
     errno = saved;
     return found;
+}
+
+bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset) {
+    line_t line;
+    first_t first;
+    if (!find(addr, &line, &first)) return false;
+    size_t length = hak_min(line.name_size, size - 1);
+    for (size_t i = 0; i < length; i++) name[i] = line.name[i];
+    name[length] = 0;
+    *offset = is_fixed(&first) ? (uintptr_t)addr : (uintptr_t)addr - first.start;
+    return true;
+}
+
+const void *hak_os_module_base(const void *addr) {
+    line_t line;
+    first_t first;
+    return find(addr, &line, &first) && first.readable ? (const void *)first.start : NULL;
 }

@@ -9,4 +9,8 @@
  * address belongs to no file, or the system does not tell. */
 bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset);
 
+/* Where the beginning of the file that an address is mapped from is mapped and readable; NULL as
+ * above. */
+const void *hak_os_module_base(const void *addr);
+
 #endif
