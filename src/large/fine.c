@@ -1,9 +1,9 @@
 /* fine.c: superslabs cut in grains of 64 bytes: first fit, by bitmaps. */
 #include "large/fine.h"
 
-#include "os/gate.h"
-#include "os/rank.h"
 #include "meta/meta.h"
+#include "os/gate.h"
+#include "os/lock.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
@@ -21,8 +21,8 @@ typedef struct fine {
     uint32_t list;
 } fine_t;
 
-hak_lock_t hak_fine_lock;
-HAK_LOCK_RANK(FINE, hak_fine_lock, NULL);
+static hak_lock_t fine_lock;
+HAK_LOCK_RANK(FINE, fine_lock, NULL);
 
 /* Under the lock. */
 static fine_t *lists[LISTS];
@@ -155,12 +155,12 @@ static void *take_fresh(size_t grains) {
     hak_gate_enter();
     fine->units = hak_pool_take(hak_superslab_units(), &zeroed);
     if (fine->units) {
-        hak_lock_acquire(&hak_fine_lock);
+        hak_lock_acquire(&fine_lock);
         hak_store_release(&fine->units[0].bits, (uint64_t *)(void *)fine);
         set_owner(fine, HAK_FINE_OWNER);
         block = address_of(fine, carve(fine, grains, 1));
         link_to_list(fine);
-        hak_lock_release(&hak_fine_lock);
+        hak_lock_release(&fine_lock);
     } else {
         free_record(fine);
     }
@@ -171,14 +171,14 @@ static void *take_fresh(size_t grains) {
 void *hak_fine_alloc(size_t size, size_t align) {
     size_t grains = ((hak_max(size, 1) - 1) >> HAK_FINE_SHIFT) + 1;
     size_t align_grains = hak_max(align >> HAK_FINE_SHIFT, 1);
-    hak_lock_acquire(&hak_fine_lock);
+    hak_lock_acquire(&fine_lock);
     void *block = find_room(grains, align_grains, LOOKS_MAX);
-    hak_lock_release(&hak_fine_lock);
+    hak_lock_release(&fine_lock);
     if (!block) block = take_fresh(grains);
     if (HAK_LIKELY(block != NULL)) return block;
-    hak_lock_acquire(&hak_fine_lock);
+    hak_lock_acquire(&fine_lock);
     block = find_room(grains, align_grains, SIZE_MAX);
-    hak_lock_release(&hak_fine_lock);
+    hak_lock_release(&fine_lock);
     return block;
 }
 
@@ -204,7 +204,7 @@ size_t hak_fine_free(void *block) {
     size_t at, grains = 0;
     bool is_empty = false;
     hak_gate_enter();
-    hak_lock_acquire(&hak_fine_lock);
+    hak_lock_acquire(&fine_lock);
     fine_t *fine = record_of(block, &at);
     if (fine && address_of(fine, at) == block && is_set(fine->begins, at)) {
         grains = length_at(fine, at);
@@ -224,7 +224,7 @@ size_t hak_fine_free(void *block) {
         else
             link_to_list(fine);
     }
-    hak_lock_release(&hak_fine_lock);
+    hak_lock_release(&fine_lock);
     if (is_empty) {
         hak_pool_give(fine->units, hak_superslab_units());
         free_record(fine);
@@ -235,7 +235,7 @@ size_t hak_fine_free(void *block) {
 
 bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     size_t at;
-    hak_lock_acquire(&hak_fine_lock);
+    hak_lock_acquire(&fine_lock);
     const fine_t *fine = record_of(pointer, &at);
     bool found = fine && is_set(fine->in_use, at);
     if (found) {
@@ -243,15 +243,15 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
         *start = address_of(fine, first);
         *size = length_at(fine, first) << HAK_FINE_SHIFT;
     }
-    hak_lock_release(&hak_fine_lock);
+    hak_lock_release(&fine_lock);
     return found;
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
-    hak_lock_acquire(&hak_fine_lock);
+    hak_lock_acquire(&fine_lock);
     *count += block_count;
     *bytes += grain_count << HAK_FINE_SHIFT;
-    hak_lock_release(&hak_fine_lock);
+    hak_lock_release(&fine_lock);
 }
 
 /* ---- check ---- */

@@ -24,15 +24,12 @@
 
 #include "base/base.h"
 #include "error/check.h"
-#include "os/lock.h"
 #include "region/unit.h"
 
 enum {
     HAK_FINE_SHIFT = 6, /* log2 of the bytes of a grain */
     HAK_FINE_OWNER = 0x7f << 8 | HAK_CLASS_LARGE,
 };
-
-extern hak_lock_t hak_fine_lock;
 
 /* A block of at least `size` bytes, up to 64 KiB, at a multiple of `align`, a power of two up to
  * 64 KiB. NULL when there is no memory. The caller has seen that addresses are short. */

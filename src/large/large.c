@@ -430,13 +430,6 @@ hak_large_stats_t hak_large_stats(void) {
     return sum;
 }
 
-bool hak_large_each_lock(hak_lock_visit_t visit, void *context) {
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++)
-        if (!visit(&hak_heaps[i].lock, context) || !visit(&hak_heaps[i].transfer_lock, context))
-            return false;
-    return visit(&hak_fine_lock, context);
-}
-
 HAK_BEHIND bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
     if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
     for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++) {

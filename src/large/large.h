@@ -64,7 +64,4 @@ hak_large_stats_t hak_large_stats(void);
  * no large heap now. No lock is taken: a view. */
 bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
 
-/* Visits every lock in order, until a visit says false. */
-bool hak_large_each_lock(hak_lock_visit_t visit, void *context);
-
 #endif

@@ -79,12 +79,12 @@ static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
 }
 
 /* The watcher of thread/thread.h. `at_once`: refreshes even if that is not due. Does nothing in a
- * thread that holds all locks or is about to fork: a collection in another thread waits for that
- * thread, and this one would wait for the collection. */
+ * thread that has closed the gate: a collection in another thread waits for that thread, and this one
+ * would wait for the collection. */
 static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;
-    if (hak_lock_is_keeper() || hak_gate_is_mine() || !hak_lock_try_apart(&refresh_lock)) return;
+    if (hak_gate_is_mine() || !hak_lock_try_apart(&refresh_lock)) return;
     if (make_page()) refresh(now, at_once);
     uint64_t took = hak_os_now_ms() - now;
     hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));

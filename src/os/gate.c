@@ -152,39 +152,64 @@ static void fence_all(void) {
     hak_os_sleep_ms(STORED_MS);
 }
 
-/* Waits until a post's count is `rest`; sleeps at most *tries times, a millisecond each. */
-static void await(const hak_gate_post_t *post, uint32_t rest, unsigned *tries) {
+static bool is_inside(void) {
+    return hak_load_relaxed(&hak_gate_thread.noted_at) || hak_gate_thread.depth;
+}
+
+/* Sets CLOSED; false when it was set. */
+static bool shut(void) {
+    uintptr_t self = hak_os_thread(), state = hak_load_relaxed(&hak_gate.state);
+    do {
+        if (state & CLOSED) return false;
+    } while (!atomic_compare_exchange_strong(&hak_gate.state, &state, state | CLOSED | self));
+    fence_all(); /* partner: enter */
+    return true;
+}
+
+/* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few. */
+static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     for (unsigned i = 0; hak_load_acquire(&post->inside) != rest; i++) { /* partner: leave */
         if (i < SPIN_COUNT) {
             hak_cpu_relax();
         } else {
-            if (*tries == 0) return;
+            if (*tries == 0) return false;
             --*tries;
             hak_os_sleep_ms(1);
         }
     }
+    return true;
 }
 
-/* One fork at a time. If a post joins the list later, its thread stores to it later still, and then
- * reads CLOSED. */
-void hak_gate_close(void) {
+/* True when all other threads are outside. If a post joins the list later, its thread stores to it
+ * later still, and then reads CLOSED. */
+static bool await_others(uint64_t tries) {
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
-    bool is_inside = noted || hak_gate_thread.depth;
-    unsigned interrupted = INTERRUPTED_MS, forever = 1;
-    uintptr_t self = hak_os_thread(), state = hak_load_relaxed(&hak_gate.state);
-    while (state & CLOSED ||
-           !atomic_compare_exchange_strong(&hak_gate.state, &state, state | CLOSED | self)) {
-        if (is_of(state, self)) return;
-        wait_until_open();
-        state = hak_load_relaxed(&hak_gate.state);
-    }
-    fence_all(); /* partner: enter */
     const hak_gate_post_t *post = &crowd;
+    bool all = true;
     for (; post; post = post == &crowd ? atomic_load(&hak_gate.posts) : post->next) {
         if (post == hak_gate_thread.post || (post != &crowd && hak_gate_is_lost(post))) continue;
-        forever = UINT32_MAX;
-        await(post, post == noted, is_inside ? &interrupted : &forever);
+        all &= await(post, post == noted, &tries);
     }
+    return all;
+}
+
+void hak_gate_close(void) {
+    while (!shut()) {
+        if (hak_gate_is_mine()) return;
+        wait_until_open();
+    }
+    await_others(is_inside() ? INTERRUPTED_MS : UINT64_MAX);
+}
+
+bool hak_gate_close_within(unsigned ms) {
+    if (is_inside() || hak_gate_is_mine()) return !is_inside();
+    for (; !shut(); ms--) {
+        if (ms == 0) return false;
+        hak_os_sleep_ms(1);
+    }
+    if (await_others(ms)) return true;
+    hak_gate_open();
+    return false;
 }
 
 void hak_gate_open(void) {

@@ -105,6 +105,10 @@ void hak_gate_prepare(void);
 
 void hak_gate_close(void);
 void hak_gate_open(void);
+
+/* Closes the gate for a report at exit, which may have interrupted any code. False, and the gate is
+ * open, when the caller itself is inside, or another thread still is after `ms` milliseconds. */
+bool hak_gate_close_within(unsigned ms);
 void hak_gate_reset(void); /* in the child */
 
 /* True between close and open, for the thread that closed. */

@@ -1,7 +1,7 @@
 /* lock.h: the only kind of lock: one word, a short spin, then a futex.
  *
- * State: 0 free, 1 held, 2 held and some thread may sleep, 3 and 4 the same for a kept lock.
- *   acquire: CAS 0 -> 1; otherwise spin; otherwise CAS 0 -> 2, or CAS to 2 or 4 and sleep.
+ * State: 0 free, 1 held, 2 held and some thread may sleep.
+ *   acquire: CAS 0 -> 1; otherwise spin; otherwise CAS 0 -> 2, or CAS to 2 and sleep.
  *   release: CAS 1 -> 0; otherwise exchange 0 and wake one sleeper.
  * A thread that wakes takes the lock as 2, since other threads may still sleep. So there may be a
  * needless wake, but no wake is lost.
@@ -9,15 +9,6 @@
  * A thread that acquires a lock is inside the gate (gate.h) until it releases the lock: a fork
  * waits for that, so in the child no lock is held. A lock that a fork must not wait for is taken
  * apart from the gate: its holder may work for a long time, and the child resets the lock.
- *
- * A thread that holds all locks may keep them. The report at exit does so, since it may have
- * interrupted any code. The thread is then the keeper: for it, acquire and release of a kept lock
- * do nothing, so that it can run code that locks. Locks that are not kept work as usual.
- *   keep:    add 2 to a held lock
- *   unkeep:  exchange 0; wake one sleeper if it was 4
- * Rejected: letting the keeper's release open the lock and close it again, since other threads
- * could take it in between. Also rejected: treating every lock as kept for the keeper, since new
- * locks are made meanwhile.
  *
  * rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
  * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
@@ -33,22 +24,10 @@ typedef struct {
     _Atomic uint32_t state;
 } hak_lock_t;
 
-/* A callback of functions that visit locks in their order; false ends the visit. */
-typedef bool (*hak_lock_visit_t)(hak_lock_t *lock, void *context);
-
 void hak_lock_wait(hak_lock_t *lock);
 void hak_lock_wake(hak_lock_t *lock); /* releases a lock whose state is not 1 */
 
-/* The first two keep a lock that the caller holds, and release it. In between the caller is the
- * keeper, which it declares by hak_lock_set_keeper. There is one keeper at a time, since it holds
- * all locks. */
-void hak_lock_keep(hak_lock_t *lock);
-void hak_lock_unkeep(hak_lock_t *lock);
-void hak_lock_set_keeper(bool keeper);
-bool hak_lock_is_keeper(void);
-
 /* Acquire, but give up when *tries are used up; a try takes about a millisecond. */
-bool hak_lock_acquire_within(hak_lock_t *lock, unsigned *tries);
 bool hak_lock_acquire_apart_within(hak_lock_t *lock, unsigned *tries);
 
 /* Called during long work under a lock. If a fork waits, and this lock is the only reason why the

@@ -9,7 +9,7 @@
 #include "os/file.h"
 #include "os/os.h"
 
-enum { HELD_MOST = 16 }; /* locks that a thread notes; only a report at exit holds more */
+enum { HELD_MOST = 32 }; /* one of each rank, and those of a signal handler */
 
 static const char *const names[HAK_RANK_COUNT] = {
 #define RANK(name, text) text,
@@ -27,7 +27,6 @@ static const hak_rank_row_t any_other = {.rank = HAK_RANK_STACK};
 typedef struct {
     const void *locks[HELD_MOST]; /* NULL: released before one that was taken later */
     unsigned count;
-    unsigned more; /* number of held locks beyond `locks` */
 } held_t;
 
 static __thread volatile held_t held;
@@ -55,10 +54,7 @@ static HAK_SLOW_PATH void stop(const void *lock, const char *what, const void *o
 /* The lock is stored twice: a signal handler that runs between the two steps uses the same place
  * and clears it. */
 static void note(const void *lock) {
-    if (held.count == HELD_MOST) {
-        held.more++;
-        return;
-    }
+    if (held.count == HELD_MOST) stop(lock, "is taken by a thread that holds too many locks", NULL);
     held.locks[held.count] = lock;
     held.count++;
     held.locks[held.count - 1] = lock;
@@ -85,18 +81,12 @@ void hak_rank_wait(const void *lock) {
 
 void hak_rank_taken(const void *lock) { note(lock); }
 
-void hak_rank_forget(const void *lock) {
-    if (clear(lock)) return;
-    if (held.more == 0) stop(lock, "is released by a thread that does not hold it", NULL);
-    held.more--;
-}
-
 void hak_rank_reset(const void *lock) { clear(lock); }
 
 void hak_rank_release(const void *lock) {
     const hak_rank_row_t *row = row_of(lock);
     if (row->check) row->check(lock);
-    hak_rank_forget(lock);
+    if (!clear(lock)) stop(lock, "is released by a thread that does not hold it", NULL);
 }
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A thread waits for a lock only while each lock that it holds has a lower rank. So no two threads
  * can wait for each other. A lock that is only tried may be taken out of order, since the caller
- * does not wait for it: a second bin, the bins of a sweep, every lock of a report at exit.
+ * does not wait for it: a second bin, the bins of a sweep.
  *
  * In builds with HAKMEM_VERIFY each lock has a row next to its definition, and each thread notes
  * the locks that it holds. The notes are checked before the thread waits, and when it releases a
@@ -65,13 +65,11 @@ typedef struct {
 void hak_rank_wait(const void *lock);    /* before a wait: checks the order, notes the lock */
 void hak_rank_taken(const void *lock);   /* notes a lock that was tried, in any order */
 void hak_rank_release(const void *lock); /* runs the lock's check, removes the note */
-void hak_rank_forget(const void *lock);  /* removes the note; the lock stays held */
 void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
 
 #define HAK_RANK_WAIT(lock) hak_rank_wait(lock)
 #define HAK_RANK_TAKEN(lock) hak_rank_taken(lock)
 #define HAK_RANK_RELEASE(lock) hak_rank_release(lock)
-#define HAK_RANK_FORGET(lock) hak_rank_forget(lock)
 #define HAK_RANK_RESET(lock) hak_rank_reset(lock)
 
 #else
@@ -82,7 +80,6 @@ void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
 #define HAK_RANK_WAIT(lock) ((void)0)
 #define HAK_RANK_TAKEN(lock) ((void)0)
 #define HAK_RANK_RELEASE(lock) ((void)0)
-#define HAK_RANK_FORGET(lock) ((void)0)
 #define HAK_RANK_RESET(lock) ((void)0)
 
 #endif

@@ -384,11 +384,3 @@ void hak_shard_release_idle(void) {
     hak_budget_t budget = HAK_BUDGET_ALL;
     hak_shard_release_piece(&walk, &budget);
 }
-
-HAK_BEHIND bool hak_shard_each_lock(hak_lock_visit_t visit, void *context) {
-    unsigned count = hak_shard_count();
-    for (unsigned shard = 0; shard < count; shard++)
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++)
-            if (!visit(&hak_bin_of(shard, class_index)->lock, context)) return false;
-    return true;
-}

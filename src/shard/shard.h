@@ -163,7 +163,4 @@ typedef struct {
 void hak_shard_release_idle(void);
 bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget);
 
-/* Visits the lock of every bin in lock order, until a visit says false. */
-bool hak_shard_each_lock(hak_lock_visit_t visit, void *context);
-
 #endif

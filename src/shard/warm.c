@@ -7,7 +7,6 @@
 #include "error/log.h"
 #include "meta/meta.h"
 #include "options/options.h"
-#include "os/os.h"
 #include "shard/bin.h"
 
 #define BUSY ((uintptr_t)1)
@@ -299,63 +298,6 @@ bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
     slab->lifted = false;
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) | HAK_OWNER_WARM);
     return hak_warm_after_free(bin, slab);
-}
-
-/* ---- With all bin locks ---------------------------------------------------------------------- */
-
-typedef bool (*visit_t)(hak_warm_slot_t *slot, hak_bin_t *bin, void *context);
-
-/* In one order as long as the locks are held, until a visit says false. */
-static bool each_bound(visit_t visit, void *context) {
-    if (hak_load_relaxed(&hak_warm_total) == 0) return true;
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            const hak_warm_ring_t *ring = hak_warm_ring_of(shard, class_index);
-            hak_warm_slot_t *slot = ring->oldest, *next;
-            for (uint32_t i = hak_load_relaxed(&ring->count); i; i--, slot = next) {
-                next = slot->next;
-                if (!visit(slot, hak_bin_of(shard, class_index), context)) return false;
-            }
-        }
-    }
-    return true;
-}
-
-typedef struct {
-    unsigned tries, claimed;
-} bounded_t;
-
-static bool claim_within(hak_warm_slot_t *slot, hak_bin_t *bin, void *context) {
-    bounded_t *bounded = context;
-    (void)bin;
-    while (!claim(slot)) {
-        if (bounded->tries == 0) return false;
-        bounded->tries--;
-        hak_os_sleep_ms(1);
-    }
-    bounded->claimed++;
-    return true;
-}
-
-static bool end_claim(hak_warm_slot_t *slot, hak_bin_t *bin, void *unused) {
-    (void)bin, (void)unused;
-    unclaim(slot, slab_of(slot));
-    return true;
-}
-
-static bool end_claimed(hak_warm_slot_t *slot, hak_bin_t *bin, void *context) {
-    bounded_t *bounded = context;
-    return bounded->claimed-- > 0 && end_claim(slot, bin, NULL);
-}
-
-void hak_warm_unclaim_all(void) { each_bound(end_claim, NULL); }
-
-bool hak_warm_claim_all_within(unsigned *tries) {
-    bounded_t bounded = {.tries = *tries};
-    bool all = each_bound(claim_within, &bounded);
-    if (!all) each_bound(end_claimed, &bounded);
-    *tries = bounded.tries;
-    return all;
 }
 
 /* Adds up a field of the rings of a class. */

@@ -28,8 +28,7 @@
  *   a drain    puts S back on the pending stack and leaves remote_words as it was (so no other
  *              thread has pushed S meanwhile)
  *   a take that looks for used blocks, and a sweep, skip S
- * Only a report at exit, which holds all bin locks, waits. A carve is inside the gate (os/gate.h):
- * in the child of a fork no slab is claimed. Slabs that were bound to other threads stay bound
+ * A carve is inside the gate (os/gate.h): in the child of a fork no slab is claimed. Slabs that were bound to other threads stay bound
  * there, until a take or a sweep takes them back.
  *
  * A give claims a warm slab for its whole batch ("lifts" it): the owner word loses its flag, so the
@@ -153,15 +152,7 @@ bool hak_warm_after_free(hak_bin_t *bin, hak_unit_t *slab);
 /* Blocks in use in the warm slabs of a bin, without carved blocks (see `used`). */
 uint64_t hak_warm_used(unsigned shard, unsigned class_index);
 
-/* ---- With all bin locks held ----------------------------------------------------------------- */
-
-/* Claims all warm slabs. Sleeps at most *tries milliseconds and subtracts the time that it slept:
- * the caller may have interrupted a carve, whose claim then never ends. False: it has claimed
- * none. */
-bool hak_warm_claim_all_within(unsigned *tries);
-
-/* Ends these claims, also those of slabs that the caller has bound meanwhile. */
-void hak_warm_unclaim_all(void);
+/* ---- Without a lock ---------------------------------------------------------------------------- */
 
 /* Number of slabs of a class that are bound; number of slots that were taken away so far. */
 uint64_t hak_warm_slabs(unsigned class_index);

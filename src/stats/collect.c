@@ -33,7 +33,6 @@
 #include "shard/sparse.h"
 #include "stats/stats.h"
 #include "thread/fork.h"
-#include "thread/locks.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 
@@ -202,10 +201,10 @@ const hak_stats_t *hak_stats_try_begin(void) {
     enum { MOST_MS = 1000 };
     unsigned tries = MOST_MS;
     if (!hak_lock_acquire_apart_within(&hak_snapshot_lock, &tries)) return NULL;
-    bool all = hak_locks_keep_within(tries);
+    bool all = hak_gate_close_within(tries);
     if (all) {
         collect(&snapshot);
-        hak_locks_let_go();
+        hak_gate_open();
     } else {
         hak_stats_end();
     }

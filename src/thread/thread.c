@@ -283,12 +283,6 @@ hak_cache_t *hak_thread_caches(void) {
     return newest;
 }
 
-bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context) {
-    for (hak_cache_t *cache = all_caches; cache; cache = cache->next)
-        if (!visit(&cache->stack_lock, context)) return false;
-    return true;
-}
-
 void hak_thread_renumber(void) {
     if (hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead)
         hak_cache->tid = hak_os_thread_id();

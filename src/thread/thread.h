@@ -44,9 +44,6 @@ hak_cache_t *hak_thread_caches(void);
 
 extern hak_lock_t hak_thread_list_lock;
 
-/* Visits the stack lock of every cache, until a visit returns false. List lock held. */
-bool hak_thread_each_stack_lock(hak_lock_visit_t visit, void *context);
-
 /* In the child of a fork: notes the new number of the thread, also when it was the only thread. */
 void hak_thread_renumber(void);
 /* In the child of a fork, after hak_gate_reset: forgets the other threads. Does not access their

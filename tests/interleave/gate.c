@@ -229,6 +229,27 @@ static void fork_on_the_way_in(void) {
     check_closed();
 }
 
+/* A report at exit: all others are outside, or it gives up. */
+static void report_within(unsigned ms) {
+    if (!hak_gate_close_within(ms)) return;
+    EXPLORE_CHECK(++forkers == 1, "a report beside a fork");
+    check_closed();
+    be_inside();
+    open_gate();
+}
+static void report(void) { report_within(2); }
+static void report_at_once(void) { report_within(0); }
+
+/* In a signal handler that interrupted its thread inside. */
+static void report_inside(void) {
+    hak_gate_use(&posts[1].post);
+    hak_gate_enter();
+    shared[explore_thread()].first++;
+    report_within(2);
+    shared[explore_thread()].second++;
+    hak_gate_leave();
+}
+
 static void finally(void) {
     EXPLORE_CHECK(!(hak_gate.state & CLOSED), "the gate is left closed");
     for (unsigned i = 0; i < POSTS; i++)
@@ -272,6 +293,12 @@ static const explore_scenario_t scenarios[] = {
     {"a fork of a thread that is inside", prepare_two, {first, fork_inside}, RULES},
     {"a fork of a thread on its way in", prepare_two, {first, fork_on_the_way_in}, RULES},
     {"a first cache and a fork", prepare_fenced, {register_and_enter, fork_and_open}, RULES},
+    {"a thread and a report", prepare_one, {first_twice, report}, RULES},
+    {"a thread, one of the crowd, and a report", prepare_one, {first, of_the_crowd, report}, RULES},
+    {"a thread and a report that gives up", prepare_one, {first_twice, report_at_once}, RULES},
+    {"a fork and a report", prepare_one, {fork_and_open, report}, RULES},
+    {"a fork and a report that gives up", prepare_one, {fork_and_open, report_at_once}, RULES},
+    {"a thread and a report that is inside", prepare_two, {first, report_inside}, RULES},
 };
 
 int main(int argc, char **argv) {

@@ -131,7 +131,6 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
 }
 
 /* No unit is of fine blocks. */
-hak_lock_t hak_fine_lock;
 size_t hak_fine_free(void *block) {
     EXPLORE_CHECK(false, "%p is freed as a fine block", block);
     return 0;

@@ -62,28 +62,9 @@ static void try_once(void) {
 
 static void try_thrice(void) {
     unsigned tries = 2;
-    if (hak_lock_acquire_within(&shared.lock, &tries)) leave();
-}
-
-/* A thread that has every lock there is, and passes this one meanwhile. */
-static void keep(void) {
-    hak_lock_acquire(&shared.lock);
-    hak_lock_keep(&shared.lock);
-    hak_lock_set_keeper(true);
-    EXPLORE_CHECK(!hak_lock_try(&shared.lock), "a kept lock is free for a try");
-    once();
+    if (!hak_lock_acquire_apart_within(&shared.lock, &tries)) return;
     memory_write(&shared.guarded, sizeof shared.guarded);
-    once();
-    hak_lock_set_keeper(false);
-    hak_lock_unkeep(&shared.lock);
-}
-
-static void keep_held(void) {
-    hak_lock_keep(&shared.lock);
-    hak_lock_set_keeper(true);
-    once();
-    hak_lock_set_keeper(false);
-    hak_lock_unkeep(&shared.lock);
+    hak_lock_release_apart(&shared.lock);
 }
 
 static void finally(void) {
@@ -104,9 +85,6 @@ static const explore_scenario_t scenarios[] = {
     {"a holder and two threads", prepare_held, {leave, once, once}, RULES},
     {"a holder, a thread, and one that tries", prepare_held, {leave, once, try_once}, RULES},
     {"three threads", prepare, {once, once, once}, RULES},
-    {"a keeper and a thread", prepare, {keep, twice}, RULES},
-    {"a keeper, a thread, and one that tries", prepare_held, {keep_held, once, try_once}, RULES},
-    {"a keeper and a thread, sleeps are interrupted", prepare_interrupted, {keep, once}, RULES},
     {"a holder and one that gives up", prepare_held, {leave, try_thrice}, RULES},
     {"a holder and two threads, sleeps are interrupted", prepare_held, {leave, once, twice}, RULES},
 };

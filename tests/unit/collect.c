@@ -40,20 +40,9 @@ static void add(hak_lock_t *lock, const char *name, const hak_lock_t *outer) {
     locks[lock_count++].outer = outer;
 }
 
-static bool add_bin(hak_lock_t *lock, void *unused) {
-    (void)unused;
-    add(lock, "a bin's", NULL);
-    return true;
-}
-
-static bool add_stack(hak_lock_t *lock, void *unused) {
-    (void)unused;
-    add(lock, "a cache's", NULL);
-    return true;
-}
-
 static void gather_locks(void) {
-    hak_shard_each_lock(add_bin, NULL);
+    for (unsigned i = 0; i < hak_shard_count() * HAK_CLASS_COUNT; i++)
+        add(&hak_bin_of(i / HAK_CLASS_COUNT, i % HAK_CLASS_COUNT + 1)->lock, "a bin's", NULL);
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         add(&hak_heaps[i].lock, "a large heap's", NULL);
         add(&hak_heaps[i].transfer_lock, "a transfer array's", &hak_heaps[i].lock);
@@ -62,7 +51,8 @@ static void gather_locks(void) {
     add(&hak_region_lock, "the region's", NULL);
     add(&hak_huge_lock, "that of huge blocks", NULL);
     add(&hak_meta_lock, "that of records", NULL);
-    hak_thread_each_stack_lock(add_stack, NULL);
+    for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
+        add(&cache->stack_lock, "a cache's", NULL);
     add(&hak_thread_list_lock, "that of the list of threads", NULL);
 }
 

@@ -44,15 +44,18 @@ static void *work(void *argument) {
 
 /* ---- In the child ---------------------------------------------------------------------------- */
 
-static bool is_free(hak_lock_t *lock, void *what) {
-    CHECK(lock->state == 0, "a lock of %s is held: %u", (const char *)what, lock->state);
-    return true;
+static void is_free(const hak_lock_t *lock, const char *what) {
+    CHECK(lock->state == 0, "a lock of %s is held: %u", what, lock->state);
 }
 
 static void check_locks(void) {
-    char shards[] = "a bin", heaps[] = "a large heap", others[] = "the process";
-    hak_shard_each_lock(is_free, shards);
-    hak_large_each_lock(is_free, heaps);
+    static const char others[] = "the process";
+    for (unsigned i = 0; i < hak_shard_count() * HAK_CLASS_COUNT; i++)
+        is_free(&hak_bin_of(i / HAK_CLASS_COUNT, i % HAK_CLASS_COUNT + 1)->lock, "a bin");
+    for (unsigned i = 0; i < hak_heap_count(); i++) {
+        is_free(&hak_heaps[i].lock, "a large heap");
+        is_free(&hak_heaps[i].transfer_lock, "a large heap");
+    }
     is_free(&hak_pool_lock, others);
     is_free(&hak_region_lock, others);
     is_free(&hak_huge_lock, others);

@@ -10,7 +10,6 @@
 
 #include "os/lock.h"
 #include "shard/bin.h"
-#include "thread/locks.h"
 
 static const char *const names[] = {
 #define RANK(name, text) text,
@@ -120,26 +119,12 @@ static void what_is_held_is_noted(void **state) {
               "hakmem: lock order: \"records\" is released by a thread that does not hold it\n");
 }
 
-/* A report at exit: all are held, more than are noted one by one; then they are kept, and the order
- * counts as before. */
-static void kept_locks_are_not_held(void **state) {
-    (void)state;
-    for (unsigned turn = 0; turn < 2; turn++) {
-        assert_true(hak_locks_keep_within(1000));
-        hak_lock_acquire(lock_of(HAK_RANK_POOL, 0));
-        hak_lock_release(lock_of(HAK_RANK_POOL, 0));
-        hak_locks_let_go();
-    }
-    const pair_t pair = {HAK_RANK_POOL, HAK_RANK_BIN};
-    must_stop(take_pair, &pair,
-              "hakmem: lock order: \"shard bin\" is waited for while the thread holds \"pool\"\n");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_wrong_pair_is_named), cmocka_unit_test(the_right_order_is_silent),
-        cmocka_unit_test(a_try_has_no_order),       cmocka_unit_test(what_is_held_is_noted),
-        cmocka_unit_test(kept_locks_are_not_held),
+        cmocka_unit_test(each_wrong_pair_is_named),
+        cmocka_unit_test(the_right_order_is_silent),
+        cmocka_unit_test(a_try_has_no_order),
+        cmocka_unit_test(what_is_held_is_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -448,22 +448,6 @@ static void a_block_behind_the_last_is_reported(void **state) {
     }
 }
 
-/* ---- All locks ------------------------------------------------------------------------------- */
-
-static bool visit_lock(hak_lock_t *lock, void *count) {
-    unsigned number = (*(unsigned *)count)++;
-    CHECK(lock == &hak_bin_of(number / HAK_CLASS_COUNT, number % HAK_CLASS_COUNT + 1)->lock,
-          "lock %u comes out of order", number);
-    return number != HAK_CLASS_COUNT;
-}
-
-static void each_lock_is_visited_in_order_until_a_visit_says_no(void **state) {
-    (void)state;
-    unsigned count = 0;
-    assert_false(hak_shard_each_lock(visit_lock, &count));
-    assert_int_equal(count, HAK_CLASS_COUNT + 1);
-}
-
 /* ---- At random ------------------------------------------------------------------------------- */
 
 enum { KINDS = 4, HELD_MAX = 3000 };
@@ -526,7 +510,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_double_free_is_reported),
         cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
-        cmocka_unit_test(each_lock_is_visited_in_order_until_a_visit_says_no),
         cmocka_unit_test(many_batches),
     };
     watchdog(100, "a shard test hangs");

@@ -288,32 +288,6 @@ static void nothing_is_withheld(void **state) {
     }
 }
 
-/* Who may wait so long only claims all or nothing. */
-static void claims_end_when_one_is_not_to_be_had(void **state) {
-    (void)state;
-    void *kept[BATCH_MAX], *one;
-    unsigned before = used_units(), tries = 2;
-    hak_warm_t *warm = make_warm();
-    make_half_used(3, kept);
-    refill(warm, 1, &one);
-    assert_int_equal(bound(warm), 2);
-    for (unsigned i = 0; i < 2; i++) {
-        uintptr_t claimed = warm->slots[i].state, other = warm->slots[1 - i].state;
-        assert_true(hak_warm_claim((hak_unit_t *)claimed));
-        assert_false(hak_warm_claim_all_within(&tries));
-        assert_int_equal(tries, 0);
-        assert_int_equal(warm->slots[i].state, claimed | 1);
-        assert_int_equal(warm->slots[1 - i].state, other);
-        hak_warm_unclaim_all();
-    }
-    assert_true(hak_warm_claim_all_within(&tries));
-    assert_int_equal(hak_warm_take(warm, HOME, TINY, 1, top, false), 0);
-    hak_warm_unclaim_all();
-    give(HOME, TINY, &one, 1);
-    give(HOME, TINY, kept, 3 * TINY_COUNT / 2);
-    end(warm, before);
-}
-
 static void free_twice(const void *context) {
     const bool *merged = context;
     void *kept[BATCH_MAX], *one;
@@ -511,7 +485,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(who_finds_a_slab_claimed_goes_round_it),
         cmocka_unit_test(idle_bindings_are_taken_back),
         cmocka_unit_test(nothing_is_withheld),
-        cmocka_unit_test(claims_end_when_one_is_not_to_be_had),
         cmocka_unit_test(a_double_free_is_found_in_a_bound_slab),
         cmocka_unit_test(only_promoted_bands_bind),
         cmocka_unit_test(threads_never_mix_blocks),
