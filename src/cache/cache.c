@@ -29,6 +29,7 @@
 
 #include "cache/check.h"
 #include "cache/lifo.h"
+#include "cache/stacks.h"
 #include "cache/warm_cache.h"
 #include "meta/meta.h"
 #include "options/options.h"
@@ -84,6 +85,7 @@ void hak_cache_reset(hak_cache_t *cache) {
         magazine->start_test = 0;
     }
     hak_lock_reset(&cache->stack_lock);
+    cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
     hak_store_relaxed(&cache->holder, NULL);
@@ -138,7 +140,7 @@ static unsigned slots_start(unsigned class_index) {
 /* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    void **base = hak_meta_alloc(slots * sizeof(void *));
+    void **base = hak_stacks_take(&cache->stacks, slots);
     if (!base) return false;
     size_t count = count_of(magazine), old_slots = magazine->slots;
     void **old = magazine->base;
@@ -155,7 +157,7 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
                           : (uint32_t)(uintptr_t)(base + slots - 1);
     magazine->slots = (uint16_t)slots;
     hak_lock_release(&cache->stack_lock);
-    if (old_slots) hak_meta_free(old, old_slots * sizeof(void *));
+    if (old_slots) hak_stacks_put(cache->stacks, old, (unsigned)old_slots);
     return true;
 }
 

@@ -67,6 +67,7 @@ typedef struct hak_cache {
     uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
     uint16_t victim;                   /* magazine that is asked next to give up room */
     size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
+    struct hak_stacks *stacks;         /* owner; see stacks.h */
     struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */

@@ -1,0 +1,21 @@
+/* stacks.h: memory for the stacks of a cache's magazines.
+ *
+ * A cache cuts its stacks out of chunks of records (meta/meta.h), and a stack that one of its
+ * magazines gave up serves another. So it takes the lock of the process once a chunk, not once a
+ * stack. A chunk is as long as all chunks before it, up to a limit: few blocks need few bytes. */
+#ifndef HAK_STACKS_H
+#define HAK_STACKS_H
+
+#include "base/base.h"
+
+/* What a cache has; NULL before the first stack. Its owner reads and writes it. */
+typedef struct hak_stacks hak_stacks_t;
+
+/* A stack of `slots`, a power of two from 2 to 2048; its contents are undefined. NULL when there is
+ * no memory. */
+void **hak_stacks_take(hak_stacks_t **stacks, unsigned slots);
+
+/* `slots` as they were asked for. */
+void hak_stacks_put(hak_stacks_t *stacks, void **stack, unsigned slots);
+
+#endif
