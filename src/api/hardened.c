@@ -23,7 +23,7 @@
 enum { LEAST = 9 }; /* bytes of a block with its canary: the class of 8 bytes has no room for one */
 
 void hak_hardened_start(void) {
-    if (HAK_LIKELY(!hak_hardened_settle())) return;
+    hak_hardened_switch_on();
     hak_cache_t *cache = hak_cache;
     if (cache == &hak_cache_none || cache == &hak_cache_dead) return;
     hak_cache_flush_all(cache); /* what the loader has freed before */

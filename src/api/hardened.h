@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "hardened/state.h"
 
-/* Switches the path on if the options ask for it. Called once the options are known. */
+/* Switches the path on. Called once, by the constructor, if the options ask for it. */
 void hak_hardened_start(void);
 
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. */

@@ -93,9 +93,9 @@ static HAK_OUT_OF_LINE void *resize(void *pointer, size_t size, const void *site
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size, const void *site) {
     const hak_class_t *row = hak_row_of(pointer);
-    if (HAK_LIKELY(row && size - row->stay_least < row->stays)) return pointer;
+    if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
     if (!pointer) return allocate(size, site);
-    return resize(pointer, size, site, row ? row->tiny_size : 0);
+    return resize(pointer, size, site, row ? hak_load_relaxed(&row->tiny_size) : 0);
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size, HAK_CALLER()); }
@@ -186,6 +186,7 @@ static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
 
 size_t hakmem_malloc_usable_size(const void *pointer) {
     const hak_class_t *row = hak_row_of(pointer);
-    return HAK_LIKELY(row && row->tiny_size) ? row->tiny_size : usable_size(pointer);
+    size_t size = row ? hak_load_relaxed(&row->tiny_size) : 0;
+    return HAK_LIKELY(size != 0) ? size : usable_size(pointer);
 }
 HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))

@@ -72,16 +72,17 @@ extern const uint8_t hak_bands[HAK_CLASS_LIMIT]; /* hak_band_t of a class */
      (UINT64_MAX % (size) + (((uint64_t)1 << 31) + (count)-1) / (count) + (size)) / (size))
 
 typedef struct {
-    uint32_t size;       /* bytes of a block */
-    uint32_t reciprocal; /* ceil(2^32 / size): offset to block index by one multiplication */
-    uint16_t count;      /* blocks in a slab */
-    uint16_t words;      /* 64-bit words of its bitmap */
-    uint16_t colours;    /* offsets at which the first block may start */
-    uint16_t step_shift; /* log2 of the bytes between two of these */
-    uint64_t start_test; /* for hak_is_block_start */
-    uint32_t stay_least; /* of a tiny class, else all zero: realloc keeps a block for */
-    uint16_t stays;      /* sizes from stay_least to stay_least + stays - 1, */
-    uint16_t tiny_size;  /* and malloc_usable_size needs no further look */
+    uint32_t size;              /* bytes of a block */
+    uint32_t reciprocal;        /* ceil(2^32 / size): offset to block index by one multiplication */
+    uint16_t count;             /* blocks in a slab */
+    uint16_t words;             /* 64-bit words of its bitmap */
+    uint16_t colours;           /* offsets at which the first block may start */
+    uint16_t step_shift;        /* log2 of the bytes between two of these */
+    uint64_t start_test;        /* for hak_is_block_start */
+    uint32_t stay_least;        /* of a tiny class, else all zero: realloc keeps a block for */
+    _Atomic uint16_t stays;     /* sizes from stay_least to stay_least + stays - 1, */
+    _Atomic uint16_t tiny_size; /* and malloc_usable_size needs no further look. Both become 0 when
+                                   the hardened path is switched on */
 } hak_class_t;
 
 /* The map holds the byte offset of a row, which is also that of the magazine in a cache. */

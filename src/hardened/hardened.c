@@ -2,7 +2,6 @@
 #include "hardened/hardened.h"
 
 #include "classes/classes.h"
-#include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
 
@@ -25,15 +24,13 @@ static void read_options(hak_hardened_t *to) {
     to->secret = hak_os_random();
 }
 
-bool hak_hardened_settle(void) {
-    static _Atomic bool begun;
-    if (!hak_options_loaded() || !hak_option(HAK_OPTION_HARDENED)) return false;
-    if (atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return false;
+void hak_hardened_switch_on(void) {
     read_options(&hak_hardened);
-    for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) /* realloc and usable size ask the state */
-        hak_classes[i].stays = hak_classes[i].tiny_size = 0;
+    for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) { /* realloc and usable size ask the state */
+        hak_store_relaxed(&hak_classes[i].stays, 0);
+        hak_store_relaxed(&hak_classes[i].tiny_size, 0);
+    }
     hak_store_release(&hak_hardened.on, true); /* partner: hak_hardened_on */
-    return true;
 }
 
 void hak_random_seed(hak_random_t *random) { random->state = hak_os_random(); }

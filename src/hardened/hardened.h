@@ -12,9 +12,9 @@
  *   empty.h    blocks of size 0, at addresses that nobody can read or write
  *   guard.h    guard pages, and guard units between slabs
  *
- * WHO. The settings are written once, before the program has a second thread: by the constructor,
- * or by the first call that finds the environment. A block that was allocated before that has the
- * state NEVER and is served as in other processes. */
+ * WHO. The constructor writes the settings once, `on` last. A constructor of another library may have
+ * started a thread before: that thread takes the hardened path from its first call that finds `on` set.
+ * A block that was allocated before has the state NEVER and is served as in other processes. */
 #ifndef HAK_HARDENED_H
 #define HAK_HARDENED_H
 
@@ -38,11 +38,11 @@ typedef struct {
 extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
 
 HAK_FAST_PATH bool hak_hardened_on(void) {
-    return HAK_UNLIKELY(hak_load_acquire(&hak_hardened.on)); /* partner: hak_hardened_settle */
+    return HAK_UNLIKELY(hak_load_acquire(&hak_hardened.on)); /* partner: hak_hardened_switch_on */
 }
 
-/* Reads the options, once they are known. True when this call has switched the path on. */
-bool hak_hardened_settle(void);
+/* Reads the options; once. */
+void hak_hardened_switch_on(void);
 
 /* A generator of random numbers, one for each thread: nobody can tell where the next block lies
  * without having read the process's memory. */

@@ -13,9 +13,8 @@ A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_
 or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live/ read it.
 The text of the sources decides that, for every use of the name.
 
-OPEN names the words that no scenario reaches yet, each with what argues for it. The test fails for any
-other word, and for one of these that a scenario reaches. It fails, too, when it would not miss the traces of the
-group that --without names: so it shows that it can fail.
+The test fails for any other word. It fails, too, when it would not miss the traces of the group that
+--without names: so it shows that it can fail.
 """
 
 import argparse
@@ -27,26 +26,6 @@ import subprocess
 import sys
 
 from dwarf import AGGREGATES, Debug, symbol
-
-
-# The profile HARDENED has a model of the state words alone (state.c); its threads do not run in the
-# whole engine's scenarios yet.
-OPEN = {
-    "found_t.at[]": "points to a state word, whose moves state.c explores",
-    "hak_state_make()[]": "state words in plain memory, whose moves state.c explores",
-    "hak_state_word()[]": "the same",
-    "hak_states.large": "set once by compare-and-swap, before the first word is handed out",
-    "hak_hardened_t.on": "set once, released, before the program has a second thread",
-    "src/hardened/hardened.c: begun": "exchanged: one thread of all begins",
-    "hak_kept_sum_t.bytes": "its owner alone writes; others read it for sums",
-    "hak_kept_sum_t.count": "the same",
-    "hak_stock_t.held": "the same",
-    "src/hardened/empty.c: range": "set once by compare-and-swap; who loses unmaps its own",
-    "src/hardened/empty.c: used": "bits taken and given back by one atomic step each",
-    "src/hardened/guard.c: mapped": "a count that is raised before a guard, and lowered if there is none",
-    "src/os/os_linux.c: unknown": "goes from false to true once; a late reader asks the kernel once more",
-    "hak_region_short": "written under the region lock; a stale answer costs addresses, not safety",
-}
 
 
 def is_lock(kind):
@@ -313,16 +292,14 @@ def write_table(path, words, covered, figure_words):
         elif word in figure_words:
             text = "figure: added to relaxed, read for statistics only"
         else:
-            text = f"open: {OPEN[word]}" if word in OPEN else "NONE"
+            text = "NONE"
         lines.append(f"| `{word}` | {file}:{line} | {text} |")
     path.write_text("\n".join(lines) + "\n")
 
 
 def all_problems(words, covered, figure_words):
     bare = set(words) - set(covered) - figure_words
-    return ([f"{word} ({words[word][0]}:{words[word][1]}) has no scenario"
-             for word in sorted(bare - set(OPEN))] +
-            [f"{word} is named in OPEN, but is not open" for word in sorted(set(OPEN) - bare)])
+    return [f"{word} ({words[word][0]}:{words[word][1]}) has no scenario" for word in sorted(bare)]
 
 
 def main():
@@ -345,7 +322,7 @@ def main():
     for problem in problems:
         print(f"FAIL coverage: {problem}")
     print(f"coverage: {len(words)} words, {len(set(covered) & set(words))} in scenarios, "
-          f"{len(figure_words - set(covered))} figures, {len(OPEN)} open; {args.output}")
+          f"{len(figure_words - set(covered))} figures; {args.output}")
     return 1 if problems else 0
 
 

@@ -185,6 +185,12 @@ static long refuse(int error) {
     return -1;
 }
 
+/* The same numbers in every run. */
+static long give_random(uint64_t *number) {
+    *number = ++process.randoms * UINT64_C(0x9E3779B97F4A7C15);
+    return sizeof *number;
+}
+
 static long write_text(int file, const char *text, size_t size) {
     (void)file;
     process.reports++;
@@ -221,6 +227,15 @@ void *mremap(void *addr, size_t old_size, size_t size, int flags, ...) {
     return real(addr, old_size, size, flags, to);
 }
 
+int madvise(void *addr, size_t size, int advice) {
+    enum { GUARD_INSTALL = 102 };
+    static int (*real)(void *, size_t, int);
+    if (!real) find_real(&real, "madvise");
+    if (!process.guards_nothing || advice != GUARD_INSTALL) return real(addr, size, advice);
+    errno = EINVAL;
+    return -1;
+}
+
 static long pass_on(long number, const long words[6]) {
     static long (*real)(long, ...);
     if (!real) find_real(&real, "syscall");
@@ -245,6 +260,8 @@ long syscall(long number, ...) {
         return process.names_no_mapping ? refuse(EINVAL) : 0;
     case SYS_openat:
         return refuse(ENOENT); /* no control groups */
+    case SYS_getrandom:
+        return give_random((uint64_t *)words[0]);
     case SYS_write:
         return write_text((int)words[0], (const char *)words[1], (size_t)words[2]);
     default:

@@ -13,7 +13,9 @@ typedef struct {
     unsigned helper;        /* number of the thread that pthread_create starts; 0: it is refused */
     bool names_no_mapping;  /* prctl fails, as on an older kernel */
     bool lengthens_nothing; /* mremap moves no block to make it longer */
+    bool guards_nothing;    /* madvise makes no guards, as on an older kernel */
     unsigned reports;       /* texts that were written to stderr */
+    uint64_t randoms;       /* numbers that the kernel has made */
     bool is_child;          /* of a fork */
     void *page;             /* the last mapping that other processes could share */
 } process_t;

@@ -9,6 +9,8 @@
 
 #include "cache/cache.h"
 #include "hakmem.h"
+#include "hardened/holder.h"
+#include "hardened/state.h"
 #include "live/fill.h"
 #include "memory.h"
 #include "pool/budget.h"
@@ -116,6 +118,8 @@ void program_free(unsigned slot) {
     hakmem_free(block);
 }
 
+size_t program_usable(unsigned slot) { return hakmem_malloc_usable_size(slots[slot].block); }
+
 void program_malloc_all(unsigned first, unsigned count, size_t size) {
     for (unsigned i = first; i < first + count; i++) program_malloc(i, size);
 }
@@ -148,6 +152,25 @@ static void note_superslab(hak_superslab_t *super, void *unused) {
         trace_holds(&super->units[i], sizeof *super->units, "hak_unit_t");
 }
 
+/* The states of blocks (hardened/state.h), by whatever name they are known. */
+static void note_words(_Atomic uint32_t *words, unsigned count) {
+    static const char *const names[] = {"hak_states.words[]", "hak_state_word()[]",
+                                        "hak_state_make()[]", "found_t.at[]"};
+    for (unsigned i = 0; words && i < sizeof names / sizeof *names; i++)
+        trace_holds(words, count * sizeof *words, names[i]);
+}
+
+static void note_states(hak_superslab_t *super, void *unused) {
+    static const unsigned counts[] = {HAK_STATE_FEW, HAK_STATE_SOME, HAK_BLOCKS_MAX};
+    hak_states_t *states = super->states;
+    (void)unused;
+    if (!states) return;
+    trace_holds(states, sizeof *states, "hak_states");
+    for (unsigned level = 0; level < HAK_STATE_LEVELS; level++)
+        for (unsigned i = 0; i < hak_superslab_units(); i++)
+            note_words(states->words[level][i], counts[level]);
+}
+
 /* The records of warm slabs (cache/warm_cache.c): an array of pointers, by class. */
 static void note_carve(const void *carve) {
     hak_warm_t *const *warm = carve;
@@ -177,8 +200,10 @@ static void note_types(void) {
                         "hak_cache_counts_t");
         if (cache->warm) note_carve((const void *)cache->warm);
         if (cache->lifos) note_lifos(cache->lifos);
+        if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
     }
     hak_region_each_superslab(note_superslab, NULL);
+    hak_region_each_superslab(note_states, NULL);
     trace_holds((const void *)hak_map.entries, hak_map.unit_end * sizeof *hak_map.entries,
                 "hak_map_t.entries[]");
 }

@@ -20,6 +20,7 @@ void program_calloc(unsigned slot, size_t size);
 void program_aligned(unsigned slot, size_t align, size_t size);
 void program_realloc(unsigned slot, size_t size);
 void program_free(unsigned slot);
+size_t program_usable(unsigned slot);
 
 /* The same for slots first .. first + count - 1. */
 void program_malloc_all(unsigned first, unsigned count, size_t size);

@@ -75,10 +75,19 @@ static void two_threads(void) { start(OPTIONS("SHARDS=0")); }
 static void two_threads_of_a_shard(void) { start(OPTIONS("SHARDS=1", "CACHE_BUDGET=1K")); }
 
 /* Blocks above 1 KiB are cut to measure as soon as the heap has grown. */
+static void limit_addresses(void) {
+    const rlim_t size = (rlim_t)1 << 38; /* four units: see SHORT_PART in mutants.py */
+    EXPLORE_CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){size, size}) == 0, "no limit on addresses");
+}
 static void addresses_are_short(void) {
-    struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
-    EXPLORE_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "addresses cannot be limited");
+    limit_addresses();
     two_threads();
+}
+
+/* With the first growth of the heap, which one of the threads causes. */
+static void addresses_become_short(void) {
+    limit_addresses();
+    begin();
 }
 static void use_fine(void) {
     program_malloc_all(0, 3, PAGES);
@@ -154,9 +163,54 @@ static void await_and_free(void) {
     program_malloc_all(8, 3, PAGES);
     process_end_thread();
 }
-static void hardened(void) {
-    start(OPTIONS("PROFILE=HARDENED", "SHARDS=1", "QUARANTINE=1", "GUARD_UNITS=1"));
+
+/* ---- The hardened path ----------------------------------------------------------------------- */
+
+#define HARDENED OPTIONS("PROFILE=HARDENED", "SHARDS=1", "QUARANTINE=1", "GUARD_UNITS=1")
+
+static void hardened(void) { start(HARDENED); }
+static void hardened_on_an_old_kernel(void) {
+    hardened();
+    process.guards_nothing = true;
 }
+
+/* A library's constructor has started a thread; see before_the_constructor. */
+static void before_the_hardened_path(void) {
+    begin();
+    program_options(HARDENED);
+    hak_region_prepare();
+}
+static void use_both_paths(void) {
+    program_malloc(16, SMALL);
+    program_realloc(16, SMALL - 1);
+    program_malloc(17, LARGE);
+    EXPLORE_CHECK(program_usable(16) >= SMALL - 1, "a block got too small");
+    program_realloc(16, SMALL);
+    program_free_all(16, 2);
+    process_end_thread();
+}
+static void use_nothing(void) {
+    program_malloc_all(0, 2, 0);
+    program_free_all(0, 2);
+}
+static void use_nothing_too(void) {
+    program_malloc_all(8, 2, 0);
+    program_realloc(8, SMALL);
+    program_free_all(8, 2);
+}
+static void make_small_and_post(void) {
+    program_malloc(0, SMALL);
+    program_malloc(1, LARGE);
+    program_post(0);
+    program_malloc(2, SMALL);
+}
+static void await_and_resize(void) {
+    program_await(0);
+    program_realloc(0, SMALL - 10);
+    program_realloc(1, 2 * LARGE);
+    program_free_all(0, 2);
+}
+
 static void two_shards(void) { start(OPTIONS("SHARDS=2")); }
 static void await_and_give(void) {
     program_await(0);
@@ -395,6 +449,7 @@ static const explore_scenario_t scenarios[] = {
     {"blocks that have a slab each", two_threads, {use_ragged, use_other_ragged}, RULES},
     {"small budgets", two_threads_of_a_shard, {use_pages, use_other_pages}, RULES},
     {"addresses are short", addresses_are_short, {use_fine, use_fine_too, verify}, RULES},
+    {"addresses become short", addresses_become_short, {use_fine, use_fine_too}, RULES},
     {"large blocks", two_threads, {use_large, use_other_large}, RULES},
     {"huge blocks", two_threads, {use_huge, use_other_huge}, RULES},
     {"huge blocks that do not grow", lengthens_nothing, {use_huge, use_other_huge}, RULES},
@@ -419,6 +474,19 @@ static const explore_scenario_t scenarios[] = {
      {use_large, use_other_large, read_figures},
      RULES},
     {"the hardened path, huge blocks", hardened, {use_huge, use_other_huge, read_figures}, RULES},
+    {"the hardened path begins, and a thread is there",
+     before_the_hardened_path,
+     {constructor, use_both_paths},
+     RULES},
+    {"the hardened path, guards on an old kernel",
+     hardened_on_an_old_kernel,
+     {use_large, use_other_large},
+     RULES},
+    {"the hardened path, blocks of size 0", hardened, {use_nothing, use_nothing_too}, RULES},
+    {"the hardened path, blocks of another thread are resized, and statistics",
+     hardened,
+     {make_small_and_post, await_and_resize, read_figures},
+     RULES},
     {"trim", two_threads, {make_and_post, await_and_free, trim}, RULES},
     {"statistics", two_threads, {use_pages, read_figures, write_json}, RULES},
     {"verification", two_threads, {use_pages, verify, verify}, RULES},
