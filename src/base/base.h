@@ -26,6 +26,12 @@
 /* A zeroed table of which most processes use little. The linker sorts sections by name and
  * puts these tables after all other variables, which then share few pages. */
 #define HAK_APART __attribute__((section(".bss.zz_apart")))
+/* Zeroed variables, before those tables: each that many threads write in a cache line of its own; and
+ * together what all read and hardly anybody writes. The map of the region, a whole line, separates
+ * the two. */
+#define HAK_OWN_LINE __attribute__((section(".bss.zv_line"), aligned(HAK_LINE)))
+#define HAK_MAP_LINE __attribute__((section(".bss.zw_map"), aligned(HAK_LINE)))
+#define HAK_READ_OFTEN __attribute__((section(".bss.zx_read")))
 /* These sections keep the number of resident pages of a small process low. COMMON: code that
  * every process runs, at its start or now and then, lies together at the beginning of the
  * library (src/CMakeLists.txt has the rest of the order). NEAR: constants that every process

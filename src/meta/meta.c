@@ -19,7 +19,7 @@ typedef struct node {
     struct node *next;
 } node_t;
 
-hak_lock_t hak_meta_lock;
+hak_lock_t hak_meta_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */

@@ -20,11 +20,11 @@ typedef struct {
                                 the two stores would wait for itself */
     _Atomic uint32_t generation; /* forks between the first process and this one */
     _Atomic(hak_gate_post_t *) posts;
-} hak_gate_t;
+} HAK_ALIGNED(HAK_LINE) hak_gate_t;
 
-static hak_gate_t hak_gate HAK_ALIGNED(HAK_LINE) = {.state = FENCED};
+static hak_gate_t hak_gate = {.state = FENCED};
 
-static hak_gate_post_t crowd HAK_ALIGNED(HAK_LINE);
+static hak_gate_post_t crowd HAK_OWN_LINE;
 
 static uint32_t process_now(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
 

@@ -45,12 +45,12 @@ enum { SET_VMA = 0x53564d41, SET_VMA_ANON_NAME = 0 };
 enum { NOEXEC_SEAL = 8, CLOSE_ON_EXEC = 1, ALLOW_SEALING = 2 };
 enum { ADD_SEALS = 1033, SEAL_SEAL = 1, SEAL_SHRINK = 2, SEAL_GROW = 4 };
 
-hak_os_stats_t hak_os_stats;
+hak_os_stats_t hak_os_stats HAK_OWN_LINE;
 
 static void count_call(_Atomic uint64_t *calls) { hak_add_relaxed(calls, 1); }
 
 HAK_COMMON size_t hak_os_page_size(void) {
-    static _Atomic size_t cached;
+    static _Atomic size_t cached HAK_READ_OFTEN;
     size_t size = hak_load_relaxed(&cached);
     if (HAK_UNLIKELY(size == 0)) {
         size = getauxval(AT_PAGESZ);

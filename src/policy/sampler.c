@@ -20,6 +20,7 @@
 enum {
     INTERVAL_MS = 250,
     FIRST_ROUNDS = 4,
+    ADDED_PART = 64, /* of the rounds until the next sample, that a thread adds at once */
 };
 
 hak_sampler_stats_t hak_sampler_stats;
@@ -29,10 +30,10 @@ HAK_LOCK_RANK(SAMPLER, sampler_lock, NULL);
 static _Atomic uint64_t next_ms;     /* sampler lock to write; when a sample is due; the first
                                         round's only starts to count */
 static _Atomic uint64_t next_rounds; /* sampler lock to write; 0 is FIRST_ROUNDS */
-static _Atomic uint64_t rounds;      /* atomic; of slow calls so far, of all threads */
-static hak_policy_t policy;          /* sampler lock */
-static uint64_t last_ms;             /* sampler lock; of the last sample */
-static bool is_counting;             /* sampler lock; the last sample saw all costs */
+static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; of slow calls so far, of all threads */
+static hak_policy_t policy;                  /* sampler lock */
+static uint64_t last_ms;                     /* sampler lock; of the last sample */
+static bool is_counting;                     /* sampler lock; the last sample saw all costs */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -135,7 +136,14 @@ static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
     hak_lock_release(&sampler_lock);
 }
 
-void hak_sampler_tick(uint64_t now_ms) { sample_when_due(now_ms, hak_add_relaxed(&rounds, 1) + 1); }
+/* The more rounds there are between two samples, the more a thread counts by itself before it adds
+ * them to the sum of all. */
+void hak_sampler_tick(uint64_t now_ms) {
+    static __thread uint32_t own;
+    uint32_t added = own + 1, least = (uint32_t)(hak_load_relaxed(&next_rounds) / ADDED_PART);
+    own = added < least ? added : 0;
+    sample_when_due(now_ms, own ? 0 : hak_add_relaxed(&rounds, added) + added);
+}
 
 void hak_sampler_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }
 

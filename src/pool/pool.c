@@ -9,7 +9,7 @@
 #include "pool/purge.h"
 
 hak_pool_stats_t hak_pool_stats;
-hak_lock_t hak_pool_lock;
+hak_lock_t hak_pool_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
 
 /* Under the lock. Units that large heaps own; the pool does not know how many are in use. */
@@ -20,7 +20,7 @@ enum {
     ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
 };
 
-_Atomic size_t hak_pool_lent;
+_Atomic size_t hak_pool_lent HAK_OWN_LINE;
 static _Atomic(hak_pool_lender_t) lender;
 
 void hak_pool_set_lender(hak_pool_lender_t function) { hak_store_relaxed(&lender, function); }

@@ -21,8 +21,8 @@ enum {
     SHORT_PART = 32,      /* of the limit; blocks of up to here may be loosely packed */
 };
 
-hak_map_t hak_map;
-hak_lock_t hak_region_lock;
+hak_map_t hak_map HAK_MAP_LINE;
+hak_lock_t hak_region_lock HAK_OWN_LINE;
 _Atomic bool hak_region_short;
 HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 

@@ -26,7 +26,7 @@ HAK_LOCK_RANKS(bin_ranks, BIN, &shards[0].bins[0].lock, sizeof shards - sizeof s
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
-_Atomic uint32_t hak_bin_used_shards;
+_Atomic uint32_t hak_bin_used_shards HAK_READ_OFTEN;
 
 static struct {
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];

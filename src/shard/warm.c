@@ -16,7 +16,7 @@ enum {
     PART_LEAST = 2,       /* a carve brings at least one part in so many of what is wanted */
 };
 
-_Atomic uint32_t hak_warm_total;
+_Atomic uint32_t hak_warm_total HAK_OWN_LINE;
 
 /* Beside the bins, which have no room: pages that are not touched before a slab is bound. */
 static hak_warm_ring_t rings[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1] HAK_APART HAK_ALIGNED(HAK_LINE);

@@ -30,17 +30,18 @@ enum {
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
 };
 
-hak_lock_t hak_thread_list_lock;
+hak_lock_t hak_thread_list_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(THREADS, hak_thread_list_lock, hak_thread_check_at_release);
-static hak_cache_t *all_caches;       /* list lock */
-static hak_cache_t *waiting;          /* list lock; without a thread and empty, a stack */
-static hak_cache_t *waiting_with;     /* list lock; the same with blocks: a stack of its own, so
+static hak_cache_t *all_caches;   /* list lock */
+static hak_cache_t *waiting;      /* list lock; without a thread and empty, a stack */
+static hak_cache_t *waiting_with; /* list lock; the same with blocks: a stack of its own, so
                                          that nobody looks for one among the others, which may
                                          be as many as threads ever were at once */
-static unsigned waiting_full;         /* list lock; those of them that still hold blocks, and... */
-static unsigned ending_full;          /* list lock; ...those that will, of threads that end now */
-static hak_cache_t *maybe_lost;       /* list lock; lost caches are here or behind */
-static _Atomic unsigned thread_count; /* written under the list lock; threads with a cache */
+static unsigned waiting_full;     /* list lock; those of them that still hold blocks, and... */
+static unsigned ending_full;      /* list lock; ...those that will, of threads that end now */
+static hak_cache_t *maybe_lost;   /* list lock; lost caches are here or behind */
+static _Atomic unsigned thread_count
+    HAK_OWN_LINE; /* written under the list lock; threads with a cache */
 static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
 static pthread_key_t exit_key;                 /* list lock, then constant */
 static bool has_key;                           /* list lock, then constant */
