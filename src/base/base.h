@@ -5,6 +5,7 @@
 #ifndef HAK_BASE_H
 #define HAK_BASE_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +47,11 @@
 
 /* The return address of the function that uses the macro: an address in its caller. */
 #define HAK_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
+
+/* From here to the end of the enclosing block: at that end errno is what it is now. */
+#define HAK_KEEP_ERRNO() \
+    __attribute__((unused, cleanup(hak_errno_restore))) const int kept_errno = errno
+static inline void hak_errno_restore(const int *kept) { errno = *kept; }
 
 /* A prefixed build exports hakmem_* only, because the sanitizer provides malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY

@@ -1,7 +1,6 @@
 /* error.c: prints the diagnosis, then aborts or returns, as HAKMEM_ON_ERROR says. */
 #include "error/error.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +11,14 @@
 enum { ON_ERROR_ABORT = 0 };
 
 void hak_error_report(const char *function, const char *format, ...) {
+    HAK_KEEP_ERRNO();
     char head[64];
-    int saved = errno;
     snprintf(head, sizeof head, "hakmem: %s(): ", function);
     va_list arguments;
     va_start(arguments, format);
     hak_log_line(head, format, arguments);
     va_end(arguments);
     if (hak_option(HAK_OPTION_ON_ERROR) == ON_ERROR_ABORT) abort();
-    errno = saved;
 }
 
 void hak_error_double_free(const char *function, const void *block, size_t size) {

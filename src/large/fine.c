@@ -176,10 +176,8 @@ void *hak_fine_alloc(size_t size, size_t align) {
     hak_lock_release(&fine_lock);
     if (!block) block = take_fresh(grains);
     if (HAK_LIKELY(block != NULL)) return block;
-    hak_lock_acquire(&fine_lock);
-    block = find_room(grains, align_grains, SIZE_MAX);
-    hak_lock_release(&fine_lock);
-    return block;
+    HAK_HOLD(&fine_lock);
+    return find_room(grains, align_grains, SIZE_MAX);
 }
 
 /* ---- from a pointer ---- */
@@ -235,23 +233,19 @@ size_t hak_fine_free(void *block) {
 
 bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     size_t at;
-    hak_lock_acquire(&fine_lock);
+    HAK_HOLD(&fine_lock);
     const fine_t *fine = record_of(pointer, &at);
-    bool found = fine && is_set(fine->in_use, at);
-    if (found) {
-        size_t first = end_before(fine->begins, at + 1) - 1;
-        *start = address_of(fine, first);
-        *size = length_at(fine, first) << HAK_FINE_SHIFT;
-    }
-    hak_lock_release(&fine_lock);
-    return found;
+    if (!fine || !is_set(fine->in_use, at)) return false;
+    size_t first = end_before(fine->begins, at + 1) - 1;
+    *start = address_of(fine, first);
+    *size = length_at(fine, first) << HAK_FINE_SHIFT;
+    return true;
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
-    hak_lock_acquire(&fine_lock);
+    HAK_HOLD(&fine_lock);
     *count += block_count;
     *bytes += grain_count << HAK_FINE_SHIFT;
-    hak_lock_release(&fine_lock);
 }
 
 /* ---- check ---- */

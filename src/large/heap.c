@@ -190,10 +190,9 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
 }
 
 bool hak_heap_lend(hak_heap_t *heap) {
-    hak_lock_acquire(&heap->lock);
+    HAK_HOLD(&heap->lock);
     char *start = hak_extents_take(&heap->extents, hak_superslab_grains(), hak_superslab_grains());
     if (start) send_back(heap, hak_region_superslab_of(hak_unit_of(start)));
-    hak_lock_release(&heap->lock);
     return start != NULL;
 }
 

@@ -77,22 +77,20 @@ size_t hak_large_idle(void) {
 
 /* The newest block that is long enough and at most an eighth longer. Heap lock held. */
 static char *take_transferred(hak_heap_t *heap, request_t *request) {
-    char *block = NULL;
     if (request->align_grains > 1) return NULL;
     HAK_TIMED(l25_tls_ring_pop);
-    hak_lock_acquire(&heap->transfer_lock);
-    for (unsigned i = heap->transfer_count; i-- > 0 && !block;) {
+    HAK_HOLD(&heap->transfer_lock);
+    for (unsigned i = heap->transfer_count; i-- > 0;) {
         hak_unit_t *unit = heap->transfer[i];
         uint32_t word = hak_load_relaxed(&unit->large);
         size_t grains = hak_large_length(word);
         if (grains < request->grains || grains > request->grains + request->grains / 8) continue;
         heap->transfer[i] = heap->transfer[--heap->transfer_count];
         HAK_ADD_OWNED(&heap->transfer_grains, -grains);
-        block = block_start(unit, word);
         request->grains = grains;
+        return block_start(unit, word);
     }
-    hak_lock_release(&heap->transfer_lock);
-    return block;
+    return NULL;
 }
 
 /* Merges a freed block with the free memory. Heap lock held. */
@@ -290,15 +288,12 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
     HAK_TIMED(l25_remote_push);
     size_t most = (size_t)hak_option(HAK_OPTION_L25_TC_SPILL);
-    hak_lock_acquire(&heap->transfer_lock);
-    bool room = heap->transfer_count < most;
-    if (room) {
-        heap->transfer[heap->transfer_count++] = unit;
-        HAK_ADD_OWNED(&heap->transfer_grains, grains);
-        HAK_ADD_OWNED(&heap->transferred, 1);
-    }
-    hak_lock_release(&heap->transfer_lock);
-    return room;
+    HAK_HOLD(&heap->transfer_lock);
+    if (heap->transfer_count >= most) return false;
+    heap->transfer[heap->transfer_count++] = unit;
+    HAK_ADD_OWNED(&heap->transfer_grains, grains);
+    HAK_ADD_OWNED(&heap->transferred, 1);
+    return true;
 }
 
 /* Marks the block that begins at `block` freed; returns its grains, 0 when it is none in use. */

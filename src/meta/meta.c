@@ -112,23 +112,19 @@ static void *carve(unsigned shift) {
 }
 
 static void *take(node_t **list, unsigned shift) {
-    hak_lock_acquire(&hak_meta_lock);
+    HAK_HOLD(&hak_meta_lock);
     node_t *node = *list;
-    if (node)
-        *list = node->next;
-    else
-        node = carve(shift);
-    hak_lock_release(&hak_meta_lock);
+    if (!node) return carve(shift);
+    *list = node->next;
     return node;
 }
 
 static void give(node_t **list, void *block) {
     node_t *node = block;
     if (!node) return;
-    hak_lock_acquire(&hak_meta_lock);
+    HAK_HOLD(&hak_meta_lock);
     node->next = *list;
     *list = node;
-    hak_lock_release(&hak_meta_lock);
 }
 
 void *hak_meta_alloc(size_t size) { return take(&lists[shift_of(size)], shift_of(size)); }
@@ -137,24 +133,19 @@ void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)],
 void hak_meta_free_bitmap(void *block, size_t size) { give(&bitmaps[shift_of(size)], block); }
 
 size_t hak_meta_bytes(void) {
-    hak_lock_acquire(&hak_meta_lock);
-    size_t total = bytes_total;
-    hak_lock_release(&hak_meta_lock);
-    return total;
+    HAK_HOLD(&hak_meta_lock);
+    return bytes_total;
 }
 
 size_t hak_meta_mappings(void) {
-    hak_lock_acquire(&hak_meta_lock);
-    size_t count = area_count * (size_t)HAK_AREA_MAPPINGS;
-    hak_lock_release(&hak_meta_lock);
-    return count;
+    HAK_HOLD(&hak_meta_lock);
+    return area_count * (size_t)HAK_AREA_MAPPINGS;
 }
 
 void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
-    hak_lock_acquire(&hak_meta_lock);
+    HAK_HOLD(&hak_meta_lock);
     for (unsigned i = 0; i < area_count; i++)
         visit(context, HAK_RANGE_RECORDS, areas[i].base, areas[i].committed);
-    hak_lock_release(&hak_meta_lock);
 }
 
 /* ---- check ---- */

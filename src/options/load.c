@@ -5,7 +5,6 @@
  * the options that are not set yet. */
 #include "options/load.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,13 +140,12 @@ static _Atomic bool is_loaded;
 HAK_COMMON bool hak_options_loaded(void) { return hak_load_acquire(&is_loaded); }
 
 static HAK_COMMON void load(char *const *environment) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     for (; *environment; environment++) read_variable(*environment);
     if (hak_option_source(HAK_OPTION_CONF) != HAK_SOURCE_DEFAULT)
         read_conf(hak_option_text(HAK_OPTION_CONF));
     if (hak_option(HAK_OPTION_PROFILE)) apply_profile(hak_option(HAK_OPTION_PROFILE));
     apply_tiny_profile();
-    errno = saved;
 }
 
 HAK_COMMON void hak_options_load(void) {

@@ -9,17 +9,17 @@
  * the root of the container and finds its quota. A missing or invalid quota is no limit. */
 #include "os/cpu.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/file.h"
 #include "os/os.h"
 
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
-enum { PATH_SIZE = 400, CHUNK = 256, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64 };
+enum { PATH_SIZE = 400, NUMBERS_SIZE = 64, CONTROLLERS_SIZE = 64 };
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
 static _Atomic unsigned others;              /* how many more were allowed, beyond `allowed` */
@@ -35,10 +35,9 @@ typedef struct {
 /* Adds the CPUs that a thread may run on. A raw syscall, since libc's CPU_ALLOC would allocate on
  * machines with many CPUs. */
 static HAK_COMMON void add_affinity(cpus_t *cpus, unsigned thread) {
+    HAK_KEEP_ERRNO();
     unsigned long mask[MASK_WORDS];
-    int saved = errno;
     long bytes = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
-    errno = saved;
     unsigned beyond = 0;
     for (long i = 0; i < bytes / (long)sizeof *mask; i++) {
         if (i >= KEPT_WORDS)
@@ -71,8 +70,8 @@ HAK_COMMON unsigned hak_os_cpu_count(void) {
 }
 
 unsigned hak_os_this_cpu(void) {
-    int saved = errno, got = sched_getcpu();
-    errno = saved;
+    HAK_KEEP_ERRNO();
+    int got = sched_getcpu();
     unsigned cpu = got < 0 ? 0 : (unsigned)got, word = cpu / 64, before = 0;
     hak_os_cpu_count();
     if (word >= KEPT_WORDS) return cpu;
@@ -85,18 +84,6 @@ unsigned hak_os_this_cpu(void) {
 }
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */
-
-/* A raw syscall, since libc's function is a cancellation point. */
-static int open_to_read(const char *path) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-}
-
-static long fill(int file, char *chunk, size_t size) {
-    long got;
-    do got = syscall(SYS_read, file, chunk, size);
-    while (got < 0 && errno == EINTR);
-    return got;
-}
 
 /* A path that is built piece by piece; a path that is too long counts as none. */
 typedef struct {
@@ -115,17 +102,25 @@ static void append(path_t *path, const char *text, size_t size) {
     path->text[path->length] = 0;
 }
 
-/* Reads the beginning of a small file in the directory `path`, as a text; false when there is
- * none. */
-static bool read_below(const path_t *path, const char *name, char text[NUMBERS_SIZE]) {
+/* The beginning of a file. */
+typedef struct {
+    char text[NUMBERS_SIZE];
+    size_t size;
+} numbers_t;
+
+static bool take_number(char c, void *context) {
+    numbers_t *numbers = context;
+    numbers->text[numbers->size++] = c;
+    return numbers->size < NUMBERS_SIZE - 1;
+}
+
+/* Reads a file in the directory `path`; false when there is none, or nothing in it. */
+static bool read_below(const path_t *path, const char *name, numbers_t *numbers) {
     path_t whole = *path;
     append(&whole, name, strlen(name));
-    int file = whole.is_cut ? -1 : open_to_read(whole.text);
-    if (file < 0) return false;
-    long got = fill(file, text, NUMBERS_SIZE - 1);
-    syscall(SYS_close, file);
-    text[hak_max(got, 0)] = 0;
-    return got > 0;
+    *numbers = (numbers_t){.size = 0};
+    if (!whole.is_cut) hak_os_each_char(whole.text, take_number, numbers);
+    return numbers->size > 0;
 }
 
 /* Reads the number at *at and moves *at behind it and its blanks; 0 when there is none, or it is
@@ -149,15 +144,15 @@ static unsigned cpus_of(uint64_t quota, uint64_t period) {
 }
 
 static unsigned quota_of_folder(const path_t *folder) {
-    char text[NUMBERS_SIZE], period[NUMBERS_SIZE];
-    const char *at = text, *at_period = period;
-    if (read_below(folder, "/cpu.max", text)) {
+    numbers_t first, second;
+    const char *at = first.text, *at_second = second.text;
+    if (read_below(folder, "/cpu.max", &first)) {
         uint64_t quota = number(&at);
         return cpus_of(quota, number(&at));
     }
-    if (!read_below(folder, "/cpu.cfs_quota_us", text)) return 0;
-    if (!read_below(folder, "/cpu.cfs_period_us", period)) return 0;
-    return cpus_of(number(&at), number(&at_period)); /* -1 is no number: no limit */
+    if (!read_below(folder, "/cpu.cfs_quota_us", &first)) return 0;
+    if (!read_below(folder, "/cpu.cfs_period_us", &second)) return 0;
+    return cpus_of(number(&at), number(&at_second)); /* -1 is no number: no limit */
 }
 
 static unsigned smaller(unsigned a, unsigned b) { return a == 0 || (b != 0 && b < a) ? b : a; }
@@ -226,24 +221,29 @@ static void take(line_t *line, char c) {
     }
 }
 
-unsigned hak_os_cpu_quota(const char *groups, const char *root) {
-    int saved = errno, file = open_to_read(groups);
-    unsigned least = 0;
-    char chunk[CHUNK];
-    line_t line = {.column = 0};
-    for (long got; file >= 0 && (got = fill(file, chunk, sizeof chunk)) > 0;) {
-        for (long i = 0; i < got; i++) {
-            if (chunk[i] != '\n') {
-                take(&line, chunk[i]);
-                continue;
-            }
-            least = smaller(least, quota_of_line(&line, root));
-            line = (line_t){.column = 0};
-        }
+/* The lines that were read, down to the present one. */
+typedef struct {
+    const char *root;
+    unsigned least;
+    line_t line;
+} groups_t;
+
+static bool take_group(char c, void *context) {
+    groups_t *groups = context;
+    if (c == '\n') {
+        groups->least = smaller(groups->least, quota_of_line(&groups->line, groups->root));
+        groups->line = (line_t){.column = 0};
+    } else {
+        take(&groups->line, c);
     }
-    if (file >= 0) syscall(SYS_close, file);
-    errno = saved;
-    return least;
+    return true;
+}
+
+unsigned hak_os_cpu_quota(const char *groups, const char *root) {
+    HAK_KEEP_ERRNO();
+    groups_t lines = {.root = root};
+    hak_os_each_char(groups, take_group, &lines);
+    return lines.least;
 }
 
 /* ---- Looks ----------------------------------------------------------------------------------- */
@@ -258,11 +258,11 @@ typedef struct {
 
 /* Adds the CPUs of the first threads of the process, about sixty; false without /proc. */
 static bool add_first_threads(cpus_t *cpus) {
+    HAK_KEEP_ERRNO();
     HAK_ALIGNED(8) char entries[2048];
-    int saved = errno, file = open_to_read("/proc/self/task");
+    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_CLOEXEC);
     long bytes = file < 0 ? -1 : syscall(SYS_getdents64, file, entries, sizeof entries);
     if (file >= 0) syscall(SYS_close, file);
-    errno = saved;
     for (long i = 0; i < bytes;) {
         const entry_t *entry = (const entry_t *)(const void *)&entries[i];
         const char *name = entry->name;

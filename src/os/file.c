@@ -5,7 +5,6 @@
  * keeps the identity of its file, too. */
 #include "os/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -40,13 +39,10 @@ static uint64_t born_ns(int file) {
 }
 
 hak_os_file_id_t hak_os_file_id(int file) {
+    HAK_KEEP_ERRNO();
     struct stat status;
-    int saved = errno;
-    hak_os_file_id_t id = {0, 0, 0};
-    if (fstat(file, &status) == 0)
-        id = (hak_os_file_id_t){(uint64_t)status.st_dev, (uint64_t)status.st_ino, born_ns(file)};
-    errno = saved;
-    return id;
+    if (fstat(file, &status) != 0) return (hak_os_file_id_t){0, 0, 0};
+    return (hak_os_file_id_t){(uint64_t)status.st_dev, (uint64_t)status.st_ino, born_ns(file)};
 }
 
 bool hak_os_is_file(int file, const hak_os_file_id_t *id) {
@@ -63,12 +59,10 @@ static bool is_for_children(int file) {
 }
 
 bool hak_os_is_listener(int file) {
+    HAK_KEEP_ERRNO();
     struct stat status;
-    int saved = errno;
-    bool is_listener = is_for_children(file) && fstat(file, &status) == 0 &&
-                       (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(file)));
-    errno = saved;
-    return is_listener;
+    return is_for_children(file) && fstat(file, &status) == 0 &&
+           (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && isatty(file)));
 }
 
 /* ---- Writing ----------------------------------------------------------------------- */
@@ -97,9 +91,9 @@ static bool write_all(int file, const char *text, size_t size, int *error) {
 /* A pipe without a reader raises SIGPIPE in the writing thread, which would end the program. So the
  * signal is blocked during the write, and consumed afterwards unless it was pending before. */
 bool hak_os_write(int file, const char *text, size_t size, int *error) {
+    HAK_KEEP_ERRNO();
     sigset_t pipe_signal, others, pending;
     const struct timespec at_once = {0, 0};
-    int saved = errno;
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
     sigemptyset(&pending);
@@ -109,21 +103,33 @@ bool hak_os_write(int file, const char *text, size_t size, int *error) {
     bool written = write_all(file, text, size, error);
     if (*error == EPIPE && !was_there) sigtimedwait(&pipe_signal, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &others, NULL);
-    errno = saved;
     return written;
 }
 
 void hak_os_write_stderr(const char *text, size_t size) {
-    int error, saved = errno;
+    HAK_KEEP_ERRNO();
+    int error;
     if (is_for_children(STDERR)) hak_os_write(STDERR, text, size, &error);
-    errno = saved;
 }
 
 int hak_os_copy_stderr(void) {
-    int saved = errno;
-    int file = fcntl(STDERR, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
-    errno = saved;
-    return file;
+    HAK_KEEP_ERRNO();
+    return fcntl(STDERR, F_DUPFD_CLOEXEC, HAK_OS_OWN_FILES);
+}
+
+/* ---- Reading ----------------------------------------------------------------------- */
+
+/* Raw system calls, since libc's functions are cancellation points. */
+void hak_os_each_char(const char *path, hak_os_take_t take, void *context) {
+    char chunk[512];
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    bool goes_on = file >= 0;
+    for (long got = 1; goes_on && got > 0;) {
+        do got = syscall(SYS_read, file, chunk, sizeof chunk);
+        while (got < 0 && errno == EINTR);
+        for (long i = 0; goes_on && i < got; i++) goes_on = take(chunk[i], context);
+    }
+    if (file >= 0) syscall(SYS_close, file);
 }
 
 /* ---- Making ------------------------------------------------------------------------ */
@@ -164,19 +170,15 @@ static int prepare(int file) {
 }
 
 int hak_os_create(char *path, int *error) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     int file = open_unless_public_link(path);
     *error = file < 0 ? errno : prepare(file);
-    if (file >= 0 && *error) {
-        syscall(SYS_close, file);
-        file = -1;
-    }
-    errno = saved;
-    return file;
+    if (file < 0 || !*error) return file;
+    syscall(SYS_close, file);
+    return -1;
 }
 
 void hak_os_close(int file) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     syscall(SYS_close, file);
-    errno = saved;
 }

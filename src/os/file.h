@@ -38,6 +38,11 @@ bool hak_os_write(int file, const char *text, size_t size, int *error);
 int hak_os_create(char *path, int *error);
 void hak_os_close(int file);
 
+/* Reads a small file without allocating, for instance one of /proc. Calls `take` for each character
+ * until it returns false; no call when the file cannot be opened. errno may change. */
+typedef bool (*hak_os_take_t)(char c, void *context);
+void hak_os_each_char(const char *path, hak_os_take_t take, void *context);
+
 /* Duplicates stderr, with a number from HAK_OS_OWN_FILES on; -1 on failure. */
 int hak_os_copy_stderr(void);
 

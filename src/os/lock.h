@@ -77,6 +77,18 @@ HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {
     hak_gate_leave();
 }
 
+/* Acquires the lock, and releases it at the end of the enclosing block. */
+#define HAK_HOLD(lock) HAK_HOLD_AS(lock, __LINE__)
+#define HAK_HOLD_AS(lock, line) HAK_HOLD_BY(lock, line)
+#define HAK_HOLD_BY(lock, line)                                                     \
+    __attribute__((unused, cleanup(hak_lock_drop))) hak_lock_t *const held_##line = \
+        hak_lock_hold(lock)
+HAK_FAST_PATH hak_lock_t *hak_lock_hold(hak_lock_t *lock) {
+    hak_lock_acquire(lock);
+    return lock;
+}
+HAK_FAST_PATH void hak_lock_drop(hak_lock_t *const *lock) { hak_lock_release(*lock); }
+
 /* For a lock apart from the gate, in the child of a fork: there is no other thread, so the lock is
  * set free. */
 HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {

@@ -5,15 +5,11 @@
 #include "os/module.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/file.h"
 #include "os/os.h"
 
-enum { NAME_MOST = 64, CHUNK = 1024 };
+enum { NAME_MOST = 64 };
 
 /* A line of the file: start-end perms offset device inode name. */
 typedef struct {
@@ -63,57 +59,47 @@ static bool is_fixed(const first_t *first) {
     return first->readable && header->e_type == ET_EXEC;
 }
 
-static bool has_file(const line_t *line) { return line->name_size != 0 && line->name[0] != '['; }
+/* A search: the line of the mapping that holds an address, and the beginning of its file. */
+typedef struct {
+    uintptr_t addr;
+    line_t line;
+    first_t first;
+    bool found;
+} search_t;
 
-static long fill(int file, char *chunk) {
-    long size;
-    do size = syscall(SYS_read, file, chunk, CHUNK);
-    while (size < 0 && errno == EINTR);
-    return size;
-}
-
-/* The line of the mapping that holds an address; false when it is no file's. */
-static bool search(int file, uintptr_t addr, line_t *line, first_t *first) {
-    char chunk[CHUNK];
-    *line = (line_t){.column = 0};
-    *first = (first_t){0, false};
-    for (long got; (got = fill(file, chunk)) > 0;) {
-        for (long i = 0; i < got; i++) {
-            if (chunk[i] != '\n') {
-                take(line, chunk[i]);
-                continue;
-            }
-            if (line->name_size && line->numbers[3] == 0)
-                *first = (first_t){line->numbers[0], line->readable};
-            if (addr >= line->numbers[0] && addr < line->numbers[1]) return has_file(line);
-            *line = (line_t){.column = 0};
-        }
+static bool search(char c, void *context) {
+    search_t *at = context;
+    line_t *line = &at->line;
+    if (c != '\n') {
+        take(line, c);
+        return true;
     }
-    return false;
+    if (line->name_size && line->numbers[3] == 0)
+        at->first = (first_t){line->numbers[0], line->readable};
+    at->found = at->addr >= line->numbers[0] && at->addr < line->numbers[1];
+    if (!at->found) *line = (line_t){.column = 0};
+    return !at->found;
 }
 
-static bool find(const void *addr, line_t *line, first_t *first) {
-    int saved = errno;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    bool found = file >= 0 && search(file, (uintptr_t)addr, line, first);
-    if (file >= 0) hak_os_close(file);
-    errno = saved;
-    return found;
+/* False when an address is in no mapping of a file. */
+static bool find(const void *addr, search_t *at) {
+    HAK_KEEP_ERRNO();
+    *at = (search_t){.addr = (uintptr_t)addr};
+    hak_os_each_char("/proc/self/maps", search, at);
+    return at->found && at->line.name_size != 0 && at->line.name[0] != '[';
 }
 
 bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offset) {
-    line_t line;
-    first_t first;
-    if (!find(addr, &line, &first)) return false;
-    size_t length = hak_min(line.name_size, size - 1);
-    for (size_t i = 0; i < length; i++) name[i] = line.name[i];
+    search_t at;
+    if (!find(addr, &at)) return false;
+    size_t length = hak_min(at.line.name_size, size - 1);
+    for (size_t i = 0; i < length; i++) name[i] = at.line.name[i];
     name[length] = 0;
-    *offset = is_fixed(&first) ? (uintptr_t)addr : (uintptr_t)addr - first.start;
+    *offset = is_fixed(&at.first) ? at.addr : at.addr - at.first.start;
     return true;
 }
 
 const void *hak_os_module_base(const void *addr) {
-    line_t line;
-    first_t first;
-    return find(addr, &line, &first) && first.readable ? (const void *)first.start : NULL;
+    search_t at;
+    return find(addr, &at) && at.first.readable ? (const void *)at.first.start : NULL;
 }

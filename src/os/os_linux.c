@@ -1,7 +1,6 @@
 /* os_linux.c: the contract of os.h on Linux: memory, files, time, futexes. */
 #include "os/os.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
@@ -61,20 +60,17 @@ HAK_COMMON size_t hak_os_page_size(void) {
 }
 
 static uint64_t read_clock(clockid_t clock) {
-    struct timespec now;
-    int saved = errno;
-    if (clock_gettime(clock, &now) != 0) {
-        errno = saved;
-        return 0;
-    }
+    HAK_KEEP_ERRNO();
+    struct timespec now = {0, 0};
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
 #if HAKMEM_DEBUG
 uint64_t hak_os_now_ns(void) {
+    HAK_KEEP_ERRNO();
     struct timespec now = {0, 1};
-    int saved = errno;
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 #endif
@@ -83,13 +79,11 @@ uint64_t hak_os_now_ms(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
 uint64_t hak_os_cpu_ms(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms) {
+    HAK_KEEP_ERRNO();
     struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-    int saved = errno;
     errno = 0;
     syscall(SYS_futex, word, WAIT_PRIVATE, value, &time, NULL, 0);
-    bool waited = errno == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
-    errno = saved;
-    return waited;
+    return errno == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
 }
 
 bool hak_os_sleep_ms(unsigned ms) {
@@ -112,7 +106,7 @@ static HAK_COMMON bool unmap(void *addr, size_t size) {
 /* Maps `size` bytes aligned to `align`. If the first mapping happens to be misaligned, maps more
  * and unmaps both ends. */
 static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int flags) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     char *addr = map(size, prot, flags);
     if (addr != MAP_FAILED && ((uintptr_t)addr & (align - 1)) != 0) {
         unmap(addr, size);
@@ -126,7 +120,6 @@ static HAK_COMMON void *map_aligned(size_t size, size_t align, int prot, int fla
             addr = start;
         }
     }
-    errno = saved;
     return addr == MAP_FAILED ? NULL : addr;
 }
 
@@ -137,15 +130,12 @@ void *hak_os_reserve(size_t size) {
 /* Kernels before Linux 4.17, and emulators, treat the address as a hint; a mapping elsewhere is
  * useless and unmapped again. */
 static HAK_COMMON hak_os_answer_t map_at(void *addr, size_t size, int prot) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     void *got = map_near(addr, size, prot, MAP_NORESERVE | FIXED_NOREPLACE);
-    hak_os_answer_t answer = got == addr                          ? HAK_OS_MAPPED
-                             : got != MAP_FAILED                  ? HAK_OS_TAKEN
-                             : errno == ENOMEM || errno == EAGAIN ? HAK_OS_REFUSED
-                                                                  : HAK_OS_TAKEN;
-    if (got != addr && got != MAP_FAILED) unmap(got, size);
-    errno = saved;
-    return answer;
+    if (got == addr) return HAK_OS_MAPPED;
+    if (got == MAP_FAILED && (errno == ENOMEM || errno == EAGAIN)) return HAK_OS_REFUSED;
+    if (got != MAP_FAILED) unmap(got, size);
+    return HAK_OS_TAKEN;
 }
 
 HAK_COMMON hak_os_answer_t hak_os_map_at(void *addr, size_t size) {
@@ -157,11 +147,9 @@ HAK_COMMON hak_os_answer_t hak_os_reserve_at(void *addr, size_t size) {
 }
 
 static HAK_COMMON bool protect(void *addr, size_t size, int prot) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     count_call(&hak_os_stats.mprotect);
-    int result = mprotect(addr, size, prot);
-    errno = saved;
-    return result == 0;
+    return mprotect(addr, size, prot) == 0;
 }
 
 HAK_COMMON bool hak_os_make_readable(void *addr, size_t size) {
@@ -173,11 +161,9 @@ HAK_COMMON bool hak_os_commit(void *addr, size_t size) {
 }
 
 static bool advise(void *addr, size_t size, int advice) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     count_call(&hak_os_stats.madvise);
-    int result = madvise(addr, size, advice);
-    errno = saved;
-    return result == 0;
+    return madvise(addr, size, advice) == 0;
 }
 
 /* Tests a purge with a page of HAKMEM's own, to which no other code can write. */
@@ -211,14 +197,13 @@ bool hak_os_purge(void *addr, size_t size) {
 HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
     static _Atomic bool unknown; /* to an older kernel, which is not asked again */
     if (hak_load_relaxed(&unknown)) return false;
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     errno = 0;
     count_call(&hak_os_stats.madvise);
     bool done = madvise(addr, size, GUARD_INSTALL) == 0;
     /* Locked pages get the same answer: then the next range may not be locked. */
     if (!done && errno == EINVAL && madvise(addr, 0, GUARD_INSTALL) != 0)
         hak_store_relaxed(&unknown, true);
-    errno = saved;
     return done;
 }
 
@@ -227,15 +212,14 @@ HAK_BEHIND bool hak_os_unguard(void *addr, size_t size) { return advise(addr, si
 HAK_BEHIND bool hak_os_protect(void *addr, size_t size) { return protect(addr, size, PROT_NONE); }
 
 HAK_BEHIND uint64_t hak_os_random(void) {
+    HAK_KEEP_ERRNO();
     uint64_t number, given[2] = {0, 0};
-    int saved = errno;
-    bool done = syscall(SYS_getrandom, &number, sizeof number, NONBLOCK) == (long)sizeof number;
-    errno = saved;
-    if (done) return number;
+    if (syscall(SYS_getrandom, &number, sizeof number, NONBLOCK) == (long)sizeof number)
+        return number;
     const void *bytes = (const void *)getauxval(AT_RANDOM);
     if (bytes) memcpy(given, bytes, sizeof given);
     struct timespec now = {0, 0};
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) errno = saved;
+    clock_gettime(CLOCK_MONOTONIC, &now);
     number = given[0] ^ (uint64_t)now.tv_nsec << 32 ^ (uintptr_t)&number;
     number = (number ^ number >> 32) * 0xD6E8FEB86659FD93u;
     return (number ^ given[1] ^ number >> 32) * 0x9E3779B97F4A7C15u;
@@ -252,28 +236,24 @@ HAK_COMMON void *hak_os_map(size_t size, size_t align) {
 }
 
 HAK_COMMON bool hak_os_unmap(void *addr, size_t size) {
-    int saved = errno;
-    bool done = unmap(addr, size);
-    errno = saved;
-    return done;
+    HAK_KEEP_ERRNO();
+    return unmap(addr, size);
 }
 
 HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
     static _Atomic bool refused; /* by an older kernel, which is not asked again */
     if (hak_load_relaxed(&refused)) return;
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     /* Not by libc's prctl(), which lies far from its other syscalls: if they do not share 64 KiB,
      * its page would bring 15 more pages of libc into memory. */
     if (syscall(SYS_prctl, SET_VMA, SET_VMA_ANON_NAME, addr, size, name) != 0)
         hak_store_relaxed(&refused, true);
-    errno = saved;
 }
 
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     count_call(&hak_os_stats.mremap);
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
-    errno = saved;
     return moved == MAP_FAILED ? NULL : moved;
 }
 
@@ -314,7 +294,7 @@ static bool move_one(char *addr, size_t size, char *to) {
  * parts already moved are copied back. A kernel that refuses to move a mapping may have unmapped
  * its target before; that part is not touched, since it may belong to another mapping by now. */
 HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     char *from = addr, *target = to;
     size_t done = 0, part = 0;
     for (bool moved = true; moved && done < size;) {
@@ -329,7 +309,6 @@ HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
         if (done) unmap(target, done);
         if (done + part < size) unmap(target + done + part, size - done - part);
     }
-    errno = saved;
     return done == size;
 }
 
@@ -389,27 +368,25 @@ static int memory_file(const char *name, size_t size) {
 }
 
 HAK_BEHIND bool hak_os_share(const char *name, size_t size, hak_os_shared_t *shared) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     int file = memory_file(name, size);
     *shared = (hak_os_shared_t){.addr = NULL};
-    if (file >= 0) {
-        count_call(&hak_os_stats.mmap);
-        void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (addr != MAP_FAILED)
-            *shared = (hak_os_shared_t){addr, size, file, hak_os_file_id(file)};
-        else
-            syscall(SYS_close, file);
-    }
-    errno = saved;
-    return file >= 0 && shared->addr;
+    if (file < 0) return false;
+    count_call(&hak_os_stats.mmap);
+    void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (addr != MAP_FAILED)
+        *shared = (hak_os_shared_t){addr, size, file, hak_os_file_id(file)};
+    else
+        syscall(SYS_close, file);
+    return shared->addr;
 }
 
 void hak_os_unshare(hak_os_shared_t *shared) {
-    int saved = errno;
-    if (shared->addr) unmap(shared->addr, shared->size);
-    if (shared->addr && hak_os_is_file(shared->file, &shared->id)) syscall(SYS_close, shared->file);
+    HAK_KEEP_ERRNO();
+    if (!shared->addr) return;
+    unmap(shared->addr, shared->size);
+    if (hak_os_is_file(shared->file, &shared->id)) syscall(SYS_close, shared->file);
     shared->addr = NULL;
-    errno = saved;
 }
 
 /* Counts the entries of the list for debuggers, in which glibc also lists the program and the
@@ -458,22 +435,18 @@ bool hak_os_knows_threads(void) { return &__libc_single_threaded != NULL; }
 bool hak_os_is_single_threaded(void) { return hak_os_knows_threads() && __libc_single_threaded; }
 
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     syscall(SYS_futex, word, WAIT_PRIVATE, value, NULL, NULL, 0);
-    errno = saved;
 }
 
 void hak_os_futex_wake(_Atomic uint32_t *word, bool all) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     syscall(SYS_futex, word, WAKE_PRIVATE, all ? INT_MAX : 1, NULL, NULL, 0);
-    errno = saved;
 }
 
 static bool membarrier(int command) {
-    int saved = errno;
-    bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
-    errno = saved;
-    return done;
+    HAK_KEEP_ERRNO();
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
 bool hak_os_register_barrier(void) { return membarrier(REGISTER_BARRIER); }

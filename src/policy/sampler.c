@@ -153,11 +153,10 @@ HAK_COMMON void hak_sampler_start(void) {
 }
 
 void hak_sampler_apply(void) {
-    hak_lock_acquire(&sampler_lock);
+    HAK_HOLD(&sampler_lock);
     if (learn_now() == HAK_LEARN_OFF) {
         memset(&policy, 0, sizeof policy);
         is_counting = false;
     }
     choose();
-    hak_lock_release(&sampler_lock);
 }

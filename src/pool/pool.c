@@ -169,7 +169,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed) {
 static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count) {
     uint32_t mask = hak_unit_mask((unsigned)(slab - super->units), count);
     bool is_clean = hak_os_purge(slab->base, (size_t)count << HAK_UNIT_SHIFT);
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     HAK_ADD_OWNED(&hak_pool_stats.purge_calls, 1);
     if (HAK_LIKELY(is_clean)) {
         super->dirty &= ~mask;
@@ -180,7 +180,6 @@ static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count)
     if (super->dirty) hak_lists_append_dirty(super);
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
     HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)count);
-    hak_lock_release(&hak_pool_lock);
 }
 
 /* Lock held. */
@@ -201,9 +200,8 @@ void hak_pool_give(hak_unit_t *slab, unsigned count) {
         return;
     }
     uint64_t now = hak_os_now_ms();
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     give_locked(super, slab, count, now);
-    hak_lock_release(&hak_pool_lock);
 }
 
 void hak_pool_give_list(hak_unit_t *list) {
@@ -312,7 +310,7 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
 /* While the region has unmapped superslabs it grows by no more than is needed, because the
  * records of what it grows by stay for ever. */
 hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     unsigned n;
     hak_superslab_t *first = find_row(least, most, &n);
     if (n == 0) first = map_row(least, most, &n);
@@ -328,20 +326,18 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
     }
     if (n < least) n = 0;
     for (unsigned i = 0; i < n; i++) hand_over(&first[i]);
-    hak_lock_release(&hak_pool_lock);
     *taken = n;
     return n ? first : NULL;
 }
 
 void hak_pool_give_superslab(hak_superslab_t *super) {
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     super->large = false;
     large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
     HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
-    hak_lock_release(&hak_pool_lock);
 }
 
 size_t hak_pool_purgeable(void) {

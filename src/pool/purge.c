@@ -73,11 +73,9 @@ static bool unmap(hak_superslab_t *super) {
 /* The same for any superslab, if it is wholly free. The record of an unmapped superslab may still
  * say that it is free, so `mapped` is checked, too; it becomes true again under the lock only. */
 static bool unmap_if_free(hak_superslab_t *super) {
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     bool is_free = hak_load_relaxed(&super->mapped) && super->longest == hak_superslab_units();
-    bool done = is_free && unmap(super);
-    hak_lock_release(&hak_pool_lock);
-    return done;
+    return is_free && unmap(super);
 }
 
 /* Unmaps a superslab, then the free ones before it: it may be the last of a row. */
@@ -90,11 +88,9 @@ static void unmap_row(hak_superslab_t *super, void *context) {
 /* Unmaps the superslab that became wholly free last. False when the region keeps it, or there is
  * none. */
 static bool unmap_newest(void) {
-    hak_lock_acquire(&hak_pool_lock);
+    HAK_HOLD(&hak_pool_lock);
     hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()];
-    bool done = super && unmap(super);
-    hak_lock_release(&hak_pool_lock);
-    return done;
+    return super && unmap(super);
 }
 
 /* Three steps. First the pool takes wholly free superslabs from large heaps: some have locked

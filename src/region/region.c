@@ -212,23 +212,18 @@ static hak_superslab_t *make_superslab(size_t number) {
 }
 
 HAK_COMMON void hak_region_prepare(void) {
-    hak_lock_acquire(&hak_region_lock);
+    HAK_HOLD(&hak_region_lock);
     if (!region.heap) make_region();
-    hak_lock_release(&hak_region_lock);
 }
 
 hak_superslab_t *hak_region_take_superslab(bool dense) {
-    hak_superslab_t *super = NULL;
-    hak_lock_acquire(&hak_region_lock);
-    if (region.heap || make_region()) {
-        if (hak_load_relaxed(&region.carved) < region.limit || grow(dense)) {
-            size_t number = hak_load_relaxed(&region.carved);
-            super = make_superslab(number);
-            /* Last: who looks a pointer up sees filled descriptors below it. */
-            hak_store_release(&region.carved, number + 1);
-        }
-    }
-    hak_lock_release(&hak_region_lock);
+    HAK_HOLD(&hak_region_lock);
+    if (!region.heap && !make_region()) return NULL;
+    if (hak_load_relaxed(&region.carved) >= region.limit && !grow(dense)) return NULL;
+    size_t number = hak_load_relaxed(&region.carved);
+    hak_superslab_t *super = make_superslab(number);
+    /* Last: who looks a pointer up sees filled descriptors below it. */
+    hak_store_release(&region.carved, number + 1);
     return super;
 }
 
@@ -271,43 +266,35 @@ static hak_superslab_t *begin_of_holes(hak_superslab_t *super) {
 hak_superslab_t *hak_region_take_unmapped(void) {
     hak_superslab_t *super = NULL;
     hak_os_answer_t answer = HAK_OS_TAKEN;
-    hak_lock_acquire(&hak_region_lock);
+    HAK_HOLD(&hak_region_lock);
     while (answer == HAK_OS_TAKEN && region.unmapped != NULL) {
         super = begin_of_holes(region.unmapped);
         answer = map_again(super);
     }
-    hak_lock_release(&hak_region_lock);
     return answer == HAK_OS_MAPPED ? super : NULL;
 }
 
 bool hak_region_map_again(hak_superslab_t *super) {
-    hak_lock_acquire(&hak_region_lock);
-    bool done = number_of(super) < hak_load_relaxed(&region.carved) && super->unmapped &&
-                map_again(super) == HAK_OS_MAPPED;
-    hak_lock_release(&hak_region_lock);
-    return done;
+    HAK_HOLD(&hak_region_lock);
+    return number_of(super) < hak_load_relaxed(&region.carved) && super->unmapped &&
+           map_again(super) == HAK_OS_MAPPED;
 }
 
 bool hak_region_has_unmapped(void) {
-    hak_lock_acquire(&hak_region_lock);
-    bool has = region.unmapped != NULL;
-    hak_lock_release(&hak_region_lock);
-    return has;
+    HAK_HOLD(&hak_region_lock);
+    return region.unmapped != NULL;
 }
 
 bool hak_region_unmap(hak_superslab_t *super) {
-    hak_lock_acquire(&hak_region_lock);
+    HAK_HOLD(&hak_region_lock);
     size_t number = number_of(super), pieces = region.pieces + mapped_neighbours(number) - 1;
-    bool done = (pieces <= region.pieces || pieces <= HAK_PIECES_MAX) &&
-                hak_os_unmap(address_of(number), hak_superslab_size());
-    if (done) {
-        hak_store_relaxed(&super->mapped, false);
-        list_unmapped(super);
-        region.pieces = pieces;
-        HAK_ADD_OWNED(&region.mapped, -(size_t)1);
-    }
-    hak_lock_release(&hak_region_lock);
-    return done;
+    if (pieces > region.pieces && pieces > HAK_PIECES_MAX) return false;
+    if (!hak_os_unmap(address_of(number), hak_superslab_size())) return false;
+    hak_store_relaxed(&super->mapped, false);
+    list_unmapped(super);
+    region.pieces = pieces;
+    HAK_ADD_OWNED(&region.mapped, -(size_t)1);
+    return true;
 }
 
 /* ---- huge pages ---- */
@@ -341,10 +328,8 @@ hak_unit_t *hak_region_unit_of(const void *addr) {
 bool hak_region_was_unmapped(const void *addr) {
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
     size_t number = unit >> hak_map.super_shift;
-    hak_lock_acquire(&hak_region_lock);
-    bool was = number < hak_load_relaxed(&region.carved) && region.supers[number].unmapped;
-    hak_lock_release(&hak_region_lock);
-    return was;
+    HAK_HOLD(&hak_region_lock);
+    return number < hak_load_relaxed(&region.carved) && region.supers[number].unmapped;
 }
 
 hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
@@ -404,11 +389,9 @@ HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) 
 size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapped); }
 
 HAK_BEHIND size_t hak_region_mappings(void) {
-    hak_lock_acquire(&hak_region_lock);
-    size_t count = region.pieces + hak_zone_borders(region.limit << hak_map.super_shift);
-    if (region.heap) count += AREAS * (size_t)HAK_AREA_MAPPINGS;
-    hak_lock_release(&hak_region_lock);
-    return count;
+    HAK_HOLD(&hak_region_lock);
+    size_t areas = region.heap ? AREAS * (size_t)HAK_AREA_MAPPINGS : 0;
+    return areas + region.pieces + hak_zone_borders(region.limit << hak_map.super_shift);
 }
 
 /* ---- check ---- */

@@ -12,7 +12,7 @@ static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *su
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     const hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
     if (!hak_load_relaxed(&bin->adopted)) return;
-    hak_lock_acquire(&bin->lock);
+    HAK_HOLD(&bin->lock);
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         sum->counts[i] += hak_load_relaxed(&counts->counts[i]);
     sum->stage1 += hak_load_relaxed(&bin->stage1);
@@ -20,7 +20,6 @@ static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *su
         hak_load_relaxed(&bin->adopted) - hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
     sum->used += hak_load_relaxed(&bin->touched) - hak_load_relaxed(&bin->spare);
     sum->used += hak_warm_used(shard, class_index);
-    hak_lock_release(&bin->lock);
 }
 
 /* Carries are of the class, not of a bin: while one comes in between, the sums are behind. */
@@ -59,14 +58,13 @@ static unsigned copy_bitmap(const hak_unit_t *slab, bitmap_t *in_use) {
     if (!hak_owner_is_bin(owner)) return HAK_CLASS_NONE;
     unsigned class_index = hak_owner_class(owner), words = hak_classes[class_index].words;
     hak_bin_t *bin = hak_bin_of(hak_owner_shard(owner), class_index);
-    hak_lock_acquire(&bin->lock);
-    bool same = hak_load_relaxed(&slab->owner) == owner;
+    HAK_HOLD(&bin->lock);
+    if (hak_load_relaxed(&slab->owner) != owner) return HAK_CLASS_NONE;
     memset(in_use, 0, sizeof *in_use);
-    for (unsigned w = 0; same && w < words; w++)
+    for (unsigned w = 0; w < words; w++)
         in_use->words[w] =
             ~(hak_slab_bits(slab)[w] | hak_load_relaxed(&hak_slab_remote(slab, words)[w]));
-    hak_lock_release(&bin->lock);
-    return same ? class_index : HAK_CLASS_NONE;
+    return class_index;
 }
 
 /* Blocks in use of first .. end-1. */

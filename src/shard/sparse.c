@@ -221,12 +221,11 @@ size_t hak_shard_purge_taken(hak_budget_t *budget) {
  * bins. */
 static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
     uint32_t limit = delay_ms / SWEEP_MS + 1;
-    hak_lock_acquire(&bin->lock);
+    HAK_HOLD(&bin->lock);
     uint32_t spare = hak_load_relaxed(&bin->spare), age = hak_load_relaxed(&bin->spare_age);
     bool same = spare == hak_load_relaxed(&bin->spare_seen);
     hak_store_relaxed(&bin->spare_seen, spare);
     hak_store_relaxed(&bin->spare_age, same ? (uint16_t)hak_min(age + 1, limit + 1) : 0);
-    hak_lock_release(&bin->lock);
     return same && age == limit - 1;
 }
 

@@ -6,7 +6,6 @@
  * a new thread needs one and finds none that waits. */
 #include "thread/thread.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -121,20 +120,18 @@ static unsigned home_shard(void) {
 
 unsigned hak_thread_shard_most(void) {
     size_t most = 0;
-    hak_lock_acquire(&hak_thread_list_lock);
+    HAK_HOLD(&hak_thread_list_lock);
     for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++)
         most = hak_max(most, shard_threads[shard]);
-    hak_lock_release(&hak_thread_list_lock);
     return (unsigned)most;
 }
 
 /* What goes by the number of CPUs follows it. */
 static void follow_cpus(void) {
     if (!hak_os_cpu_look()) return;
-    hak_lock_acquire(&hak_thread_list_lock);
+    HAK_HOLD(&hak_thread_list_lock);
     hak_shard_recount();
     share_budget();
-    hak_lock_release(&hak_thread_list_lock);
 }
 
 void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
@@ -170,7 +167,7 @@ static hak_cache_t *make_cache(void) {
 
 /* Takes a waiting cache, one with blocks if there is one, or one that was lost, or makes one. */
 static hak_cache_t *acquire_cache(void) {
-    hak_lock_acquire(&hak_thread_list_lock);
+    HAK_HOLD(&hak_thread_list_lock);
     hak_cache_t *cache = pop_waiting(waiting_with ? &waiting_with : &waiting);
     if (cache) {
         if (cache->holds) waiting_full--;
@@ -178,16 +175,14 @@ static hak_cache_t *acquire_cache(void) {
     } else if ((cache = take_lost()) == NULL) {
         cache = make_cache();
     }
-    if (cache) {
-        hak_gate_take(&cache->post);
-        cache->tid = hak_os_thread_id();
-        cache->born = cache->slow_count;
-        cache->shard = (uint8_t)home_shard();
-        shard_threads[cache->shard]++;
-        HAK_ADD_OWNED(&thread_count, 1u);
-        share_budget();
-    }
-    hak_lock_release(&hak_thread_list_lock);
+    if (!cache) return NULL;
+    hak_gate_take(&cache->post);
+    cache->tid = hak_os_thread_id();
+    cache->born = cache->slow_count;
+    cache->shard = (uint8_t)home_shard();
+    shard_threads[cache->shard]++;
+    HAK_ADD_OWNED(&thread_count, 1u);
+    share_budget();
     return cache;
 }
 
@@ -207,7 +202,7 @@ static void prepare_process(void) {
 }
 
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
-    int saved = errno;
+    HAK_KEEP_ERRNO();
     hak_options_load();
     if (hak_thread_count() > 0) hak_thread_follow_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
@@ -216,7 +211,6 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     hak_gate_use(&cache->post);
     prepare_process();
     if (has_key) pthread_setspecific(exit_key, cache);
-    errno = saved;
     return cache;
 }
 
@@ -242,25 +236,22 @@ void hak_thread_apply_options(void) {
 
 /* A cache that waits with blocks, out of the list. */
 static hak_cache_t *take_full(void) {
-    hak_lock_acquire(&hak_thread_list_lock);
+    HAK_HOLD(&hak_thread_list_lock);
     hak_cache_t *cache = pop_waiting(&waiting_with);
-    if (cache) {
-        waiting_full--;
-        cache->holds = false;
-        cache->flushing = true;
-        hak_gate_take(&cache->post); /* a fork while it is emptied loses it */
-    }
-    hak_lock_release(&hak_thread_list_lock);
+    if (!cache) return NULL;
+    waiting_full--;
+    cache->holds = false;
+    cache->flushing = true;
+    hak_gate_take(&cache->post); /* a fork while it is emptied loses it */
     return cache;
 }
 
 static void put_back(hak_cache_t *cache, bool holds) {
-    hak_lock_acquire(&hak_thread_list_lock);
+    HAK_HOLD(&hak_thread_list_lock);
     push_waiting(cache, holds);
     cache->flushing = false;
     if (holds) waiting_full++;
     hak_gate_release(&cache->post);
-    hak_lock_release(&hak_thread_list_lock);
 }
 
 /* A magazine at a time, without the lock: a double free may come to light, and the program's
@@ -278,10 +269,8 @@ bool hak_thread_flush_waiting(unsigned *caches) {
 }
 
 hak_cache_t *hak_thread_caches(void) {
-    hak_lock_acquire(&hak_thread_list_lock);
-    hak_cache_t *newest = all_caches;
-    hak_lock_release(&hak_thread_list_lock);
-    return newest;
+    HAK_HOLD(&hak_thread_list_lock);
+    return all_caches;
 }
 
 void hak_thread_renumber(void) {

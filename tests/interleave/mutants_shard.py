@@ -226,7 +226,7 @@ MUTANTS = [
      r"ring_of\(slab\)->used -= hak_bin_ready\(slab, class_of\(slab\)\) - before;",
      r"(void)before;"),
     ("warm", "the sums of a bin are read without its lock",
-     r"hak_lock_acquire\(&bin->lock\);(\n *for \(unsigned i = 0; i < HAK_SHARD_COUNTERS; i\+\+\)\n *sum->counts.*?) *hak_lock_release\(&bin->lock\);\n",
+     r"HAK_HOLD\(&bin->lock\);(\n *for \(unsigned i = 0; i < HAK_SHARD_COUNTERS; i\+\+\))",
      r"\1"),
     ("remote", "the sums are not read again after a carry",
      r"while \(--tries && has_carried\(class_index, carried\)\);",
