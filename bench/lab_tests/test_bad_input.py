@@ -26,6 +26,7 @@ NUMBERS = {
     "bench": ("--rounds", "--seconds", "--minutes"),
     "page": ("--rounds", "--seconds", "--minutes"),
     "run": ("--rounds", "--limit"),
+    "compare": ("--rounds", "--limit", "--minutes"),
 }
 NUMBERS.update({name: ("-d", "-t", "--rounds", "--timeout") for name in SUITES})
 # what else cannot be: (words, a part of the line)
@@ -37,6 +38,9 @@ WRONG = [
     (["bench", "--rows", "none"], "unknown row 'none'"),
     (["bench", "--size", "tiny"], "invalid choice"),
     (["page", "--rows", ","], "no row"),
+    (["compare"], "no program given"),
+    (["compare", "--", "no-such-program"], "there is no program 'no-such-program'"),
+    (["compare", "prog"], "unrecognized arguments"),
     (["page", "--from", "/no/such"], "not the folder of a run"),
     (["perf_report", "a", "b"], "unrecognized"),
     (["larson"], "PROFILE"),

@@ -93,7 +93,8 @@ def own_version() -> str:
     return ".".join(re.findall(r"define HAKMEM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
 
 
-def _own(name: str, build: Path) -> Allocator:
+def own(name: str, build: Path) -> Allocator:
+    """One of OWN_ALLOCATORS."""
     files = {SUBJECT: "libhakmem.so", LIMIT: "libnull.so"}
     allocator = OWN_ALLOCATORS[name]
     if name == SYSTEM:
@@ -103,7 +104,8 @@ def _own(name: str, build: Path) -> Allocator:
     return dataclasses.replace(allocator, library=library, version=version)
 
 
-def _own_build(name: str) -> Allocator:
+def own_build(name: str) -> Allocator:
+    """HAKMEM built otherwise: one of OWN_BUILDS."""
     row = OWN_BUILDS[name]
     path = ROOT / row.library
     if not path.is_file():
@@ -111,7 +113,7 @@ def _own_build(name: str) -> Allocator:
     return Allocator(name, row.title, str(path.resolve()), own_version(), kind="variant")
 
 
-def _given(name: str, path: str) -> Allocator:
+def given(name: str, path: str) -> Allocator:
     """The allocator of a --lib option; a known name keeps its part in the comparison."""
     known = OWN_ALLOCATORS.get(name, Allocator(name, name))
     return dataclasses.replace(known, library=path)
@@ -133,12 +135,12 @@ def _find_plain(names, libraries, build) -> tuple:
     found, warnings = {}, []
     for name in OWN_ALLOCATORS:
         if name in libraries:
-            found[name] = _given(name, libraries[name])
+            found[name] = given(name, libraries[name])
         elif names is None or name in names:
-            found[name] = _own(name, build)
+            found[name] = own(name, build)
     for name in OWN_BUILDS:
         if names is not None and name in names and name not in libraries:
-            found[name] = _own_build(name)
+            found[name] = own_build(name)
     if peer_names is None or peer_names:
         records, warnings = peers(peer_names)
         for record in records:
@@ -151,7 +153,7 @@ def _find_plain(names, libraries, build) -> tuple:
             )
     for name, path in libraries.items():
         if name not in OWN_ALLOCATORS:
-            found[name] = _given(name, path)
+            found[name] = given(name, path)
     return found, warnings
 
 

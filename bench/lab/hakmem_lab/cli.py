@@ -56,6 +56,17 @@ class Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", flush=True)
 
 
+class WordsParser(Parser):
+    """What stands behind -- is a command: `words`."""
+
+    def parse_args(self, args=None, namespace=None):
+        args = list(sys.argv[1:] if args is None else args)
+        cut = args.index("--") if "--" in args else len(args)
+        options = super().parse_args(args[:cut], namespace)
+        options.words = args[cut + 1 :]
+        return options
+
+
 def _common(parser):
     parser.add_argument("--build", help="CMake build folder (default: build/release)")
     parser.add_argument(

@@ -36,6 +36,8 @@ COMMANDS = {
     "bench": Command("cli:bench_parser", "bench:run", "HAKMEM beside its peers over the rows"),
     "cost": Command("cost.command:parser", "cost.command:run",
                     "instructions, misses, faults, system calls and RSS, counted"),
+    "compare": Command("own.options:parser", "own.command:run",
+                       "a program of yours on several allocators: time, counts, memory"),
     "run": Command("cli:run_parser", "realrun:run",
                    "a real program on the system allocator and on HAKMEM"),
     "page": Command("cli:page_parser", "page.command:run",

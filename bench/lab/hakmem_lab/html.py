@@ -7,6 +7,7 @@ import jinja2
 
 from . import figures, judge, stats
 from .errors import LabError
+from .own.charts import parts as own_parts
 from .report import digits, groups_of
 from .summaries import without_false_intervals
 from .tables import LIMIT, SUBJECT
@@ -122,7 +123,7 @@ def render(summary) -> str:
         charts=_charts(rows, groups, order, base, title), lines=_lines, columns=_columns,
         limit=LIMIT, made_of=judge.made_of(summary).replace("**", ""),
         legend=judge.LEGEND.replace("*", ""), is_short=judge.is_short,
-        titles={row["key"]: row["title"] for row in rows},
+        titles={row["key"]: row["title"] for row in rows}, own=own_parts(summary, order, base),
     )  # fmt: skip
 
 

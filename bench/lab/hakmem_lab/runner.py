@@ -28,6 +28,8 @@ class Runner:
 
     def command(self, row, count) -> list:
         """The words of a row: {n} is the count, {s} the seconds. Other braces are the row's own."""
+        if row.words:
+            return list(row.words)
         seconds = f"{self.settings.seconds * self.settings.timed_factor:.3f}"
         words = [word.replace("{n}", str(count)).replace("{s}", seconds) for word in row.args]
         return [str(self.programs.get(row.program, row.program)), *words]
@@ -38,9 +40,9 @@ class Runner:
 
     @contextlib.contextmanager
     def _folder(self, row):
-        """Commands run in a folder of their own, so that nothing of theirs is left behind."""
-        if row.kind != "command":
-            yield None
+        """Commands of ours run in a folder of their own, so that nothing of theirs is left behind."""
+        if row.kind != "command" or row.folder:
+            yield row.folder or None
             return
         folder = tempfile.mkdtemp(prefix="hakmem-bench-")
         try:

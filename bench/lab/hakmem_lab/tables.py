@@ -30,6 +30,8 @@ class Row:
     needs: tuple = ()
     environment: tuple = ()  # (name, value) pairs the command runs with
     sizes: tuple = ("standard", "full")  # the runs that have this row
+    words: tuple = ()  # a command of the user's: these words, whatever stands in them ...
+    folder: str = ""  # ... in this folder
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from ..cli import Parser
+from ..cli import WordsParser
 from ..errors import BadInput, LabError
 from ..paths import ROOT
 from .programs import PROGRAMS, choose, of_command
@@ -18,19 +18,8 @@ the machine does; a second run differs by less than 0.1 %."""
 DEFAULT = "hakmem,null,system,mimalloc,mimalloc2,snmalloc,jemalloc,tcmalloc"
 
 
-class CostParser(Parser):
-    """What stands behind -- is a command: `words`."""
-
-    def parse_args(self, args=None, namespace=None):
-        args = list(sys.argv[1:] if args is None else args)
-        cut = args.index("--") if "--" in args else len(args)
-        options = super().parse_args(args[:cut], namespace)
-        options.words = args[cut + 1 :]
-        return options
-
-
-def parser() -> Parser:
-    made = CostParser(
+def parser() -> WordsParser:
+    made = WordsParser(
         description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"programs: {' '.join(program.name for program in PROGRAMS)}\n\nexamples:\n"
         "  scripts/lab cost lua,perl --alloc hakmem,mimalloc\n"

@@ -14,6 +14,10 @@ import math
 MODEL = {"instructions": 0.4, "l1": 8, "l2": 60, "faults": 1500}
 
 
+def _instructions(part):
+    return lambda cell: cell["instructions"][part] if "instructions" in cell else None
+
+
 def _model(cell):
     if "l1" not in cell or "faults" not in cell:
         return None
@@ -23,9 +27,9 @@ def _model(cell):
 
 # key -> (title, of a cell); None where the cell has no such figure
 FIGURES = {
-    "instructions": ("instructions of the whole program", lambda c: c["instructions"]["total"]),
-    "allocator": ("instructions in the allocator", lambda c: c["instructions"]["allocator"]),
-    "copies": ("instructions that copy and set memory", lambda c: c["instructions"]["copies"]),
+    "instructions": ("instructions of the whole program", _instructions("total")),
+    "allocator": ("instructions in the allocator", _instructions("allocator")),
+    "copies": ("instructions that copy and set memory", _instructions("copies")),
     "l1": ("misses of a 32 KiB L1", lambda c: c.get("l1")),
     "l2": ("misses of a 1 MiB L2", lambda c: c.get("l2")),
     "faults": ("page faults", lambda c: c.get("faults")),

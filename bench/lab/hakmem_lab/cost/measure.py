@@ -22,6 +22,7 @@ LIMIT = 1800.0  # seconds one run may take
 CACHES = ("--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 L1, L2 = ("I1mr", "D1mr", "D1mw"), ("ILmr", "DLmr", "DLmw")
 ENVIRONMENT_BYTES = 3072  # of all variables together
+PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC"}
 SLOTS = 8  # folders for runs at the same time; their names are of one length
 KEPT = 40  # functions of a cell that are kept, the costliest
 
@@ -50,25 +51,42 @@ def run_folder(base):
     raise LabError(f"{base}: {SLOTS} counted runs are under way already")
 
 
-def padded(variables) -> list:
-    """NAME=VALUE words whose lengths add up to ENVIRONMENT_BYTES."""
+def padded(variables, size=ENVIRONMENT_BYTES) -> list:
+    """NAME=VALUE words whose lengths add up to `size`."""
     words = [f"{name}={value}" for name, value in variables.items()]
-    left = ENVIRONMENT_BYTES - sum(len(word) + 1 for word in words) - len("PAD=") - 1
+    left = size - sum(len(word) + 1 for word in words) - len("PAD=") - 1
     if left < 0:
         raise LabError("the environment of the allocator is too long")
     return [*words, f"PAD={'x' * left}"]
 
 
+def _size(program) -> int:
+    """Bytes of the environment: the same on every allocator."""
+    if not program.folder:
+        return ENVIRONMENT_BYTES
+    own = sum(len(name) + len(value) + 2 for name, value in program.environment)
+    return ENVIRONMENT_BYTES * (2 + own // ENVIRONMENT_BYTES)
+
+
 class Meter:
     """Runs programs under the tools."""
 
-    def __init__(self, session, whole=True):
-        self.launcher, self.whole = session.launcher, whole
+    def __init__(self, session, whole=True, limit=LIMIT):
+        self.launcher, self.whole, self.limit = session.launcher, whole, limit
         self.base = session.build / "cost"
         self.steady = str(built(session.build, "steady"))
         self.fixed = str(built(session.build, "libfixed.so"))
         self.calls = str(built(session.build, "libcalls.so"))
         self.build = session.build
+
+    @contextlib.contextmanager
+    def _folder(self, program):
+        if program.folder:
+            yield program.folder
+            return
+        with run_folder(self.base) as folder:
+            program.prepare(folder)
+            yield folder
 
     def _words(self, program) -> list:
         first, *rest = program.words
@@ -78,20 +96,19 @@ class Meter:
     def _run(self, program, allocator, tool=(), before=(), options=(), more=None, last=()):
         """The Outcome of one run. `tool` runs `steady`, which starts `last` and the program."""
         library = allocator.library or (libc() if program.linked else None)
-        libraries = [*before, *([library] if library else []), self.fixed]
-        variables = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC",
-            **dict(program.environment), **allocator.environment, **(more or {}),
-        }  # fmt: skip
+        libraries = [*before, *([library] if library else [])]
+        libraries += [] if program.folder else [self.fixed]
+        ours = {} if program.folder else PLAIN
+        variables = {**ours, **dict(program.environment), **allocator.environment, **(more or {})}
         spent = sum(len(library) + 1 for library in libraries)
         variables["LENGTH"] = "x" * max(0, 600 - spent)  # LD_PRELOAD comes on top
-        with run_folder(self.base) as folder:
-            program.prepare(folder)
+        with self._folder(program) as folder:
+            preload = ["-p", ":".join(libraries)] if libraries else []
             words = [
-                "env", "-i", *padded(variables), *tool, self.steady, *options,
-                "-p", ":".join(libraries), "--", *last, *self._words(program),
+                "env", "-i", *padded(variables, _size(program)), *tool, self.steady, *options,
+                *preload, "--", *last, *self._words(program),
             ]  # fmt: skip
-            outcome = self.launcher.run(words, None, LIMIT, folder=str(folder))
+            outcome = self.launcher.run(words, None, self.limit, folder=str(folder))
         if not outcome.good:
             raise LabError(f"{program.name} on {allocator.title}: {outcome.reason()}")
         return outcome

@@ -29,6 +29,7 @@ class Program:
     needs: tuple = ()  # (command, Debian package) pairs
     linked: bool = False  # with an allocator; the system's is then preloaded as the others are
     makes: object = None  # writes further input into the run's folder
+    folder: str = ""  # a program of the user's runs there, with its environment, time and chance
 
     @property
     def key(self) -> str:

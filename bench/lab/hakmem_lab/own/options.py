@@ -1,0 +1,63 @@
+"""`lab compare`: its options. The standard library only: see front.py."""
+
+import argparse
+import shutil
+
+from ..cli import WordsParser, number
+from ..errors import BadInput
+
+ABOUT = """\
+Runs a program of yours on several allocators in turn and compares time (with intervals), resident
+memory over time, instructions, page faults and system calls. mimalloc, jemalloc and tcmalloc are
+those of the distribution, or those that the lab has built; a word with a slash is a library's path.
+The program runs in this folder, reads nothing on stdin, and what it prints is dropped."""
+DEFAULT = "hakmem,mimalloc,jemalloc,tcmalloc,system"
+EXAMPLES = """\
+examples:
+  hakmem compare -- python3 app.py
+  hakmem compare --alloc=hakmem,jemalloc,system --rounds 9 -- ./prog input
+  hakmem compare --alloc=hakmem,hakmem+HAKMEM_PURGE_DELAY_MS=0 -- ./prog
+  hakmem compare --alloc=hakmem,/opt/lib/libother.so -- ./prog
+  hakmem compare --resume build/compare/2026-01-01_120000"""
+
+
+def program_of(words) -> str:
+    """The program's file; BadInput when there is none."""
+    if not words:
+        raise BadInput("no program given: -- PROGRAM [ARGUMENT]...")
+    found = shutil.which(words[0])
+    if found is None:
+        raise BadInput(f"there is no program '{words[0]}'")
+    return found
+
+
+def parser() -> WordsParser:
+    made = WordsParser(description=ABOUT, epilog=EXAMPLES,
+                       formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    made.add_argument("--alloc", help=f"allocators, with commas between ({DEFAULT})")
+    made.add_argument("--lib", action="append", metavar="NAME=PATH", help="add an allocator")
+    made.add_argument("--base", help="what ratios are to (default: HAKMEM, else the first)")
+    made.add_argument("--rounds", type=number(int, 1, 1000),
+                      help="how often each allocator runs, default 7")  # fmt: skip
+    made.add_argument("--limit", type=number(float, 0.1, 86400),
+                      help="seconds that one run may take, default 600")  # fmt: skip
+    made.add_argument("--minutes", type=number(float, 0.1, 100000),
+                      help="bound of the timed runs: rounds are left out to fit")  # fmt: skip
+    made.add_argument("--counts", type=number(float, 0, 100000), metavar="MINUTES",
+                      help="count instructions if that takes no longer (15; 0: count nothing)")  # fmt: skip
+    made.add_argument("--warm", type=number(int, 0, 65536), metavar="MIB",
+                      help="huge pages touched before each run, default 0")  # fmt: skip
+    made.add_argument("--build", help="CMake build folder (default: build/release)")
+    made.add_argument("--out", help="folder for the results (default: build/compare/<time>)")
+    made.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted comparison")
+
+    def check(options):
+        if not options.resume:
+            program_of(options.words)
+            return
+        named = [name for name, value in vars(options).items() if value and name != "resume"]
+        if named:
+            raise BadInput("--resume goes on with the options that the comparison had: name no others")
+
+    made.check = check
+    return made

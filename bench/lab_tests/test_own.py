@@ -1,0 +1,161 @@
+"""lab compare: which allocators, the program as the user typed it, its page, Ctrl-C and going on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from hakmem_lab import compare
+from hakmem_lab.cost.measure import ENVIRONMENT_BYTES, _size, padded
+from hakmem_lab.cost.programs import Program
+from hakmem_lab.errors import BadInput, LabError
+from hakmem_lab.front import main
+from hakmem_lab.own import charts, find, measure, options, show
+from hakmem_lab.own.command import row_of
+from hakmem_lab.runner import Runner
+from scripts import ROOT, marked, wait_until
+
+# Frees little, runs for some 40 looks of 20 ms, and says what it was given.
+GROWS = "import sys, time; kept = []\nfor i in range(20): kept.append('x' * 200000); time.sleep(0.04)\n"
+
+
+@pytest.fixture
+def grows(tmp_path):
+    path = tmp_path / "grows.py"
+    path.write_text(GROWS)
+    return [sys.executable, "-S", str(path)]
+
+
+def run(build, *words, **more):
+    return main(["compare", "--build", str(build), *map(str, words)])
+
+
+def test_libraries_are_the_distributions_or_the_labs_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(find, "folders", lambda: [tmp_path])
+    peer = tmp_path / "hakmem/peers/jemalloc-0.7.1-aa/libjemalloc.so"
+    other = tmp_path / "hakmem/peers/jemalloc-scale-0.7.1-bb/libjemalloc.so"
+    for path in (peer, other):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    assert find.library_of("jemalloc") == peer and find.library_of("tcmalloc") is None
+    (tmp_path / "libjemalloc.so.2").write_text("")
+    assert find.library_of("jemalloc") == tmp_path / "libjemalloc.so.2"
+    found, missing = find.find("system,tcmalloc,jemalloc,mimalloc", {}, tmp_path)
+    assert [one.name for one in found] == ["system", "jemalloc"]
+    assert missing.startswith("left out, not on this machine: tcmalloc, mimalloc (Debian: ")
+    with pytest.raises(LabError, match="none of these"):
+        find.find("tcmalloc", {}, tmp_path)
+
+
+def test_a_path_and_a_name_of_the_users_are_allocators(tmp_path):
+    library = tmp_path / "libother.so.2"
+    library.write_text("")
+    found, _ = find.find(f"system,{library},mine+A=1", {"mine": str(library)}, tmp_path)
+    assert [one.name for one in found] == ["system", "libother", "mine+A=1", "mine"]
+    assert found[2].environment == {"A": "1"} and found[1].library == str(library)
+    for text, said in (("emacs", "unknown allocator"), ("/no/such.so", "does not exist"),
+                       (f"{library},{tmp_path}/../{tmp_path.name}/libother.so.2", "two allocators")):  # fmt: skip
+        with pytest.raises(BadInput, match=said):
+            find.find(text, {}, tmp_path)
+
+
+def test_words_of_the_user_are_not_ours_and_its_folder_is_kept(build, launcher, tmp_path):
+    row = row_of(["sh", "-c", "echo {n} {s} $PWD"], str(tmp_path))
+    runner = Runner(launcher, build, [row], compare.Settings())
+    assert runner.command(row, 7)[1:] == ["-c", "echo {n} {s} $PWD"]
+    system, _ = find.find("system", {}, build)
+    outcome, _ = runner.launch(row, system[0], 0)
+    assert outcome.stdout.decode().split() == ["{n}", "{s}", str(tmp_path)]
+    assert tmp_path.is_dir()  # and nobody removed it
+
+
+def test_counted_runs_have_the_users_environment_in_one_size(monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    monkeypatch.setenv("LONG", "x" * ENVIRONMENT_BYTES)
+    environ = measure.environment()
+    assert environ["PYTHONHASHSEED"] == "7" and environ["PERL_HASH_SEED"] == "0"
+    assert "LD_PRELOAD" not in environ
+    program = Program("command", "x", ("true",), environment=tuple(environ.items()), folder="/")
+    assert padded({**environ, "A": "1"}, _size(program))
+    assert _size(Program("perl", "x", ("perl",), environment=(("A", "1"),))) == ENVIRONMENT_BYTES
+
+
+def test_bad_input_is_known_before_anything_runs():
+    for words, said in (([], "no program given"), (["--", "no-such-program"], "no program 'no-such"),
+                        (["--resume", "x", "--rounds", "3"], "name no others"),
+                        (["--resume", "x", "--", "true"], "name no others")):  # fmt: skip
+        parser = options.parser()
+        with pytest.raises(BadInput, match=said):
+            parser.check(parser.parse_args(words))
+
+
+def test_means_and_the_fastest_quarter():
+    assert measure.mean_kb([(0, 10), (1, 20), (3, 99)]) == pytest.approx((10 + 40) / 3)
+    assert measure.mean_kb([]) == 0 and measure.mean_kb([(1, 5)]) == 5
+    assert show.fastest_quarter([5, 1, 2, 3, 4, 9, 9, 9]) == 1.5 and show.fastest_quarter([3]) == 3
+
+
+def test_figures_that_one_allocator_lacks_are_shown_as_such():
+    costs = {"a": {"faults": 3, "instructions": {"total": 9, "allocator": 2, "copies": 1}},
+             "b": {"faults": 4}}  # fmt: skip
+    lines = {line["key"]: line["values"] for line in charts.values(costs, ["a", "b", "c"])}
+    assert lines["faults"] == [3, 4, None]
+
+
+def test_time_memory_counts_and_a_page(build, tmp_path, grows, capsys):
+    out = tmp_path / "out"
+    assert run(build, "--alloc", "system", "--lib", f"slow={build}/libslow.so", "--rounds", 3,
+               "--out", out, "--", *grows) == 0  # fmt: skip
+    said = capsys.readouterr().out
+    for part in ("fastest quarter", "mean RSS", "counted, one run each", "instructions of the whole",
+                 "system calls", "report.html"):  # fmt: skip
+        assert part in said, part
+    samples = [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
+    order = [(one["round"], one["allocator"]) for one in samples]
+    assert [number for number, _ in order] == [1, 1, 2, 2, 3, 3]  # interleaved
+    lines = json.loads((out / "timeline.json").read_text())
+    for points in lines.values():
+        half = [size for at, size in points if at > points[-1][0] / 2]
+        assert len(points) > 10 and max(half) - points[5][1] > 1000, points  # 4 MB in all
+    costs = json.loads((out / "costs.json").read_text())
+    assert costs["slow"]["instructions"]["total"] > 1.01 * costs["system"]["instructions"]["total"]
+    page = (out / "report.html").read_text()
+    for part in ('id="resident"', 'id="counted"', 'data-chart="resident"', 'data-chart="counted"'):
+        assert part in page, part
+    assert "<script src" not in page and "<link" not in page
+
+
+def test_a_static_program_is_told_of(build, tmp_path, capsys):
+    status = run(build, "--alloc", "system", "--lib", f"slow={build}/libslow.so", "--rounds", 1,
+                 "--out", tmp_path / "out", "--", build / "static")  # fmt: skip
+    assert status == 1 and "NOT active" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_interrupt_shows_what_there_is_and_resume_goes_on(build, tmp_path, grows):
+    out, mark = tmp_path / "out", f"test-own-{os.getpid()}"
+    environ = {**os.environ, "HAKMEM_BENCH_SUITE": mark, "PYTHONPATH": str(ROOT / "bench/lab")}
+    words = [sys.executable, "-m", "hakmem_lab", "compare"]
+    first = subprocess.Popen(
+        [*words, "--build", build, "--alloc", "system", "--lib", f"slow={build}/libslow.so",
+         "--rounds", "4", "--counts", "0", "--out", out, "--", *grows],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ,
+    )  # fmt: skip
+    lines = out / "samples.jsonl"
+    assert wait_until(lambda: lines.is_file() and lines.read_text().count("\n") >= 3, 60)
+    first.send_signal(signal.SIGINT)
+    said, err = first.communicate(timeout=60)
+    assert first.returncode == 130, err
+    assert "stopped before the end" in said and f"compare --resume {out}" in said
+    assert wait_until(lambda: not marked(mark)), "something was left running"
+    before = lines.read_text().splitlines()
+    again = subprocess.run([*words, "--resume", out], capture_output=True, text=True, env=environ,
+                           timeout=120, check=False)  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    after = lines.read_text().splitlines()
+    assert after[: len(before)] == before and len(after) == 8
+    assert set(json.loads((out / "timeline.json").read_text())) == {"system", "slow"}
