@@ -93,11 +93,7 @@ static void take_printed(printed_t *printed) {
 
 /* Writes ` name="number"`. */
 static void attribute(hak_out_t *out, const char *name, uint64_t number) {
-    hak_out_text(out, " ");
-    hak_out_text(out, name);
-    hak_out_text(out, "=\"");
-    hak_out_number(out, number, 0);
-    hak_out_text(out, "\"");
+    hak_out_print(out, " %s=\"%lu\"", name, number);
 }
 
 /* Completes the element that `begin` opens: ` count="..." size="..."/>`; no count if it is NULL. */
@@ -109,8 +105,7 @@ static void element(hak_out_t *out, const char *begin, const uint64_t *count, ui
 }
 
 static void total(hak_out_t *out, const char *type, uint64_t count, uint64_t size) {
-    hak_out_text(out, "<total type=\"");
-    hak_out_text(out, type);
+    hak_out_print(out, "<total type=\"%s", type);
     element(out, "\"", &count, size);
 }
 
@@ -124,15 +119,12 @@ static HAK_SLOW_PATH void write_process(hak_out_t *out) {
     element(out, "<system type=\"current\"", NULL, info->arena + info->hblkhd);
     element(out, "<live", NULL, info->uordblks);
     for (unsigned i = 0; i < HAK_STATS_TIERS; i++) {
-        hak_out_text(out, "<tier name=\"");
-        hak_out_text(out, hak_stats_tier_names[i]);
+        hak_out_print(out, "<tier name=\"%s", hak_stats_tier_names[i]);
         element(out, "\"", &printed.tiers[i][HAK_TIER_STAT_live],
                 printed.tiers[i][HAK_TIER_STAT_live_bytes]);
     }
     for (unsigned band = 0; band < HAK_BAND_COUNT; band++) {
-        hak_out_text(out, "<band name=\"");
-        hak_out_text(out, hak_stats_band_names[band]);
-        hak_out_text(out, "\"");
+        hak_out_print(out, "<band name=\"%s\"", hak_stats_band_names[band]);
         for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
             attribute(out, hak_class_stat_rows[i].name, printed.bands[band][i]);
         hak_out_text(out, "/>\n");

@@ -97,13 +97,13 @@ void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap) {
 
 static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t length) {
     size_t count = 0;
-    const hak_superslab_t *before = NULL, *super = heap->oldest;
+    const hak_superslab_t *before = NULL, *super = heap->dirty.oldest;
     for (; super && count <= length; before = super, super = super->dirty_next, count++)
         hak_check_that(check, of_super, super, "next and prev agree in the list of idle superslabs",
                        super->dirty_prev == before && super->on_dirty);
     hak_check_equal(check, of_heap, heap, "superslabs in the list of idle ones", count, length);
     hak_check_that(check, of_heap, heap, "the list of idle superslabs ends at its newest",
-                   heap->newest == before);
+                   heap->dirty.newest == before);
 }
 
 /* At rest no purge has claimed anything: what is used is in blocks. */
@@ -193,9 +193,9 @@ void hak_heap_check_at_release(const void *lock) {
     hak_extents_check_bin(&check, &heap->extents, bin);
     const hak_unit_t *unit = heap->extents.bins[bin];
     if (unit) hak_grains_check(&check, hak_region_superslab_of(unit));
-    if (heap->newest) hak_grains_check(&check, heap->newest);
+    if (heap->dirty.newest) hak_grains_check(&check, heap->dirty.newest);
     hak_check_that(&check, of_heap, heap, "both ends of the list, or none",
-                   !heap->oldest == !heap->newest);
+                   !heap->dirty.oldest == !heap->dirty.newest);
     hak_check_stop(&check);
 }
 

@@ -87,22 +87,11 @@ static unsigned touch(const hak_part_t *part) {
 
 /* ---- superslabs with idle grains, oldest first ---- */
 
-static void dirty_remove(hak_heap_t *heap, hak_superslab_t *super) {
-    if (!super->on_dirty) return;
-    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &heap->oldest) = super->dirty_next;
-    *(super->dirty_next ? &super->dirty_next->dirty_prev : &heap->newest) = super->dirty_prev;
-    super->on_dirty = false;
-}
-
 static void dirty_append(hak_heap_t *heap, hak_superslab_t *super, uint64_t now) {
     if (super->on_dirty && super->freed_ms == now) return;
-    dirty_remove(heap, super);
+    hak_dirty_remove(&heap->dirty, super);
     super->freed_ms = now;
-    super->dirty_next = NULL;
-    super->dirty_prev = heap->newest;
-    *(heap->newest ? &heap->newest->dirty_next : &heap->oldest) = super;
-    heap->newest = super;
-    super->on_dirty = true;
+    hak_dirty_append(&heap->dirty, super);
 }
 
 /* ---- use and free ---- */
@@ -181,7 +170,7 @@ bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
 static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     hak_part_t all = {super, 0, hak_superslab_grains()};
     HAK_ADD_OWNED(&heap->idle, -(size_t)touched_in(&all));
-    dirty_remove(heap, super);
+    hak_dirty_remove(&heap->dirty, super);
     hak_region_set_class(super->units, hak_superslab_units(), HAK_CLASS_NONE);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         hak_store_relaxed(&super->units[i].owner, 0);
@@ -344,24 +333,15 @@ static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     return cleaned;
 }
 
-/* What is left of a superslab when a piece ends is the next one's first. */
-static void put_first(hak_heap_t *heap, hak_superslab_t *super) {
-    if (super->on_dirty) return;
-    super->dirty_prev = NULL;
-    super->dirty_next = heap->oldest;
-    *(heap->oldest ? &heap->oldest->dirty_prev : &heap->newest) = super;
-    heap->oldest = super;
-    super->on_dirty = true;
-}
-
 /* One superslab; returns the grains that are clean now. As in the pool: claimed under the lock,
  * purged without it. Lock held. */
 static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t room) {
     claim_t work = {.super = super, .room = room};
-    dirty_remove(heap, super);
+    hak_dirty_remove(&heap->dirty, super);
     claim(heap, &work);
     size_t cleaned = purge_short(heap, &work);
-    if (work.is_cut) put_first(heap, super);
+    /* What is left of a superslab when a piece ends is the next one's first. */
+    if (work.is_cut && !super->on_dirty) hak_dirty_put_first(&heap->dirty, super);
     if (work.count) {     /* what is claimed keeps the superslab in this heap */
         hak_gate_enter(); /* a fork's child would have the claim for ever */
         hak_lock_release(&heap->lock);
@@ -379,7 +359,8 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     uint64_t now = hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
     hak_lock_acquire(&heap->lock);
-    for (hak_superslab_t *super; (super = heap->oldest) != NULL && !hak_budget_is_spent(budget);) {
+    for (hak_superslab_t *super;
+         (super = heap->dirty.oldest) != NULL && !hak_budget_is_spent(budget);) {
         if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
         size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT);
         hak_budget_look(budget, 1);

@@ -44,12 +44,12 @@ enum {
 
 typedef struct {
     hak_lock_t lock HAK_ALIGNED(HAK_LINE);
-    hak_extents_t extents;            /* lock */
-    hak_superslab_t *oldest, *newest; /* lock; superslabs with idle grains, by freed_ms */
-    _Atomic size_t idle;              /* written under the lock; grains */
-    _Atomic size_t live;              /* written under the lock; grains of blocks, freed ones
+    hak_extents_t extents;     /* lock */
+    hak_dirty_list_t dirty;    /* lock; superslabs with idle grains, by freed_ms */
+    _Atomic size_t idle;       /* written under the lock; grains */
+    _Atomic size_t live;       /* written under the lock; grains of blocks, freed ones
                                          in the transfer array included */
-    _Atomic size_t live_count;        /* the same in blocks */
+    _Atomic size_t live_count; /* the same in blocks */
     _Atomic unsigned
         last_home; /* written under the lock; of who worked with it last; to others a hint */
     size_t idle_published; /* lock; of idle, what the sum over heaps knows of */

@@ -36,28 +36,15 @@ void hak_lists_remove_dirty(hak_superslab_t *super) {
     if (!super->on_dirty) return;
     if (super->held)
         HAK_ADD_OWNED(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
-    hak_superslab_t **oldest = super->held ? &hak_lists.held.oldest : &hak_lists.dirty.oldest;
-    hak_superslab_t **newest = super->held ? &hak_lists.held.newest : &hak_lists.dirty.newest;
-    *(super->dirty_prev ? &super->dirty_prev->dirty_next : oldest) = super->dirty_next;
-    *(super->dirty_next ? &super->dirty_next->dirty_prev : newest) = super->dirty_prev;
-    super->on_dirty = super->held = false;
+    hak_dirty_remove(super->held ? &hak_lists.held : &hak_lists.dirty, super);
+    super->held = false;
 }
 
-static void append(hak_superslab_t *super, hak_superslab_t **oldest, hak_superslab_t **newest) {
-    super->dirty_next = NULL;
-    super->dirty_prev = *newest;
-    *(*newest ? &(*newest)->dirty_next : oldest) = super;
-    *newest = super;
-    super->on_dirty = true;
-}
-
-void hak_lists_append_dirty(hak_superslab_t *super) {
-    append(super, &hak_lists.dirty.oldest, &hak_lists.dirty.newest);
-}
+void hak_lists_append_dirty(hak_superslab_t *super) { hak_dirty_append(&hak_lists.dirty, super); }
 
 void hak_lists_hold(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
-    append(super, &hak_lists.held.oldest, &hak_lists.held.newest);
+    hak_dirty_append(&hak_lists.held, super);
     super->held = true;
     HAK_ADD_OWNED(&hak_pool_stats.held_units, hak_lists_dirty_count(super));
 }
@@ -69,11 +56,6 @@ void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
 }
 
 void hak_lists_put_first(hak_superslab_t *super) {
-    if (super->on_dirty || !(super->free & super->dirty)) return;
-    super->dirty_prev = NULL;
-    super->dirty_next = hak_lists.dirty.oldest;
-    *(hak_lists.dirty.oldest ? &hak_lists.dirty.oldest->dirty_prev : &hak_lists.dirty.newest) =
-        super;
-    hak_lists.dirty.oldest = super;
-    super->on_dirty = true;
+    if (!super->on_dirty && super->free & super->dirty)
+        hak_dirty_put_first(&hak_lists.dirty, super);
 }

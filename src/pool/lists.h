@@ -14,9 +14,7 @@
 
 typedef struct {
     hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];
-    struct {
-        hak_superslab_t *oldest, *newest;
-    } dirty, held;
+    hak_dirty_list_t dirty, held;
     hak_superslab_t *rows_seen; /* wholly free superslab at which the search for a row goes on */
 } hak_lists_t;
 

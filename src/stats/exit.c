@@ -60,44 +60,32 @@ static void expand(const char *name) {
 /* The text of an error. strerror is not used, since it may load a message catalogue, which
  * allocates. */
 static const char *reason(int error) {
-    switch (error) {
-    case EACCES:
-    case EPERM:
-        return "permission denied";
-    case ENOENT:
-    case ENOTDIR:
-        return "there is no such folder";
-    case EISDIR:
-        return "it is a directory";
-    case ENOSPC:
-        return "no space is left";
-    case EROFS:
-        return "the file system is read-only";
-    case ELOOP:
-        return "it is a link in a folder that every user may write to";
-    case ENXIO:
-        return "nobody reads it";
-    case EINVAL:
-        return "it is no file for text";
-    case EPIPE:
-    case EAGAIN:
-        return "its reader takes no more";
-    default:
-        return "the system reports an error";
-    }
+    static const struct {
+        int error;
+        const char text[56];
+    } reasons[] = {{EACCES, "permission denied"},
+                   {EPERM, "permission denied"},
+                   {ENOENT, "there is no such folder"},
+                   {ENOTDIR, "there is no such folder"},
+                   {EISDIR, "it is a directory"},
+                   {ENOSPC, "no space is left"},
+                   {EROFS, "the file system is read-only"},
+                   {ELOOP, "it is a link in a folder that every user may write to"},
+                   {ENXIO, "nobody reads it"},
+                   {EINVAL, "it is no file for text"},
+                   {EPIPE, "its reader takes no more"},
+                   {EAGAIN, "its reader takes no more"}};
+    for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].error == error) return reasons[i].text;
+    return "the system reports an error";
 }
 
 static void complain(int error) {
     int file = stderr_file();
     if (file < 0) return;
     hak_out_t out = hak_out_to_file(file, chunk);
-    hak_out_text(&out, "hakmem: statistics cannot be written to ");
-    hak_out_text(&out, path);
-    hak_out_text(&out, ": ");
-    hak_out_text(&out, reason(error));
-    hak_out_text(&out, " (");
-    hak_out_number(&out, (uint64_t)error, 0);
-    hak_out_text(&out, ")\n");
+    hak_out_print(&out, "hakmem: statistics cannot be written to %s: %s (%lu)\n", path,
+                  reason(error), (unsigned long)error);
     hak_out_end(&out);
 }
 

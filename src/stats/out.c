@@ -1,6 +1,7 @@
 /* out.c: writes a report piece by piece to a buffer, a file or a stream; numbers, columns, JSON. */
 #include "stats/out.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "os/file.h"
@@ -86,6 +87,22 @@ void hak_out_number(hak_out_t *out, uint64_t number, unsigned width) {
     do text[--at] = (char)('0' + number % 10);
     while ((number /= 10) != 0);
     hak_out_right(out, text + at, width);
+}
+
+void hak_out_print(hak_out_t *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    for (const char *end; *format; format = end) {
+        end = strchrnul(format, '%');
+        hak_out_bytes(out, format, (size_t)(end - format));
+        if (!*end) break;
+        if (end[1] == 's')
+            hak_out_text(out, va_arg(arguments, const char *));
+        else
+            hak_out_number(out, va_arg(arguments, unsigned long), 0);
+        end += end[1] == 's' ? sizeof "%s" - 1 : sizeof "%lu" - 1;
+    }
+    va_end(arguments);
 }
 
 /* Writes what precedes a value: the comma, the line break and the name. */

@@ -72,76 +72,53 @@ bool hak_stats_is_used(const uint64_t *class_rows) {
     return false;
 }
 
-/* The place of a figure: a section, its item (a tier, a band, a class), and the row. */
+/* Where the figures of a section are in hak_stats_t: so many items, each with the same rows. */
 typedef struct {
-    enum { VALUES, TIERS, POLICY, BANDS, CLASSES } section;
-    size_t item, row;
-} place_t;
+    uint16_t offset, items, rows;
+} section_t;
+enum { VALUES, TIERS, POLICY, BANDS, CLASSES };
 
-static place_t place_of(size_t index) {
-    static const struct {
-        size_t count, rows;
-    } sections[] = {{1, HAK_VALUE_STATS},
-                    {HAK_STATS_TIERS, HAK_TIER_STATS},
-                    {HAK_POLICY_BANDS, HAK_BAND_STATS},
-                    {HAK_BAND_COUNT, HAK_CLASS_STATS},
-                    {HAK_CLASS_COUNT, HAK_CLASS_STATS}};
-    int section = VALUES;
-    for (; index >= sections[section].count * sections[section].rows; section++)
-        index -= sections[section].count * sections[section].rows;
-    return (place_t){section, index / sections[section].rows, index % sections[section].rows};
+static const section_t sections[] = {
+    [VALUES] = {offsetof(hak_stats_t, values), 1, HAK_VALUE_STATS},
+    [TIERS] = {offsetof(hak_stats_t, tiers), HAK_STATS_TIERS, HAK_TIER_STATS},
+    [POLICY] = {offsetof(hak_stats_t, policy), HAK_POLICY_BANDS, HAK_BAND_STATS},
+    [BANDS] = {offsetof(hak_stats_t, bands), HAK_BAND_COUNT, HAK_CLASS_STATS},
+    [CLASSES] = {offsetof(hak_stats_t, classes[1]), HAK_CLASS_COUNT, HAK_CLASS_STATS},
+};
+
+/* The section of a figure; *index becomes its number there. */
+static unsigned section_of(size_t *index) {
+    unsigned section = VALUES;
+    for (size_t size; *index >= (size = (size_t)sections[section].items * sections[section].rows);
+         section++)
+        *index -= size;
+    return section;
 }
 
 const hak_stat_row_t *hak_stats_name(size_t index, char name[HAK_STATS_NAME_SIZE]) {
-    place_t place = place_of(index);
-    const hak_stat_row_t *row = NULL;
-    switch (place.section) {
-    case VALUES:
-        row = &hak_value_stat_rows[place.row];
+    const hak_stat_row_t *const tables[] = {hak_value_stat_rows, hak_tier_stat_rows,
+                                            hak_band_stat_rows, hak_class_stat_rows,
+                                            hak_class_stat_rows};
+    const unsigned section = section_of(&index);
+    const size_t item = index / sections[section].rows;
+    const hak_stat_row_t *row = &tables[section][index % sections[section].rows];
+    if (section == VALUES)
         snprintf(name, HAK_STATS_NAME_SIZE, "%s.%s", row->group, row->name);
-        break;
-    case TIERS:
-        row = &hak_tier_stat_rows[place.row];
-        snprintf(name, HAK_STATS_NAME_SIZE, "tiers.%s.%s", hak_stats_tier_names[place.item],
-                 row->name);
-        break;
-    case POLICY:
-        row = &hak_band_stat_rows[place.row];
-        snprintf(name, HAK_STATS_NAME_SIZE, "bands.%s.%s", hak_stats_band_names[place.item],
-                 row->name);
-        break;
-    case BANDS:
-        row = &hak_class_stat_rows[place.row];
-        snprintf(name, HAK_STATS_NAME_SIZE, "bands.%s.%s", hak_stats_band_names[place.item],
-                 row->name);
-        break;
-    case CLASSES:
-        row = &hak_class_stat_rows[place.row];
-        if (place.item + 1 == HAK_CLASS_DYN)
-            snprintf(name, HAK_STATS_NAME_SIZE, "classes.dyn1.%s", row->name);
-        else
-            snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[place.item + 1].size,
-                     row->name);
-        break;
-    }
+    else if (section == TIERS)
+        snprintf(name, HAK_STATS_NAME_SIZE, "tiers.%s.%s", hak_stats_tier_names[item], row->name);
+    else if (section != CLASSES)
+        snprintf(name, HAK_STATS_NAME_SIZE, "bands.%s.%s", hak_stats_band_names[item], row->name);
+    else if (item + 1 == HAK_CLASS_DYN)
+        snprintf(name, HAK_STATS_NAME_SIZE, "classes.dyn1.%s", row->name);
+    else
+        snprintf(name, HAK_STATS_NAME_SIZE, "classes.%u.%s", hak_classes[item + 1].size, row->name);
     return row;
 }
 
 uint64_t hak_stats_value(const hak_stats_t *stats, size_t index) {
-    place_t place = place_of(index);
-    switch (place.section) {
-    case VALUES:
-        return stats->values[place.row];
-    case TIERS:
-        return stats->tiers[place.item][place.row];
-    case POLICY:
-        return stats->policy[place.item][place.row];
-    case BANDS:
-        return stats->bands[place.item][place.row];
-    case CLASSES:
-        break;
-    }
-    return stats->classes[place.item + 1][place.row];
+    const unsigned section = section_of(&index);
+    const char *figures = (const char *)stats + sections[section].offset;
+    return ((const uint64_t *)(const void *)figures)[index];
 }
 
 size_t hak_stats_find(const char *name) {

@@ -31,8 +31,7 @@ static void write_bands(hak_out_t *out, const hak_stats_t *stats) {
 static void write_option(hak_out_t *out, const char *label, hak_option_t option) {
     char value[32];
     hak_option_format_now(option, value, sizeof value);
-    hak_out_text(out, label);
-    hak_out_text(out, value);
+    hak_out_print(out, "%s%s", label, value);
 }
 
 /* Replaces control characters by `?`, because a terminal would execute them. */
@@ -48,15 +47,12 @@ static void write_options(hak_out_t *out) {
         hak_option_source_t source = hak_option_source(option);
         if (source == HAK_SOURCE_DEFAULT || row.kind == HAK_OPTION_IS_OBSOLETE) continue;
         hak_out_left(out, "option", HAK_STATS_LABEL_WIDTH + 1);
-        hak_out_text(out, row.name);
-        hak_out_text(out, "=");
+        hak_out_print(out, "%s=", row.name);
         if (row.kind == HAK_OPTION_IS_TEXT)
             write_plain(out, hak_option_text(option));
         else
             write_option(out, "", option);
-        hak_out_text(out, " (");
-        hak_out_text(out, hak_option_sources[source]);
-        hak_out_text(out, ")\n");
+        hak_out_print(out, " (%s)\n", hak_option_sources[source]);
     }
 }
 
@@ -90,18 +86,13 @@ static void write_values(hak_out_t *out, const hak_stats_t *stats) {
         } else {
             hak_out_text(out, ",");
         }
-        hak_out_text(out, " ");
-        hak_out_text(out, hak_value_stat_rows[i].name);
-        hak_out_text(out, " ");
-        hak_out_number(out, stats->values[i], 0);
+        hak_out_print(out, " %s %lu", hak_value_stat_rows[i].name, stats->values[i]);
     }
     hak_out_text(out, "\n");
 }
 
 void hak_stats_write_text(hak_out_t *out, const hak_stats_t *stats) {
-    hak_out_text(out, "hakmem: statistics of process ");
-    hak_out_number(out, hak_os_process_id(), 0);
-    hak_out_text(out, "\n");
+    hak_out_print(out, "hakmem: statistics of process %lu\n", (unsigned long)hak_os_process_id());
     write_tiers(out, stats);
     write_bands(out, stats);
     write_policy(out, stats);
@@ -116,9 +107,8 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
     char label[HAK_STATS_LABEL_WIDTH + 4];
     hak_table_begin(&table, HAK_STATS_LABEL_WIDTH, hak_class_stat_rows, HAK_CLASS_STATS);
     for (unsigned i = 0; i < HAK_BAND_MID; i++) hak_table_fit(&table, stats->bands[i]);
-    hak_out_text(out, "hakmem: tiny bands and classes of process ");
-    hak_out_number(out, hak_os_process_id(), 0);
-    hak_out_text(out, "\n");
+    hak_out_print(out, "hakmem: tiny bands and classes of process %lu\n",
+                  (unsigned long)hak_os_process_id());
     hak_table_head(out, &table, "class");
     for (unsigned i = 1; i <= HAK_CLASS_COUNT && hak_bands[i] != HAK_BAND_MID; i++) {
         if (hak_bands[i] != hak_bands[i - 1] || i == 1)
@@ -132,13 +122,8 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats) {
 }
 
 void hak_stats_write_warm(hak_out_t *out, const hak_stats_t *stats) {
-    hak_out_text(out, "hakmem: warm pool of process ");
-    hak_out_number(out, hak_os_process_id(), 0);
-    hak_out_text(out, ": hits ");
-    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_hits], 0);
-    hak_out_text(out, ", misses ");
-    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_misses], 0);
-    hak_out_text(out, ", prefilled ");
-    hak_out_number(out, stats->values[HAK_VALUE_STAT_warm_prefilled], 0);
-    hak_out_text(out, "\n");
+    hak_out_print(out, "hakmem: warm pool of process %lu: hits %lu, misses %lu, prefilled %lu\n",
+                  (unsigned long)hak_os_process_id(), stats->values[HAK_VALUE_STAT_warm_hits],
+                  stats->values[HAK_VALUE_STAT_warm_misses],
+                  stats->values[HAK_VALUE_STAT_warm_prefilled]);
 }

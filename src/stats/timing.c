@@ -38,11 +38,11 @@ static void write_table(hak_out_t *out) {
 bool hak_stats_times(void) { return hak_option(HAK_OPTION_TIMING) != 0; }
 
 void hak_stats_write_timing(hak_out_t *out) {
-    hak_out_text(out, "hakmem: timing of process ");
-    hak_out_number(out, hak_os_process_id(), 0);
-    hak_out_text(out, ", in ns of clock_gettime, about ");
-    hak_out_number(out, hak_timing_clock_ns(), 0);
-    hak_out_text(out, " of each time its own; steps nest\n");
+    hak_out_print(
+        out,
+        "hakmem: timing of process %lu, in ns of clock_gettime, about %lu of each time its "
+        "own; steps nest\n",
+        (unsigned long)hak_os_process_id(), hak_timing_clock_ns());
     write_table(out);
 }
 

@@ -123,9 +123,9 @@ static void live_count(void) { world.heap->live_count++; }
 static void run_longer(void) { world.block->large += 1 << 5; }
 static void lent(void) { hak_pool_lent++; }
 static void published(void) { world.heap->idle_published += 5; }
-static void idle_list(void) { world.heap->newest->dirty_prev = world.heap->newest; }
-static void idle_newest(void) { world.heap->newest = NULL; }
-static void idle_short(void) { world.heap->oldest = world.heap->newest = NULL; }
+static void idle_list(void) { world.heap->dirty.newest->dirty_prev = world.heap->dirty.newest; }
+static void idle_newest(void) { world.heap->dirty.newest = NULL; }
+static void idle_short(void) { world.heap->dirty.oldest = world.heap->dirty.newest = NULL; }
 static void transfer_count(void) { world.heap->transfer_count = HAK_TRANSFER_MAX + 1; }
 static void transfer_grains(void) { world.heap->transfer_grains++; }
 static void transfer_used(void) {

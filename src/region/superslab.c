@@ -1,0 +1,25 @@
+/* superslab.c: lists of superslabs that have pages to give back. */
+#include "region/superslab.h"
+
+void hak_dirty_remove(hak_dirty_list_t *list, hak_superslab_t *super) {
+    if (!super->on_dirty) return;
+    *(super->dirty_prev ? &super->dirty_prev->dirty_next : &list->oldest) = super->dirty_next;
+    *(super->dirty_next ? &super->dirty_next->dirty_prev : &list->newest) = super->dirty_prev;
+    super->on_dirty = false;
+}
+
+void hak_dirty_append(hak_dirty_list_t *list, hak_superslab_t *super) {
+    super->dirty_next = NULL;
+    super->dirty_prev = list->newest;
+    *(list->newest ? &list->newest->dirty_next : &list->oldest) = super;
+    list->newest = super;
+    super->on_dirty = true;
+}
+
+void hak_dirty_put_first(hak_dirty_list_t *list, hak_superslab_t *super) {
+    super->dirty_prev = NULL;
+    super->dirty_next = list->oldest;
+    *(list->oldest ? &list->oldest->dirty_prev : &list->newest) = super;
+    list->oldest = super;
+    super->on_dirty = true;
+}
