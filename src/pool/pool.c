@@ -94,11 +94,28 @@ static hak_superslab_t *last_superslab(void) {
     return super;
 }
 
+/* True when a superslab is wholly free; an unmapped one is mapped again first. Under the lock. */
+static bool joins_row(hak_superslab_t *super) {
+    if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
+    if (!hak_region_map_again(super)) return false;
+    enter(super);
+    return true;
+}
+
+/* Maps the other superslabs of a huge page, before the first access decides how it is made. */
+static void complete_huge_page(hak_superslab_t *super) {
+    size_t count = HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
+    size_t before = (uintptr_t)super->units[0].base % HAK_SUPERSLAB_SIZE_MAX / hak_superslab_size();
+    for (size_t i = count; i-- > 0;)
+        if (i != before) joins_row(super - before + i);
+}
+
 /* Takes a superslab that was unmapped before, or one at the end of the region. Under the lock. */
 static hak_superslab_t *fresh_superslab(void) {
-    hak_superslab_t *super = hak_region_take_unmapped();
+    hak_superslab_t *super = hak_region_take_unmapped(is_dense());
     if (!super) return last_superslab();
     enter(super);
+    if (hak_region_wishes_huge(super)) complete_huge_page(super);
     return super;
 }
 
@@ -283,19 +300,12 @@ static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count)
     return find_row_from(&hak_lists.rows_seen, least, most, count);
 }
 
-/* True when a superslab is wholly free; an unmapped one is mapped again first. Under the lock. */
-static bool joins_row(hak_superslab_t *super) {
-    if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
-    if (!hak_region_map_again(super)) return false;
-    enter(super);
-    return true;
-}
-
 /* Makes a row out of unmapped superslabs, which are mapped again, and free ones between them.
  * *count as in find_row. Under the lock. */
 static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *first;
-    for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped()) != NULL; i++) {
+    for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped(false)) != NULL;
+         i++) {
         unsigned n = 1;
         enter(first);
         while (n < most && joins_row(&first[n])) n++;

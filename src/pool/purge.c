@@ -199,7 +199,8 @@ static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget
         keep_dirty(super, claimed & ~clean, now);
     else
         hak_lists_put_first(super);
-    if (super->free == hak_all_units() && !super->dirty && has_addresses_to_spare()) unmap(super);
+    bool is_clean = super->free == hak_all_units() && !super->dirty;
+    if (is_clean && (has_addresses_to_spare() || hak_region_refuses_huge(super))) unmap(super);
     return units;
 }
 

@@ -86,6 +86,10 @@ static char *address_of(size_t super) {
 
 static size_t number_of(const hak_superslab_t *super) { return (size_t)(super - region.supers); }
 
+static size_t unit_of(const hak_superslab_t *super) {
+    return number_of(super) << hak_map.super_shift;
+}
+
 static bool is_mapped(size_t super) {
     if (super >= hak_load_relaxed(&region.carved)) return super < region.limit;
     return hak_load_relaxed(&region.supers[super].mapped);
@@ -167,8 +171,12 @@ static HAK_SLOW_PATH bool grow_behind_a_hole(bool dense) {
     return false;
 }
 
+static HAK_COMMON bool is_large(void) {
+    return hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
+}
+
 static HAK_COMMON bool grow(bool dense) {
-    dense = dense && hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
+    dense = dense && is_large();
     size_t step = next_step(dense);
     if (step == 0) return false;
     hak_os_answer_t answer = extend(region.limit, step, dense);
@@ -243,9 +251,9 @@ static void unlist_unmapped(hak_superslab_t *super) {
 
 /* One of the list. It leaves that unless the system refuses; where somebody else has taken its
  * place it stays a hole. */
-static hak_os_answer_t map_again(hak_superslab_t *super) {
+static hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
-    hak_os_answer_t answer = map_superslabs(number, 1, false);
+    hak_os_answer_t answer = map_superslabs(number, 1, dense && is_large());
     if (answer == HAK_OS_REFUSED) return answer;
     unlist_unmapped(super);
     if (answer != HAK_OS_MAPPED) return answer;
@@ -263,13 +271,13 @@ static hak_superslab_t *begin_of_holes(hak_superslab_t *super) {
     return super;
 }
 
-hak_superslab_t *hak_region_take_unmapped(void) {
+hak_superslab_t *hak_region_take_unmapped(bool dense) {
     hak_superslab_t *super = NULL;
     hak_os_answer_t answer = HAK_OS_TAKEN;
     HAK_HOLD(&hak_region_lock);
     while (answer == HAK_OS_TAKEN && region.unmapped != NULL) {
         super = begin_of_holes(region.unmapped);
-        answer = map_again(super);
+        answer = map_again(super, dense);
     }
     return answer == HAK_OS_MAPPED ? super : NULL;
 }
@@ -277,7 +285,7 @@ hak_superslab_t *hak_region_take_unmapped(void) {
 bool hak_region_map_again(hak_superslab_t *super) {
     HAK_HOLD(&hak_region_lock);
     return number_of(super) < hak_load_relaxed(&region.carved) && super->unmapped &&
-           map_again(super) == HAK_OS_MAPPED;
+           map_again(super, false) == HAK_OS_MAPPED;
 }
 
 bool hak_region_has_unmapped(void) {
@@ -294,17 +302,18 @@ bool hak_region_unmap(hak_superslab_t *super) {
     list_unmapped(super);
     region.pieces = pieces;
     HAK_ADD_OWNED(&region.mapped, -(size_t)1);
+    hak_zone_unmapped((hak_zone_range_t){unit_of(super), unit_of(super + 1)});
     return true;
 }
 
 /* ---- huge pages ---- */
 
-static size_t unit_of(const hak_superslab_t *super) {
-    return number_of(super) << hak_map.super_shift;
-}
-
 bool hak_region_wishes_huge(const hak_superslab_t *super) {
     return hak_zone_wishes(unit_of(super));
+}
+
+bool hak_region_refuses_huge(const hak_superslab_t *super) {
+    return hak_zone_refuses(unit_of(super));
 }
 
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {

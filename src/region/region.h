@@ -66,14 +66,14 @@ HAK_FAST_PATH unsigned hak_superslab_words(void) { return hak_superslab_grains()
 void hak_region_prepare(void);
 
 /* Takes a fresh superslab: accessible, zero, all units free. NULL when there is no memory. `dense`:
- * nearly all of the heap is in use; if more memory must be mapped it is advised to have huge
- * pages. */
+ * nearly all of the heap is in use; if more memory must be mapped, and the heap is not small, it is
+ * advised to have huge pages. */
 hak_superslab_t *hak_region_take_superslab(bool dense);
 
-/* The first maps an unmapped superslab again, which is then like a fresh one; NULL when there is
- * none. The second does so for a certain record, which may lie before the first or behind the last
- * one; false when that is not possible. */
-hak_superslab_t *hak_region_take_unmapped(void);
+/* The first maps an unmapped superslab again, which is then like a fresh one (`dense`: see above);
+ * NULL when there is none. The second does so for a certain record, which may lie before the first or
+ * behind the last one; false when that is not possible. */
+hak_superslab_t *hak_region_take_unmapped(bool dense);
 bool hak_region_map_again(hak_superslab_t *super);
 bool hak_region_has_unmapped(void);
 
@@ -82,11 +82,12 @@ bool hak_region_has_unmapped(void);
 bool hak_region_unmap(hak_superslab_t *super);
 
 /* Purges pages of a superslab; see hak_os_purge. Its zone gets no huge pages from then on, since
- * the kernel would fill the gap again to make one. */
+ * the kernel would fill the gap again to make one, until all of the zone has been unmapped. */
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 
-/* True when huge pages are requested for the zone of a superslab. */
+/* True when huge pages are requested for the zone of a superslab; when they were, and are refused. */
 bool hak_region_wishes_huge(const hak_superslab_t *super);
+bool hak_region_refuses_huge(const hak_superslab_t *super);
 
 /* True when the address space is limited and the heap has a good part of what is allowed, as the
  * last growth found: then blocks are packed (large/fine.h). A hint: anyone reads it, without a lock. */

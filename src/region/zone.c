@@ -8,6 +8,7 @@ enum { UNDECIDED, PLAIN, WISHED, REFUSED };
 enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */
 
 static _Atomic uint8_t states[HAK_ZONES_MAX]; /* region lock to write */
+static size_t mapped[HAK_ZONES_MAX];          /* region lock; units that are */
 
 HAK_COMMON unsigned hak_zone_of(size_t unit) {
     size_t step = unit / HAK_ZONE_UNITS;
@@ -39,11 +40,22 @@ HAK_COMMON void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense) 
         end = hak_min(hak_zone_range(zone).end, units.end);
         if (state == UNDECIDED) hak_store_relaxed(&states[zone], state = dense ? WISHED : PLAIN);
         if (state >= WISHED) advise(heap, first, end, state == WISHED);
+        mapped[zone] += end - first;
     }
+}
+
+void hak_zone_unmapped(hak_zone_range_t superslab) {
+    unsigned zone = hak_zone_of(superslab.first);
+    mapped[zone] -= superslab.end - superslab.first;
+    if (mapped[zone] == 0) hak_store_relaxed(&states[zone], UNDECIDED);
 }
 
 HAK_COMMON bool hak_zone_wishes(size_t unit) {
     return hak_load_relaxed(&states[hak_zone_of(unit)]) == WISHED;
+}
+
+bool hak_zone_refuses(size_t unit) {
+    return hak_load_relaxed(&states[hak_zone_of(unit)]) == REFUSED;
 }
 
 void hak_zone_refuse(char *heap, size_t unit, size_t end) {

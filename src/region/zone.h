@@ -5,11 +5,13 @@
  * further on a zone is a sixteenth to a thirty-second of the heap below it. A heap of 8 TiB, the
  * maximum, has 304 zones. So huge pages never add more than 304 mappings.
  *
- *   UNDECIDED -> PLAIN     the heap was not dense when it grew into the zone
+ *   UNDECIDED -> PLAIN     the heap was not dense when the first superslab of the zone was mapped
  *   UNDECIDED -> WISHED    the heap was dense: mapped memory of the zone is advised to have huge
  *                          pages
  *   WISHED    -> REFUSED   a part of the zone was purged: the kernel would fill the gap again to
  *                          make a huge page. Mapped memory of the zone is advised against it
+ *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
+ *                          and the page tables, beside which the kernel makes no huge page
  *
  * Under the region lock. A caller may read `state` without the lock, if it then checks again. */
 #ifndef HAK_ZONE_H
@@ -32,11 +34,14 @@ unsigned hak_zone_of(size_t unit);
 hak_zone_range_t hak_zone_range(unsigned zone);
 
 /* Called when units of the heap have just been mapped: advises the kernel according to their zones.
- * When the heap grows into a zone, `dense` decides the state of the zone. Region lock held. */
+ * `dense` decides the state of a zone that is not decided. The second is called when a superslab has
+ * been unmapped. Region lock held. */
 void hak_zone_mapped(char *heap, hak_zone_range_t units, bool dense);
+void hak_zone_unmapped(hak_zone_range_t superslab);
 
-/* True when huge pages are requested for the zone of the unit. */
+/* True when huge pages are requested for the zone of the unit; are refused. */
 bool hak_zone_wishes(size_t unit);
+bool hak_zone_refuses(size_t unit);
 
 /* Refuses huge pages in the zone of a unit from now on. Units of the zone below `end` are mapped;
  * `heap` is the address of unit 0. Region lock held. */

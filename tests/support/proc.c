@@ -36,6 +36,8 @@ size_t proc_private_dirty_kib(void) {
     return field_kib("/proc/self/smaps_rollup", "Private_Dirty");
 }
 
+size_t proc_huge_kib(void) { return field_kib("/proc/self/smaps_rollup", "AnonHugePages"); }
+
 size_t proc_status_kib(const char *field) { return field_kib("/proc/self/status", field); }
 
 void proc_reset_peak(void) {

@@ -10,6 +10,9 @@ size_t proc_rss_kib(void);
 /* Memory in KiB that this process alone has written to. */
 size_t proc_private_dirty_kib(void);
 
+/* Memory in KiB that is in huge pages. */
+size_t proc_huge_kib(void);
+
 /* A field of /proc/self/status in KiB, for example "VmHWM". */
 size_t proc_status_kib(const char *field);
 

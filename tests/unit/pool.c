@@ -472,11 +472,24 @@ static void dense_growth_has_huge_pages(void **state) {
     REQUIRE(count < DENSE_MAX, "%u superslabs in use, and no huge pages", count);
     assert_true(hak_os_stats.madvise > calls);
     assert_true(is_huge(dense[count - 1]));
-    /* A purge takes them away for good: the kernel would fill the hole. */
-    hak_unit_t *last = dense[--count];
-    give(last, hak_superslab_units());
+    /* A purge of a part takes them away, since the kernel would fill the gap, until nothing of the zone
+     * is mapped any more. */
+    hak_unit_t *last = dense[count - 1];
+    uint64_t unmapped = hak_pool_stats.unmapped;
+    give(last, 1);
     purge_pool(0, true);
     assert_false(is_huge(last));
+    assert_int_equal(hak_pool_stats.unmapped, unmapped);
+    give(last + 1, hak_superslab_units() - 1);
+    purge_pool(0, true);
+    assert_int_equal(hak_pool_stats.unmapped, unmapped + 1);
+    const unsigned had = count--;
+    while (count) give(dense[--count], hak_superslab_units());
+    purge_pool(0, true);
+    for (huge = hak_pool_stats.huge; count < had; count++)
+        dense[count] = take(hak_superslab_units());
+    REQUIRE(hak_pool_stats.huge >= huge + 10, "%llu superslabs with huge pages the second time",
+            (unsigned long long)(hak_pool_stats.huge - huge));
     while (count) give(dense[--count], hak_superslab_units());
 }
 

@@ -268,14 +268,14 @@ static void an_unmapped_superslab_is_mapped_again(void **state) {
     char *foreign = map_foreign(start_of(supers[4]));
     assert_non_null(foreign);
     for (unsigned i = 0; i < COUNT / 2 - 1; i++) {
-        hak_superslab_t *super = hak_region_take_unmapped();
+        hak_superslab_t *super = hak_region_take_unmapped(false);
         REQUIRE(super != NULL, "%u of %u are mapped again", i, COUNT / 2 - 1);
         assert_ptr_not_equal(super, supers[4]);
         for (size_t at = 0; at < hak_superslab_size(); at += 512)
             REQUIRE(start_of(super)[at] == 0, "it is not zero");
         assert_ptr_equal(hak_region_unit_of(start_of(super)), super->units);
     }
-    assert_null(hak_region_take_unmapped());
+    assert_null(hak_region_take_unmapped(false));
     check_foreign(foreign);
     munmap(foreign, FOREIGN_SIZE);
 }
@@ -288,7 +288,7 @@ static void holes_make_no_more_pieces_than_allowed(void **state) {
     for (unsigned i = 0; i < MANY; i += 2) refused += !hak_region_unmap(supers[i]);
     REQUIRE(refused > MANY / 2 - HAK_PIECES_MAX - 8 && refused < MANY / 2, "%u refused", refused);
     REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
-    while (hak_region_take_unmapped()) continue;
+    while (hak_region_take_unmapped(false)) continue;
 }
 
 /* ---- A small address space -------------------------------------------------------------------- */

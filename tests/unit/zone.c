@@ -64,9 +64,40 @@ static void borders_are_the_kernels(void **state) {
     munmap(heap, size);
 }
 
+/* A zone that was purged in part gets huge pages again when all of it has been unmapped, and only
+ * then. */
+static void a_zone_without_mappings_is_decided_anew(void **state) {
+    (void)state;
+    hak_zone_range_t zone = hak_zone_range(HAK_ZONES_MAX - 1);
+    size_t step = (zone.end - zone.first) / 4;
+    char *heap = NULL; /* the kernel refuses the advice, as it may */
+    hak_zone_mapped(heap, zone, true);
+    assert_true(hak_zone_wishes(zone.first) && !hak_zone_refuses(zone.first));
+    hak_zone_refuse(heap, zone.first + 1, zone.end);
+    assert_true(!hak_zone_wishes(zone.first) && hak_zone_refuses(zone.end - 1));
+    for (size_t unit = zone.first; unit < zone.end; unit += step) {
+        hak_zone_range_t part = {unit, unit + step};
+        assert_true(hak_zone_refuses(unit));
+        hak_zone_unmapped(part);
+        if (unit > zone.first) continue;
+        hak_zone_mapped(heap, part, true);
+        REQUIRE(hak_zone_refuses(unit), "a zone that is mapped in part has changed its advice");
+        hak_zone_unmapped(part);
+    }
+    assert_true(!hak_zone_wishes(zone.first) && !hak_zone_refuses(zone.first));
+    hak_zone_mapped(heap, (hak_zone_range_t){zone.first, zone.first + step}, true);
+    hak_zone_mapped(heap, (hak_zone_range_t){zone.end - step, zone.end}, false);
+    assert_true(hak_zone_wishes(zone.end - 1) && hak_zone_wishes(zone.first));
+    hak_zone_unmapped((hak_zone_range_t){zone.first, zone.first + step});
+    hak_zone_unmapped((hak_zone_range_t){zone.end - step, zone.end});
+    hak_zone_mapped(heap, zone, false);
+    assert_true(!hak_zone_wishes(zone.first) && !hak_zone_refuses(zone.first));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_follow_each_other),
+        cmocka_unit_test(a_zone_without_mappings_is_decided_anew),
         cmocka_unit_test(borders_are_the_kernels),
     };
     return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
