@@ -2,7 +2,6 @@
  *
  * Written in C so that libhakmem needs no C++ runtime; throw.c finds the program's runtime.
  * Compiled with unwind tables, since exceptions pass through these functions. */
-#include "api/block.h"
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"

@@ -67,7 +67,7 @@ HAK_HOT void hakmem_free(void *block) {
 HAK_TWIN(void, free, (void *block))
 HAK_TWIN_NAMED(void, cfree, free, (void *block))
 
-static HAK_SLOW_PATH void *out_of_memory(void) {
+HAK_SLOW_PATH void *hak_out_of_memory(void) {
     errno = ENOMEM;
     return NULL;
 }
@@ -80,7 +80,7 @@ static void count_call(const hak_block_t *block, int call) {
 
 /* The result of a slow call of malloc: the block, or NULL with ENOMEM. */
 static void *served(void *block) {
-    if (HAK_UNLIKELY(!block)) return out_of_memory();
+    if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
 #if HAKMEM_DEBUG
     hak_block_t what = hak_block_of(block);
     count_call(&what, HAK_CALL_ALLOCATED);
@@ -106,7 +106,7 @@ static void *try_large(size_t size, size_t align, bool zero) {
 }
 
 static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
-    if (size > PTRDIFF_MAX) return out_of_memory();
+    if (size > PTRDIFF_MAX) return hak_out_of_memory();
     void *block = NULL;
     for (int tries = 0; !block && tries < 2; tries++)
         if (HAK_LIKELY(tries == 0) || hak_purge_all() > 0) block = try_large(size, align, zero);
@@ -205,7 +205,7 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
 }
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
-    if (size > PTRDIFF_MAX - align) return out_of_memory();
+    if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
     if (above_classes(size) || align > HAK_UNIT_SIZE)
         return allocate_large(size, align, false, site);

@@ -9,7 +9,6 @@
 #include "options/load.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/os.h"
 #include "thread/thread.h"
 
 /* The values of <malloc.h>, which not every libc has. */

@@ -14,15 +14,10 @@
 #include "os/os.h"
 #include "record/record.h"
 
-static HAK_SLOW_PATH void *out_of_memory(void) {
-    errno = ENOMEM;
-    return NULL;
-}
-
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {
     size_t bytes, magazine;
-    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return out_of_memory();
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     void *block = hak_pop_of_magazine(bytes, &magazine);
     return HAK_LIKELY(block != NULL)
                ? memset(block, 0, hak_classes[magazine >> HAK_MAGAZINE_SHIFT].size)
@@ -56,7 +51,7 @@ static void *stays(void *pointer, size_t size, const void *site) {
 
 /* Copies a block of `old` bytes to a new one, and frees it; NULL when there is no memory. */
 static void *move(void *pointer, size_t old, size_t size, const void *site) {
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_out_of_memory();
     void *moved = allocate(size, site);
     if (!moved) return NULL;
     memcpy(moved, pointer, hak_min(size, old));
@@ -103,7 +98,7 @@ HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
 void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
-    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return out_of_memory();
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     return reallocate(pointer, bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
@@ -150,7 +145,7 @@ HAK_TWIN(void *, valloc, (size_t size))
 
 void *hakmem_pvalloc(size_t size) {
     size_t page = hak_os_page_size();
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_out_of_memory();
     return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page), HAK_CALLER());
 }
 HAK_TWIN(void *, pvalloc, (size_t size))

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "os/file.h"
-#include "os/os.h"
 
 void hak_log_line(const char *head, const char *format, va_list arguments) {
     HAK_KEEP_ERRNO();

@@ -4,7 +4,6 @@
 
 #include "error/check.h"
 #include "large/heap.h"
-#include "os/rank.h"
 
 /* All extents, in extent.c; calls `visit` for each. */
 void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
@@ -24,10 +23,8 @@ void hak_heap_check(hak_check_t *check, const hak_heap_t *heap);
 void hak_heaps_check(hak_check_t *check);
 void hak_huge_check(hak_check_t *check);
 
-#if HAKMEM_VERIFY
 void hak_heap_check_at_release(const void *lock);
 void hak_transfer_check_at_release(const void *lock);
 void hak_huge_check_at_release(const void *lock);
-#endif
 
 #endif

@@ -6,7 +6,6 @@
 #include "commit/commit.h"
 #include "debug/timing.h"
 #include "large/check.h"
-#include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"

@@ -8,7 +8,6 @@
 #include "large/heap.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 

@@ -13,7 +13,6 @@
 #define HAK_LARGE_H
 
 #include "base/base.h"
-#include "os/lock.h"
 #include "pool/budget.h"
 #include "region/unit.h"
 #include "region/superslab.h"

@@ -9,7 +9,6 @@
 #include "meta/meta.h"
 #include "region/region.h"
 #include "shard/counts.h"
-#include "shard/shard.h"
 #include "stats/report.h"
 #include "thread/thread.h"
 

@@ -18,7 +18,6 @@
 #include "os/os.h"
 #include "stats/collect.h"
 #include "thread/purge.h"
-#include "thread/thread.h"
 
 enum {
     INTERVAL_MS = 250,

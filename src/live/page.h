@@ -13,7 +13,6 @@
 #ifndef HAK_LIVE_PAGE_H
 #define HAK_LIVE_PAGE_H
 
-#include "cache/cache.h"
 #include "options/options.h"
 #include "os/range.h"
 #include "region/superslab.h"

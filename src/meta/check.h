@@ -4,15 +4,12 @@
 
 #include "error/check.h"
 #include "meta/area.h"
-#include "os/rank.h"
 
 void hak_area_check(hak_check_t *check, const hak_area_t *area);
 
 /* Walks over all free records, with every thread outside the engine; in meta.c, as what it looks at. */
 void hak_meta_check(hak_check_t *check);
 
-#if HAKMEM_VERIFY
 void hak_meta_check_at_release(const void *lock);
-#endif
 
 #endif

@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "os/os.h"
-
 enum { STDERR = 2, WAIT_MS = 1000, NS_PER_S = 1000000000 };
 
 /* Constants and layout of statx(2), which an older libc lacks. */

@@ -43,19 +43,19 @@ HAK_FAST_PATH bool hak_lock_take_free(hak_lock_t *lock) {
 /* Apart from the gate. */
 HAK_FAST_PATH bool hak_lock_try_apart(hak_lock_t *lock) {
     bool taken = hak_lock_take_free(lock);
-    if (taken) HAK_RANK_TAKEN(lock);
+    if (taken) hak_rank_taken(lock);
     return taken;
 }
 
 HAK_FAST_PATH void hak_lock_acquire_apart(hak_lock_t *lock) {
     uint32_t free_state = 0;
-    HAK_RANK_WAIT(lock);
+    hak_rank_wait(lock);
     if (HAK_UNLIKELY(!hak_cas_acquire(&lock->state, &free_state, 1))) hak_lock_wait(lock);
 }
 
 HAK_FAST_PATH void hak_lock_release_apart(hak_lock_t *lock) {
     uint32_t held = 1;
-    HAK_RANK_RELEASE(lock);
+    hak_rank_release(lock);
     if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
@@ -92,7 +92,7 @@ HAK_FAST_PATH void hak_lock_drop(hak_lock_t *const *lock) { hak_lock_release(*lo
 /* For a lock apart from the gate, in the child of a fork: there is no other thread, so the lock is
  * set free. */
 HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {
-    HAK_RANK_RESET(lock);
+    hak_rank_reset(lock);
     hak_store_relaxed(&lock->state, 0);
 }
 

@@ -7,7 +7,6 @@
 #include <elf.h>
 
 #include "os/file.h"
-#include "os/os.h"
 
 enum { NAME_MOST = 64 };
 

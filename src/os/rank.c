@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "os/file.h"
-#include "os/os.h"
 
 enum { HELD_MOST = 32 }; /* one of each rank, and those of a signal handler */
 

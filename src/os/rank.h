@@ -67,20 +67,15 @@ void hak_rank_taken(const void *lock);   /* notes a lock that was tried, in any 
 void hak_rank_release(const void *lock); /* runs the lock's check, removes the note */
 void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
 
-#define HAK_RANK_WAIT(lock) hak_rank_wait(lock)
-#define HAK_RANK_TAKEN(lock) hak_rank_taken(lock)
-#define HAK_RANK_RELEASE(lock) hak_rank_release(lock)
-#define HAK_RANK_RESET(lock) hak_rank_reset(lock)
-
 #else
 
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check) \
     _Static_assert(HAK_RANK_##name < HAK_RANK_COUNT, "a rank")
 #define HAK_LOCK_RANK(name, lock, check) HAK_LOCK_RANKS(, name, , , , )
-#define HAK_RANK_WAIT(lock) ((void)0)
-#define HAK_RANK_TAKEN(lock) ((void)0)
-#define HAK_RANK_RELEASE(lock) ((void)0)
-#define HAK_RANK_RESET(lock) ((void)0)
+HAK_FAST_PATH void hak_rank_wait(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_rank_taken(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_rank_release(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_rank_reset(const void *lock) { (void)lock; }
 
 #endif
 

@@ -14,7 +14,6 @@
 #include "error/log.h"
 #include "options/options.h"
 #include "os/lock.h"
-#include "os/os.h"
 #include "shard/counts.h"
 
 enum {

@@ -3,7 +3,6 @@
 #define HAK_POOL_CHECK_H
 
 #include "error/check.h"
-#include "os/rank.h"
 #include "region/superslab.h"
 
 /* What one record says of itself. Pool lock held, or every thread outside the engine. */
@@ -12,8 +11,6 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super);
 /* All of them, with every thread outside the engine. */
 void hak_pool_check(hak_check_t *check);
 
-#if HAKMEM_VERIFY
 void hak_pool_check_at_release(const void *lock);
-#endif
 
 #endif

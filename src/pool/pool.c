@@ -210,18 +210,8 @@ static void give_locked(hak_superslab_t *super, hak_unit_t *slab, unsigned count
     hak_pool_count_given(now);
 }
 
-void hak_pool_give(hak_unit_t *slab, unsigned count) {
-    hak_superslab_t *super = hak_region_superslab_of(slab);
-    if (HAK_UNLIKELY(hak_one_slab_each())) {
-        give_whole(super, slab, count);
-        return;
-    }
-    uint64_t now = hak_os_now_ms();
-    HAK_HOLD(&hak_pool_lock);
-    give_locked(super, slab, count, now);
-}
-
-void hak_pool_give_list(hak_unit_t *list) {
+/* Each entry of the list, linked by `next`, is `count` units. */
+static void give(hak_unit_t *list, unsigned count) {
     uint64_t now = hak_os_now_ms();
     bool each = hak_one_slab_each();
     if (HAK_LIKELY(!each)) hak_lock_acquire(&hak_pool_lock);
@@ -229,15 +219,22 @@ void hak_pool_give_list(hak_unit_t *list) {
         hak_unit_t *next = list->next;
         hak_superslab_t *super = hak_region_superslab_of(list);
         if (HAK_UNLIKELY(each))
-            give_whole(super, list, 1);
+            give_whole(super, list, count);
         else
-            give_locked(super, list, 1, now);
+            give_locked(super, list, count, now);
         list = next;
         if (HAK_LIKELY(each || given % GIVEN_AT_ONCE)) continue;
         hak_lock_release(&hak_pool_lock); /* the list may be as long as the heap */
         hak_lock_acquire(&hak_pool_lock);
     }
     if (HAK_LIKELY(!each)) hak_lock_release(&hak_pool_lock);
+}
+
+void hak_pool_give_list(hak_unit_t *list) { give(list, 1); }
+
+void hak_pool_give(hak_unit_t *slab, unsigned count) {
+    slab->next = NULL;
+    give(slab, count);
 }
 
 /* Hands a whole superslab over to a large heap. Under the lock. */
@@ -256,8 +253,7 @@ static void hand_over(hak_superslab_t *super) {
  * lock. */
 static unsigned free_row(const hak_superslab_t *first, unsigned most) {
     unsigned n = 1;
-    while (n < most && hak_region_superslab_follows(&first[n - 1]) &&
-           first[n].longest == hak_superslab_units())
+    while (n < most && hak_region_is_mapped(&first[n]) && first[n].longest == hak_superslab_units())
         n++;
     return n;
 }

@@ -3,7 +3,6 @@
 #define HAK_REGION_CHECK_H
 
 #include "error/check.h"
-#include "os/rank.h"
 #include "region/unit.h"
 
 /* Walks over all superslabs, with every thread outside the engine; in region.c, as what it looks at. */
@@ -15,8 +14,6 @@ unsigned hak_map_class(const hak_unit_t *unit);
 /* Bytes of all areas that are accessible, and so charged as committed. */
 size_t hak_areas_committed(void);
 
-#if HAKMEM_VERIFY
 void hak_region_check_at_release(const void *lock);
-#endif
 
 #endif

@@ -345,11 +345,6 @@ hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
     return &region.supers[(size_t)(slab - region.slabs) >> hak_map.super_shift];
 }
 
-bool hak_region_superslab_follows(const hak_superslab_t *super) {
-    size_t next = number_of(super) + 1;
-    return next < hak_load_acquire(&region.carved) && is_mapped(next);
-}
-
 bool hak_region_superslab_is_last(const hak_superslab_t *super) {
     return number_of(super) + 1 == hak_load_relaxed(&region.carved);
 }

@@ -120,9 +120,6 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     return hak_region_superslab_of(hak_region_unit_of(block));
 }
 
-/* True when the record behind this one is that of the next superslab, already handed out. */
-bool hak_region_superslab_follows(const hak_superslab_t *super);
-
 /* True when the next fresh superslab will be the one behind this one, if its addresses are free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);
 

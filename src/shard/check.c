@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pool/pool.h"
-#include "region/check.h"
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/warm.h"

@@ -4,7 +4,6 @@
 
 #include "classes/classes.h"
 #include "error/check.h"
-#include "os/rank.h"
 #include "region/unit.h"
 
 /* The equations of unit.h. Nobody else has the slab's bitmap: its bin is locked and no thread has
@@ -18,8 +17,6 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index);
  * blocks that threads have carved so far: the sum of HAK_WARM_TAKEN of all caches. */
 void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]);
 
-#if HAKMEM_VERIFY
 void hak_bin_check_at_release(const void *lock);
-#endif
 
 #endif

@@ -5,7 +5,6 @@
 #include "debug/ways.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -203,16 +202,22 @@ static void note_taken(unsigned units, uint64_t superslabs) {
     }
 }
 
-/* For a class with one block in a slab: takes several slabs, for half of the batch, in one critical
- * section of the pool and one of the bin. For classes with two or more blocks in a slab the same
- * cost 2 to 3 % of RSS, because slabs that were taken but not used had to be purged again. */
-static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
+/* Slabs that one take brings from the pool. For a class with one block in a slab: several, for half
+ * of the batch, in one critical section of the pool and one of the bin. For classes with two or more
+ * blocks in a slab the same cost 2 to 3 % of RSS, because slabs that were taken but not used had to be
+ * purged again. */
+static unsigned slabs_wanted(const request_t *request) {
+    if (hak_classes[request->class_index].count > 1 || request->want < 4) return 1;
+    return (unsigned)hak_min(request->want / 2, SLABS_MOST);
+}
+
+static unsigned take_from_pool(const request_t *request) {
     unsigned class_index = request->class_index;
+    if (hak_shard_leaves(class_index) && !request->insists) return 0;
     hak_unit_t *slabs[SLABS_MOST];
     bool fresh[SLABS_MOST];
-    unsigned made = 0, most = (unsigned)hak_min(request->want / 2, SLABS_MOST);
+    unsigned taken, made = 0, most = slabs_wanted(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    unsigned taken;
     hak_gate_enter();
     HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
     note_taken(taken, superslabs);
@@ -223,26 +228,6 @@ static HAK_OUT_OF_LINE unsigned take_ones_from_pool(const request_t *request) {
             hak_pool_give(slabs[i], 1);
     }
     if (made) return take_from_new(request, slabs, made);
-    hak_gate_leave();
-    return 0;
-}
-
-static unsigned take_from_pool(const request_t *request) {
-    bool fresh;
-    unsigned class_index = request->class_index;
-    if (hak_shard_leaves(class_index) && !request->insists) return 0;
-    if (request->want >= 4 && hak_classes[class_index].count == 1)
-        return take_ones_from_pool(request);
-    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
-    hak_unit_t *slab;
-    hak_gate_enter();
-    HAK_TIME_MID(pool_alloc_tls_page, class_index, slab = hak_pool_take(1, &fresh));
-    note_taken(slab != NULL, superslabs);
-    if (slab && !hak_slab_make(slab, class_index, fresh)) {
-        hak_pool_give(slab, 1);
-        slab = NULL;
-    }
-    if (slab) return take_from_new(request, &slab, 1);
     hak_gate_leave();
     return 0;
 }

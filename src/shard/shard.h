@@ -65,7 +65,6 @@
 #include "pool/budget.h"
 #include "record/record.h"
 #include "region/region.h"
-#include "region/superslab.h"
 #include "region/unit.h"
 
 enum { HAK_SHARDS_MAX = 16 };

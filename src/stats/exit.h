@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "options/options.h"
-#include "stats/report.h"
 #include "stats/timing.h"
 
 /* Whether there is anything to print. */

@@ -4,7 +4,6 @@
 #include "classes/dyn.h"
 #include "hakmem.h"
 #include "options/options.h"
-#include "stats/report.h"
 
 static void write_options(hak_out_t *out) {
     hak_out_open(out, "options", '{');

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "os/file.h"
-#include "os/os.h"
 
 enum { LINES_DEPTH = 2 }; /* down to this depth JSON has a line for each member */
 

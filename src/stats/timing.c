@@ -1,8 +1,6 @@
 /* timing.c: writes the times of timing.def as text and as JSON; in the debug build only. */
 #include "stats/timing.h"
 
-#include "stats/report.h"
-
 #if HAKMEM_DEBUG
 
 #include "debug/timing.h"

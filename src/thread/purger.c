@@ -25,7 +25,6 @@
 #include "os/os.h"
 #include "policy/sampler.h"
 #include "pool/pool.h"
-#include "shard/shard.h"
 #include "shard/sparse.h"
 #include "thread/purge.h"
 #include "thread/thread.h"

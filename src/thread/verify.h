@@ -15,8 +15,6 @@ size_t hak_verify(void);
 /* In the child of a fork. */
 void hak_verify_forget(void);
 
-#if HAKMEM_VERIFY
 void hak_thread_check_at_release(const void *lock);
-#endif
 
 #endif

@@ -117,13 +117,6 @@ static void enter_pool(void) {
 
 hak_pool_stats_t hak_pool_stats;
 
-hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
-    enter_pool();
-    EXPLORE_CHECK(count == 1, "%u units are taken for a slab", count);
-    *zeroed = false;
-    return pool.count ? pool.stack[--pool.count] : NULL;
-}
-
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed) {
     unsigned taken = 0;
     enter_pool();
@@ -313,7 +306,8 @@ static bool was_given(char *block) {
     if (!slab->owner) return true;
     const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
     unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
-    uint64_t bits = hak_slab_bits(slab)[index / 64] | hak_slab_remote(slab, info->words)[index / 64];
+    uint64_t bits =
+        hak_slab_bits(slab)[index / 64] | hak_slab_remote(slab, info->words)[index / 64];
     return bits >> index % 64 & 1;
 }
 
@@ -480,8 +474,8 @@ void world_check_finally(void) {
         EXPLORE_CHECK(hak_region_unit_of(live[i].start)->owner, "a block in use has no slab");
     for (unsigned i = 0; i < CLASS_COUNT; i++) check_counts(classes[i]);
     world_check_always();
-    EXPLORE_CHECK(reports + missed() == reports_expected && missed() <= 1, "%u double frees are reported, there were %u",
-                  reports, reports_expected);
+    EXPLORE_CHECK(reports + missed() == reports_expected && missed() <= 1,
+                  "%u double frees are reported, there were %u", reports, reports_expected);
 }
 
 /* ---- Names for the report -------------------------------------------------------------------- */
