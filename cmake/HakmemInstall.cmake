@@ -17,6 +17,11 @@ install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.3"
 if(HAKMEM_BUILD_TOOLS)
     set(tool_dir "${PROJECT_SOURCE_DIR}/tools/hakmem")
     install(TARGETS hakmem_command RUNTIME DESTINATION "${HAKMEM_INSTALL_TOOLDIR}" COMPONENT tools)
+    if(TARGET hakmem_replay)
+        install(TARGETS hakmem_record hakmem_replay
+                RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools OPTIONAL
+                LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools OPTIONAL)
+    endif()
     install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
     install(FILES "${tool_dir}/completion.bash" RENAME hakmem

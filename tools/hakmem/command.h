@@ -34,6 +34,20 @@ int find_option(const char *name, int status);
  * `status`. */
 char *option_value(const char *command, char **argv, const char *name, int status, int *count);
 
+/* The folder in which this command lies, in a text of PATH_MAX. Where it cannot be known, the
+ * command ends with one line that names the subcommand, and `status`. So do the next functions. */
+void command_folder(const char *command, int status, char *folder);
+
+/* The absolute path of the library, in a text of PATH_MAX: next to the command in a build
+ * directory, or where `make install` puts it, relative to the command. */
+void find_library(const char *command, int status, bool debug, char *library);
+
+/* Finds a program as execvp(3) does; its path goes to a text of PATH_MAX. */
+void find_program(const char *command, const char *name, char *path);
+
+/* Puts the library first in LD_PRELOAD; the objects that are there already stay. */
+void preload_first(const char *command, const char *library);
+
 /* `hakmem options --from-ALLOCATOR STRING`: prints settings of another allocator as ours. False, if
  * argv has no such word; otherwise *status is the exit status. */
 bool translate_options(int argc, char **argv, int *status);
@@ -44,5 +58,8 @@ int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_record(int argc, char **argv);
+int command_replay(int argc, char **argv);
+int command_compare(int argc, char **argv);
 
 #endif

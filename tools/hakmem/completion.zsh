@@ -72,6 +72,9 @@ _hakmem() {
             'stat:show statistics of a process, or of a file'
             'top:show a process while it runs, by tier and size class'
             'explain:show what the resident memory of a process consists of'
+            'compare:run a program on several allocators in turn'
+            'record:write the allocations of a program to a file'
+            'replay:repeat recorded allocations on allocators'
             'options:show the options for users (--all: every one), or explain one'
             '--help:show how to use it'
             '--version:show the version'
@@ -83,6 +86,18 @@ _hakmem() {
     options) ((CURRENT == 3)) && compadd -- $names --all ;;
     stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
+    replay)
+        _arguments '--alloc=[on these allocators]:list:(hakmem system mimalloc jemalloc tcmalloc)' \
+            '--touch=[pages of a block]:pages:(all none)' '--json[JSON]' '*:trace:_files'
+        ;;
+    record)
+        _arguments -S '--out=[the trace]:file:_files' '--limit=[bytes of the trace]:size:' \
+            '--children[also child processes]' '*::program:_normal'
+        ;;
+    compare)
+        _arguments -S '--alloc=[allocators]:list:(hakmem system mimalloc jemalloc tcmalloc)' \
+            '--rounds=[runs of each]:number:' '--resume=[go on]:folder:_files -/' '*::program:_normal'
+        ;;
     top)
         _arguments '--interval=[seconds between two looks]:seconds:' \
             '--sort=[which classes come first]:key:(bytes live cached misses locks)' \

@@ -23,6 +23,9 @@ static const char help[] =
     "       hakmem explain PID|FILE\n"
     "       hakmem options [NAME | --all]\n"
     "       hakmem options --from-jemalloc|--from-mimalloc|--from-tcmalloc STRING\n"
+    "       hakmem compare [OPTION]... -- PROGRAM [ARGUMENT]...\n"
+    "       hakmem record [--out FILE] [--limit SIZE] [--children] [--] PROGRAM [ARGUMENT]...\n"
+    "       hakmem replay [--alloc=LIST] [--touch=all|none] [--json] TRACE\n"
     "       hakmem --help | --version\n"
     "\n"
     "run      starts PROGRAM on HAKMEM; tells why when that is not possible\n"
@@ -41,6 +44,13 @@ static const char help[] =
     "smaller\n"
     "options  shows every option, or one: value, where that is from, range, help\n"
     "         --from-jemalloc \"$MALLOC_CONF\"  settings of another allocator as ours, for export\n"
+    "compare  runs PROGRAM on HAKMEM and other allocators in turn: time, memory, counts, a page\n"
+    "record   writes the allocations of PROGRAM to FILE (hakmem.trace), of at most SIZE (1G)\n"
+    "         --children         also those of its child processes, in FILE.PID\n"
+    "replay   repeats a trace on allocators and shows peak and resident memory, and time\n"
+    "         --alloc=LIST       hakmem, system, mimalloc, jemalloc, tcmalloc, or a path, with "
+    "commas\n"
+    "         --touch=all        writes every page of a block (as is usual), or none\n"
     "\n"
     "More: man hakmem\n";
 
@@ -89,11 +99,10 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run},
-                    {"options", command_options},
-                    {"stat", command_stat},
-                    {"top", command_top},
-                    {"explain", command_explain}};
+    } commands[] = {{"run", command_run},         {"options", command_options},
+                    {"stat", command_stat},       {"top", command_top},
+                    {"explain", command_explain}, {"record", command_record},
+                    {"replay", command_replay},   {"compare", command_compare}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     const char *text = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

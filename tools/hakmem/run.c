@@ -63,55 +63,59 @@ static order_t read_arguments(char **argv) {
     return order;
 }
 
-/* The absolute path of the library: next to the command in a build directory, or where `make
- * install` puts it, relative to the command. */
-static void find_library(bool debug, char *library) {
-    static const char *const places[] = {"libhakmem.so.1", HAKMEM_LIBRARY_FROM_COMMAND};
-    char folder[PATH_MAX], path[2 * PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (length <= 0) fail(STATUS_RUN, "run: /proc is needed to find the library");
+void command_folder(const char *command, int status, char *folder) {
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0) fail(status, "%s: /proc is needed to find the library", command);
     folder[length] = 0;
     *strrchr(folder, '/') = 0;
+}
+
+void find_library(const char *command, int status, bool debug, char *library) {
+    static const char *const places[] = {"libhakmem.so.1", HAKMEM_LIBRARY_FROM_COMMAND};
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    command_folder(command, status, folder);
     if (debug) {
         snprintf(path, sizeof path, "%s/../debug/libhakmem.so.1", folder);
         if (!realpath(path, library))
-            fail(STATUS_RUN, "run: there is no debug build at %s; `make debug` makes it", path);
+            fail(status, "%s: there is no debug build at %s; `make debug` makes it", command, path);
         return;
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, places[i]);
         if (realpath(path, library)) return;
     }
-    fail(STATUS_RUN, "run: there is no libhakmem.so.1 beside the command, nor at %s", path);
+    fail(status, "%s: there is no libhakmem.so.1 beside the command, nor at %s", command, path);
 }
 
-/* Puts the library first in LD_PRELOAD; the objects that are there already stay. */
-static void preload(const char *library) {
+void preload_first(const char *command, const char *library) {
     const char *before = getenv("LD_PRELOAD");
     char value[8192];
     size_t length = strlen(library);
     bool is_first = before && strncmp(before, library, length) == 0 && strchr(": ", before[length]);
     if (is_first) return; /* this command was itself started by `hakmem run` */
     if (strpbrk(library, ": "))
-        fail(STATUS_RUN, "run: LD_PRELOAD cannot name %s: a colon or a blank is in its path",
-             library);
+        fail(STATUS_RUN, "%s: LD_PRELOAD cannot name %s: a colon or a blank is in its path",
+             command, library);
     int size = snprintf(value, sizeof value, "%s%s%s", library, before && *before ? ":" : "",
                         before ? before : "");
-    if (size >= (int)sizeof value) fail(STATUS_RUN, "run: LD_PRELOAD is too long");
-    if (setenv("LD_PRELOAD", value, 1) != 0) fail(STATUS_RUN, "run: no memory");
+    if (size >= (int)sizeof value) fail(STATUS_RUN, "%s: LD_PRELOAD is too long", command);
+    if (setenv("LD_PRELOAD", value, 1) != 0) fail(STATUS_RUN, "%s: no memory", command);
+}
+
+void find_program(const char *command, const char *name, char *path) {
+    if (program_find(name, path, PATH_MAX)) return;
+    bool exists = errno == EACCES;
+    fail(exists ? STATUS_NOT_EXEC : STATUS_NOT_FOUND, "%s: %s: %s", command, name,
+         exists ? "not an executable file" : "no such program");
 }
 
 int command_run(int argc, char **argv) {
     char path[PATH_MAX], library[PATH_MAX];
     (void)argc;
     order_t order = read_arguments(argv);
-    find_library(order.debug, library);
-    if (!program_find(order.argv[0], path, sizeof path)) {
-        bool exists = errno == EACCES;
-        fail(exists ? STATUS_NOT_EXEC : STATUS_NOT_FOUND, "run: %s: %s", order.argv[0],
-             exists ? "not an executable file" : "no such program");
-    }
-    preload(library);
+    find_library("run", STATUS_RUN, order.debug, library);
+    find_program("run", order.argv[0], path);
+    preload_first("run", library);
     setenv(hak_option_row(HAK_OPTION_LIVE).name, "1", 0); /* unless told otherwise */
     const char *problem = override_problem(path, library);
     if (problem) fail(STATUS_RUN, "run: not started on HAKMEM: %s", problem);

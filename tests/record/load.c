@@ -1,0 +1,126 @@
+/* load.c: allocates in a known way, and says what was live and resident at its peak.
+ *
+ *   load THREADS BLOCKS   each thread allocates BLOCKS blocks, writes them, and frees some that any
+ *                         thread allocated; then everything is freed
+ *   load fork             allocates, forks, and both processes go on
+ *   load realloc          blocks that grow, shrink, fail to grow and end by realloc
+ *
+ * It prints "peak BYTES resident KB": the bytes requested and live at the peak, and the anonymous
+ * memory that came to be resident until then. Before that it calls nothing that allocates. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SLOTS = 200000, THREADS_MOST = 16 };
+
+static struct slot {
+    char *block;
+    size_t size;
+} slots[SLOTS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static size_t used, live, peak, blocks;
+static long resident_at_peak;
+
+/* RssAnon of this process; it does not allocate. */
+static long resident_kb(void) {
+    char text[4096];
+    int file = open("/proc/self/status", O_RDONLY);
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    if (length <= 0) return -1;
+    text[length] = 0;
+    char *line = strstr(text, "RssAnon:");
+    return line ? atol(line + 8) : -1;
+}
+
+static unsigned next_random(unsigned *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* All under the mutex: so its order is that of the trace. */
+static void put(size_t size) {
+    char *block = malloc(size);
+    if (!block) abort();
+    memset(block, 1, size);
+    slots[used++] = (struct slot){block, size};
+    live += size;
+    if (live > peak) peak = live;
+}
+
+static void drop(size_t place) {
+    free(slots[place].block);
+    live -= slots[place].size;
+    slots[place] = slots[--used];
+}
+
+static void *work(void *argument) {
+    unsigned state = (unsigned)(uintptr_t)argument;
+    for (size_t i = 0; i < blocks; i++) {
+        pthread_mutex_lock(&mutex);
+        put(16 + next_random(&state) % (next_random(&state) % 16 ? 500 : 9000));
+        if (i % 4 == 0) drop(next_random(&state) % used);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static void say(long before) { printf("peak %zu resident %ld\n", peak, resident_at_peak - before); }
+
+static int threads(unsigned count) {
+    pthread_t thread[THREADS_MOST];
+    long before = resident_kb();
+    /* One thread: this one, so that nothing else allocates. */
+    if (count == 1) work((void *)(uintptr_t)1);
+    for (unsigned i = 0; i < count && count > 1; i++)
+        if (pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)(i + 1)) != 0) abort();
+    for (unsigned i = 0; i < count && count > 1; i++) pthread_join(thread[i], NULL);
+    resident_at_peak = resident_kb();
+    while (used) drop(used - 1);
+    say(before);
+    return 0;
+}
+
+static int forks(void) {
+    for (int i = 0; i < 1000; i++) put(100);
+    pid_t child = fork();
+    if (child == 0) {
+        while (used) drop(used - 1);
+        for (int i = 0; i < 500; i++) put(1000);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    for (int i = 0; i < 1000; i++) put(100);
+    return status != 0;
+}
+
+static int reallocs(void) {
+    char *block = NULL;
+    for (size_t size = 100; size <= 100000; size *= 10) block = realloc(block, size);
+    peak = 100000;
+    void *volatile none = realloc(block, PTRDIFF_MAX); /* it fails: the block stays */
+    if (none) abort();
+    block = realloc(block, 50000);
+    char *other = aligned_alloc(4096, 8192);
+    void *third = NULL;
+    if (!other || posix_memalign(&third, 64, 1000) != 0) abort();
+    free(other);
+    free(third);
+    free(block);
+    say(0);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "fork") == 0) return forks();
+    if (argc == 2 && strcmp(argv[1], "realloc") == 0) return reallocs();
+    if (argc != 3) return 2;
+    blocks = strtoul(argv[2], NULL, 10);
+    return threads((unsigned)atoi(argv[1]));
+}

@@ -1,0 +1,185 @@
+/* trace.c: `hakmem record` runs a program with the recorder preloaded; `hakmem replay` repeats the
+ * trace on allocators, one after the other. Recorder and replayer are files of their own: see
+ * tools/record. */
+#include "command.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../record/format.h"
+#include "override.h"
+
+#define DEFAULT_FILE "hakmem.trace"
+
+static const struct {
+    const char *name, *file;
+} known[] = {{"mimalloc", "libmimalloc.so.2"},
+             {"jemalloc", "libjemalloc.so.2"},
+             {"tcmalloc", "libtcmalloc.so.4"}};
+
+/* The absolute path of the recorder or the replayer: beside the command in a build directory, or
+ * where `make install` puts it. */
+static void find_part(const char *command, int status, const char *name, char path[PATH_MAX]) {
+    const char *const places[] = {"", HAKMEM_PARTS_FROM_COMMAND "/"};
+    char folder[PATH_MAX], at[3 * PATH_MAX];
+    command_folder(command, status, folder);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(at, sizeof at, "%s/%s%s", folder, places[i], name);
+        if (realpath(at, path)) return;
+    }
+    fail(status, "%s: there is no %s: it is built where zlib is (Debian: zlib1g-dev)", command,
+         name);
+}
+
+/* Bytes of "512M"; the command ends when it is none. */
+static uint64_t bytes_of(const char *text) {
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    bool is_good = *text >= '0' && *text <= '9' && !errno && (!*end || (unit && !end[1]));
+    if (!is_good || value == 0 || value > UINT64_MAX >> shift)
+        fail(STATUS_RUN, "record: '%.64s' is no number of bytes, such as 512M", text);
+    return value << shift;
+}
+
+static void set(const char *name, const char *value) {
+    if (setenv(name, value, 1) != 0) fail(STATUS_RUN, "record: no memory");
+}
+
+static void set_number(const char *name, uint64_t number) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+    set(name, text);
+}
+
+/* Writes an absolute path: the program may change its folder. */
+static void set_file(const char *name) {
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    if (!*name) fail(STATUS_RUN, "record: the name of the trace is empty");
+    if (*name != '/' && !getcwd(folder, sizeof folder))
+        fail(STATUS_RUN, "record: %s", strerror(errno));
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/",
+             name);
+    if (strlen(path) >= PATH_MAX - 16)
+        fail(STATUS_RUN, "record: the name of the trace is too long");
+    FILE *file = fopen(path, "w");
+    if (!file) fail(STATUS_RUN, "record: %s: %s", path, strerror(errno));
+    fclose(file);
+    set(TRACE_FILE, path);
+}
+
+int command_record(int argc, char **argv) {
+    const char *file = DEFAULT_FILE;
+    char library[PATH_MAX], path[PATH_MAX];
+    bool is_program = false;
+    (void)argc;
+    for (argv++; *argv && **argv == '-' && !is_program;) {
+        int count = 1;
+        char *value;
+        if (strcmp(*argv, "--") == 0)
+            is_program = true;
+        else if (strcmp(*argv, "--children") == 0)
+            set(TRACE_CHILDREN, "1");
+        else if ((value = option_value("record", argv, "--out", STATUS_RUN, &count)) != NULL)
+            file = value;
+        else if ((value = option_value("record", argv, "--limit", STATUS_RUN, &count)) != NULL)
+            set_number(TRACE_LIMIT, bytes_of(value));
+        else
+            fail(STATUS_RUN, "record: '%.64s' is not known; `hakmem --help` shows the form", *argv);
+        argv += count;
+    }
+    if (!*argv) fail(STATUS_RUN, "record: no program given");
+    find_part("record", STATUS_RUN, "libhakmem_record.so", library);
+    find_program("record", argv[0], path);
+    preload_first("record", library);
+    const char *problem = override_problem(path, library);
+    if (problem) fail(STATUS_RUN, "record: not started: %s", problem);
+    set_file(file);
+    set_number(TRACE_OWNER, (uint64_t)getpid());
+    execvp(path, argv);
+    fail(STATUS_NOT_EXEC, "record: %s: %s", path, strerror(errno));
+}
+
+/* The library of an allocator by name or path; "" for the system's. */
+static void allocator_library(const char *name, char path[PATH_MAX]) {
+    *path = 0;
+    if (strcmp(name, "system") == 0) return;
+    if (strcmp(name, "hakmem") == 0) {
+        find_library("replay", STATUS_USAGE, false, path);
+        return;
+    }
+    const char *file = strchr(name, '/') ? name : NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) file = known[i].file;
+    if (!file)
+        fail(STATUS_USAGE,
+             "replay: there is no allocator '%.64s'; there are hakmem, system, mimalloc, jemalloc, "
+             "tcmalloc, or a path",
+             name);
+    void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "malloc") : NULL;
+    Dl_info about;
+    if (!symbol || !dladdr(symbol, &about) || !realpath(about.dli_fname, path))
+        fail(STATUS_USAGE, "replay: %s is not on this machine, or has no malloc", file);
+}
+
+/* Runs the replayer on one allocator; its status. */
+static int replay_on(const char *allocator, const char *program, char **words) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) fail(1, "replay: %s", strerror(errno));
+    if (child == 0) {
+        char library[PATH_MAX], expected[PATH_MAX + 16];
+        allocator_library(allocator, library);
+        unsetenv("LD_PRELOAD");
+        snprintf(expected, sizeof expected, "--expect=%s", library);
+        words[1] = expected;
+        if (*library) preload_first("replay", library);
+        execv(program, words);
+        fail(1, "replay: %s: %s", program, strerror(errno));
+    }
+    int status = 1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int command_replay(int argc, char **argv) {
+    enum { WORDS = 6 };
+    char *words[WORDS + 1] = {(char[]){"hakmem-replay"}, NULL}, *trace = NULL, *value;
+    char nobody[] = "hakmem", *allocators = nobody, program[PATH_MAX];
+    int used = 2, worst = 0;
+    (void)argc;
+    for (argv++; *argv;) {
+        int count = 1;
+        if ((value = option_value("replay", argv, "--alloc", STATUS_USAGE, &count)) != NULL)
+            allocators = value;
+        else if ((strcmp(*argv, "--json") == 0 || strncmp(*argv, "--touch=", 8) == 0) &&
+                 used < WORDS - 1)
+            words[used++] = *argv;
+        else if (**argv == '-' || trace)
+            fail(STATUS_USAGE, "replay: '%.64s' is not known; `hakmem --help` shows the form",
+                 *argv);
+        else
+            trace = *argv;
+        argv += count;
+    }
+    if (!trace) fail(STATUS_USAGE, "replay: no trace given");
+    words[used] = trace;
+    find_part("replay", STATUS_USAGE, "hakmem-replay", program);
+    for (char *rest, *name = strtok_r(allocators, ",", &rest); name;
+         name = strtok_r(NULL, ",", &rest)) {
+        int status = replay_on(name, program, words);
+        if (status > worst) worst = status;
+    }
+    return worst;
+}
