@@ -226,9 +226,19 @@ static bool releases(int order) {
     return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
 }
 
+/* A plain write that nothing orders before an atomic operation on the same bytes. */
+static void check_plain_writes(const volatile void *address, size_t size) {
+    const line_t *line = line_of((uintptr_t)address);
+    if (!line || line->execution != execution) return;
+    for (size_t i = 0; i < size; i++)
+        check_race(&line->bytes[(uintptr_t)address % LINE_SIZE + i], false, address);
+}
+
 void memory_atomic_begin(const volatile void *address, size_t size) {
     explore_step_at(address);
-    if (explore_thread() != 0) check_allowed(address, size);
+    if (explore_thread() == 0) return;
+    check_allowed(address, size);
+    check_plain_writes(address, size);
 }
 
 void memory_atomic_end(const volatile void *address, const char *operation, bool reads, bool writes,

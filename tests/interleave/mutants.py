@@ -2,8 +2,8 @@
 
     mutants.py GROUP [--heavy] --root DIR --work DIR --objects FILE... --compile WORD...
 
-A mutant is a row of mutants_shard.py, mutants_whole.py or mutants_rest.py: what is broken, and the
-text before and after. With --heavy there are none: the sources as they are, in all scenarios. Each is
+A mutant is a row of mutants_shard.py, mutants_whole.py or mutants_rest.py: what is broken, the text
+before and after, and, if it is named, the scenario that finds it; otherwise all are tried. With --heavy there are none: the sources as they are, in all scenarios. Each is
 compiled with the words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
 survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
 the row has to follow them.
@@ -103,6 +103,10 @@ GROUPS = {
             (r"POOL_PART = \d+", "POOL_PART = 1"),
             (r"REPORT_INTERVAL = \d+", "REPORT_INTERVAL = 1"),
             (r"return count > OWN;", "return count > 0;"),
+            # A scenario looks at them.
+            (r"void hak_cache_set_budget\(hak_tier_t tier, size_t bytes\) \{",
+             "size_t hak_budget_of(hak_tier_t tier) { return budgets[tier]; }\n"
+             "void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {"),
         ],
     ),
 }
@@ -173,11 +177,12 @@ def explore(program, words, **notes):
                           env={**os.environ, **notes})
 
 
-def try_mutant(args, unbroken, name, row):
+def try_mutant(args, unbroken, name, pattern, replacement, scenario=None):
     """True and a line to print when the mutant is found."""
     try:
-        program = Build(args, name, GROUPS[args.group][2] + [row], unbroken).program
-        done = explore(program, ["--broken"])
+        program = Build(args, name, GROUPS[args.group][2] + [(pattern, replacement)],
+                        unbroken).program
+        done = explore(program, ["--broken", *([scenario] if scenario else [])])
     except (LookupError, subprocess.SubprocessError) as problem:
         return False, f"FAIL {name}: {problem}"
     if done.returncode < 0:
@@ -194,7 +199,7 @@ def main():
     parser.add_argument("--objects", nargs="+", required=True)
     parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
     args = parser.parse_args()
-    rows = [(name, row) for group, name, *row in MUTANTS if group == args.group]
+    rows = [row for group, *row in MUTANTS if group == args.group]
     unbroken = Build(args, "unbroken", GROUPS[args.group][2])
     if args.heavy:
         return subprocess.run([unbroken.program, "--heavy"]).returncode

@@ -227,10 +227,12 @@ void *mremap(void *addr, size_t old_size, size_t size, int flags, ...) {
     return real(addr, old_size, size, flags, to);
 }
 
+/* Others may run before the kernel acts. */
 int madvise(void *addr, size_t size, int advice) {
     enum { GUARD_INSTALL = 102 };
     static int (*real)(void *, size_t, int);
     if (!real) find_real(&real, "madvise");
+    explore_step();
     if (!process.guards_nothing || advice != GUARD_INSTALL) return real(addr, size, advice);
     errno = EINVAL;
     return -1;

@@ -14,6 +14,8 @@
 #include "program.h"
 #include "region/region.h"
 #include "scenarios.h"
+#include "thread/fork.h"
+#include "thread/thread.h"
 
 enum {
     SMALL = 100,
@@ -68,6 +70,9 @@ static void constructor(void) {
     process_start();
     program_malloc(0, SMALL);
 }
+
+/* As the constructor, beside a first cache. */
+static void install_fork_handlers(void) { hak_fork_install(); }
 
 /* ---- Blocks of all tiers --------------------------------------------------------------------- */
 
@@ -149,6 +154,23 @@ static void use_other_huge(void) {
     program_calloc(8, HUGE);
     program_realloc(8, 3 * HUGE);
     program_free(8);
+}
+
+/* A thread ends, and its cache waits with blocks; another one, which has a cache, empties that. */
+static void leave_a_cache(void) {
+    use_pages();
+    program_post(0);
+}
+static void empty_a_cache(void) {
+    program_malloc(8, PAGES);
+    program_await(0);
+    hakmem_malloc_trim(0);
+}
+static void await_and_begin(void) {
+    program_await(0);
+    program_malloc(16, PAGES);
+    program_free(16);
+    process_end_thread();
 }
 static void make_and_post(void) {
     program_malloc_all(0, 3, PAGES);
@@ -259,6 +281,22 @@ static void write_json(void) {
     static char text[4];
     hakmem_stats_json(text, sizeof text);
 }
+static void with_budget(void) { start(OPTIONS("CACHE_BUDGET=64M")); }
+static void set_budget(void) {
+    EXPLORE_CHECK(hakmem_option_set("CACHE_BUDGET", "96M") == 0, "an option is refused");
+}
+
+/* Each cache has its part of what was set last, for the threads that there are. */
+extern size_t hak_budget_of(hak_tier_t tier); /* an edit of mutants.py */
+static void check_budgets(void) {
+    size_t tiny = hak_budget_of(HAK_TINY), mid = hak_budget_of(HAK_MID);
+    program_check();
+    hak_thread_apply_options();
+    EXPLORE_CHECK(tiny == hak_budget_of(HAK_TINY) && mid == hak_budget_of(HAK_MID),
+                  "budgets of %zu and %zu bytes, not %zu and %zu", tiny, mid,
+                  hak_budget_of(HAK_TINY), hak_budget_of(HAK_MID));
+}
+
 static void set_options(void) {
     EXPLORE_CHECK(hakmem_option_set("STATS", "text") == 0, "an option is refused");
     EXPLORE_CHECK(hakmem_option_set("PURGE_DELAY_MS", "0") == 0, "an option is refused");
@@ -375,6 +413,17 @@ static void show_superslabs(void) {
 }
 static void no_thread(void) {}
 
+/* Few steps, so that every order with one preemption is tried. */
+static void some_ragged(void) {
+    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=1"));
+    program_malloc_all(0, 3, RAGGED);
+}
+static void free_and_purge(void) {
+    program_free_all(0, 2);
+    hakmem_malloc_trim(0);
+}
+static void take_ragged(void) { program_malloc_all(8, 2, RAGGED); }
+
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
 static void use_and_fork(void) {
@@ -445,8 +494,18 @@ static const explore_scenario_t scenarios[] = {
      before_the_constructor,
      {constructor, first_of_all_tiers},
      RULES},
+    {"fork handlers are installed", nothing_yet, {install_fork_handlers, first_small}, RULES},
     {"blocks of pages", two_threads, {use_pages, use_other_pages}, RULES},
     {"blocks that have a slab each", two_threads, {use_ragged, use_other_ragged}, RULES},
+    {"a cache that waits is emptied",
+     two_threads,
+     {leave_a_cache, empty_a_cache, await_and_begin},
+     RULES},
+    {"caches that wait, and trim", two_threads, {use_pages, use_other_pages, trim}, RULES},
+    {"budgets are shared",
+     with_budget,
+     {use_pages, set_budget},
+     CHECKED(check_budgets, .bounds = &some)},
     {"small budgets", two_threads_of_a_shard, {use_pages, use_other_pages}, RULES},
     {"addresses are short", addresses_are_short, {use_fine, use_fine_too, verify}, RULES},
     {"addresses become short", addresses_become_short, {use_fine, use_fine_too}, RULES},
@@ -498,6 +557,7 @@ static const explore_scenario_t scenarios[] = {
     {"the heap grows", grow_soon, {grow, grow_too}, RULES},
     {"the heap grows, and is shown", grow_soon, {grow, show_superslabs}, RULES},
     {"purges at once", purge_at_once, {fill_and_empty, fill_and_empty_too}, RULES},
+    {"units are purged beside requests", some_ragged, {free_and_purge, take_ragged}, RULES},
     {"units that are held", hold_units, {fill_and_empty, fill_and_empty_too}, RULES},
     {"purges under pressure", under_pressure, {fill_and_empty, fill_and_empty_too}, RULES},
     {"more CPUs", more_cpus, {fill_and_empty_too, use_all}, RULES},
@@ -522,8 +582,15 @@ static void short_dose(void) {
     some.samples = 24;
 }
 
+/* One scenario alone has the time for every order with one preemption. */
+static void long_dose(void) {
+    some.most = 2000;
+    some.samples = 1000;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) short_dose();
+    if (argc > 2) long_dose();
     process_make();
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }
