@@ -100,7 +100,8 @@ MUTANTS = [
      r"\1",
      "addresses are short"),
     ("whole", "units are given back without the pool's lock",
-     r"HAK_HOLD\(&hak_pool_lock\);(\s*give_locked\(super, slab, count, now\);)",
+     r"if \(HAK_LIKELY\(!each\)\) hak_lock_acquire\(&hak_pool_lock\);(.*?)"
+     r"if \(HAK_LIKELY\(!each\)\) hak_lock_release\(&hak_pool_lock\);",
      r"\1",
      "addresses are short"),
     ("whole", "units are purged that are not claimed",
