@@ -13,6 +13,7 @@ typedef enum {
     HAK_KIND_CACHED,  /* block of a size class */
     HAK_KIND_LARGE,   /* large block */
     HAK_KIND_HUGE,    /* huge block: a mapping of its own */
+    HAK_KIND_SAMPLED, /* block on a page of its own (hardened/sampled.h) */
     HAK_KIND_FREED,   /* in memory of HAKMEM that is not in use */
     HAK_KIND_INSIDE,  /* in a block, not at its start */
     HAK_KIND_FOREIGN, /* not in HAKMEM's memory */
@@ -42,7 +43,7 @@ hak_block_t hak_block_in(hak_place_t place, const void *pointer);
 hak_block_t hak_block_of(const void *pointer);
 
 HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
-    return block->kind <= HAK_KIND_HUGE;
+    return block->kind <= HAK_KIND_SAMPLED;
 }
 
 #endif

@@ -9,9 +9,11 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "cache/cache.h"
+#include "cache/window.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
 #include "hardened/hardened.h"
+#include "hardened/sampled.h"
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -39,6 +41,8 @@ __attribute__((constructor)) static void prepare(void) {
     hak_region_prepare();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
+    else if (HAK_UNLIKELY(hak_option(HAK_OPTION_GUARD_SAMPLE) != 0))
+        hak_sampled_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -178,9 +182,27 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t ali
     return refill_recorded(class_index, zeroed, size, site);
 }
 
+/* A call of malloc while some are sampled: a sampled block, or one of the class's window. NULL: the
+ * call goes the usual way. */
+static HAK_BEHIND void *sample(size_t size, size_t align, const void *site) {
+    hak_cache_t *cache = hak_thread_cache();
+    if (!cache || !cache->windows || hak_max(size, align) > hak_os_page_size()) return NULL;
+    unsigned class_index = align > 1
+                               ? hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align)
+                               : hak_class_of(size);
+    void *block = NULL;
+    if (hak_window_is_due(cache, class_index))
+        block = hak_sampled_alloc(size, align, site);
+    else if (hak_classes[class_index].size <= HAK_SMALL_MAX)
+        block = hak_window_pop(cache, class_index);
+    return block ? served(block) : NULL;
+}
+
 HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
+    void *block = NULL;
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
+    if (hak_sampled_on() && (block = sample(size, 1, site)) != NULL) return block;
     if (above_classes(size)) return allocate_large(size, 1, false, site);
     return allocate_class(hak_class_of(size), size, 1, NULL, site);
 }
@@ -197,9 +219,12 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
+    void *block = hak_sampled_on() ? sample(size, 1, site) : NULL;
+    if (HAK_UNLIKELY(block != NULL))
+        return hak_sampled_has(block) ? block : memset(block, 0, size_of_block(block));
     if (above_classes(size)) return allocate_large(size, 1, true, site);
-    void *block = allocate_class(hak_class_of(size), size, 1,
-                                 size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
+    block = allocate_class(hak_class_of(size), size, 1, size >= CALLOC_FRESH_MIN ? &zeroed : NULL,
+                           site);
     if (block && !zeroed) memset(block, 0, size_of_block(block));
     return block;
 }
@@ -207,11 +232,20 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
+    void *block = hak_sampled_on() ? sample(size, align, site) : NULL;
+    if (HAK_UNLIKELY(block != NULL)) return block;
     if (above_classes(size) || align > HAK_UNIT_SIZE)
         return allocate_large(size, align, false, site);
     /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
     unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
     return allocate_class(class_index, size, align, NULL, site);
+}
+
+/* Counts the free of a large, a huge or a sampled block. */
+HAK_FAST_PATH void count_freed_whole(bool is_mapping) {
+    (void)is_mapping;
+    HAK_COUNT_WAY(is_mapping ? HAK_WAY_FREE_HUGE : HAK_WAY_FREE_LARGE);
+    HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
 }
 
 /* Frees a huge block, or a large block without a debug record; false when none in use begins there. */
@@ -224,8 +258,7 @@ HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
         size = hak_large_free(hak_large_home(), pointer);
     }
     if (!size) return false;
-    HAK_COUNT_WAY(is_huge ? HAK_WAY_FREE_HUGE : HAK_WAY_FREE_LARGE);
-    HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
+    count_freed_whole(is_huge);
     hak_purge_tick_free(size);
     return true;
 }
@@ -259,6 +292,10 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
     if (!pointer) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+        return;
+    }
+    if (hak_sampled_has(pointer)) {
+        if (hak_sampled_free(pointer, function, HAK_CALLER())) count_freed_whole(true);
         return;
     }
     hak_place_t place = hak_block_place(pointer);

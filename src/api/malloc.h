@@ -37,7 +37,7 @@ HAK_FAST_PATH void *hak_pop_of_magazine(size_t size, size_t *found) {
     void *block = *hak_load_relaxed(&hak_cache_magazine(cache, magazine)->top);
     if (HAK_LIKELY(block != NULL)) {
         HAK_STEP_DOWN(cache, magazine);
-        HAK_COUNT_CALL(magazine >> HAK_MAGAZINE_SHIFT, HAK_CALL_ALLOCATED);
+        HAK_COUNT_CALL(hak_class_of_magazine(magazine), HAK_CALL_ALLOCATED);
     }
     return block;
 }

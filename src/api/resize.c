@@ -20,14 +20,16 @@ void *hakmem_calloc(size_t count, size_t size) {
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     void *block = hak_pop_of_magazine(bytes, &magazine);
     return HAK_LIKELY(block != NULL)
-               ? memset(block, 0, hak_classes[magazine >> HAK_MAGAZINE_SHIFT].size)
+               ? memset(block, 0, hak_classes[hak_class_of_magazine(magazine)].size)
                : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
 
 /* True when the block serves the new size as it is: the size fits and leaves less than half of the
- * block unused; less than an eighth of a large or huge block, which can be shrunk in place. */
+ * block unused; less than an eighth of a large or huge block, which can be shrunk in place. A sampled
+ * block ends where the size ends. */
 static bool fits(const hak_block_t *block, size_t size) {
+    if (block->kind == HAK_KIND_SAMPLED) return size == block->size;
     size_t unused_most = block->kind == HAK_KIND_CACHED ? block->size / 2 : block->size / 8;
     return size <= block->size && (block->size - size < unused_most || block->size <= 64);
 }

@@ -31,6 +31,7 @@
 #include "cache/lifo.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
+#include "cache/window.h"
 #include "meta/meta.h"
 #include "options/options.h"
 #include "policy/policy.h"
@@ -88,16 +89,20 @@ void hak_cache_reset(hak_cache_t *cache) {
     cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
+    hak_window_reset(cache);
     hak_store_relaxed(&cache->holder, NULL);
 }
 
 hak_cache_t *hak_cache_make(void) {
-    hak_cache_t *cache = hak_meta_alloc(HAK_CACHE_SIZE);
+    const bool samples = hak_option(HAK_OPTION_GUARD_SAMPLE) && !hak_option(HAK_OPTION_HARDENED);
+    hak_cache_t *cache =
+        hak_meta_alloc(HAK_UNLIKELY(samples) ? HAK_WINDOWED_CACHE_SIZE : HAK_CACHE_SIZE);
     if (!cache) return NULL;
     memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_MAGAZINE_SHIFT);
+    if (HAK_UNLIKELY(samples)) hak_window_make(cache);
     return cache;
 }
 
@@ -106,12 +111,19 @@ static size_t count_of(const hak_magazine_t *magazine) {
     return magazine->slots ? (size_t)(hak_load_relaxed(&magazine->top) - magazine->base) : 0;
 }
 
+/* Free blocks of a class that a cache holds; the owner needs no lock. */
+static size_t held(const hak_cache_t *cache, unsigned class_index) {
+    return count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index) +
+           hak_window_count(cache, class_index);
+}
+
 /* A magazine without a stack has no lifo either. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
-    if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
+    if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP && !cache->windows)
+        return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);
-    size_t count = count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index);
+    size_t count = held(cache, class_index);
     hak_lock_release(&cache->stack_lock);
     return count;
 }
@@ -238,8 +250,7 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     const size_t calls = clock - cache->used_at[class_index];
     cache->seen[class_index] = top;
     if (fewer || calls < REST_CALLS) return false;
-    const size_t count =
-        count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index);
+    const size_t count = held(cache, class_index);
     if (count == 0) return false; /* the class's row may not be known yet: see dyn.h */
     const size_t of_one = hak_classes[class_index].size / PAGE_LEAST + 1;
     return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
@@ -248,8 +259,11 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
 /* Gives all blocks of a magazine, and those of its lifo, to the shard. */
 static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
     void *blocks[1 + 64];
-    size_t count = count_of(&cache->magazines[class_index]);
-    if (count) flush(cache, class_index, count);
+    size_t count;
+    do {
+        count = count_of(&cache->magazines[class_index]);
+        if (count) flush(cache, class_index, count);
+    } while (hak_window_close(cache, class_index));
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks + 1, count);
 }
@@ -269,7 +283,7 @@ void hak_cache_brake(hak_cache_t *cache) {
     for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         hak_magazine_t *magazine = &cache->magazines[index];
-        if (count_of(magazine) + hak_lifo_count(cache, index) < BRAKED_SLOTS) continue;
+        if (held(cache, index) < BRAKED_SLOTS) continue;
         empty(cache, index);
         if (magazine->slots > BRAKED_SLOTS) set_limit(magazine, BRAKED_SLOTS);
         magazines++;
@@ -393,6 +407,19 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return magazine->base[taken];
 }
 
+void hak_cache_top_up(hak_cache_t *cache, unsigned class_index, size_t least) {
+    hak_magazine_t *magazine = &cache->magazines[class_index];
+    size_t count = count_of(magazine);
+    if (count >= least) return;
+    if (magazine->slots <= least && !resize(cache, class_index, (unsigned)hak_ceil_pow2(least + 1)))
+        return;
+    void **top = magazine->base + count;
+    unsigned taken =
+        hak_shard_take(cache->shard, class_index, (unsigned)(least - count), top, NULL);
+    count_refill(cache, class_index, taken);
+    hak_store_relaxed(&magazine->top, top + taken);
+}
+
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (!cache) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
@@ -425,7 +452,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
 bool hak_cache_flush_magazine(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
-        if (count_of(&cache->magazines[index]) + hak_lifo_count(cache, index) == 0) continue;
+        if (held(cache, index) == 0) continue;
         empty(cache, index);
         return true;
     }

@@ -71,6 +71,7 @@ typedef struct hak_cache {
     struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */
+    struct hak_windows *windows;           /* constant; NULL without GUARD_SAMPLE; see window.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
@@ -86,6 +87,15 @@ typedef struct {
 
 enum { HAK_CACHE_SIZE = sizeof(hak_cache_t) + HAK_BAND_COUNT * sizeof(hak_cache_counts_t) };
 _Static_assert((size_t)HAK_CACHE_SIZE <= 4096, "a cache is one page of records");
+
+/* Windows lie at this offset, so the low bits of the offset of a window, too, tell its class. */
+enum { HAK_WINDOWS_OFFSET = 4096 };
+_Static_assert(HAK_WINDOWS_OFFSET >> HAK_MAGAZINE_SHIFT >= HAK_CLASS_LIMIT,
+               "more than all classes");
+
+HAK_FAST_PATH unsigned hak_class_of_magazine(size_t offset) {
+    return (unsigned)(offset % HAK_WINDOWS_OFFSET) >> HAK_MAGAZINE_SHIFT;
+}
 
 HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_t band) {
     return (hak_cache_counts_t *)(void *)(cache + 1) + band;
@@ -143,6 +153,9 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 /* Puts a freed block into a full magazine: makes the stack larger, or gives its oldest blocks to
  * the shard. If `cache` is NULL, gives the block to the shard. */
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
+
+/* Takes blocks from the shard until a magazine has `least`, as far as there is memory. */
+void hak_cache_top_up(hak_cache_t *cache, unsigned class_index, size_t least);
 
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);

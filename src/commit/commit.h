@@ -1,9 +1,10 @@
 /* commit.h: the bytes that HAKMEM keeps committed, and the limits on them.
  *
  * Committed = units that may have pages (handed out since they were last purged)
- * + mappings of huge blocks, in use or kept for reuse + memory for records. Whoever
- * is about to let fresh memory be touched charges it first; whoever has given pages
- * back to the system releases them. Thread-safe; one atomic addition a call, and a
+ * + mappings of huge blocks, in use or kept for reuse + memory for records
+ * + the pages of sampled blocks, from the start on. Whoever is about to let fresh
+ * memory be touched charges it first; whoever has given pages back to the system
+ * releases them. Thread-safe; one atomic addition a call, and a
  * call is made per unit or mapping that changes its state, never per block. */
 #ifndef HAK_COMMIT_H
 #define HAK_COMMIT_H

@@ -10,15 +10,30 @@
 
 enum { ON_ERROR_ABORT = 0 };
 
-void hak_error_report(const char *function, const char *format, ...) {
-    HAK_KEEP_ERRNO();
+static void print(const char *function, const char *format, va_list arguments) {
     char head[64];
     snprintf(head, sizeof head, "hakmem: %s(): ", function);
+    hak_log_line(head, format, arguments);
+}
+
+void hak_error_line(const char *function, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    hak_log_line(head, format, arguments);
+    print(function, format, arguments);
     va_end(arguments);
+}
+
+void hak_error_end(void) {
     if (hak_option(HAK_OPTION_ON_ERROR) == ON_ERROR_ABORT) abort();
+}
+
+void hak_error_report(const char *function, const char *format, ...) {
+    HAK_KEEP_ERRNO();
+    va_list arguments;
+    va_start(arguments, format);
+    print(function, format, arguments);
+    va_end(arguments);
+    hak_error_end();
 }
 
 void hak_error_double_free(const char *function, const void *block, size_t size) {

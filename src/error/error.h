@@ -10,6 +10,11 @@
 __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_report(const char *function,
                                                                           const char *format, ...);
 
+/* The two halves of it, for callers that print more lines in between. */
+__attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_line(const char *function,
+                                                                        const char *format, ...);
+HAK_SLOW_PATH void hak_error_end(void);
+
 /* The text for a double free; %p and %zu are the block and its usable size. */
 #define HAK_ERROR_DOUBLE_FREE "double free: %p is a block of %zu bytes that is already free"
 

@@ -33,7 +33,8 @@
     RANK(HUGE, "huge blocks")                                     \
     RANK(STACK, "stacks of a cache") /* every lock without row */ \
     RANK(META, "records")                                         \
-    RANK(SAMPLER, "sampler")
+    RANK(SAMPLER, "sampler")                                      \
+    RANK(SAMPLED, "pages of sampled blocks")
 
 typedef enum {
 #define RANK(name, text) HAK_RANK_##name,

@@ -19,6 +19,7 @@
 #include "commit/commit.h"
 #include "hardened/guard.h"
 #include "hardened/holder.h"
+#include "hardened/sampled.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "meta/meta.h"

@@ -9,6 +9,7 @@
 #include "cache/warm_cache.h"
 #include "commit/commit.h"
 #include "hardened/check.h"
+#include "hardened/sampled.h"
 #include "large/check.h"
 #include "large/huge.h"
 #include "meta/check.h"
@@ -34,11 +35,13 @@ static void add_dirty(hak_superslab_t *super, void *units) {
 static void check_committed(hak_check_t *check) {
     size_t units = 0;
     hak_region_each_superslab(add_dirty, &units);
-    hak_check_equal(check, "committed bytes", NULL,
-                    "units with pages + huge blocks + what is kept of them + records",
-                    hak_commit_bytes(),
-                    units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.bytes) +
-                        hak_load_relaxed(&hak_huge_stats.kept_bytes) + hak_areas_committed());
+    hak_check_equal(
+        check, "committed bytes", NULL,
+        "units with pages + huge blocks + what is kept of them + records + sampled pages",
+        hak_commit_bytes(),
+        units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.bytes) +
+            hak_load_relaxed(&hak_huge_stats.kept_bytes) + hak_areas_committed() +
+            hak_sampled_committed());
 }
 
 /* What threads have carved since the process began. */

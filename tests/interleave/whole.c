@@ -233,6 +233,37 @@ static void await_and_resize(void) {
     program_free_all(0, 2);
 }
 
+/* One call in two gets a page of its own. */
+static void sampled(void) { start(OPTIONS("GUARD_SAMPLE=2", "SHARDS=1")); }
+static void sampled_on_an_old_kernel(void) {
+    begin();
+    process.guards_nothing = true;
+    program_options(OPTIONS("GUARD_SAMPLE=1", "SHARDS=1"));
+    process_start();
+    hakmem_free(hakmem_malloc(1));
+}
+static void before_sampling(void) {
+    begin();
+    program_options(OPTIONS("GUARD_SAMPLE=1", "SHARDS=1"));
+    hak_region_prepare();
+}
+static void make_sampled_and_post(void) {
+    program_malloc_all(0, 5, SMALL);
+    program_aligned(5, 64, SMALL);
+    program_post(0);
+    program_calloc(6, SMALL);
+    program_realloc(6, 2 * SMALL);
+    program_free(6);
+}
+static void await_and_free_sampled(void) {
+    program_malloc_all(8, 3, SMALL);
+    program_free(8);
+    program_await(0);
+    program_realloc(0, SMALL + 1);
+    program_free_all(0, 6);
+    process_end_thread();
+}
+
 static void two_shards(void) { start(OPTIONS("SHARDS=2")); }
 static void await_and_give(void) {
     program_await(0);
@@ -573,6 +604,18 @@ static const explore_scenario_t scenarios[] = {
      watched,
      {use_watched, use_watched_too, live_reader_read},
      CHECKED(check_watched, .bounds = &some)},
+    {"sampled blocks of another thread, and statistics",
+     sampled,
+     {make_sampled_and_post, await_and_free_sampled, read_figures},
+     RULES},
+    {"sampled blocks on an old kernel",
+     sampled_on_an_old_kernel,
+     {make_sampled_and_post, await_and_free_sampled},
+     RULES},
+    {"sampling begins, and a thread is there",
+     before_sampling,
+     {constructor, use_both_paths},
+     RULES},
     {"blocks of another thread, longer", two_threads, {make_and_post, await_and_free}, LONG},
     {"purges at once, longer", purge_at_once, {fill_and_empty, fill_and_empty_too}, LONG},
 };

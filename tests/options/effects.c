@@ -327,6 +327,7 @@ static const struct effect {
      empty_blocks_with_no_access,
      {"0", 0, 0},
      {"1", 10, 10}},
+    {"GUARD_SAMPLE", NULL, blocks_as_large_as_requested, {"0", 0, 0}, {"1", 100, 100}},
     {"CONF",
      "HAKMEM_PURGE_THREAD=0",
      dirty_after_a_spike,

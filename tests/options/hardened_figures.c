@@ -52,6 +52,13 @@ long neighbours_in_order(void) {
     return count;
 }
 
+/* Of 100 blocks of 99 bytes, which no class has. */
+long blocks_as_large_as_requested(void) {
+    long count = 0;
+    for (int i = 0; i < 100; i++) count += API(malloc_usable_size)(block_of(99)) == 99;
+    return count;
+}
+
 long bytes_left_by_a_free(void) {
     volatile char *block = memset(block_of(64), 1, 64);
     long count = 0;

@@ -481,5 +481,10 @@ const struct set_trial set_trials[] = {
     {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
     {{"mid", "lifo_hits", swing_mid, 2, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
     {{"mid", "ring_hits", swing_mid, 0, 0}, "HAKMEM_POOL_TLS_RING=0"},
+    {{"sampled", "blocks", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"sampled", "live", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"sampled", "live", hold_and_free, 0, 0}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"sampled", "full", hold, COUNT - 128, COUNT - 100}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"total", "live", hold, COUNT, COUNT}, "HAKMEM_GUARD_SAMPLE=1"},
 };
 const size_t set_trial_count = COUNT_OF(set_trials);

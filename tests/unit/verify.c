@@ -329,8 +329,8 @@ static const row_t rows[] = {
     {waiting_tid, "cache %p: violated: one that waits has no thread, and is on the right list"},
     {waiting_full, "thread list %p: waiting_full = caches that wait with blocks, and that will: "},
     {threads, "thread list %p: threads = sum over shards: "},
-    {committed,
-     "committed bytes %p: units with pages + huge blocks + what is kept of them + records: "},
+    {committed, "committed bytes %p: units with pages + huge blocks + what is kept of them + "
+                "records + sampled pages: "},
 };
 
 static void break_and_verify(const void *context) {

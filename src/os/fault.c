@@ -1,0 +1,53 @@
+/* fault.c: the handler of faults, and whom it calls next. */
+#include "os/fault.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+static hak_os_fault_t looker;      /* constant once the handler is installed */
+static struct sigaction before[2]; /* the same: of SIGSEGV, of SIGBUS */
+
+/* The instruction is executed again after the return, and the default action ends the process. A
+ * signal that was sent is sent again: it stays pending until then. */
+static void take_default(int number, const siginfo_t *info) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = SIG_DFL;
+    sigaction(number, &action, NULL);
+    if (info->si_code <= 0) raise(number);
+}
+
+static void call_next(int number, siginfo_t *info, void *context) {
+    const struct sigaction *next = &before[number == SIGBUS];
+    sigset_t saved;
+    bool has_handler =
+        next->sa_flags & SA_SIGINFO || (next->sa_handler != SIG_DFL && next->sa_handler != SIG_IGN);
+    if (!has_handler) {
+        if (next->sa_handler == SIG_DFL || info->si_code > 0) take_default(number, info);
+        return;
+    }
+    pthread_sigmask(SIG_BLOCK, &next->sa_mask, &saved);
+    if (next->sa_flags & SA_SIGINFO)
+        next->sa_sigaction(number, info, context);
+    else
+        next->sa_handler(number);
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+static void handle(int number, siginfo_t *info, void *context) {
+    HAK_KEEP_ERRNO();
+    if (info->si_code > 0) looker((uintptr_t)info->si_addr);
+    call_next(number, info, context);
+}
+
+void hak_os_on_fault(hak_os_fault_t look) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    looker = look;
+    sigaction(SIGSEGV, &action, &before[0]);
+    sigaction(SIGBUS, &action, &before[1]);
+}
