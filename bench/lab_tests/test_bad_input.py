@@ -26,6 +26,7 @@ NUMBERS = {
     "bench": ("--rounds", "--seconds", "--minutes"),
     "page": ("--rounds", "--seconds", "--minutes"),
     "run": ("--rounds", "--limit"),
+    "tune": ("--rounds", "--limit", "--minutes"),
     "compare": ("--rounds", "--limit", "--minutes"),
 }
 NUMBERS.update({name: ("-d", "-t", "--rounds", "--timeout") for name in SUITES})
@@ -38,6 +39,8 @@ WRONG = [
     (["bench", "--rows", "none"], "unknown row 'none'"),
     (["bench", "--size", "tiny"], "invalid choice"),
     (["page", "--rows", ","], "no row"),
+    (["tune"], "no program given"),
+    (["tune", "--trace", "/no/such"], "no such file"),
     (["compare"], "no program given"),
     (["compare", "--", "no-such-program"], "there is no program 'no-such-program'"),
     (["compare", "prog"], "unrecognized arguments"),

@@ -426,10 +426,31 @@ def case_completion(_):
     lines = result.out.decode().splitlines()
     expect("stderr", result.err, b"")
     expect("completions", (lines[0], lines[2:]),
-           ("run stat top explain options compare record replay --help --version",
+           ("run stat top explain options compare tune record replay --help --version",
             ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1"]))
     if not {"PURGE_DELAY_MS", "PURGE_THREAD"} <= set(lines[1].split()):
         harness.fail(f"options are completed to {lines[1]}")
+
+
+def case_lab(folder):
+    """compare and tune are the lab's, where there is one; elsewhere a line says where they are."""
+    alone = os.path.join(folder, "bin", "hakmem")
+    os.mkdir(os.path.dirname(alone))
+    shutil.copy(COMMAND, alone)
+    beside = os.path.join(os.path.dirname(os.path.realpath(COMMAND)), "..", "..", "scripts", "lab")
+    for name in ("compare", "tune"):
+        result = harness.run([alone, name, "--", "true"])
+        expect_line(result, 2, f"{name}: it needs the lab of the sources: `scripts/lab {name}`")
+        if not os.path.exists(beside):
+            continue
+        for words, part in ((["--rounds", "x"], "not a number"), (["--", "/no/such"], "no program")):
+            result = hakmem(name, *words)
+            text = result.err.decode()
+            if result.status != 2 or text.count("\n") != 1 or not text.startswith(f"hakmem {name}: ") or part not in text:
+                harness.fail(f"{name} {words}: status {result.status}: {text!r}")
+        result = harness.must_run([COMMAND, name, "--help"])
+        if b"usage: hakmem " + name.encode() not in result.out:
+            harness.fail(f"{name} --help: {result.out[:200]}")
 
 
 def main():

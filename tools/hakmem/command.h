@@ -61,5 +61,6 @@ int command_explain(int argc, char **argv);
 int command_record(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_compare(int argc, char **argv);
+int command_tune(int argc, char **argv);
 
 #endif

@@ -73,6 +73,7 @@ _hakmem() {
             'top:show a process while it runs, by tier and size class'
             'explain:show what the resident memory of a process consists of'
             'compare:run a program on several allocators in turn'
+            'tune:search the options that serve a program best'
             'record:write the allocations of a program to a file'
             'replay:repeat recorded allocations on allocators'
             'options:show the options for users (--all: every one), or explain one'
@@ -93,6 +94,10 @@ _hakmem() {
     record)
         _arguments -S '--out=[the trace]:file:_files' '--limit=[bytes of the trace]:size:' \
             '--children[also child processes]' '*::program:_normal'
+        ;;
+    tune)
+        _arguments -S '--goal=[what shall be less]:goal:(time memory)' '--trace=[search on it]:file:_files' \
+            '--resume=[go on]:folder:_files -/' '*::program:_normal'
         ;;
     compare)
         _arguments -S '--alloc=[allocators]:list:(hakmem system mimalloc jemalloc tcmalloc)' \

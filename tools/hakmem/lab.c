@@ -1,5 +1,6 @@
-/* lab.c: `hakmem compare`: hands over to the lab of the source checkout that this command was built
- * in. The lab is Python with packages for statistics and plots; an installed command has none. */
+/* lab.c: `hakmem compare` and `hakmem tune`: hand over to the lab of the source checkout that this
+ * command was built in. The lab is Python with packages for statistics and plots; an installed
+ * command has none. */
 #include "command.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 static int in_lab(int argc, char **argv) {
-    char folder[PATH_MAX], path[PATH_MAX + 32], *words[argc + 2];
+    char name[32], folder[PATH_MAX], path[PATH_MAX + 32], *words[argc + 2];
     command_folder(argv[0], STATUS_USAGE, folder);
     snprintf(path, sizeof path, "%s/../../scripts/lab", folder);
     if (access(path, X_OK) != 0)
@@ -18,9 +19,12 @@ static int in_lab(int argc, char **argv) {
              argv[0], argv[0]);
     words[0] = path;
     memcpy(words + 1, argv, ((size_t)argc + 1) * sizeof *argv);
-    setenv("HAKMEM_BENCH_NAME", "hakmem compare", 1);
+    snprintf(name, sizeof name, "hakmem %s", argv[0]);
+    setenv("HAKMEM_BENCH_NAME", name, 1);
     execv(path, words);
     fail(1, "%s: %s: %s", argv[0], path, strerror(errno));
 }
 
 int command_compare(int argc, char **argv) { return in_lab(argc, argv); }
+
+int command_tune(int argc, char **argv) { return in_lab(argc, argv); }

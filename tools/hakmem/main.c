@@ -24,6 +24,7 @@ static const char help[] =
     "       hakmem options [NAME | --all]\n"
     "       hakmem options --from-jemalloc|--from-mimalloc|--from-tcmalloc STRING\n"
     "       hakmem compare [OPTION]... -- PROGRAM [ARGUMENT]...\n"
+    "       hakmem tune [OPTION]... -- PROGRAM [ARGUMENT]...\n"
     "       hakmem record [--out FILE] [--limit SIZE] [--children] [--] PROGRAM [ARGUMENT]...\n"
     "       hakmem replay [--alloc=LIST] [--touch=all|none] [--json] TRACE\n"
     "       hakmem --help | --version\n"
@@ -45,6 +46,7 @@ static const char help[] =
     "options  shows every option, or one: value, where that is from, range, help\n"
     "         --from-jemalloc \"$MALLOC_CONF\"  settings of another allocator as ours, for export\n"
     "compare  runs PROGRAM on HAKMEM and other allocators in turn: time, memory, counts, a page\n"
+    "tune     searches options for PROGRAM, and checks on it what won\n"
     "record   writes the allocations of PROGRAM to FILE (hakmem.trace), of at most SIZE (1G)\n"
     "         --children         also those of its child processes, in FILE.PID\n"
     "replay   repeats a trace on allocators and shows peak and resident memory, and time\n"
@@ -99,15 +101,18 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } commands[] = {{"run", command_run},         {"options", command_options},
-                    {"stat", command_stat},       {"top", command_top},
-                    {"explain", command_explain}, {"record", command_record},
-                    {"replay", command_replay},   {"compare", command_compare}};
+        bool explains_itself; /* it has options of its own, which --help shows */
+    } commands[] = {{"run", command_run, false},         {"options", command_options, false},
+                    {"stat", command_stat, false},       {"top", command_top, false},
+                    {"explain", command_explain, false}, {"record", command_record, false},
+                    {"replay", command_replay, false},   {"compare", command_compare, true},
+                    {"tune", command_tune, true}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     const char *text = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0) {
-            if (!is_help(argv[2])) return commands[i].run(argc - 1, argv + 1);
+            if (!is_help(argv[2]) || commands[i].explains_itself)
+                return commands[i].run(argc - 1, argv + 1);
             text = help;
         }
     if (is_help(argv[1])) text = help;

@@ -1,11 +1,12 @@
 /* replay.c: hakmem-replay: repeats the allocations of a trace on whatever allocator it runs with.
  *
- *   hakmem-replay [--touch=all|none] [--json] [--expect=FILE] TRACE
+ *   hakmem-replay [--touch=all|none] [--json] [--dry] [--expect=FILE] TRACE
  *
  * Each thread of the trace is a thread here, which begins with its first step and ends after its
  * last one. The steps are done in the order of the trace, also over threads: a thread hands over to
  * that of the next step. So all that depends on order is as it was, and the live bytes are, too;
- * contention is not. With --touch=all each page of a block is written once. */
+ * contention is not. With --touch=all each page of a block is written once. With --dry the trace is
+ * read and nothing is done: what that costs is not the allocator's. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -222,10 +223,12 @@ static _Noreturn void usage(const char *word) {
 
 int main(int argc, char **argv) {
     const char *path = NULL, *expected = NULL;
-    bool as_json = false;
+    bool as_json = false, is_dry = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             as_json = true;
+        else if (strcmp(argv[i], "--dry") == 0)
+            is_dry = true;
         else if (strncmp(argv[i], "--touch=", 8) == 0 &&
                  (strcmp(argv[i] + 8, "all") == 0 || strcmp(argv[i] + 8, "none") == 0))
             does_touch = argv[i][8] == 'a';
@@ -241,8 +244,8 @@ int main(int argc, char **argv) {
         load_fail("%s is not active: malloc is that of %s", expected, allocator());
     trace = load(path);
     prepare();
-    double wall, cpu;
-    run(&wall, &cpu);
+    double wall = 0, cpu = 0;
+    if (!is_dry) run(&wall, &cpu);
     tell(as_json, wall, cpu);
     if (fflush(stdout) != 0) load_fail("cannot write the output: %s", strerror(errno));
     return 0;

@@ -38,6 +38,8 @@ COMMANDS = {
                     "instructions, misses, faults, system calls and RSS, counted"),
     "compare": Command("own.options:parser", "own.command:run",
                        "a program of yours on several allocators: time, counts, memory"),
+    "tune": Command("tune.options:parser", "tune.command:run",
+                    "the options of HAKMEM that serve a program of yours best"),
     "run": Command("cli:run_parser", "realrun:run",
                    "a real program on the system allocator and on HAKMEM"),
     "page": Command("cli:page_parser", "page.command:run",

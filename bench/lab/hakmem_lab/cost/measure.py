@@ -135,9 +135,13 @@ class Meter:
             "functions": dict(list(named.items())[:KEPT]),
         }
 
+    def plain(self, program, allocator):
+        """The Outcome of a run without a tool."""
+        return self._run(program, allocator)
+
     def faults(self, program, allocator) -> dict:
         """Page faults with the machine's huge pages and without, and the peak resident set."""
-        plain = self._run(program, allocator)
+        plain = self.plain(program, allocator)
         small = self._run(program, allocator, options=["-s"])
         return {
             "faults": plain.cost["minor_faults"], "faults_small": small.cost["minor_faults"],

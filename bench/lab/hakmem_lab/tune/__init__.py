@@ -1,0 +1,1 @@
+"""Which options of HAKMEM serve a program of the user's best."""

@@ -1,0 +1,53 @@
+"""`lab tune`: its options. The standard library only: see front.py."""
+
+import argparse
+from pathlib import Path
+
+from ..cli import WordsParser, number
+from ..errors import BadInput
+from ..own.options import program_of
+
+ABOUT = """\
+Searches options of HAKMEM for a program of yours, by counts: instructions and page faults, or resident
+memory. What won is then run beside the defaults on the program itself, timed and counted, and is only
+called better when it is better there. With --trace the search repeats a trace of `hakmem record` instead
+of running the program, which is then needed for the last check only."""
+EXAMPLES = """\
+examples:
+  hakmem tune -- ./prog input
+  hakmem tune --goal memory -- python3 app.py
+  hakmem tune --trace app.trace -- python3 app.py
+  hakmem tune --resume build/tune/2026-01-01_120000"""
+GOALS = ("time", "memory")
+
+
+def parser() -> WordsParser:
+    made = WordsParser(description=ABOUT, epilog=EXAMPLES,
+                       formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    made.add_argument("--goal", choices=GOALS,
+                      help="time: less cost, at most 10 %% more memory (the default); memory: less "
+                      "memory, at most 5 %% more cost")  # fmt: skip
+    made.add_argument("--trace", help="search on this trace")
+    made.add_argument("--rounds", type=number(int, 3, 1000),
+                      help="timed runs of the last check, default 11")  # fmt: skip
+    made.add_argument("--limit", type=number(float, 0.1, 86400),
+                      help="seconds that one run may take, default 600")  # fmt: skip
+    made.add_argument("--minutes", type=number(float, 0.1, 100000),
+                      help="do not begin a search that would take longer, default 30")  # fmt: skip
+    made.add_argument("--build", help="CMake build folder (default: build/release)")
+    made.add_argument("--out", help="folder for the results (default: build/tune/<time>)")
+    made.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted search")
+
+    def check(options):
+        if options.resume:
+            named = [name for name, value in vars(options).items() if value and name != "resume"]
+            if named:
+                raise BadInput("--resume goes on with the options of the search: name no others")
+            return
+        if options.trace and not Path(options.trace).is_file():
+            raise BadInput(f"--trace {options.trace}: there is no such file")
+        if options.words or not options.trace:
+            program_of(options.words)
+
+    made.check = check
+    return made

@@ -1,0 +1,46 @@
+"""What a search found, on the terminal."""
+
+from rich.table import Table
+
+from .. import judge
+from .measure import line
+
+SHOWN = 12  # settings of the table, the best
+
+
+def _percent(value) -> str:
+    return f"{-100 * value:+.1f} %" if value > float("-inf") else "too dear"
+
+
+def _change(cell, base, figure) -> str:
+    return f"{100 * (cell[figure] / base[figure] - 1):+.1f} %" if base[figure] else "-"
+
+
+def table(found, goal) -> Table:
+    shown = Table(title=f"settings by {goal}: change to the defaults (noise {100 * found.noise:.2f} %)",
+                  title_justify="left", pad_edge=False)  # fmt: skip
+    shown.add_column("settings")
+    for head in ("instructions", "faults", "peak RSS", "mean RSS", f"{goal} in all"):
+        shown.add_column(head, justify="right")
+    ordered = sorted(found.tried, key=lambda one: -one[2])
+    for settings, cell, won in ordered[:SHOWN]:
+        if cell:
+            shown.add_row(line(settings), *(_change(cell, found.base, figure) for figure in
+                          ("instructions", "faults", "peak_rss_kb", "mean_rss_kb")), _percent(won))  # fmt: skip
+    return shown
+
+
+def verdict(goal, gain, threshold, speed, rss) -> tuple:
+    """(whether the settings are better on the program, why): `gain` by counts on the program,
+    ratios of the timed runs with their intervals."""
+    counted = f"{'cost' if goal == 'time' else 'memory'} by counts {_percent(gain)}"
+    ratio = speed if goal == "time" else rss
+    worse, better = (-1, 1) if goal == "time" else (1, -1)
+    if ratio is None:
+        return gain > threshold, f"{counted}; not timed"
+    timed = f"{'speed' if goal == 'time' else 'peak RSS'} {judge.text(ratio, 'speed' if goal == 'time' else 'peak RSS')}"
+    sign = judge.sign(ratio)
+    if gain <= threshold or sign == worse:
+        return False, f"{counted}, {timed}"
+    sure = "both agree" if sign == better else "the runs alone do not show it"
+    return True, f"{counted}, {timed}: {sure}"

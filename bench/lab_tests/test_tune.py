@@ -1,0 +1,190 @@
+"""lab tune: the search, what it may call better, and a search of a real program."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from hakmem_lab import compare
+from hakmem_lab.allocators import variant
+from hakmem_lab.errors import BadInput, LabError
+from hakmem_lab.front import main
+from hakmem_lab.paths import ROOT
+from hakmem_lab.tune import command, measure, options, search, show
+from scripts import real_library
+
+KNOBS = {"A": ("1", "2"), "B": ("1",), "C": ("1",), "D": ("1",)}
+GAINS = {("A", "1"): 0.04, ("A", "2"): 0.10, ("B", "1"): 0.05, ("C", "1"): 0.004, ("D", "1"): 0.5}
+
+needs_tools = pytest.mark.skipif(
+    not (shutil.which("valgrind") and shutil.which("strace")), reason="no valgrind or no strace"
+)
+
+
+def model(asked, noise=0.0, broken=(), joint=1.0):
+    """Cells of a made up allocator: each setting saves its share, D at the price of memory."""
+
+    def evaluate(settings, again=False):
+        asked.append(settings)
+        if any(name in broken for name in settings):
+            return None
+        cycles = 1e6 * (1 + noise * again)
+        for pair in settings.items():
+            cycles *= 1 - GAINS[pair] * (joint if len(settings) > 1 else 1)
+        return {"cycles": cycles, "memory_kb": 1000 * (2 if "D" in settings else 1)}
+
+    return evaluate
+
+
+def test_the_best_values_are_put_together():
+    asked = []
+    found = search.search(model(asked), "time", KNOBS)
+    assert found.settings == {"A": "2", "B": "1"}
+    assert found.gain == pytest.approx(1 - 0.9 * 0.95)
+    assert len(asked) <= search.most_cells(KNOBS) and asked[:2] == [{}, {}]
+
+
+def test_settings_that_do_not_go_together_stay_apart():
+    assert search.search(model([], joint=0.3), "time", KNOBS).settings == {"A": "2"}
+
+
+def test_what_costs_too_much_memory_or_lies_in_the_noise_does_not_win():
+    found = search.search(model([], noise=0.02), "time", KNOBS)
+    assert found.settings == {"A": "2"}  # 0.05 is less than three times the noise
+    assert dict((tuple(s.items())[0][0], g) for s, _, g in found.tried[:5])["D"] == float("-inf")
+    assert search.search(model([], noise=0.1), "time", KNOBS).settings == {}
+    assert search.search(model([]), "memory", KNOBS).settings == {}
+
+
+def test_settings_that_fail_are_left_out():
+    found = search.search(model([], broken=("A",)), "time", KNOBS)
+    assert found.settings == {"B": "1"}
+
+
+def test_an_interrupt_keeps_what_was_found():
+    asked = []
+    inner = model(asked)
+
+    def evaluate(settings, again=False):
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return inner(settings, again)
+
+    found = search.search(evaluate, "time", KNOBS)
+    assert found.interrupted and found.settings == {"A": "2"}
+
+
+def ratio(value, low, high):
+    return {"value": value, "low": low, "high": high}
+
+
+@pytest.mark.parametrize(
+    "gain, speed, better, said",
+    [
+        (0.05, ratio(1.05, 1.02, 1.08), True, "both agree"),
+        (0.05, ratio(1.0, 0.97, 1.03), True, "alone do not show it"),
+        (0.05, ratio(0.95, 0.93, 0.98), False, "slower"),
+        (0.004, ratio(1.05, 1.02, 1.08), False, "faster"),
+        (-0.05, ratio(1.0, 0.97, 1.03), False, "even"),
+        (0.05, None, True, "not timed"),
+    ],
+)
+def test_it_is_better_only_where_it_is_so_on_the_program(gain, speed, better, said):
+    found, why = show.verdict("time", gain, 0.005, speed, None)
+    assert found is better and said in why, why
+
+
+def test_less_memory_is_better():
+    less = ratio(0.9, 0.88, 0.92)
+    assert show.verdict("memory", 0.1, 0.005, None, less)[0]
+    assert not show.verdict("memory", 0.1, 0.005, None, ratio(1.1, 1.05, 1.2))[0]
+
+
+def test_every_knob_is_an_option_for_users_or_tuning():
+    text = (ROOT / "tools" / "hakmem" / "when.def").read_text()
+    groups = dict(re.findall(r"^OPTION_WHEN\((\w+), (\w+),", text, re.MULTILINE))
+    assert {groups[name] for name in search.KNOBS} == {"USER", "TUNING"}
+
+
+def test_bad_input_is_known_before_anything_runs(tmp_path):
+    (tmp_path / "trace").write_text("")
+    parser = options.parser()
+    for words, said in (([], "no program given"), (["--trace", "/no/such"], "no such file"),
+                        (["--trace", str(tmp_path / "trace"), "--", "no-such"], "no program 'no-such"),
+                        (["--resume", "x", "--goal", "time"], "name no others")):  # fmt: skip
+        with pytest.raises(BadInput, match=said):
+            parser.check(parser.parse_args(words))
+    parser.check(parser.parse_args(["--trace", str(tmp_path / "trace")]))
+
+
+@pytest.fixture(scope="module")
+def with_hakmem(build, tmp_path_factory):
+    """The tests' build folder, with HAKMEM in it."""
+    folder = tmp_path_factory.mktemp("tune") / "build"
+    shutil.copytree(build, folder)
+    real_library(folder / "libhakmem.so")
+    return folder
+
+
+def test_hakmem_takes_every_value(with_hakmem, quiet):
+    session = compare.Session(with_hakmem, {}, quiet)
+    hakmem = session.allocators(["hakmem"])[0]
+    for settings in search.singles(search.KNOBS):
+        session.check(variant(hakmem, measure.named(settings)))
+    with pytest.raises(LabError):
+        session.check(variant(hakmem, measure.named({"SS_SIZE": "3"})))
+
+
+@needs_tools
+def test_a_search_of_a_program_is_interrupted_and_goes_on(with_hakmem, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(search, "KNOBS", {"SS_SIZE": ("512K",), "PURGE_DELAY_MS": ("0",)})
+    out, plain = tmp_path / "out", measure.Cells.cell
+
+    def stops(self, settings, again=False):
+        if "PURGE_DELAY_MS" in settings:
+            raise KeyboardInterrupt
+        return plain(self, settings, again)
+
+    monkeypatch.setattr(measure.Cells, "cell", stops)
+    program = [str(with_hakmem / "bench_bulk"), "5000", "64", "0", "3"]
+    assert main(["tune", "--build", str(with_hakmem), "--rounds", "3", "--out", str(out), "--", *program]) == 130
+    assert f"tune --resume {out}" in capsys.readouterr().out
+    tried = json.loads((out / "tried.json").read_text())
+    assert set(tried) == {"defaults", "defaults again", "HAKMEM_SS_SIZE=512K"}
+    assert tried["defaults"]["instructions"] > 100_000
+    monkeypatch.setattr(measure.Cells, "cell", plain)
+    assert main(["tune", "--resume", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is better" in said or "on the program itself" in said, said
+    again = json.loads((out / "tried.json").read_text())
+    assert {name: again[name] for name in tried} == tried and len(again) == 4
+
+
+@needs_tools
+def test_what_reading_a_trace_costs_is_left_out(with_hakmem, tmp_path, quiet, monkeypatch):
+    """A player that reads for 50 times what it plays; the cell has the playing alone."""
+    source = tmp_path / "play.c"
+    source.write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        "int main(int n, char **a) { volatile long i; int dry = 0;\n"
+        "for (int k = 1; k < n; k++) dry |= !strcmp(a[k], \"--dry\");\n"
+        "for (i = 0; i < 1000000; i++); if (!dry) for (i = 0; i < 20000; i++);\n"
+        "puts(\"{\\\"heap_most_kb\\\": 70, \\\"heap_at_peak_kb\\\": 60}\"); return 0; }\n"
+    )
+    subprocess.run(["cc", "-O1", "-o", with_hakmem / "hakmem-replay", source], check=True, timeout=60)
+    session = compare.Session(with_hakmem, {}, quiet)
+    hakmem = session.allocators(["hakmem"])[0]
+    cells = measure.ReplayCells(session, hakmem, tmp_path, "tried.json", source, str(tmp_path), 60)
+    cell = cells.cell({})
+    assert 20_000 < cell["instructions"] < 400_000
+    assert (cell["peak_rss_kb"], cell["mean_rss_kb"]) == (70, 60)
+
+
+def test_a_search_that_takes_too_long_is_not_begun(quiet):
+    class Slow:
+        def minutes(self, cells):
+            return cells * 10.0
+
+    with pytest.raises(LabError, match="would take about"):
+        command._search(Slow(), "time", 30, quiet)
