@@ -1,26 +1,26 @@
 /* fork.c: what is done around a fork.
  *
  * The forking thread closes the gate (os/gate.h) and waits until no other thread is inside the
- * engine. What the child inherits is whole then, but for the caches of the threads that were left
- * behind: those are lost, and reset when a new thread gets one. Nothing is walked, and neither
- * process writes to the records of the heap.
+ * engine. So the child inherits a whole engine. Only the caches of the threads that stayed behind are
+ * lost; a new thread that gets one resets it. Neither process walks the heap or writes to its records.
  *
  * WHEN THE GATE IS CLOSED. Handlers run before a fork in the reverse order of their registration,
- * and after it in that order. Whoever has registered before us runs while the gate is closed, and
- * two things may go wrong:
+ * and after it in that order. So the handlers of a library that registered before us run while the gate
+ * is closed. Two things may happen:
  *
- *   its handler allocates         The forking thread passes its own gate, and no lock is held. All
- *       is whole, and what it does in the child before our handler differs in nothing from what
- *       the child does later, but that other threads count as alive.
- *   its handler waits for a lock of its own, whose holder waits at our gate in malloc
- *       Nobody could go on. Only an order helps: our gate last, so our handlers first. The
- *       loader initialises this library before any other (-z initfirst), and its constructor
- *       registers them. Where there is no other library, the first malloc does it: libc's
- *       pages for it would be a third of what the smallest program pays for us.
+ *   Such a handler allocates.
+ *       The forking thread passes its own gate, and no lock is held. The engine is whole. In the child,
+ *       before our own handler, the other threads still count as alive; nothing else differs.
+ *   Such a handler waits for a lock of its library, and the lock's holder waits at our gate in malloc.
+ *       Nobody could go on. Only the order helps: the gate must close last, so our handlers must be
+ *       registered first. The loader initialises this library before any other (-z initfirst), and its
+ *       constructor registers them. If there is no other library, the first malloc does it, because
+ *       libc's pages for it would be a third of what the smallest program pays for HAKMEM.
  *
- * The first covers what the second cannot: the archive in a program, whose constructors run
- * after those of its libraries, and a library that comes by dlopen. Rejected: to close the gate
- * without handlers, by interposing fork, since libc and clone have other ways to it. */
+ * That the forking thread passes its gate also helps where the order fails: in a program that contains
+ * the archive, whose constructors run after those of its libraries, and for a library that dlopen loads.
+ * Rejected: closing the gate without handlers, by interposing fork. libc and clone have other ways to
+ * fork. */
 #include "thread/fork.h"
 
 #include <pthread.h>
@@ -33,9 +33,9 @@
 #include "thread/thread.h"
 #include "thread/verify.h"
 
-/* glibc takes the lock of its list of streams after these handlers, and a stream's
- * buffer is allocated with that lock held: it has to come before ours. The lock is
- * recursive. Other libcs have no such names. */
+/* glibc takes the lock of its list of streams after these handlers, and it allocates a stream's buffer
+ * with that lock held. So that lock must be taken before the gate closes. It is recursive. Other libcs
+ * do not have these names. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
@@ -48,8 +48,8 @@ HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 static _Atomic bool alone;
 
 static void before_fork(void) {
-    /* No lock can be in another's hands, and a fork in a signal handler that interrupted malloc
-     * must not wait for its own. */
+    /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
+     * malloc must not wait for its own thread. */
     hak_store_relaxed(&alone, hak_os_is_single_threaded());
     if (hak_load_relaxed(&alone)) return;
     if (_IO_list_lock) _IO_list_lock();
@@ -62,7 +62,7 @@ static void after_fork_parent(void) {
     if (_IO_list_unlock) _IO_list_unlock();
 }
 
-/* Where there was no other thread, nothing was closed, and nobody is left behind. */
+/* If there was no other thread, the gate was not closed and no thread stayed behind. */
 static void after_fork_child(void) {
     hak_thread_renumber();
     if (hak_load_relaxed(&alone)) return;

@@ -46,12 +46,12 @@
 #include "thread/thread.h"
 
 enum {
-    CALL_LOOKS = 64, /* slabs that one call may look at, and bytes that it may give back */
+    CALL_LOOKS = 64, /* slabs that one call may examine, and bytes that it may give back */
     CALL_BYTES = 1024 * 1024,
-    LONG_LOOKS = 256, /* the same where nobody waits */
+    LONG_LOOKS = 256, /* the same for the helper and malloc_trim: nobody waits for them */
     PASS_INTERVAL_MS = 250,
-    SHORT_DELAY_MS = 2000,       /* longer ones are waited for, whoever then gives back */
-    CALLS_OF_SHORT_PROGRAM = 64, /* slow ones; with fewer it is not worth a helper thread */
+    SHORT_DELAY_MS = 2000,       /* with a longer delay frees do not give back ahead of time */
+    CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
 
 hak_purge_stats_t hak_purge_stats;
@@ -60,7 +60,7 @@ static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
 /* ---- a pass ---- */
 
-/* The stages of a pass, in their order. Two of them can be noted by themselves. */
+/* The stages of a pass, in their order. HUGE and UNITS are also notes. */
 enum {
     CACHES = 1,
     BINS = 2,
@@ -72,12 +72,12 @@ enum {
 };
 
 typedef struct {
-    unsigned stages;   /* those that are left; 0 at the end */
-    unsigned left;     /* caches */
-    unsigned heap;     /* large heaps */
+    unsigned stages;   /* the stages that are left; 0 at the end */
+    unsigned left;     /* caches that may still be emptied */
+    unsigned heap;     /* number of the next large heap */
     hak_walk_t walk;   /* bins and their sparse slabs */
-    uint32_t delay_ms; /* what has been free for so long */
-    hak_sparse_t bins; /* beyond IDLE: also what would wait for a later look */
+    uint32_t delay_ms; /* only memory that has been free for so long */
+    hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
 } pass_t;
 
 static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
@@ -85,12 +85,12 @@ static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
         .stages = stages, .left = hak_os_cpu_count(), .delay_ms = delay_ms, .bins = bins};
 }
 
-/* Goes on with the present stage; true at its end. */
+/* Continues the present stage; true at its end. */
 static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     switch (pass->stages & -pass->stages) {
     case CACHES:
         if (hak_thread_flush_waiting(&pass->left)) return true;
-        hak_budget_look(budget, CALL_LOOKS); /* its blocks may be of as many slabs */
+        hak_budget_look(budget, CALL_LOOKS); /* the blocks may belong to so many slabs */
         return false;
     case BINS:
         return hak_shard_release_piece(&pass->walk, budget);
@@ -109,7 +109,7 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     }
 }
 
-/* As much of a pass as the budget allows; true at its end. */
+/* Continues a pass as far as the budget allows; true at its end. */
 static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     while (pass->stages && !hak_budget_is_spent(budget)) {
         if (!go_on(pass, budget, bytes)) continue;
@@ -119,7 +119,7 @@ static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     return !pass->stages;
 }
 
-/* All of it, in long pieces. */
+/* Does the rest of a pass, in long pieces. */
 static size_t all_of(pass_t *pass) {
     size_t bytes = 0;
     for (hak_budget_t budget = of_a_long_piece; !piece_of(pass, &budget, &bytes);)
@@ -127,12 +127,13 @@ static size_t all_of(pass_t *pass) {
     return bytes;
 }
 
-/* ---- the owner, and what was noted ---- */
+/* ---- the owner, and the notes ---- */
 
-static _Atomic bool busy;      /* see above; the owners' accesses follow each other by it */
-static pass_t the_pass;        /* owner */
-static _Atomic bool has_pass;  /* owner to write: the_pass is not at its end; to others a hint */
-static _Atomic bool has_hurry; /* the same, and it goes on with each slow call */
+static _Atomic bool
+    busy;               /* see above; it orders the accesses of one owner after those of the last */
+static pass_t the_pass; /* owner */
+static _Atomic bool has_pass;  /* the owner writes; the_pass is not at its end; for others a hint */
+static _Atomic bool has_hurry; /* the same; each slow call continues the_pass */
 
 static bool become_owner(void) {
     return !hak_load_relaxed(&busy) && !atomic_exchange_explicit(&busy, true, memory_order_acquire);
@@ -140,7 +141,7 @@ static bool become_owner(void) {
 
 static void leave(void) { hak_store_release(&busy, false); }
 
-/* As much as the heap has grown by; what nobody can give is forgotten. */
+/* Gives back as many bytes as the heap has grown by. Forgets the rest when no bin can give any. */
 static void pay_for_growth(hak_budget_t *budget) {
     uint32_t units = hak_exchange_acq_rel(&hak_shard_grown, 0);
     size_t given;
@@ -170,7 +171,7 @@ static void end_pass(void) {
     hak_store_relaxed(&has_hurry, false);
 }
 
-/* What does not fit into the budget is noted again. */
+/* Serves the notes. Notes again what exceeds the budget. */
 static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
     uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
     if (notes & HAK_NOTE_PRESSURE) begin_pass(0, HAK_SPARSE_SPARE);
@@ -186,7 +187,7 @@ static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
 
 /* ---- calls ---- */
 
-/* `own`: bytes that it has freed. */
+/* Counts a piece of a call that has freed `own` bytes itself. */
 static void count_piece(const hak_budget_t *left, size_t own) {
     size_t looks = CALL_LOOKS - left->looks, given = CALL_BYTES + own - left->bytes;
     size_t bytes = given - hak_min(given, own);
@@ -198,22 +199,23 @@ static void count_piece(const hak_budget_t *left, size_t own) {
                       hak_max(bytes, hak_load_relaxed(&hak_purge_stats.most_bytes)));
 }
 
-/* What a slow call is there for. */
+/* A slow call. */
 typedef struct {
     size_t freed;    /* bytes, when it is a free */
-    uint64_t now_ms; /* 0 where it does not look at the clock */
-    bool is_look;    /* it looks since so many were made, not since something is noted */
-    bool is_due;     /* a pass shall begin */
+    uint64_t now_ms; /* 0 when the call does not read the clock */
+    bool is_look;    /* enough calls were made; otherwise something was noted */
+    bool is_due;     /* a pass is due */
 } call_t;
 
-/* Who sets a long delay wants to keep what is free, as long as LIMIT_SOFT is far away. */
+/* True when frees give back ahead of time. A user who sets a long delay wants to keep free memory, as
+ * long as LIMIT_SOFT is far away. */
 static bool gets_ahead(int64_t delay_ms) {
     size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
     if (HAK_UNLIKELY(soft && hak_commit_bytes() > soft / 2)) return true;
     return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
 }
 
-/* What is too much, whatever its age. */
+/* Gives back the excess, whatever its age. */
 static void get_ahead(hak_budget_t *budget) {
     size_t excess = hak_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
@@ -225,8 +227,9 @@ static void get_ahead(hak_budget_t *budget) {
     hak_budget_give(budget, most - some.bytes);
 }
 
-/* Where more is left than a piece may give back, the thread shall come again soon; where a heap
- * is emptied, each block in its cache may be the last of a slab. */
+/* Brakes the thread's cache, or ends that. When a heap is being emptied, each block in the cache may be
+ * the last one of its slab. The thread also comes back soon, since more may be left than one piece may
+ * give back. */
 static void brake(bool wanted) {
     hak_cache_t *cache = hak_cache;
     if (wanted) hak_tick_hurry();
@@ -237,7 +240,7 @@ static void brake(bool wanted) {
         hak_cache_unbrake(cache);
 }
 
-/* The one piece of a call. */
+/* Does the one piece of a call. */
 static void do_piece(const call_t *call, int64_t delay_ms) {
     hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
     size_t bytes = 0;
@@ -255,7 +258,7 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
     brake(call->freed && gets_ahead(delay_ms) && (hak_ahead_falls() || hak_ahead_excess()));
 }
 
-/* True once when a pass is due. The first look starts the clock; a short program has none. */
+/* True once when a pass is due. The first look only starts the clock, so a short program has no pass. */
 static bool is_due(uint64_t now, int64_t delay_ms) {
     static _Atomic uint64_t next_ms;
     uint64_t due = hak_load_relaxed(&next_ms);
@@ -288,8 +291,9 @@ void hak_purge_set_watcher(hak_watcher_t watcher) {
 
 HAK_COMMON hak_watcher_t hak_purge_watcher(void) { return hak_load_acquire(&the_watcher); }
 
-/* A slow call of a program that is watched, which comes by each time until there is a helper. It
- * gets that when it has made so many that it is no short one; until then the looks become rarer. */
+/* A slow call of a program with a watcher. Every slow call comes here until there is a helper thread,
+ * which starts once the program has made CALLS_OF_SHORT_PROGRAM slow calls. Until then the watcher runs
+ * at once at calls 1, 2, 4, 8 and so on. */
 static HAK_SLOW_PATH void watch(bool may_start) {
     static _Atomic uint32_t calls_so_far;
     if (hak_purger_runs()) return;
@@ -309,7 +313,7 @@ HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
 
 /* ---- the helper, and trim ---- */
 
-/* By the owner: what was noted, and a pass that is in a hurry. */
+/* Serves the notes, and ends a pass that is in a hurry. By the owner. */
 static void settle(void) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     for (hak_budget_t budget = of_a_long_piece; hak_load_relaxed(&hak_budget_notes);
@@ -339,14 +343,14 @@ size_t hak_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     if (cache) hak_thread_flush_holder(cache);
-    hak_shard_release_idle(); /* this one only ages the slabs that were kept empty */
+    hak_shard_release_idle(); /* this sweep only ages the kept empty slabs */
     pass_t pass = begin(WHOLE, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass);
     return purged + hak_pool_unmap_free();
 }
 
 void hak_purge_forget(void) {
-    hak_tick_hurry(); /* what is watched gets a helper of its own */
+    hak_tick_hurry(); /* a watched program gets a helper of its own */
     hak_ahead_forget();
     the_pass.stages = 0;
     end_pass();

@@ -2,18 +2,17 @@
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
- * Started by a slow malloc of a program that has threads and whose heap has grown large, or that is
- * watched (thread.h); never from free,
- * which libc calls with its thread lists locked, and never from a constructor. It
- * sleeps on its state word until a slow free finds much memory to purge, wakes at
- * intervals until that is done, and ends when the last thread of the program has.
- * It blocks every signal, allocates nothing, and is forgotten by a fork's child.
+ * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
+ * (purge.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
+ * constructor. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
+ * wakes at intervals until that is done. It ends after the last thread of the program. It blocks every
+ * signal and allocates nothing. The child of a fork forgets it.
  *
- * A wake-up is not lost: the thread stores ASLEEP before it looks a last time at
- * what would wake it (dirty units, a note of a thread, the number of threads), those
- * who change one do so before they look at the state, and sequentially consistent
- * accesses or a fence stand between the two steps of each. The explorer goes through the
- * orders of steps, but has no store buffers: that the fences suffice is argued here only. */
+ * A wake-up is not lost. The helper stores ASLEEP before its last look at what would wake it: dirty
+ * units, a note, the number of threads. A thread that changes one of these does so before it reads the
+ * state. Sequentially consistent accesses or a fence separate the two steps on each side. The explorer
+ * goes through all orders of steps, but it has no store buffers: that the fences suffice is only argued
+ * here. */
 #include "thread/purger.h"
 
 #include <pthread.h>
@@ -30,32 +29,34 @@
 #include "thread/thread.h"
 
 enum {
-    HEAP_UNITS = 512, /* a heap that is worth a thread: 32 MiB */
-    WAKE_UNITS = 64,  /* dirty units that are worth a wake-up: 4 MiB */
+    HEAP_UNITS = 512, /* least heap for a helper thread: 32 MiB */
+    WAKE_UNITS = 64,  /* least dirty units for a wake-up: 4 MiB */
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
-    WORK_MS = 5, /* CPU time in one round that is more than the helper's */
+    WORK_MS = 5, /* CPU time in one round that the helper alone does not use */
 };
 
 enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
 enum { NONE, STARTING, AWAKE, ASLEEP = HAK_PURGER_ASLEEP, REFUSED };
 _Atomic uint32_t hak_purger_state;
 
-static _Atomic bool noted;     /* the program was at work since the helper's last round */
-static _Atomic uint32_t urged; /* 1: a thread has noted what does not wait for the next one */
+static _Atomic bool noted; /* the program worked since the helper's last round */
+static _Atomic uint32_t
+    urged; /* 1: a thread has noted work that must not wait for the next round */
 
 static HAK_COMMON size_t other_units(void) {
     return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
 }
 
-/* Free units with pages; the sum is cheap and a little behind, or exact. */
+/* Free units with pages. `of_pool` is the pool's part: a cheap sum that is a little behind, or the exact
+ * one. */
 static HAK_COMMON size_t dirty_units(size_t of_pool) {
     return of_pool + other_units() + hak_large_idle_about() / HAK_UNIT_SIZE;
 }
 
-/* Whether there is enough of them. Most frees end with the first question, which counts
- * also what TINY_SS_PARTIAL=0 keeps. */
+/* True when there are enough of them. The first sum also counts units that TINY_SS_PARTIAL=0 keeps; it
+ * is the answer for most frees. */
 static HAK_COMMON bool worth_waking(void) {
     return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= WAKE_UNITS) &&
            dirty_units(hak_pool_purgeable()) >= WAKE_UNITS;
@@ -65,7 +66,7 @@ static bool all_clean(void) {
     return hak_pool_purgeable() == 0 && other_units() == 0 && hak_large_idle() == 0;
 }
 
-/* A program that never purges has nothing for the helper but the note of a new delay. */
+/* False in a program that never purges: there the helper only waits for the note of a new delay. */
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
 static void sleep_until_needed(int64_t delay_ms) {
@@ -76,10 +77,10 @@ static void sleep_until_needed(int64_t delay_ms) {
     atomic_store(&hak_purger_state, AWAKE);
 }
 
-/* Whether the program has done anything since the helper's last round. That it made slow
- * calls is enough; of one that is watched, fast ones show by the time that it used. */
+/* True when the program has worked since the helper's last round: it made slow calls or, if it has a
+ * watcher, used CPU time. */
 static bool is_at_work(bool is_watched) {
-    static uint64_t last_ms; /* the helper's own; there is one at a time */
+    static uint64_t last_ms; /* used by the helper only, of which there is one */
     bool at_work = atomic_exchange(&noted, false);
     if (!is_watched) return at_work;
     uint64_t now_ms = hak_os_cpu_ms(), used_ms = now_ms - last_ms;
@@ -95,7 +96,7 @@ static bool work(int64_t delay_ms, bool is_watched) {
     return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
 }
 
-/* Between two rounds: sleeps, and does what does not wait. False when the system refuses to. */
+/* Sleeps between two rounds, and does urgent work meanwhile. False when the system refuses to sleep. */
 static bool rest(unsigned period_ms) {
     uint64_t end = hak_os_now_ms() + period_ms;
     for (uint64_t now; (now = hak_os_now_ms()) < end;) {
@@ -118,7 +119,7 @@ static void *run(void *unused) {
             return NULL;
         }
         if (!work(delay_ms, watcher != NULL)) {
-            if (watcher) watcher(true); /* what it sleeps on shows all that was */
+            if (watcher) watcher(true); /* before it sleeps: the page then shows the final state */
             sleep_until_needed(delay_ms);
         }
     }
@@ -145,9 +146,9 @@ static HAK_SLOW_PATH void start(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Not where it would be the program's second thread: unshare(CLONE_NEWUSER) would fail, and a
- * fork in a signal handler that interrupts a fork would wait for ever. Where libc does not tell,
- * a second cache does; a thread that never allocates is not seen. */
+/* The helper must not be the program's second thread: unshare(CLONE_NEWUSER) would fail, and a fork in a
+ * signal handler that interrupts a fork would wait for ever. If libc does not tell, a second cache shows
+ * that there are threads; this misses a thread that never allocates. */
 static bool has_threads(void) {
     return hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
 }
@@ -168,7 +169,7 @@ HAK_COMMON bool hak_purger_runs(void) {
     return now == AWAKE || now == ASLEEP;
 }
 
-/* A fence (partner: the store of ASLEEP) stands between the caller's change and this. */
+/* The caller has a fence between its change and this (partner: the store of ASLEEP). */
 static void wake(void) {
     uint32_t asleep = ASLEEP;
     if (hak_load_relaxed(&hak_purger_state) != ASLEEP) return;
@@ -176,7 +177,7 @@ static void wake(void) {
         hak_os_futex_wake(&hak_purger_state, true);
 }
 
-/* For those who have seen it asleep behind a fence (thread.h). */
+/* The caller has seen the helper asleep, after a fence (purger.h). */
 void hak_purger_wake_up(void) {
     if (worth_waking() || hak_thread_count() == 0) wake();
 }
@@ -188,8 +189,8 @@ void hak_purger_note(void) {
     wake();
 }
 
-/* The note is there already (pool/budget.h). The helper takes the word back before it looks for
- * notes; until then it is told once. */
+/* The note is set already (pool/budget.h). The helper clears `urged` before it reads the notes; until
+ * then one wake-up is enough. */
 void hak_purger_urge(void) {
     atomic_thread_fence(memory_order_seq_cst);
     if (hak_load_relaxed(&urged)) return;

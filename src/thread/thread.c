@@ -1,9 +1,9 @@
 /* thread.c: caches over the lives of threads.
  *
- * A cache outlives its thread: it waits in a list, still full for the few threads
- * that may come next, emptied otherwise, and serves the next thread as it is. In a fork's child
- * the caches of other threads may be in any state: they are lost, with what they hold, until
- * a new thread needs one and finds none that waits. */
+ * A cache outlives its thread: it waits for the next thread, which takes it as it is. As many waiting
+ * caches as there are CPUs keep their blocks; the cache of any other ending thread is emptied. In the
+ * child of a fork the caches of all other threads may be in any state. They are lost with their
+ * blocks, until a new thread finds no waiting cache and resets a lost one. */
 #include "thread/thread.h"
 
 #include <pthread.h>
@@ -32,13 +32,13 @@ enum {
 hak_lock_t hak_thread_list_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(THREADS, hak_thread_list_lock, hak_thread_check_at_release);
 static hak_cache_t *all_caches;   /* list lock */
-static hak_cache_t *waiting;      /* list lock; without a thread and empty, a stack */
-static hak_cache_t *waiting_with; /* list lock; the same with blocks: a stack of its own, so
-                                         that nobody looks for one among the others, which may
-                                         be as many as threads ever were at once */
-static unsigned waiting_full;     /* list lock; those of them that still hold blocks, and... */
-static unsigned ending_full;      /* list lock; ...those that will, of threads that end now */
-static hak_cache_t *maybe_lost;   /* list lock; lost caches are here or behind */
+static hak_cache_t *waiting;      /* list lock; stack of caches without thread and blocks */
+static hak_cache_t *waiting_with; /* list lock; the same with blocks. They have a stack of their
+                                     own, since there may be very many empty ones */
+static unsigned waiting_full;     /* list lock; caches on waiting_with, and those of ending
+                                     threads that will come there */
+static unsigned ending_full;      /* list lock; the latter */
+static hak_cache_t *maybe_lost;   /* list lock; the first of all_caches that may be lost */
 static _Atomic unsigned thread_count
     HAK_OWN_LINE; /* written under the list lock; threads with a cache */
 static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
@@ -48,7 +48,7 @@ static bool ready;                             /* list lock */
 
 unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 
-/* The sum stays the same: more threads, less for each. */
+/* Divides the budget: the more threads there are, the less each of them gets. */
 static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
@@ -65,7 +65,7 @@ static void push_waiting(hak_cache_t *cache, bool holds) {
     *stack = cache;
 }
 
-/* NULL when none waits. List lock held. */
+/* Takes a cache from a stack; NULL when it is empty. List lock held. */
 static hak_cache_t *pop_waiting(hak_cache_t **stack) {
     hak_cache_t *cache = *stack;
     if (cache) *stack = cache->next_waiting;
@@ -79,8 +79,8 @@ void hak_thread_flush_holder(hak_cache_t *cache) {
     hak_big_flush(holder);
 }
 
-/* The thread is gone. Later destructors of other libraries may still free: they
- * find the dead cache and go straight to the shard. */
+/* The destructor of the thread's key. Destructors of other libraries that run later may still free:
+ * they find the dead cache, and the blocks go to the shard directly. */
 static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
@@ -107,9 +107,9 @@ static void on_thread_exit(void *argument) {
     hak_purger_wake();
 }
 
-/* The home of a new thread: the shard with the fewest, or that of its CPU. A cache may
- * change its shard with its thread: blocks in its magazines are given to their own slabs,
- * wherever those are at home. */
+/* Chooses the home of a new thread: the shard with the fewest threads, or that of its CPU. A cache
+ * may change its shard with its thread, since each block in a magazine goes back to its own slab,
+ * whichever shard owns that. */
 static unsigned home_shard(void) {
     unsigned best = 0, count = hak_shard_homes();
     if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_os_this_cpu() % count;
@@ -126,7 +126,7 @@ unsigned hak_thread_shard_most(void) {
     return (unsigned)most;
 }
 
-/* What goes by the number of CPUs follows it. */
+/* Adapts shards and budgets to the number of CPUs. */
 static void follow_cpus(void) {
     if (!hak_os_cpu_look()) return;
     HAK_HOLD(&hak_thread_list_lock);
@@ -143,13 +143,14 @@ void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
     if (at_once || !is_first) follow_cpus();
 }
 
-/* A cache of a thread that a fork left behind, emptied; each is looked at once. List lock held. */
+/* Takes a cache of a thread that a fork left behind, and resets it. Looks at each cache once. List
+ * lock held. */
 static hak_cache_t *take_lost(void) {
     hak_cache_t *cache = maybe_lost;
     while (cache && !hak_gate_is_lost(&cache->post)) cache = cache->next;
     maybe_lost = cache ? cache->next : NULL;
     if (!cache) return NULL;
-    hak_warm_cache_release(cache); /* what is bound is so in the shard that it had */
+    hak_warm_cache_release(cache); /* its warm slabs belong to its former shard */
     hak_cache_reset(cache);
     cache->holds = cache->flushing = false;
     memset(cache->streak, 0, sizeof cache->streak);
@@ -171,7 +172,7 @@ static hak_cache_t *acquire_cache(void) {
     hak_cache_t *cache = pop_waiting(waiting_with ? &waiting_with : &waiting);
     if (cache) {
         if (cache->holds) waiting_full--;
-        memset(cache->streak, 0, sizeof cache->streak); /* a stream is one thread's */
+        memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
     } else if ((cache = take_lost()) == NULL) {
         cache = make_cache();
     }
@@ -186,8 +187,8 @@ static hak_cache_t *acquire_cache(void) {
     return cache;
 }
 
-/* What the whole process needs once. libc may allocate in these calls; by then
- * the calling thread has its cache. */
+/* Prepares the process, once. libc may allocate in these calls: the calling thread already has its
+ * cache. */
 static void prepare_process(void) {
     hak_lock_acquire(&hak_thread_list_lock);
     bool first = !ready;
@@ -234,7 +235,7 @@ void hak_thread_apply_options(void) {
     hak_purger_note();
 }
 
-/* A cache that waits with blocks, out of the list. */
+/* Takes a waiting cache with blocks out of its stack. */
 static hak_cache_t *take_full(void) {
     HAK_HOLD(&hak_thread_list_lock);
     hak_cache_t *cache = pop_waiting(&waiting_with);
@@ -254,8 +255,8 @@ static void put_back(hak_cache_t *cache, bool holds) {
     hak_gate_release(&cache->post);
 }
 
-/* A magazine at a time, without the lock: a double free may come to light, and the program's
- * handler of SIGABRT may start a thread. */
+/* Without the lock, since this may find a double free, and the program's handler of SIGABRT may start
+ * a thread. */
 bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     hak_cache_t *cache = take_full();
@@ -301,7 +302,7 @@ static size_t check_waiting(hak_check_t *check, const hak_cache_t *first, bool h
     return count;
 }
 
-/* There are few that hold blocks: one for each CPU. */
+/* Walks over the waiting caches with blocks: at most one for each CPU. */
 static void check_full(hak_check_t *check) {
     size_t count = check_waiting(check, waiting_with, true, waiting_full);
     hak_check_equal(check, "thread list", &waiting_full,

@@ -1,8 +1,8 @@
 /* verify.c: every check, with every other thread outside the engine.
  *
- * That is what a fork needs, too, and so is had in the same way: the gate is closed (os/gate.h). No
- * lock is held then, no slab is claimed, no remote free is half done, no unit is in anybody's hands.
- * Fast paths go on: they change nothing but the `top` of the thread's own bins. */
+ * A fork needs the same, so this uses the same means: it closes the gate (os/gate.h). Then no lock is
+ * held, no slab is claimed, no remote free is half done, and no unit is on its way between two owners.
+ * Fast paths continue; they change only the `top` of the thread's own magazines. */
 #include "thread/verify.h"
 
 #include "cache/check.h"
@@ -31,7 +31,7 @@ static void add_dirty(hak_superslab_t *super, void *units) {
     *(size_t *)units += super->dirty ? hak_bit_count(super->dirty) : 0;
 }
 
-/* The sum of commit.h, from all who charge it. */
+/* Compares the sum of commit.h with the sum over everything that is charged. */
 static void check_committed(hak_check_t *check) {
     size_t units = 0;
     hak_region_each_superslab(add_dirty, &units);
@@ -44,7 +44,7 @@ static void check_committed(hak_check_t *check) {
             hak_sampled_committed());
 }
 
-/* What threads have carved since the process began. */
+/* Compares the blocks that threads have carved since the process began, then checks each cache. */
 static void check_caches(hak_check_t *check, const uint64_t carved[HAK_CLASS_COUNT + 1]) {
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         hak_warm_cache_counts_t sum = {{0}};
