@@ -12,7 +12,7 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    FAILURES_MAX = 16, /* superslabs that the kernel purges nothing of, in one go */
+    FAILURES_MAX = 16, /* superslabs without a purged page, after which a purge ends */
 };
 
 hak_heap_t hak_heaps[HAK_HEAPS_MAX] HAK_APART;
@@ -199,8 +199,8 @@ typedef struct {
 
 static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
 
-/* As much of a stretch as there is room for, from its first touched grain on; what is claimed
- * is longer than a unit. */
+/* Cuts a stretch to the room that is left, from its first touched grain on. The result is longer than
+ * a unit. */
 static void cut(claim_t *claim, hak_part_t *piece) {
     unsigned end = piece->first + piece->count;
     while (!is_set(claim->super->touched, piece->first)) piece->first++;
@@ -218,9 +218,10 @@ static bool has_page(const hak_part_t *piece) {
     return hak_align_up(piece->first, page_grains) + page_grains <= piece->first + piece->count;
 }
 
-/* Takes the stretch from `first` up to `end` out of the extents. Not a short one: what
- * is not an extent must be longer than a unit (extent.h). A stretch without a whole page takes no
- * room: it gives nothing back, and the next piece would come to it again. */
+/* Claims the free grains first .. end - 1: takes them out of the extents. A short stretch stays there and
+ * is only noted, since memory outside the extents must be longer than a unit (extent.h). A stretch without
+ * a whole page is skipped: it gives nothing back, and if it took room the next piece would meet it
+ * again. */
 static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsigned end) {
     hak_superslab_t *super = claim->super;
     hak_part_t piece = {super, first, end - first};
@@ -303,7 +304,7 @@ static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
     return cleaned;
 }
 
-/* The claimed pieces are free again; returns the number of grains that are clean. */
+/* Ends a claim: its pieces are free again. Returns the number of grains that are clean now. */
 static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     hak_superslab_t *super = claim->super;
     uint32_t clean_units = 0;
@@ -324,7 +325,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     return cleaned;
 }
 
-/* Pieces of at most a unit, which takes a few microseconds. Under the lock. */
+/* Purges the pieces of at most a unit, which takes a few microseconds. Under the lock. */
 static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     claim->calls += purge_grains(claim->super, claim->short_clean);
     size_t cleaned = set_clean(claim->super, claim->short_clean);

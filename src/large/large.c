@@ -17,7 +17,7 @@ enum {
     TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
 };
 
-/* What a heap said to a request. */
+/* A heap's answer to a request. */
 typedef enum { FOUND, NO_ROOM, REFUSED } outcome_t;
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     char *block;                     /* answer */
     uint64_t touched[TOUCHED_WORDS]; /* answer; grains of it that need zeroing */
     bool zero;
-    bool fresh; /* answer; out of a fresh run */
+    bool fresh; /* answer; the block lies in a fresh run */
 } request_t;
 
 static size_t grains_of(size_t size) { return (size + HAK_GRAIN_SIZE - 1) >> HAK_GRAIN_SHIFT; }
@@ -52,8 +52,8 @@ static bool is_fine(const hak_unit_t *unit) {
 
 static _Atomic size_t idle_published;
 
-/* Adds what has changed since the last time, once it is more than `least` grains. Heap
- * lock held. */
+/* Adds a heap's change to the published sum when the change exceeds `least` grains. Heap lock
+ * held. */
 static void publish_idle(hak_heap_t *heap, size_t least) {
     size_t idle = hak_load_relaxed(&heap->idle), last = heap->idle_published;
     if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
@@ -101,7 +101,7 @@ static void merge(hak_heap_t *heap, hak_unit_t *unit) {
     hak_heap_free(heap, block_start(unit, word), hak_large_length(word));
 }
 
-/* Empties the transfer array into the extents. Heap lock held. True if there was any. */
+/* Empties the transfer array into the extents. True if it held a block. Heap lock held. */
 static bool drain(hak_heap_t *heap) {
     hak_unit_t *units[HAK_TRANSFER_MAX];
     hak_lock_acquire(&heap->transfer_lock);
@@ -116,7 +116,7 @@ static bool drain(hak_heap_t *heap) {
 
 /* ---- allocation ---- */
 
-/* Remembers which grains of the block are touched, before they all are. */
+/* Notes which grains of the block are touched now, before the request touches all of them. */
 static void note_touched(request_t *request, char *block) {
     size_t left = request->grains, done = 0;
     hak_part_t part;
@@ -160,7 +160,7 @@ static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
     return true;
 }
 
-/* The order of sources is the option's: free memory of the heap, or what others freed.
+/* Takes from the heap's free memory and from its transfer array; L25_PREF says which comes first.
  * Heap lock held. */
 static outcome_t take(hak_heap_t *heap, request_t *request) {
     HAK_TIMED(l25_refill);
@@ -180,10 +180,10 @@ static void note_home(hak_heap_t *heap, unsigned home) {
     if (hak_load_relaxed(&heap->last_home) != home) hak_store_relaxed(&heap->last_home, home);
 }
 
-/* A fresh run, and the block out of it. Superslabs begin at multiples of their size, so a block
- * that is no longer than one needs no more than its own length; but the run joins what is free
- * beside it, where a short search for an aligned block may miss it: then a length with a fit
- * wherever it lies. Heap lock held. */
+/* Takes a fresh run, and the block out of it. For a block of at most one superslab a run of the block's
+ * own length is enough, since superslabs begin at multiples of their size. But the run joins free memory
+ * beside it, and the short search for an aligned block may then miss the place. In that case another run
+ * has a length that contains an aligned block wherever it begins. Heap lock held. */
 static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
     size_t run = request->grains * (size_t)hak_option(HAK_OPTION_L25_RUN_FACTOR);
     size_t sure = request->grains + request->align_grains - 1;
@@ -198,7 +198,7 @@ static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
     return outcome;
 }
 
-/* One heap's answer, under its lock; `grow` lets it take a fresh run. */
+/* Asks one heap, under its lock. With `grow` the heap may take a fresh run. */
 static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     outcome_t outcome = take(heap, request);
@@ -220,16 +220,17 @@ static size_t free_grains(const hak_heap_t *heap) {
     return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
 }
 
-/* What a CPU's own heap keeps while it is worked with: a block that another CPU takes there
- * costs both of them cache lines when it is taken, when it is freed, and for the one that is
- * then missing here. With half as much free memory as is in use nearly all requests fit. */
+/* True when a heap may serve another CPU: that CPU used it last, or its free memory exceeds half of
+ * what is in use, with which nearly all requests of its own CPU fit. A block that another CPU takes costs
+ * both CPUs cache lines: when it is taken, when it is freed, and when its own CPU needs another block
+ * instead. */
 static bool can_spare(const hak_heap_t *heap, const request_t *request) {
     return hak_load_relaxed(&heap->last_home) == request->home ||
            free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
 }
 
-/* The other heaps' idle memory, before fresh memory is touched: what they can spare, or
- * `all` of it. */
+/* Asks the other heaps for idle memory, before fresh memory is touched: for what they can spare, or
+ * for `all` of it. */
 static outcome_t steal(request_t *request, bool all) {
     unsigned count = hak_heap_count(), own = request->home;
     outcome_t said = NO_ROOM;
@@ -253,7 +254,7 @@ static bool lend(void) {
     return false;
 }
 
-/* Once; how long superslabs are is known with the first region. */
+/* Called once. The first region determines the size of superslabs. */
 static HAK_SLOW_PATH void prepare(void) {
     hak_region_prepare();
     hak_pool_set_lender(lend);
@@ -312,7 +313,7 @@ static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool 
     hak_lock_release(&heap->lock);
 }
 
-/* Inside the gate from the mark on until the block is free or in the array. */
+/* The thread is inside the gate from the mark until the block is free or in the transfer array. */
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
     if (HAK_UNLIKELY(is_fine(unit))) return hak_fine_free(block);

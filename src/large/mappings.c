@@ -25,7 +25,8 @@ static table_t former;  /* its entries move to the current one */
 static size_t next_out; /* below it, the former one is empty */
 static size_t in_hand;
 
-/* For the line about a double free, which comes soon after the first one if at all. */
+/* The blocks that were removed last. A second free usually comes soon after the first one, and its line
+ * can then tell the size. */
 static hak_mapping_t removed[REMOVED_MAX]; /* a ring */
 static unsigned removed_next;
 
@@ -81,8 +82,9 @@ void hak_mappings_discard(hak_mapping_t *table, size_t slots) {
     hak_meta_free(table, slots * sizeof *table);
 }
 
-/* A table of n slots takes the place of one with n / 4 entries. When it is full it has n / 2, so
- * n / 4 blocks have been entered, and they have emptied 2 n slots and entries: all. */
+/* A table of n slots replaces one with n / 4 entries. When it is full it has n / 2 entries. So n / 4
+ * blocks were entered since, and each emptied 8 slots or entries of the former table: 2 n, which is
+ * all. */
 bool hak_mappings_use(hak_mapping_t *larger, size_t slots) {
     if (slots <= current.size || former.used) return false;
     if (former.size) hak_mappings_discard(former.slots, former.size);
@@ -92,7 +94,7 @@ bool hak_mappings_use(hak_mapping_t *larger, size_t slots) {
     return true;
 }
 
-/* Removal moves entries only into holes at or behind next_out: below it there are none. */
+/* A removal moves entries only into holes at next_out or behind it. So the slots below stay empty. */
 static void empty_some(void) {
     for (unsigned looks = 0; former.used && looks < EMPTIED_AT_ONCE; looks++) {
         hak_mapping_t *mapping = &former.slots[next_out];

@@ -32,8 +32,7 @@ static bool insert_at(unsigned i, char *start, size_t size, uint64_t freed_ms) {
     return true;
 }
 
-/* Asked early, so that a system which has no memory now may still have some before the
- * room is used up. */
+/* Called long before the room is used up: if the system has no memory now, it may have some later. */
 void hak_reuse_make_room(void) {
     if (count < most / 2) return;
     hak_stretch_t *larger = hak_meta_alloc((size_t)2 * most * sizeof *kept);
@@ -93,7 +92,8 @@ typedef struct {
     unsigned first, end;
 } window_t;
 
-/* What a search looks at: all, or where there are many a part, and the next part the next time. */
+/* The stretches that a search looks at: all or, if there are many, a part of them. The next search looks
+ * at the next part. */
 static window_t window(void) {
     static unsigned first;
     first += HAK_REUSE_MAX;
@@ -104,7 +104,7 @@ static window_t window(void) {
 char *hak_reuse_take(size_t size, size_t align) {
     window_t in = window();
     unsigned best = in.end;
-    size_t least = SIZE_MAX; /* sizes are random: nothing here is a jump that has to be guessed */
+    size_t least = SIZE_MAX; /* sizes are random: no branch here for the CPU to predict */
     for (unsigned i = in.first; i < in.end; i++) {
         size_t shift = -(uintptr_t)kept[i].start & (align - 1), have = kept[i].size;
         bool better = (have >= size) & (have - size >= shift) & (have < least);
