@@ -13,10 +13,10 @@
 #include "shard/check.h"
 #include "shard/warm.h"
 
-enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks, in one take */
+enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks that one take skips */
 
-/* Counters are beside the bins, which have no room for them, and in front, on the page
- * of the small classes. They are narrow: with 64 bits each they would be a page more. */
+/* The bins have no room for the counters. These lie in front of them, on the page of the small classes.
+ * They are narrow: with 64 bits each they would need one page more. */
 static struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
@@ -86,7 +86,7 @@ void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab) {
     hak_bin_list_last(bin, slab);
 }
 
-/* Purged pages count as touched again: the next take will. Bin lock held. */
+/* Counts purged pages as touched, because the next take touches them. Bin lock held. */
 static void count_as_touched(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info) {
     uint32_t blocks = hak_bin_purged_blocks(slab, info);
     HAK_ADD_OWNED(&bin->touched, blocks);
@@ -149,9 +149,10 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
     hak_bin_list_last(bin, slab);
 }
 
-/* The slab, all free, leaves its bin: from here on it belongs to nobody. False when a block of it was
- * freed twice, and is on its way: it stays until a drain finds that out. First the one word is
- * written, then the other is read, as the freer does: one of the two sees it. Bin lock held. */
+/* Takes a wholly free slab out of its bin: from here on it belongs to nobody. False when a block of it was
+ * freed twice and the second free is under way; the slab then stays until a drain finds that. This thread
+ * writes `owner` and then reads `remote_words`, the freeing thread the other way round. So one of them
+ * sees the other. Bin lock held. */
 static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     uint16_t owner = atomic_exchange_explicit(&slab->owner, 0, memory_order_seq_cst);
     if (HAK_UNLIKELY(atomic_load_explicit(&slab->remote_words, memory_order_seq_cst) != 0)) {
@@ -186,7 +187,7 @@ void hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
     hak_pool_give_list(list);
 }
 
-/* The kept empty slab, no longer kept; NULL when there is none. Bin lock held. */
+/* Returns the kept empty slab, which is then no longer kept; NULL when there is none. Bin lock held. */
 static hak_unit_t *unkeep(hak_bin_t *bin) {
     hak_unit_t *slab = bin->empty;
     if (!slab) return NULL;
@@ -315,8 +316,8 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-/* Takes F1 back where the slab has left its bin since it was looked at; false where it has not. Only
- * for F who has F2 or F3 to do: nobody else's has a slab that must stay. */
+/* Undoes F1 if the slab has left its bin since F0; false if it has not. Only for a thread that has F2 or F3
+ * to do: for any other thread nothing says that the slab must still be there. */
 static bool take_back(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits,
                       _Atomic uint64_t *remote, uint64_t mask) {
     const uint16_t now = atomic_load_explicit(&slab->owner, memory_order_seq_cst);
@@ -368,9 +369,9 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
     return merged;
 }
 
-/* What a bounded drain leaves: the slabs are as they were, and nobody else can have
- * pushed one of them, since its remote_words stayed non-zero. They come behind what was pushed
- * meanwhile, which is little; they themselves may be many. */
+/* Pushes back the slabs that a bounded drain leaves. No other thread can have pushed one of them, since
+ * its remote_words stayed non-zero. They are put behind the slabs that were pushed meanwhile, because
+ * those are few and the rest may be long. */
 static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
     hak_unit_t *none = NULL;
     while (!hak_cas_release(&bin->pending, &none, rest)) {
@@ -382,14 +383,14 @@ static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
     }
 }
 
-/* The place of a slab that got `some` blocks; true when it is to be released. */
+/* Lists a slab that `some` blocks were merged into; true when it is to be released. */
 static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
     HAK_ADD_OWNED(&bin->spare, some);
     return slab->free_count > 0 && hak_bin_after_free(bin, slab);
 }
 
-/* A slab of another bin, or of none: a block was freed twice, and its slab went its way between F1
- * and F3. Remote blocks of its new life may rely on that F3. */
+/* Handles a slab of another bin, or of none: a block was freed twice, and its slab left the bin between F1
+ * and F3. Remote frees to the slab in its new bin may rely on that F3. */
 static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
     if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
     pending_push(slab, bin_of_owner(owner));

@@ -22,14 +22,15 @@ static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *su
     sum->used += hak_warm_used(shard, class_index);
 }
 
-/* Carries are of the class, not of a bin: while one comes in between, the sums are behind. */
+/* Carries belong to the class, not to a bin. If one comes while the bins are read, the sums are too
+ * small. */
 static bool has_carried(unsigned class_index, const uint64_t carried[HAK_SHARD_COUNTERS]) {
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         if (hak_bin_carried(class_index, i) != carried[i]) return true;
     return false;
 }
 
-/* The remote ones after those that were drained: at rest there are no fewer. */
+/* Reads the remote frees after the drained ones: at rest there are never fewer of them. */
 hak_shard_counts_t hak_shard_counts(unsigned class_index) {
     enum { TRIES = 4 };
     hak_shard_counts_t sum;

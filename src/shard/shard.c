@@ -12,10 +12,10 @@
 #include "shard/warm.h"
 
 enum {
-    SMALL_HEAP = 64,       /* units; no look for sparse slabs, which would touch all bins */
+    SMALL_HEAP = 64,       /* units; a search for sparse slabs touches all bins: not below this */
     SLABS_MOST = 4,        /* slabs that one take brings from the pool */
-    POOL_PART = 8,         /* of the units in use: more free ones with pages are many */
-    DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep takes in under one lock */
+    POOL_PART = 8,         /* dirty units are many above one part in so many of the used ones */
+    DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep drains under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
 };
 
@@ -75,12 +75,12 @@ static unsigned probe_count(void) {
     return only_empty_move() ? 0 : (unsigned)hak_option(HAK_OPTION_TRYLOCK_PROBES);
 }
 
-/* Whether a visit could bring anything; a look without the lock. */
+/* True when a visit of the bin could bring blocks. Read without the lock. */
 static bool has_free(const hak_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
-/* The same, with what it would take back from threads; untouched bins stay so. */
+/* The same, slabs that are bound to threads included. Does not touch a bin that never had a slab. */
 static bool may_give(unsigned shard, unsigned class_index) {
     if (!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)) return false;
     return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
@@ -95,7 +95,7 @@ static bool others_have_free(unsigned home, unsigned class_index) {
     return false;
 }
 
-/* What is wanted, and by whom. */
+/* A request for blocks. */
 typedef struct {
     unsigned home, class_index, want;
     void **top;
@@ -104,8 +104,8 @@ typedef struct {
     bool insists;     /* a slab is made even where hak_shard_leaves */
 } request_t;
 
-/* What a visit takes: blocks that have been in use; those, else fresh ones too unless
- * another shard may have used ones; any. */
+/* What a visit takes: used blocks only; used ones or, if no other shard may have any, fresh ones too; any
+ * blocks. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
 static unsigned take(const request_t *request, hak_bin_t *bin, bool fresh) {
@@ -113,7 +113,7 @@ static unsigned take(const request_t *request, hak_bin_t *bin, bool fresh) {
                         request->zeroed);
 }
 
-/* What is listed, else what remote frees brought, else what other threads have bound. */
+/* Takes from listed slabs, else from a slab that is bound to another thread. */
 static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     unsigned taken = take(request, bin, what == ANY);
@@ -125,8 +125,8 @@ static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned s
     return taken;
 }
 
-/* One locked visit. Its end is that of the caller's section of the gate, too: a slab that is
- * released is in nobody's hands for a fork. */
+/* Visits a bin whose lock is held, and releases the lock. Also ends the caller's section of the gate:
+ * until then a released slab belongs to nobody, and a fork must not see that. */
 static unsigned take_locked(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     hak_warm_t *warm = shard == request->home ? request->warm : NULL;
@@ -268,15 +268,15 @@ static _Atomic uint64_t budget_hits, adopted_empty;
 uint64_t hak_shard_budget_hits(void) { return hak_load_relaxed(&budget_hits); }
 uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty); }
 
-/* SS_BUDGET: a shard has as many slabs as it may before it reclaims. */
+/* True when a shard has as many slabs as SS_BUDGET allows, and must reclaim before it takes one more. */
 static bool at_budget(unsigned shard) {
     uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
     return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
 }
 
-/* What a shard at its budget does first: it gives up what is empty in all of its bins, so
- * that the pool has units with pages, and takes in what came back; if that was not enough,
- * it asks all other shards. Never the reason that a request fails. */
+/* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the
+ * pool has units with pages, and merges remote frees. If that is not enough, asks all other shards. The
+ * budget alone never makes a request fail. */
 static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
@@ -306,7 +306,7 @@ static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
     return take_from_new(request, &slab, 1);
 }
 
-/* Blocks that have been in use come first, wherever they are: their pages are there. */
+/* Used blocks come first, in whichever shard they are, because their pages exist. */
 static unsigned take_anywhere(const request_t *request) {
     unsigned home = request->home;
     HAK_TIMED_MID(pool_refill, request->class_index);
@@ -345,8 +345,8 @@ void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
     return take_from_pool(&request) ? one[1] : NULL;
 }
 
-/* Bins are visited one by one; one that is busy is not idle. A bin whose remote frees come
- * faster than they are taken in is left in the end. */
+/* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
+ * DRAINS_MOST drains, in case remote frees come faster than it drains them. */
 bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
