@@ -49,7 +49,7 @@ static char *after(char *start, size_t records) {
     return (char *)hak_align_up((uintptr_t)start + hak_area_span(records), HAK_SUPERSLAB_SIZE_MAX);
 }
 
-/* Areas lie one behind the other; the map so that it begins where a superslab could. */
+/* Places the areas one behind the other. The map begins where a superslab could begin. */
 static bool place(char *window, size_t size) {
     size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
     size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
@@ -95,7 +95,7 @@ static bool is_mapped(size_t super) {
     return hak_load_relaxed(&region.supers[super].mapped);
 }
 
-/* Neighbours of a superslab that are mapped. */
+/* The number of a superslab's neighbours that are mapped. */
 static size_t mapped_neighbours(size_t super) {
     return (size_t)(super > 0 && is_mapped(super - 1)) + is_mapped(super + 1);
 }
@@ -128,7 +128,7 @@ static void publish_limit(void) {
     hak_store_release(&hak_map.unit_end, units);
 }
 
-/* Superslabs `first` and on, behind all that there are. */
+/* Adds `count` superslabs from number `first` on, behind all others. */
 static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense) {
     if (first + count > region.window_end || !commit_records(first + count)) return HAK_OS_REFUSED;
     hak_os_answer_t answer = map_superslabs(first, count, dense);
@@ -140,8 +140,8 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense)
     return answer;
 }
 
-/* A quarter of what is mapped, so that the calls grow with the logarithm; where each slab has a
- * superslab of its own, it has its own call too. */
+/* The next step is a quarter of what is mapped, so the number of calls is logarithmic. If each slab has a
+ * superslab to itself, each superslab has a call of its own. */
 static HAK_COMMON size_t next_step(bool dense) {
     size_t have = hak_load_relaxed(&region.mapped);
     size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 64);
@@ -153,7 +153,7 @@ static HAK_COMMON size_t next_step(bool dense) {
     return hak_min(step, region.window_end - region.limit);
 }
 
-/* The heap has grown, or could not. */
+/* Notes whether addresses are short. Called when the heap has grown, or could not grow. */
 static void look_at_limit(void) {
     size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
     if (HAK_LIKELY(units < SHORT_LEAST)) return;
@@ -161,7 +161,7 @@ static void look_at_limit(void) {
     if (is != hak_load_relaxed(&hak_region_short)) hak_store_relaxed(&hak_region_short, is);
 }
 
-/* Behind somebody else's mapping, which may be of any length. */
+/* Grows behind a foreign mapping, whose length is unknown. */
 static HAK_SLOW_PATH bool grow_behind_a_hole(bool dense) {
     size_t skip = 1;
     for (unsigned tries = 0; tries < HOLE_TRIES; tries++, skip *= 2) {
@@ -249,8 +249,8 @@ static void unlist_unmapped(hak_superslab_t *super) {
     super->unmapped = false;
 }
 
-/* One of the list. It leaves that unless the system refuses; where somebody else has taken its
- * place it stays a hole. */
+/* Maps a superslab of the list of holes again. Takes it off the list, unless the system refuses. If a
+ * foreign mapping has taken its addresses, it stays a hole for ever. */
 static hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = map_superslabs(number, 1, dense && is_large());
