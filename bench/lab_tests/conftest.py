@@ -1,5 +1,7 @@
 """What several tests need: the helper programs, built here so that no build folder is."""
 
+import fcntl
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -33,8 +35,21 @@ def compile_program(source, target, *flags):
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """A folder as CMake would make it, with what the lab's own tests use."""
-    folder = tmp_path_factory.mktemp("build")
+    """A folder as CMake would make it, with what the lab's own tests use. Of the processes that run
+    tests side by side the first one makes it."""
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "build"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            unfinished = folder.with_suffix(".unfinished")
+            unfinished.mkdir()
+            make_build(unfinished)
+            unfinished.rename(folder)
+    return folder
+
+
+def make_build(folder):
     compile_program("launch.c", folder / "launch", "-static")
     compile_program("null_alloc.c", folder / "libnull.so", "-shared", "-fPIC", "-fno-builtin")
     for name in WORSE:
@@ -47,7 +62,6 @@ def build(tmp_path_factory):
         compile_program(source, target, "-shared", "-fPIC", "-fno-builtin", "-ldl")
     for name, source in NAMES.items():
         compile_program(source, folder / name, "-pthread", "-ldl")
-    return folder
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ def fake_library(target, *flags):
 
 
 def real_library(target):
-    """Builds HAKMEM."""
+    """Builds HAKMEM, as fast as the compiler can."""
     sources = sorted((ROOT / "src").glob("*/*.c"))
     subprocess.run(
-        ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-pthread",
+        ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-O0", "-shared", "-fPIC", "-pthread",
          "-fvisibility=hidden", "-I", ROOT / "src", "-I", ROOT / "include", "-o", target, *sources],
         check=True, timeout=120,
     )  # fmt: skip
