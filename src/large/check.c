@@ -5,9 +5,9 @@
 
 #include "large/fine.h"
 #include "large/huge.h"
+#include "large/kept.h"
 #include "large/large.h"
 #include "large/mappings.h"
-#include "large/reuse.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
@@ -143,14 +143,16 @@ void hak_heaps_check(hak_check_t *check) {
 
 typedef struct {
     hak_check_t *check;
+    hak_mappings_t *table;
     size_t blocks, block_bytes, kept, kept_bytes;
-    uintptr_t end; /* of the stretch before */
+    uintptr_t end; /* of the stretch before, in the same part */
 } huge_sum_t;
 
 static bool add_block(const hak_mapping_t *mapping, void *context) {
     huge_sum_t *sum = context;
     hak_check_that(sum->check, "huge block", (const void *)mapping->start,
-                   "the table finds it by its start", hak_mappings_find(mapping->start) == mapping);
+                   "the table finds it by its start",
+                   hak_mappings_find(sum->table, mapping->start) == mapping);
     sum->blocks++;
     sum->block_bytes += mapping->size;
     return true;
@@ -160,26 +162,36 @@ static void add_stretch(void *context, hak_range_kind_t kind, const void *start,
     huge_sum_t *sum = context;
     (void)kind;
     hak_check_that(sum->check, "kept stretch", start,
-                   "a gap lies between it and the stretch before",
-                   sum->kept == 0 || (uintptr_t)start > sum->end);
+                   "a gap lies between it and the stretch before", (uintptr_t)start > sum->end);
     hak_check_that(sum->check, "kept stretch", start, "it has a length", size > 0);
     sum->kept++;
     sum->kept_bytes += size;
     sum->end = (uintptr_t)start + size;
 }
 
+static void check_part(hak_check_t *check, const hak_reuse_t *part, huge_sum_t *sum) {
+    size_t before = sum->kept_bytes, stretches = sum->kept;
+    sum->end = 0;
+    hak_reuse_each_range(part, add_stretch, sum);
+    hak_check_equal(check, of_huge, part, "bytes kept = sum of the stretches", part->bytes,
+                    sum->kept_bytes - before);
+    hak_check_that(check, of_huge, part, "there is a place for each stretch",
+                   sum->kept - stretches == part->count && part->count <= part->most);
+}
+
 void hak_huge_check(hak_check_t *check) {
     huge_sum_t sum = {.check = check};
-    for (size_t at = 0; hak_mappings_walk(&at, add_block, &sum);) continue;
-    hak_reuse_each_range(add_stretch, &sum);
-    hak_check_equal(check, of_huge, &hak_huge_stats, "block_count = entries of the table",
-                    hak_load_relaxed(&hak_huge_stats.block_count), sum.blocks);
-    hak_check_equal(check, of_huge, &hak_huge_stats, "bytes = sum of the entries",
-                    hak_load_relaxed(&hak_huge_stats.bytes), sum.block_bytes);
-    hak_check_equal(check, of_huge, &hak_huge_stats, "bytes kept = sum of the stretches",
-                    hak_reuse_bytes(), sum.kept_bytes);
+    for (unsigned i = 0; i < hak_mappings_count(); i++) {
+        sum.table = &hak_mappings[i];
+        for (size_t at = 0; hak_mappings_walk(sum.table, &at, add_block, &sum);) continue;
+    }
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) check_part(check, &hak_kept_parts[i], &sum);
+    hak_check_equal(check, of_huge, hak_mappings, "counts of all tables = their entries",
+                    hak_huge_count(), sum.blocks);
+    hak_check_equal(check, of_huge, &hak_huge_stats, "held_bytes = blocks and what is kept",
+                    hak_load_relaxed(&hak_huge_stats.held_bytes), sum.block_bytes + sum.kept_bytes);
     hak_check_equal(check, of_huge, &hak_huge_stats, "kept_bytes = bytes kept",
-                    hak_load_relaxed(&hak_huge_stats.kept_bytes), hak_reuse_bytes());
+                    hak_load_relaxed(&hak_huge_stats.kept_bytes), sum.kept_bytes);
 }
 
 #if HAKMEM_VERIFY
@@ -206,14 +218,21 @@ void hak_transfer_check_at_release(const void *lock) {
     hak_check_stop(&check);
 }
 
-void hak_huge_check_at_release(const void *lock) {
+void hak_kept_check_at_release(const void *lock) {
+    const hak_reuse_t *part = lock;
     hak_check_t check = {0};
-    (void)lock;
-    hak_check_equal(&check, of_huge, &hak_huge_stats, "kept_bytes = bytes kept",
-                    hak_load_relaxed(&hak_huge_stats.kept_bytes), hak_reuse_bytes());
-    hak_check_that(&check, of_huge, &hak_huge_stats, "no blocks <=> no bytes in blocks",
-                   !hak_load_relaxed(&hak_huge_stats.block_count) ==
-                       !hak_load_relaxed(&hak_huge_stats.bytes));
+    hak_check_equal(&check, of_huge, part, "bytes in the sum of all parts = bytes kept",
+                    part->noted, part->bytes);
+    hak_check_that(&check, of_huge, part, "no stretches <=> no bytes",
+                   !part->count == !part->bytes);
+    hak_check_stop(&check);
+}
+
+void hak_mappings_check_at_release(const void *lock) {
+    const hak_mappings_t *table = lock;
+    hak_check_t check = {0};
+    hak_check_that(&check, of_huge, table, "a search in the table ends",
+                   table->current.used < hak_max(table->current.size, 1));
     hak_check_stop(&check);
 }
 #endif

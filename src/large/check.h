@@ -25,6 +25,7 @@ void hak_huge_check(hak_check_t *check);
 
 void hak_heap_check_at_release(const void *lock);
 void hak_transfer_check_at_release(const void *lock);
-void hak_huge_check_at_release(const void *lock);
+void hak_kept_check_at_release(const void *lock);
+void hak_mappings_check_at_release(const void *lock);
 
 #endif

@@ -8,25 +8,32 @@
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate.
  *
- * Thread-safe; one lock. No system call is made under it: what one is made for is in the hands of
- * the one thread that makes it, and in no table. So an address is in the table of blocks or among
- * what is kept only while it is mapped and ours:
+ * Thread-safe. The table consists of several (mappings.h), by a hash of the address, and what is kept
+ * of parts, by the shard of the thread (kept.h); each has a lock, and a thread holds one of them at a
+ * time. An address is in one place: in a table, kept in a part, or in the hands of one thread. What a
+ * section took out of its place is in the hands of its thread; nothing else that it saw is used after
+ * it. So no thread acts on what another one may have changed between two locks.
+ *
+ * No system call is made under a lock: what one is made for is in hand. So an address is in a table
+ * or a part only while it is mapped and ours:
  *   it goes out   before the call that may give it back: unmap, and lengthen, which may move
  *   it comes in   after the call that has made it
  * Once a call has given an address back, the kernel may give it to anybody at once, and so to
  * another thread of ours, which enters it: the old address must be out by then, the new one can
- * be nobody's but the caller's. Nothing that was seen before a section without the lock is used
- * after it: a request that finds nothing kept looks again before it lengthens a kept stretch.
+ * be nobody's but the caller's.
  *
- * A block that is resized stays where it is when it becomes shorter, or when what is behind it is
- * kept: both under the lock. Otherwise
- *   1 under the lock it is taken out of the table, which keeps room for it; it still counts
- *   2 without the lock, the system lengthens it
- *   3 under the lock it goes back: under the new address, or, refused, as it was
- * To other threads, which ask for other blocks, nothing is missing. A program that frees or resizes
- * the block meanwhile uses it after its end; between 1 and 3 that is a free of an unknown pointer,
- * and is reported. Rejected: to leave it in the table with a mark, since the old address may be
- * another block's by 3.
+ * A block that is resized is taken out of its table, which keeps room for it; it still counts. It stays
+ * where it is when it becomes shorter, or when what is behind it is kept; else the system lengthens
+ * it. Then it goes back, under whatever address; refused, as it was. Where it has moved to the
+ * addresses of another table that cannot grow, it goes back into its former one: has_strays says that
+ * such a block must be looked for in all tables. To other threads, which ask for other blocks, nothing
+ * is missing. A program that frees or resizes the block meanwhile uses it after its end; that is a free
+ * of an unknown pointer, and is reported. Rejected: to leave the block in the table with a mark, since
+ * the old address may be another block's in the end.
+ *
+ * The sums in hak_huge_stats are the process's, and changed by atomic additions: whether more is kept
+ * than may be is decided over all parts. What is kept changes with every block, what is held with
+ * system calls only; their difference is in use.
  *
  * What a thread has in its hands is in no table, so a fork's child would lose it: a call that may
  * come to that is inside the gate (os/gate.h) from the section in which it takes something out to
@@ -37,20 +44,33 @@
 #define HAK_HUGE_H
 
 #include "base/base.h"
-#include "os/lock.h"
 #include "os/range.h"
 #include "pool/budget.h"
 
+/* Read by anyone. */
 typedef struct {
-    _Atomic size_t block_count;
-    _Atomic size_t bytes;
-    _Atomic size_t kept_bytes;                        /* freed, with their pages */
-    _Atomic uint64_t mapped, reused, grown, unmapped; /* mappings made, blocks served from kept
-                                                         ones, wholly or in part; given back */
-} hak_huge_stats_t;                                   /* read by anyone */
+    _Atomic size_t kept_bytes;                /* freed, with their pages */
+    _Atomic uint64_t mapped, grown, unmapped; /* mappings made, kept ones lengthened, given back */
+    HAK_ALIGNED(HAK_LINE)
+    _Atomic size_t held_bytes; /* kept, in use, or in hand; in a line of its own,
+                                                        since it changes by system calls only */
+    _Atomic size_t
+        recent_peak; /* bytes in use lately, at most; sinks by an eighth of the distance at
+                                   every interval */
+    _Atomic uint64_t sunk_ms, allocated_ms; /* when it last did; the last request */
+} hak_huge_stats_t;
 
 extern hak_huge_stats_t hak_huge_stats;
-extern hak_lock_t hak_huge_lock;
+
+/* Bytes of blocks in use, those in hand included. */
+HAK_FAST_PATH size_t hak_huge_bytes(void) {
+    size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes);
+    size_t held = hak_load_relaxed(&hak_huge_stats.held_bytes);
+    return held - hak_min(kept, held); /* the two are read one after the other */
+}
+
+/* Blocks in use: one table after the other is locked. */
+size_t hak_huge_count(void);
 
 /* At least `size` bytes at a multiple of `align`, a power of two; zeroed if told so.
  * NULL without memory. */
@@ -64,12 +84,12 @@ size_t hak_huge_size(const void *block);
 uint64_t hak_huge_note(const void *block);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
 
-/* Calls `visit` for each block, under the lock, a few blocks at a time. */
+/* Calls `visit` for each block, under the lock of its table, a few blocks at a time. */
 typedef void (*hak_huge_visitor_t)(void *context, const void *block, uint64_t note);
 void hak_huge_each_note(hak_huge_visitor_t visit, void *context);
 
-/* Start and size of the mapping around `pointer`; false when there is none. Slow, but the lock is
- * held for a part of the table at a time: for diagnosis. */
+/* Start and size of the mapping around `pointer`; false when there is none. Slow, but no
+ * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
 /* True for a pointer to a block that was freed, or moved away, as far as that is still known; it is
@@ -83,7 +103,7 @@ size_t hak_huge_free(void *block);
  * when the budget is not spent. */
 size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
 
-/* Calls `visit` for each huge block and each kept mapping, under the lock: it must not allocate. */
+/* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. */
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the

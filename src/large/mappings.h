@@ -1,14 +1,16 @@
-/* mappings.h: which huge blocks there are: a table from a block's start to its size.
+/* mappings.h: which huge blocks there are: tables from a block's start to its size. The start says in
+ * which table a block is; each has a lock of its own.
  *
  * Open addressing, at most half full. When it is full, a larger one is made without the lock and
  * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
  * that are entered. So nothing here that is done under the lock is as long as the table.
  *
- * Everything is under the lock of huge.c, but for the making of a table. */
+ * Everything is under the table's lock, but for the making of slots. */
 #ifndef HAK_MAPPINGS_H
 #define HAK_MAPPINGS_H
 
 #include "base/base.h"
+#include "os/lock.h"
 
 typedef struct {
     uintptr_t start; /* 0: a free slot */
@@ -16,38 +18,60 @@ typedef struct {
     uint64_t note; /* of the hardened path (hardened/big.h); 0 for none */
 } hak_mapping_t;
 
+typedef struct {
+    hak_mapping_t *slots;
+    unsigned size; /* a power of two, or 0 */
+    unsigned used;
+} hak_slots_t;
+
+/* All under the lock. */
+typedef struct {
+    hak_lock_t lock;
+    unsigned in_hand; /* blocks that room is kept for */
+    hak_slots_t current;
+    hak_slots_t former; /* its entries move to the current ones */
+    size_t next_out;    /* below it, the former slots are empty */
+} HAK_ALIGNED(HAK_LINE) hak_mappings_t;
+
+enum { HAK_MAPPINGS_MAX = 128 };
+
+extern hak_mappings_t hak_mappings[HAK_MAPPINGS_MAX];
+
+/* Tables in use: twice as many as CPUs when the first was needed, or a little more. */
+unsigned hak_mappings_count(void);
+
+/* The table of a block that starts there. */
+hak_mappings_t *hak_mappings_of(uintptr_t start);
+
 /* NULL when no block starts there. Valid until the next call of put or remove. */
-hak_mapping_t *hak_mappings_find(uintptr_t start);
+hak_mapping_t *hak_mappings_find(hak_mappings_t *table, uintptr_t start);
 
-/* Slots of the table that is needed to enter one more block; 0 when there is room. */
-size_t hak_mappings_wanted(void);
+/* Number of slots that are needed to enter one more block; 0 when there is room. */
+size_t hak_mappings_wanted(const hak_mappings_t *table);
 
-/* For a table of so many slots, all free; NULL without memory. Without the lock. */
+/* So many slots, all free; NULL without memory. Without the lock. */
 hak_mapping_t *hak_mappings_make(size_t slots);
 
-/* From now on that one. False, and it is still the caller's, when the table is as large by now, or
- * an earlier one is not empty yet. */
-bool hak_mappings_use(hak_mapping_t *larger, size_t slots);
+/* From now on those. False, and they are still the caller's, when there are as many by now, or
+ * earlier ones are not empty yet. */
+bool hak_mappings_use(hak_mappings_t *table, hak_mapping_t *larger, size_t slots);
 
-void hak_mappings_discard(hak_mapping_t *table, size_t slots);
+void hak_mappings_discard(hak_mapping_t *slots, size_t count);
 
 /* There is room for it. */
-void hak_mappings_put(uintptr_t start, size_t size);
+void hak_mappings_put(hak_mappings_t *table, uintptr_t start, size_t size);
 
-void hak_mappings_remove(hak_mapping_t *mapping);
+void hak_mappings_remove(hak_mappings_t *table, hak_mapping_t *mapping);
 
-/* Size of the block that began there, if it is one of those that were removed last; 0 otherwise.
- * Whether another one has its place by now is not asked. */
-size_t hak_mappings_removed(uintptr_t start);
-
-/* The same, but room is kept for it, until it is put back, under whatever start. */
-void hak_mappings_take_in_hand(hak_mapping_t *mapping);
-void hak_mappings_put_back(uintptr_t start, size_t size);
+/* The same, but room is kept for it, until the caller puts it back, or lets the room go. */
+void hak_mappings_take_in_hand(hak_mappings_t *table, hak_mapping_t *mapping);
+void hak_mappings_put_back(hak_mappings_t *table, uintptr_t start, size_t size);
 
 /* Calls `visit` for the blocks of some slots, *at being 0 at first; false when it has been all of
  * them. The lock may be dropped between two calls: then a block that moves in the table
  * meanwhile may be missed, or seen twice. `visit` returns whether to go on. */
 typedef bool (*hak_mapping_visitor_t)(const hak_mapping_t *mapping, void *context);
-bool hak_mappings_walk(size_t *at, hak_mapping_visitor_t visit, void *context);
+bool hak_mappings_walk(hak_mappings_t *table, size_t *at, hak_mapping_visitor_t visit,
+                       void *context);
 
 #endif

@@ -8,47 +8,59 @@
 
 enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
 
-static hak_stretch_t first_kept[HAK_REUSE_MAX] HAK_APART;
-static hak_stretch_t *kept = first_kept;
-static unsigned count, most = HAK_REUSE_MAX;
-static size_t bytes;
-
-size_t hak_reuse_bytes(void) { return bytes; }
-
-bool hak_reuse_has_place(void) { return count < most; }
-
-static void remove_at(unsigned i) {
-    bytes -= kept[i].size;
-    count--;
-    memmove(&kept[i], &kept[i + 1], (count - i) * sizeof *kept);
+hak_stretch_t *hak_reuse_make_places(void) {
+    return hak_meta_alloc((HAK_REUSE_MAX + HAK_FREED_MAX) * sizeof(hak_stretch_t));
 }
 
-static bool insert_at(unsigned i, char *start, size_t size, uint64_t freed_ms) {
-    if (!hak_reuse_has_place()) return false;
-    memmove(&kept[i + 1], &kept[i], (count - i) * sizeof *kept);
-    kept[i] = (hak_stretch_t){start, size, freed_ms};
-    count++;
-    bytes += size;
+void hak_reuse_use_places(hak_reuse_t *part, hak_stretch_t *places) {
+    if (!places) return;
+    if (part->most) {
+        hak_meta_free(places, (HAK_REUSE_MAX + HAK_FREED_MAX) * sizeof *places);
+        return;
+    }
+    part->kept = places;
+    part->freed = places + HAK_REUSE_MAX;
+    memset(part->freed, 0, HAK_FREED_MAX * sizeof *places);
+    part->most = HAK_REUSE_MAX;
+}
+
+static void remove_at(hak_reuse_t *part, unsigned i) {
+    hak_stretch_t *kept = part->kept;
+    part->bytes -= kept[i].size;
+    part->count--;
+    memmove(&kept[i], &kept[i + 1], (part->count - i) * sizeof *kept);
+}
+
+static bool insert_at(hak_reuse_t *part, unsigned i, hak_stretch_t stretch) {
+    hak_stretch_t *kept = part->kept;
+    if (part->count == part->most) return false;
+    memmove(&kept[i + 1], &kept[i], (part->count - i) * sizeof *kept);
+    kept[i] = stretch;
+    part->count++;
+    part->bytes += stretch.size;
     return true;
 }
 
 /* Called long before the room is used up: if the system has no memory now, it may have some later. */
-void hak_reuse_make_room(void) {
-    if (count < most / 2) return;
-    hak_stretch_t *larger = hak_meta_alloc((size_t)2 * most * sizeof *kept);
+void hak_reuse_make_room(hak_reuse_t *part) {
+    if (part->count < part->most / 2 || !part->most) return;
+    size_t places = (size_t)2 * part->most + HAK_FREED_MAX;
+    hak_stretch_t *larger = hak_meta_alloc(places * sizeof *larger), *old = part->kept;
     if (!larger) return;
-    memcpy(larger, kept, count * sizeof *kept);
-    if (kept != first_kept) hak_meta_free(kept, most * sizeof *kept);
-    kept = larger;
-    most *= 2;
+    memcpy(larger, old, part->count * sizeof *old);
+    memcpy(larger + 2 * (size_t)part->most, part->freed, HAK_FREED_MAX * sizeof *old);
+    hak_meta_free(old, (part->most + (size_t)HAK_FREED_MAX) * sizeof *old);
+    part->kept = larger;
+    part->most *= 2;
+    part->freed = larger + part->most;
 }
 
 /* First stretch that begins at or behind `start`. */
-static unsigned place_of(const char *start) {
-    unsigned low = 0, high = count;
+static unsigned place_of(const hak_reuse_t *part, const char *start) {
+    unsigned low = 0, high = part->count;
     while (low < high) {
         unsigned middle = (low + high) / 2;
-        if (kept[middle].start < start)
+        if (part->kept[middle].start < start)
             low = middle + 1;
         else
             high = middle;
@@ -56,35 +68,42 @@ static unsigned place_of(const char *start) {
     return low;
 }
 
-bool hak_reuse_put(char *start, size_t size, uint64_t now) {
-    unsigned i = place_of(start);
+size_t hak_reuse_put(hak_reuse_t *part, char *start, size_t size, uint64_t now) {
+    hak_stretch_t *kept = part->kept;
+    unsigned i = place_of(part, start);
     bool below = i > 0 && kept[i - 1].start + kept[i - 1].size == start;
-    bool above = i < count && start + size == kept[i].start;
-    if (!below && !above) return insert_at(i, start, size, now);
+    bool above = i < part->count && start + size == kept[i].start;
+    if (!below && !above) return insert_at(part, i, (hak_stretch_t){start, size, now}) ? size : 0;
     hak_stretch_t *grown = &kept[below ? i - 1 : i];
     if (!below) grown->start = start;
     grown->size += size;
     grown->freed_ms = hak_max(grown->freed_ms, now);
-    bytes += size;
+    part->bytes += size;
     if (below && above) {
         hak_stretch_t more = kept[i];
-        remove_at(i);
+        remove_at(part, i);
         grown->size += more.size;
         grown->freed_ms = hak_max(grown->freed_ms, more.freed_ms);
-        bytes += more.size;
+        part->bytes += more.size;
     }
-    return true;
+    return grown->size;
+}
+
+size_t hak_reuse_longest(const hak_reuse_t *part) {
+    size_t longest = 0;
+    for (unsigned i = 0; i < part->count; i++) longest = hak_max(longest, part->kept[i].size);
+    return longest;
 }
 
 /* Cuts a part out of a stretch. False when the rest has no place. */
-static bool cut(unsigned i, char *part, size_t size) {
-    hak_stretch_t whole = kept[i];
+static bool cut(hak_reuse_t *part, unsigned i, char *piece, size_t size) {
+    hak_stretch_t whole = part->kept[i];
     char *end = whole.start + whole.size;
-    size_t before = (size_t)(part - whole.start), behind = (size_t)(end - (part + size));
-    if (before && behind && count == most) return false;
-    remove_at(i);
-    if (behind) insert_at(i, part + size, behind, whole.freed_ms);
-    if (before) insert_at(i, whole.start, before, whole.freed_ms);
+    size_t before = (size_t)(piece - whole.start), behind = (size_t)(end - (piece + size));
+    if (before && behind && part->count == part->most) return false;
+    remove_at(part, i);
+    if (behind) insert_at(part, i, (hak_stretch_t){piece + size, behind, whole.freed_ms});
+    if (before) insert_at(part, i, (hak_stretch_t){whole.start, before, whole.freed_ms});
     return true;
 }
 
@@ -92,37 +111,43 @@ typedef struct {
     unsigned first, end;
 } window_t;
 
-/* The stretches that a search looks at: all or, if there are many, a part of them. The next search looks
- * at the next part. */
-static window_t window(void) {
-    static unsigned first;
-    first += HAK_REUSE_MAX;
-    if (first >= count) first = 0;
-    return (window_t){first, hak_min(first + HAK_REUSE_MAX, count)};
+/* The stretches that a search looks at: all or, if there are many, a run of them. The next search looks
+ * at the next run. */
+static window_t window(hak_reuse_t *part) {
+    part->first += HAK_REUSE_MAX;
+    if (part->first >= part->count) part->first = 0;
+    return (window_t){part->first, (unsigned)hak_min(part->first + HAK_REUSE_MAX, part->count)};
 }
 
-char *hak_reuse_take(size_t size, size_t align) {
-    window_t in = window();
+char *hak_reuse_take(hak_reuse_t *part, size_t size, size_t align, size_t *longest) {
+    window_t in = window(part);
+    hak_stretch_t *kept = part->kept;
     unsigned best = in.end;
     size_t least = SIZE_MAX; /* sizes are random: no branch here for the CPU to predict */
+    *longest = 0;
     for (unsigned i = in.first; i < in.end; i++) {
         size_t shift = -(uintptr_t)kept[i].start & (align - 1), have = kept[i].size;
         bool better = (have >= size) & (have - size >= shift) & (have < least);
+        *longest = hak_max(*longest, have);
         least = better ? have : least;
         best = better ? i : best;
     }
     if (best == in.end) return NULL;
     char *start = kept[best].start + (-(uintptr_t)kept[best].start & (align - 1));
-    return cut(best, start, size) ? start : NULL;
+    if (!cut(part, best, start, size)) return NULL;
+    if (least == *longest) *longest = hak_reuse_longest(part);
+    return start;
 }
 
-bool hak_reuse_take_at(char *start, size_t size) {
-    unsigned i = place_of(start);
-    return i < count && kept[i].start == start && kept[i].size >= size && cut(i, start, size);
+bool hak_reuse_take_at(hak_reuse_t *part, char *start, size_t size) {
+    unsigned i = place_of(part, start);
+    return i < part->count && part->kept[i].start == start && part->kept[i].size >= size &&
+           cut(part, i, start, size);
 }
 
-bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size) {
-    window_t in = window();
+bool hak_reuse_take_shorter(hak_reuse_t *part, hak_stretch_t *stretch, size_t size) {
+    window_t in = window(part);
+    hak_stretch_t *kept = part->kept;
     unsigned best = in.end;
     size_t most_yet = 0;
     for (unsigned i = in.first; i < in.end; i++) {
@@ -133,34 +158,49 @@ bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size) {
     }
     if (best == in.end) return false;
     *stretch = kept[best];
-    remove_at(best);
+    remove_at(part, best);
     return true;
 }
 
-bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint64_t freed_by) {
-    window_t in = window();
+bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t want,
+                           uint64_t freed_by) {
+    window_t in = window(part);
+    hak_stretch_t *kept = part->kept;
     unsigned best = in.first;
     for (unsigned i = in.first; i < in.end; i++)
         if (kept[i].freed_ms < kept[best].freed_ms) best = i;
-    if (count == 0 || kept[best].freed_ms > freed_by) return false;
+    if (part->count == 0 || kept[best].freed_ms > freed_by) return false;
     *stretch = kept[best];
     if (want >= stretch->size || stretch->size - want < PIECE) {
-        remove_at(best);
+        remove_at(part, best);
         return true;
     }
     stretch->start += stretch->size - want;
     stretch->size = want;
     kept[best].size -= want;
-    bytes -= want;
+    part->bytes -= want;
     return true;
 }
 
-bool hak_reuse_has(const char *address) {
-    unsigned i = place_of(address + 1);
-    return i > 0 && address < kept[i - 1].start + kept[i - 1].size;
+bool hak_reuse_has(const hak_reuse_t *part, const char *address) {
+    unsigned i = place_of(part, address + 1);
+    return i > 0 && address < part->kept[i - 1].start + part->kept[i - 1].size;
 }
 
-void hak_reuse_each_range(hak_range_visitor_t visit, void *context) {
-    for (unsigned i = 0; i < count; i++)
-        visit(context, HAK_RANGE_KEPT, kept[i].start, kept[i].size);
+void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context) {
+    for (unsigned i = 0; i < part->count; i++)
+        visit(context, HAK_RANGE_KEPT, part->kept[i].start, part->kept[i].size);
+}
+
+void hak_reuse_note_freed(hak_reuse_t *part, char *start, size_t size) {
+    if (part->most)
+        part->freed[part->freed_next++ % HAK_FREED_MAX] = (hak_stretch_t){start, size, 0};
+}
+
+size_t hak_reuse_freed_size(const hak_reuse_t *part, const void *start) {
+    for (unsigned i = 1; part->most && i <= HAK_FREED_MAX; i++) {
+        const hak_stretch_t *freed = &part->freed[(part->freed_next - i) % HAK_FREED_MAX];
+        if (freed->start == start) return freed->size;
+    }
+    return 0;
 }

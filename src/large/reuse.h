@@ -3,17 +3,21 @@
  * Stretches of address space sorted by address; neighbours are joined and a request
  * is cut off the best fit, so nothing is wasted inside a block. A stretch that was
  * joined may be several mappings to the kernel. Bounded in number here and in bytes
- * by huge.c; the bound of the number grows where the kernel takes nothing back.
- * Everything is under the lock of huge.c. A search looks at HAK_REUSE_MAX stretches at most, so
+ * by kept.c; the bound of the number grows where the kernel takes nothing back.
+ * Everything is under the part's lock. A search looks at HAK_REUSE_MAX stretches at most, so
  * it may miss some where there are more; a new one moves those behind it in the array, of 24
  * bytes each. */
 #ifndef HAK_REUSE_H
 #define HAK_REUSE_H
 
 #include "base/base.h"
+#include "os/lock.h"
 #include "os/range.h"
 
-enum { HAK_REUSE_MAX = 256 }; /* as long as mappings can be unmapped */
+enum {
+    HAK_REUSE_MAX = 256, /* as long as mappings can be unmapped */
+    HAK_FREED_MAX = 64,  /* blocks freed last that are known */
+};
 
 typedef struct {
     char *start;
@@ -21,36 +25,59 @@ typedef struct {
     uint64_t freed_ms; /* of hak_os_now_ms; 32 bits would go round in 50 days */
 } hak_stretch_t;
 
-/* Bytes kept. */
-size_t hak_reuse_bytes(void);
+/* One part of what is kept (kept.h). Invariant: bytes = sum of the stretches; whenever the lock is free,
+ * noted = bytes. */
+typedef struct {
+    hak_lock_t lock;
+    unsigned count, most; /* lock; stretches, and places for them: 0 before the first */
+    unsigned first;       /* lock; where the next search begins if there are many */
+    unsigned freed_next;  /* lock; blocks noted so far */
+    size_t bytes;         /* lock */
+    size_t noted;         /* lock; of them, in hak_huge_stats.kept_bytes */
+    hak_stretch_t *kept;  /* lock */
+    hak_stretch_t *freed; /* lock; a ring */
+    uint64_t reused;      /* lock; blocks served */
+} HAK_ALIGNED(HAK_LINE) hak_reuse_t;
 
-/* Keeps a stretch. False when there is no place for one more. */
-bool hak_reuse_put(char *start, size_t size, uint64_t now);
+/* Places for stretches, made without the lock, and used with it; the second takes NULL, too, and gives
+ * back what another thread was faster with. */
+hak_stretch_t *hak_reuse_make_places(void);
+void hak_reuse_use_places(hak_reuse_t *part, hak_stretch_t *places);
 
-/* There is a place for one more. */
-bool hak_reuse_has_place(void);
+/* Keeps a stretch. Returns the length of the one that it is part of now; 0 when there is no place for
+ * one more. */
+size_t hak_reuse_put(hak_reuse_t *part, char *start, size_t size, uint64_t now);
 
 /* A mapping could not be unmapped: makes more room for such ones before there is none left. */
-void hak_reuse_make_room(void);
+void hak_reuse_make_room(hak_reuse_t *part);
 
-/* `size` bytes at a multiple of `align`, off the best fit; NULL when nothing fits. */
-char *hak_reuse_take(size_t size, size_t align);
+/* `size` bytes at a multiple of `align`, off the best fit; NULL when nothing fits. *longest: the longest
+ * stretch that it saw, and has left. */
+char *hak_reuse_take(hak_reuse_t *part, size_t size, size_t align, size_t *longest);
+
+/* Length of the longest stretch, 0 if there is none. */
+size_t hak_reuse_longest(const hak_reuse_t *part);
 
 /* Takes exactly these bytes; false when they are not kept. */
-bool hak_reuse_take_at(char *start, size_t size);
+bool hak_reuse_take_at(hak_reuse_t *part, char *start, size_t size);
 
 /* Takes out the largest of the stretches that are shorter than `size`. False when there is none. */
-bool hak_reuse_take_shorter(hak_stretch_t *stretch, size_t size);
+bool hak_reuse_take_shorter(hak_reuse_t *part, hak_stretch_t *stretch, size_t size);
 
 /* Takes out the stretch that was freed longest ago, if it was at or before `freed_by`
  * (UINT64_MAX: whenever); of a longer one the last `want` bytes, a multiple of the page size,
  * unless less than 1 MiB would be left. False when there is none. */
-bool hak_reuse_take_oldest(hak_stretch_t *stretch, size_t want, uint64_t freed_by);
+bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t want,
+                           uint64_t freed_by);
 
 /* True for an address in one of them. */
-bool hak_reuse_has(const char *address);
+bool hak_reuse_has(const hak_reuse_t *part, const char *address);
+
+/* Notes a block that was freed; the size of the last one that began there, 0 when it is not known. */
+void hak_reuse_note_freed(hak_reuse_t *part, char *start, size_t size);
+size_t hak_reuse_freed_size(const hak_reuse_t *part, const void *start);
 
 /* Calls `visit` for every stretch. */
-void hak_reuse_each_range(hak_range_visitor_t visit, void *context);
+void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context);
 
 #endif

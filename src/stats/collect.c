@@ -21,6 +21,7 @@
 #include "hardened/holder.h"
 #include "hardened/sampled.h"
 #include "large/huge.h"
+#include "large/kept.h"
 #include "large/large.h"
 #include "meta/meta.h"
 #include "os/os.h"
@@ -184,8 +185,8 @@ static void collect(hak_stats_t *stats) {
     if (hak_records_settle()) hak_region_each_superslab(count_records, &from.records);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i, newest, &from);
     from.large = hak_large_stats();
-    from.huge_count = LOAD(hak_huge_stats.block_count);
-    from.huge_bytes = LOAD(hak_huge_stats.bytes);
+    from.huge_count = hak_huge_count();
+    from.huge_bytes = hak_huge_bytes();
     leave_out_kept(&from, newest);
     fill_policy(stats);
     fill_tiers(stats, &from);

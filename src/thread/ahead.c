@@ -57,7 +57,7 @@ HAK_COMMON size_t hak_ahead_excess(void) {
 
 static size_t in_use(void) {
     size_t pool = hak_load_relaxed(&hak_pool_stats.used_units) * HAK_UNIT_SIZE;
-    return pool - hak_min(pool, hak_large_idle_about()) + hak_load_relaxed(&hak_huge_stats.bytes);
+    return pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
 }
 
 static size_t sunk(size_t value, uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {

@@ -155,7 +155,7 @@ static bool has_threads(void) {
 
 HAK_COMMON void hak_purger_start(void) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
-                  hak_load_relaxed(&hak_huge_stats.bytes) / HAK_UNIT_SIZE;
+                  hak_huge_bytes() / HAK_UNIT_SIZE;
     if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&hak_purger_state) != NONE) return;
     if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }

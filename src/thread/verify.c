@@ -39,8 +39,8 @@ static void check_committed(hak_check_t *check) {
         check, "committed bytes", NULL,
         "units with pages + huge blocks + what is kept of them + records + sampled pages",
         hak_commit_bytes(),
-        units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.bytes) +
-            hak_load_relaxed(&hak_huge_stats.kept_bytes) + hak_areas_committed() +
+        units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.held_bytes) +
+            hak_areas_committed() +
             hak_sampled_committed());
 }
 

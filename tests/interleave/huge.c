@@ -16,20 +16,22 @@
 #include "os/os.h"
 #include "scenarios.h"
 
-/* Apart, so that the statistics, which are written under the lock, make no steps. */
+/* The sums are not tracked: they make no steps. */
 #include "large/huge.h"
 #include "../support/purge.h"
-extern hak_lock_t hak_huge_lock HAK_ALIGNED(64);
-extern hak_huge_stats_t hak_huge_stats HAK_ALIGNED(64);
+
+/* A part for the explorer and every second thread, and one for the others. */
+#include "cache/cache.h"
+static hak_cache_t caches[EXPLORE_THREADS_MAX];
+#define hak_cache (&caches[explore_thread()])
 
 static void zero_block(char *start, size_t size);
 #define memset(to, value, size) zero_block(to, size) /* of a block: its contents are a model */
 #include "large/huge.c" /* its words are its own, and have to be tracked */
 #undef memset
-#define count kept_count
-#include "large/reuse.c"
-#undef count
+#include "large/kept.c"
 #include "large/mappings.c"
+#include "large/reuse.c"
 
 #include "huge_model.h"
 
@@ -44,21 +46,22 @@ static void begin_with_a_small_table(void) {
     memset(blocks, 0, sizeof blocks);
     memset((void *)stats, 0, sizeof *stats);
     model.cache = -1;
-    current = former = (table_t){0};
-    next_out = in_hand = 0;
-    kept = first_kept;
-    kept_count = 0;
-    most = HAK_REUSE_MAX;
-    bytes = recent_peak = 0;
-    sunk_ms = allocated_ms = 0;
+    memset(hak_mappings, 0, sizeof hak_mappings);
+    memset(hak_kept_parts, 0, sizeof hak_kept_parts);
+    memset((void *)longest, 0, sizeof longest);
+    hak_store_relaxed(&has_strays, false);
+    hak_store_relaxed(&parts_used, HAK_KEPT_PARTS);
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
+        hak_reuse_use_places(&hak_kept_parts[i], places[i]);
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) caches[i].shard = (uint8_t)i;
     hak_store_relaxed(&hak_budget_notes, 0);
-    hak_lock_reset(&hak_huge_lock);
     gates_reset(false);
 }
 
 static void begin(void) {
     begin_with_a_small_table();
-    hak_mappings_use(tables[model.tables++], TABLE_SLOTS);
+    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
+        hak_mappings_use(&hak_mappings[i], tables[model.tables++], TABLE_SLOTS);
 }
 
 /* A block of four units. */
@@ -130,6 +133,37 @@ static void two_and_one_kept(void) {
     release(1);
 }
 
+/* The second part has no places yet: the threads 1 and 3 use it. */
+static void two_without_places(void) {
+    two_blocks();
+    make(2, 1, false);
+    hak_kept_parts[1] = (hak_reuse_t){.lock = {0}};
+}
+static void two_without_memory_for_places(void) {
+    two_without_places();
+    model.has_no_records = true;
+}
+
+/* A stretch of the explorer's part, which every second thread does not call its own. */
+static void one_kept_in_hand(void) {
+    two_blocks();
+    make(4, 3, false);
+    release(4);
+}
+
+/* What moves comes to addresses of a table without slots, for which there is no memory. */
+static void one_that_strays(void) {
+    begin_with_a_small_table();
+    make(0, 1, false);
+    make(1, 3, false); /* what is behind these is the other table's */
+    EXPLORE_CHECK(!hak_mappings_of((uintptr_t)address_of(4))->current.size, "it has slots");
+    model.moves = model.has_no_records = true;
+}
+static void grow_0_by_one(void) { resize(0, 2); }
+static void grow_and_free_0(void) {
+    resize(0, 2);
+    release(0);
+}
 static void two_in_a_small_table(void) {
     begin_with_a_small_table();
     make(0, 2, false);
@@ -144,8 +178,11 @@ static void free_1(void) { release(1); }
 static void zeroed_2(void) { make(2, 2, true); }
 static void zeroed_3(void) { make(3, 1, true); }
 static void zeroed_3_long(void) { make(3, 3, true); }
+static void plain_3(void) { make(3, 1, false); }
 static void plain_2(void) { make(2, 1, false); }
-static void larger_table(void) { EXPLORE_CHECK(make_room(), "no memory for a table"); }
+static void larger_table(void) {
+    EXPLORE_CHECK(make_room(&hak_mappings[0]), "no memory for a table");
+}
 static void grow_0(void) { resize(0, 4); }
 static void grow_1(void) { resize(1, 3); }
 static void shrink_0(void) { resize(0, 1); }
@@ -178,7 +215,7 @@ static void finally_freed(void) {
 /* In the child, where nobody else is: what is mapped is known. */
 static void fork_child(void) {
     gates_fork();
-    EXPLORE_CHECK(hak_huge_lock.state == 0, "the child has a lock that is held");
+    EXPLORE_CHECK(is_free(), "the child has a lock that is held");
     model.forked = true;
     unsigned char seen[UNITS] = {0};
     unsigned known = look(seen), ours = 0;
@@ -194,7 +231,8 @@ static void fork_child(void) {
     make(3, 1, true);
     release(3);
     purge_huge(0);
-    EXPLORE_CHECK(bytes == 0, "%zu bytes stay in the child", bytes);
+    EXPLORE_CHECK(hak_huge_stats.kept_bytes == 0, "%zu bytes stay in the child",
+                  (size_t)hak_huge_stats.kept_bytes);
 }
 
 static void finally_forked(void) { EXPLORE_CHECK(model.forked, "no child"); }
@@ -202,7 +240,7 @@ static void finally_forked(void) { EXPLORE_CHECK(model.forked, "no child"); }
 /* In the parent everything goes on. */
 static void fork_parent(void) {
     gates_close();
-    EXPLORE_CHECK(in_hand == 0 && hak_huge_lock.state == 0, "a fork while a block is in hand");
+    EXPLORE_CHECK(in_hand() == 0 && is_free(), "a fork while a block is in hand");
     gates_open();
 }
 
@@ -224,13 +262,17 @@ static void none_kept_and_a_fork(void) {
 }
 
 static const char *describe(const volatile void *variable) {
-    return variable == &hak_huge_lock           ? "the lock"
-           : variable == &kernel.calls          ? "the system"
-           : variable == &kernel.charges        ? "the limit"
-           : variable == &kept_count            ? "the count of kept stretches"
-           : variable == &hak_huge_stats.mapped ? "the count of mappings"
-           : variable == &bytes                 ? "the bytes kept"
-                                                : NULL;
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
+        if (variable == &hak_kept_parts[i].lock)
+            return i ? "a part's lock" : "the first part's lock";
+    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
+        if (variable == &hak_mappings[i].lock)
+            return i ? "a table's lock" : "the first table's lock";
+    return variable == &kernel.calls                            ? "the system"
+           : variable == &kernel.charges                        ? "the limit"
+           : variable == &has_strays                            ? "whether there are strays"
+           : variable == &longest[0] || variable == &longest[1] ? "the longest stretch of a part"
+                                                                : NULL;
 }
 
 #define RULES .always = always, .finally = finally, .describe = describe
@@ -243,10 +285,10 @@ static const explore_scenario_t scenarios[] = {
     {"two requests for one kept stretch", one_kept, {plain_2, zeroed_3}, RULES},
     {"a kept stretch is lengthened, a neighbour freed",
      one_kept_that_moves,
-     {zeroed_3_long, free_0},
+     {free_0, zeroed_3_long},
      RULES},
-    {"the same, refused", one_kept_refused, {zeroed_3_long, free_0}, RULES},
-    {"the same, refused half-way", one_kept_refused_move, {zeroed_3_long, free_0}, RULES},
+    {"the same, refused", one_kept_refused, {free_0, zeroed_3_long}, RULES},
+    {"the same, refused half-way", one_kept_refused_move, {free_0, zeroed_3_long}, RULES},
     {"a resize and a request", two_that_move, {grow_0, zeroed_2}, RULES},
     {"two resizes", two_that_move, {grow_0, grow_1}, RULES},
     {"a resize in place, and a free", two_blocks, {grow_0, free_1}, RULES},
@@ -260,6 +302,11 @@ static const explore_scenario_t scenarios[] = {
     {"the same, and a request", two_not_unmapped, {free_0, zeroed_3}, RULES},
     {"purges, and a free", two_and_one_kept, {purge_all, purge_all, free_0}, RULES},
     {"a purge, a request and a free", two_and_one_kept, {purge_all, zeroed_3, free_0}, RULES},
+    {"two give a part its first places", two_without_places, {free_0, plain_3, free_1}, RULES},
+    {"a part finds no memory for places", two_without_memory_for_places, {free_0, free_1}, RULES},
+    {"two requests for what a third one kept", one_kept_in_hand, {plain_3, zeroed_2}, RULES},
+    {"a block strays", one_that_strays, {grow_0_by_one, free_1}, RULES},
+    {"a block that strayed is freed", one_that_strays, {grow_and_free_0, free_1}, RULES},
     {"two make a larger table", two_in_a_small_table, {larger_table, plain_2}, RULES},
     {"the table grows under a resize and a request",
      two_in_a_small_table,
@@ -295,20 +342,11 @@ static const explore_scenario_t scenarios[] = {
 };
 
 int main(int argc, char **argv) {
-    memory_track(&hak_huge_lock, sizeof hak_huge_lock);
     memory_track(&kernel, sizeof kernel);
-    memory_track(&recent_peak, sizeof recent_peak);
-    memory_track(&sunk_ms, sizeof sunk_ms);
-    memory_track(&allocated_ms, sizeof allocated_ms);
-    memory_track(&kept, sizeof kept);
-    memory_track(&kept_count, sizeof kept_count);
-    memory_track(&most, sizeof most);
-    memory_track(&bytes, sizeof bytes);
-    memory_track(first_kept, sizeof first_kept);
-    memory_track(&current, sizeof current);
-    memory_track(&former, sizeof former);
-    memory_track(&next_out, sizeof next_out);
-    memory_track(&in_hand, sizeof in_hand);
+    memory_track(hak_kept_parts, sizeof hak_kept_parts);
+    memory_track(hak_mappings, sizeof hak_mappings);
+    memory_track(longest, sizeof longest);
+    memory_track(places, sizeof places);
     memory_track(tables, sizeof tables);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

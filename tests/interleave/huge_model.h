@@ -7,7 +7,7 @@ enum {
     UNITS = 14,
     UNIT = 1 << 20, /* the least that is lengthened */
     BLOCKS = 5,
-    TABLES = 6,
+    TABLES = 8,
     TABLE_SLOTS = 16,
 };
 
@@ -33,6 +33,8 @@ static struct HAK_ALIGNED(64) {
     bool may_refuse;         /* requests */
     bool forked;
     unsigned tables; /* made so far */
+    unsigned places; /* asked for so far, by the second part */
+    bool has_no_records;
 } model;
 
 static struct {
@@ -43,6 +45,7 @@ static struct {
 } kernel HAK_ALIGNED(64);
 
 static hak_mapping_t tables[TABLES][TABLE_SLOTS] HAK_ALIGNED(64);
+static hak_stretch_t places[HAK_KEPT_PARTS + 1][HAK_REUSE_MAX + HAK_FREED_MAX] HAK_ALIGNED(64);
 
 _Atomic uint32_t hak_budget_notes HAK_ALIGNED(64); /* for whoever purges next */
 void hak_tick_hurry(void) {}                       /* who has noted looks at the end of its call */
@@ -179,6 +182,7 @@ void hak_os_name(void *start, size_t size, const char *name) {
     (void)start, (void)size, (void)name;
 }
 size_t hak_os_page_size(void) { return 4096; }
+unsigned hak_os_cpu_count(void) { return HAK_MAPPINGS_MAX / 2; }
 uint64_t hak_os_now_ms(void) { return 1000; }
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 
@@ -200,9 +204,11 @@ int64_t hak_option(hak_option_t option) {
     return option == HAK_OPTION_HUGE_CACHE ? model.cache : 0;
 }
 
-/* Tables, and places for more stretches, for which there is no memory. */
+/* Slots of a table, and the first places of the second part; for more there is no memory. */
 void *hak_meta_alloc(size_t size) {
-    if (size > sizeof tables[0]) return NULL;
+    if (size == sizeof places[1] && !model.has_no_records)
+        return call("records"), places[model.places++ ? 2 : 1];
+    if (size > sizeof tables[0] || model.has_no_records) return NULL;
     call("records");
     EXPLORE_CHECK(model.tables < TABLES, "too many tables");
     return tables[model.tables++];
@@ -284,31 +290,55 @@ static __attribute__((no_sanitize("thread"))) void see(unsigned char *seen, cons
     }
 }
 
-static __attribute__((no_sanitize("thread"))) void see_table(unsigned char *seen,
-                                                             const table_t *table) {
+static __attribute__((no_sanitize("thread"))) void see_slots(unsigned char *seen,
+                                                             const hak_slots_t *table) {
     for (size_t i = 0; table->used && i < table->size; i++)
         if (table->slots[i].start)
             see(seen, (const char *)table->slots[i].start, table->slots[i].size, "a block");
 }
 
-/* While nobody has the lock, what is known is ours, and in one place. */
+/* What is known is ours, and in one place; of a table or part whose lock is held nothing is looked at. */
 static __attribute__((no_sanitize("thread"))) unsigned look(unsigned char *seen) {
-    size_t kept_sum = 0;
     unsigned sum = 0;
-    see_table(seen, &current);
-    see_table(seen, &former);
-    for (unsigned i = 0; i < kept_count; i++) {
-        see(seen, kept[i].start, kept[i].size, "a kept stretch");
-        kept_sum += kept[i].size;
+    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++) {
+        const hak_mappings_t *table = &hak_mappings[i];
+        if (*(const volatile uint32_t *)&table->lock.state) continue;
+        see_slots(seen, &table->current);
+        see_slots(seen, &table->former);
     }
-    EXPLORE_CHECK(kept_sum == bytes, "%zu bytes are kept, counted %zu", kept_sum, bytes);
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
+        const hak_reuse_t *part = &hak_kept_parts[i];
+        size_t kept_sum = 0;
+        if (*(const volatile uint32_t *)&part->lock.state) continue;
+        for (unsigned k = 0; k < part->count; k++) {
+            see(seen, part->kept[k].start, part->kept[k].size, "a kept stretch");
+            kept_sum += part->kept[k].size;
+        }
+        EXPLORE_CHECK(kept_sum == part->bytes, "%zu bytes are kept, counted %zu", kept_sum,
+                      part->bytes);
+    }
     for (unsigned i = 0; i < UNITS; i++) sum += seen[i];
     return sum;
 }
 
 static __attribute__((no_sanitize("thread"))) void always(void) {
     unsigned char seen[UNITS] = {0};
-    if (*(volatile uint32_t *)&hak_huge_lock.state == 0) look(seen);
+    look(seen);
+}
+
+static __attribute__((no_sanitize("thread"))) bool is_free(void) {
+    uint32_t states = 0;
+    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
+        states |= *(const volatile uint32_t *)&hak_mappings[i].lock.state;
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
+        states |= *(const volatile uint32_t *)&hak_kept_parts[i].lock.state;
+    return states == 0;
+}
+
+static __attribute__((no_sanitize("thread"))) size_t in_hand(void) {
+    size_t blocks_in_hand = 0;
+    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++) blocks_in_hand += hak_mappings[i].in_hand;
+    return blocks_in_hand;
 }
 
 /* Everything is known, and counted; then everything that is kept goes back. */
@@ -328,16 +358,16 @@ static void finally(void) {
     EXPLORE_CHECK(known == ours, "%u units are ours, %u are known", ours, known);
     EXPLORE_CHECK(model.committed == ours * (size_t)UNIT, "%zu bytes are charged for %u units",
                   model.committed, ours);
-    EXPLORE_CHECK(hak_huge_stats.block_count == live && hak_huge_stats.bytes == held * (size_t)UNIT,
-                  "%zu blocks of %zu bytes", (size_t)hak_huge_stats.block_count,
-                  (size_t)hak_huge_stats.bytes);
-    EXPLORE_CHECK(hak_huge_stats.kept_bytes == bytes, "%zu bytes kept in the statistics",
-                  (size_t)hak_huge_stats.kept_bytes);
-    EXPLORE_CHECK(in_hand == 0, "%zu blocks are in hand", in_hand);
+    EXPLORE_CHECK(hak_huge_count() == live && hak_huge_bytes() == held * (size_t)UNIT,
+                  "%zu blocks of %zu bytes", hak_huge_count(), hak_huge_bytes());
+    EXPLORE_CHECK(hak_huge_stats.held_bytes == ours * (size_t)UNIT, "%zu bytes held of %u units",
+                  (size_t)hak_huge_stats.held_bytes, ours);
+    EXPLORE_CHECK(in_hand() == 0, "%zu blocks are in hand", in_hand());
     hak_store_relaxed(&hak_huge_stats.mapped, 1);
     while (purge_huge(0)) {
     }
-    EXPLORE_CHECK(bytes == 0 && model.committed == held * (size_t)UNIT, "%zu bytes stay", bytes);
+    EXPLORE_CHECK(hak_huge_stats.kept_bytes == 0 && model.committed == held * (size_t)UNIT,
+                  "%zu bytes stay", (size_t)hak_huge_stats.kept_bytes);
     for (unsigned i = 0; i < BLOCKS; i++) release(i);
 }
 

@@ -41,11 +41,14 @@ GROUPS = {
     "large": ("src/large/large.c", ["tests/interleave/large.c"], []),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
-        "src/large/huge.[ch] src/large/mappings.[ch] src/large/reuse.[ch]",
+        "src/large/huge.[ch] src/large/kept.[ch] src/large/mappings.[ch] src/large/reuse.[ch]",
         ["tests/interleave/huge.c"],
         [
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
             (r"HAK_REUSE_MAX = \d+", "HAK_REUSE_MAX = 2"),
+            (r"HAK_FREED_MAX = \d+", "HAK_FREED_MAX = 3"),
+            (r"HAK_KEPT_PARTS = \d+", "HAK_KEPT_PARTS = 2"),
+            (r"HAK_MAPPINGS_MAX = \d+", "HAK_MAPPINGS_MAX = 2"),
             (r"BATCH_MAX = \d+", "BATCH_MAX = 2"),
         ],
     ),

@@ -12,7 +12,8 @@ static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 static uint64_t now_ms = (uint64_t)1 << 40;
 
 static void spend(size_t mib, unsigned ms) {
-    atomic_store(&hak_huge_stats.bytes, mib << 20);
+    size_t kept_bytes = atomic_load(&hak_huge_stats.kept_bytes);
+    atomic_store(&hak_huge_stats.held_bytes, kept_bytes + (mib << 20));
     for (unsigned i = 0; i < ms; i += LOOK_MS) hak_ahead_look(now_ms += LOOK_MS);
 }
 

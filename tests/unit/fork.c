@@ -10,6 +10,8 @@
 
 #include "large/heap.h"
 #include "large/huge.h"
+#include "large/kept.h"
+#include "large/mappings.h"
 #include "large/large.h"
 #include "meta/meta.h"
 #include "pool/pool.h"
@@ -58,7 +60,8 @@ static void check_locks(void) {
     }
     is_free(&hak_pool_lock, others);
     is_free(&hak_region_lock, others);
-    is_free(&hak_huge_lock, others);
+    for (unsigned i = 0; i < hak_mappings_count(); i++) is_free(&hak_mappings[i].lock, others);
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) is_free(&hak_kept_parts[i].lock, others);
     is_free(&hak_meta_lock, others);
     is_free(&hak_thread_list_lock, others);
 }

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "commit/commit.h"
+#include "cache/cache.h"
 #include "large/huge.h"
+#include "large/kept.h"
 #include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -28,8 +30,8 @@ static void check_sum(void) {
         count += blocks[i].start != NULL;
         bytes += blocks[i].start ? blocks[i].size : 0;
     }
-    assert_int_equal(hak_huge_stats.block_count, count);
-    assert_int_equal(hak_huge_stats.bytes, bytes);
+    assert_int_equal(hak_huge_count(), count);
+    assert_int_equal(hak_huge_bytes(), bytes);
 }
 
 /* A block's first and last page say whose it is. */
@@ -136,7 +138,7 @@ static void what_is_no_huge_block_is_not_found(void **state) {
 static void a_refused_request_changes_nothing(void **state) {
     (void)state;
     size_t page = hak_os_page_size(), too_much = (size_t)1 << 60;
-    size_t count = hak_huge_stats.block_count, bytes = hak_huge_stats.bytes;
+    size_t count = hak_huge_count(), bytes = hak_huge_bytes();
     assert_null(hak_huge_alloc(too_much, 1, false));
     assert_null(hak_huge_alloc(too_much, (size_t)1 << 40, false));
     char *block = hak_huge_alloc(page, 1, false);
@@ -145,8 +147,8 @@ static void a_refused_request_changes_nothing(void **state) {
     assert_int_equal(hak_huge_size(block), page);
     assert_int_equal(block[0], 7);
     assert_true(hak_huge_free(block));
-    assert_int_equal(hak_huge_stats.block_count, count);
-    assert_int_equal(hak_huge_stats.bytes, bytes);
+    assert_int_equal(hak_huge_count(), count);
+    assert_int_equal(hak_huge_bytes(), bytes);
 }
 
 /* ---- reuse ---- */
@@ -182,13 +184,37 @@ static void freed_mappings_serve_again(void **state) {
     assert_true(hak_commit_bytes() <= charged + (1 << 20)); /* records may have grown */
 }
 
+/* A thread that is at home elsewhere finds what this one kept. */
+static void parts_serve_each_other(void **state) {
+    (void)state;
+    enum { SIZE = 6 << 20 };
+    uint8_t home = hak_cache->shard;
+    purge_huge(0);
+    char *first = hak_huge_alloc(SIZE, 1, false);
+    uint64_t mapped = hak_huge_stats.mapped, reused = hak_kept_reused();
+    assert_true(hak_huge_free(first));
+    hak_cache->shard = home + 1;
+    char *second = hak_huge_alloc(SIZE - (1 << 20), 1, false);
+    hak_cache->shard = home + 2;
+    char *longer = hak_huge_resize(second, SIZE); /* what is behind it is another part's */
+    hak_huge_free(longer);
+    hak_cache->shard = home;
+    assert_ptr_equal(second, first);
+    assert_ptr_equal(longer, first);
+    assert_int_equal(hak_huge_stats.mapped, mapped);
+    assert_int_equal(hak_kept_reused(), reused + 1);
+    assert_int_equal(hak_huge_stats.kept_bytes, SIZE);
+    assert_int_equal(purge_huge(0), SIZE);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+}
+
 static void what_is_kept_is_bounded(void **state) {
     (void)state;
     static char *held[600];
     for (unsigned i = 0; i < 600; i++) held[i] = hak_huge_alloc((1 + i % 7) << 18, 1, false);
-    size_t most = hak_huge_stats.bytes;
+    size_t most = hak_huge_bytes();
     for (unsigned i = 0; i < 600; i += 2) assert_true(hak_huge_free(held[i])); /* all apart */
-    assert_true(hak_huge_stats.bytes + hak_huge_stats.kept_bytes <= most + most / 4 + (32 << 20));
+    assert_true(hak_huge_bytes() + hak_huge_stats.kept_bytes <= most + most / 4 + (32 << 20));
     for (unsigned i = 1; i < 600; i += 2) assert_true(hak_huge_free(held[i]));
     purge_huge(0);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
@@ -294,6 +320,7 @@ int main(int argc, char **argv) {
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(freed_mappings_serve_again),
+        cmocka_unit_test(parts_serve_each_other),
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),

@@ -108,14 +108,14 @@ static void script(void) {
 static void a_refusal_loses_nothing(void **state) {
     (void)state;
     purge_huge(0);
-    size_t charged = hak_commit_bytes(), bytes = hak_huge_stats.bytes;
+    size_t charged = hak_commit_bytes(), bytes = hak_huge_bytes();
     for (unsigned index = 1; index < 150; index++) {
         refuse_in = index;
         script();
         refuse_in = 0;
         purge_huge(0); /* a mapping that could not be unmapped is still known */
         assert_int_equal(hak_huge_stats.kept_bytes, 0);
-        assert_int_equal(hak_huge_stats.bytes, bytes);
+        assert_int_equal(hak_huge_bytes(), bytes);
         REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
                 hak_commit_bytes(), charged);
     }
@@ -202,7 +202,7 @@ static void resize_meanwhile(const void *context) {
     CHECK(hak_huge_find(behind + 5000, &start, &size) && start == behind, "it is not found");
     CHECK(hak_huge_free(block) == 0, "a block in hand is freed");
     CHECK(!hak_huge_resize(block, SIZE), "a block in hand is resized");
-    CHECK(hak_huge_stats.block_count == 2, "%zu blocks", (size_t)hak_huge_stats.block_count);
+    CHECK(hak_huge_count() == 2, "%zu blocks", hak_huge_count());
     char *held[40]; /* more than the table has slots for at first */
     for (unsigned i = 0; i < 40; i++) CHECK(held[i] = hak_huge_alloc(SIZE, 1, true), "no block");
     for (unsigned i = 0; i < 40; i++) CHECK(hak_huge_free(held[i]) == SIZE, "not freed");
@@ -211,7 +211,7 @@ static void resize_meanwhile(const void *context) {
     CHECK(moved && hak_huge_size(moved) == 16 << 20, "not resized");
     CHECK(moved == block || hak_huge_size(block) == 0, "the old address is known");
     for (unsigned k = 0; k < SIZE; k++) CHECK(((char *)moved)[k] == 5, "byte %u is lost", k);
-    CHECK(hak_huge_stats.bytes == SIZE + (16 << 20), "%zu bytes", (size_t)hak_huge_stats.bytes);
+    CHECK(hak_huge_bytes() == SIZE + (16 << 20), "%zu bytes", hak_huge_bytes());
     CHECK(hak_huge_free(moved) && hak_huge_free(behind), "not freed");
 }
 

@@ -14,8 +14,8 @@
 #include "hakmem.h"
 #include "commit/commit.h"
 #include "large/huge.h"
+#include "large/kept.h"
 #include "large/mappings.h"
-#include "large/reuse.h"
 #include "meta/meta.h"
 #include "pool/lists.h"
 #include "pool/pool.h"
@@ -132,27 +132,28 @@ static void transfer_used(void) {
     world.heap->transfer[world.heap->transfer_count++] = world.block;
 }
 
-static void huge_count(void) { hak_huge_stats.block_count++; }
-static void huge_bytes(void) { hak_huge_stats.bytes += 4096; }
+static void huge_count(void) { hak_mappings[0].in_hand++; }
+static void huge_bytes(void) { hak_huge_stats.held_bytes += 4096; }
 static void huge_kept(void) { hak_huge_stats.kept_bytes += 4096; }
-static hak_stretch_t *kept(void) {
-    return *(hak_stretch_t **)find_static("reuse.c", "kept", sizeof(void *));
+static hak_reuse_t *kept_part(void) {
+    hak_reuse_t *part = hak_kept_parts;
+    while (!part->count) part++;
+    return part;
 }
+static hak_stretch_t *kept(void) { return kept_part()->kept; }
 static void kept_longer(void) { kept()[0].size += 4096; }
 static void kept_empty(void) { kept()[0].size = 0; }
 static void kept_twice(void) {
     kept()[1] = kept()[0];
-    ++*(unsigned *)find_static("reuse.c", "count", sizeof(unsigned));
+    kept_part()->count++;
 }
 static void huge_lost(void) {
-    struct {
-        hak_mapping_t *slots;
-        size_t size, used;
-    } *current = find_static("mappings.c", "current", sizeof *current);
-    hak_mapping_t *slot = current->slots;
+    hak_mappings_t *table = hak_mappings;
+    while (!table->current.used) table++;
+    hak_mapping_t *slot = table->current.slots;
     while (!slot->start) slot++;
     do slot->start += 1 << 20;
-    while (hak_mappings_find(slot->start)); /* until it is not where its hash leads */
+    while (hak_mappings_find(table, slot->start)); /* until it is not where its hash leads */
 }
 
 static void cache_top(void) { world.magazine->top = world.magazine->base + world.magazine->slots; }
@@ -293,8 +294,8 @@ static const row_t rows[] = {
     {transfer_count, "transfer array %p: violated: count <= capacity"},
     {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: "},
     {transfer_used, "transfer array %p: violated: its blocks are freed"},
-    {huge_count, "huge blocks %p: block_count = entries of the table: "},
-    {huge_bytes, "huge blocks %p: bytes = sum of the entries: "},
+    {huge_count, "huge blocks %p: counts of all tables = their entries: "},
+    {huge_bytes, "huge blocks %p: held_bytes = blocks and what is kept: "},
     {huge_kept, "huge blocks %p: kept_bytes = bytes kept: "},
     {kept_longer, "huge blocks %p: bytes kept = sum of the stretches: "},
     {kept_empty, "kept stretch %p: violated: it has a length"},
@@ -380,7 +381,9 @@ typedef struct {
     hak_lock_t *(*lock)(void);
 } release_t;
 
-static void huge_none(void) { hak_huge_stats.block_count = 0; }
+static void kept_not_noted(void) { kept_part()->noted += 4096; }
+static void kept_none(void) { kept_part()->count = 0; }
+static void table_full(void) { hak_mappings[0].current.used = hak_mappings[0].current.size; }
 static void no_tail(void) { world.bin->tail = NULL; }
 static void spare_high(void) { world.bin->spare = world.bin->touched + 1; }
 static void wrong_list(void) { hak_lists.by_span[hak_superslab_units()] = world.super; }
@@ -389,7 +392,12 @@ static hak_lock_t *bin_lock(void) { return &world.bin->lock; }
 static hak_lock_t *pool_lock(void) { return &hak_pool_lock; }
 static hak_lock_t *heap_lock(void) { return &world.heap->lock; }
 static hak_lock_t *transfer_lock(void) { return &world.heap->transfer_lock; }
-static hak_lock_t *huge_lock(void) { return &hak_huge_lock; }
+static hak_lock_t *kept_lock(void) {
+    hak_reuse_t *part = hak_kept_parts;
+    while (!part->bytes) part++;
+    return &part->lock;
+}
+static hak_lock_t *table_lock(void) { return &hak_mappings[0].lock; }
 static hak_lock_t *region_lock(void) { return &hak_region_lock; }
 static hak_lock_t *meta_lock(void) { return &hak_meta_lock; }
 static hak_lock_t *list_lock(void) { return &hak_thread_list_lock; }
@@ -407,8 +415,9 @@ static const release_t releases[] = {
     {extent_filled, "extents %p: violated: a bin is filled <=> its bit is set", heap_lock},
     {idle_newest, "large heap %p: violated: both ends of the list, or none", heap_lock},
     {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: ", transfer_lock},
-    {huge_kept, "huge blocks %p: kept_bytes = bytes kept: ", huge_lock},
-    {huge_none, "huge blocks %p: violated: no blocks <=> no bytes in blocks", huge_lock},
+    {kept_not_noted, "huge blocks %p: bytes in the sum of all parts = bytes kept: ", kept_lock},
+    {kept_none, "huge blocks %p: violated: no stretches <=> no bytes", kept_lock},
+    {table_full, "huge blocks %p: violated: a search in the table ends", table_lock},
     {map_end, "region %p: the map ends behind the last mapped unit: ", region_lock},
     {chunk, "records %p: violated: what is not handed out is accessible", meta_lock},
     {waiting_full,

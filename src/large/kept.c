@@ -1,0 +1,378 @@
+/* kept.c: the parts, how much may be kept in all, and batches that go back to the system. */
+#include "large/kept.h"
+
+#include "cache/cache.h"
+#include "classes/classes.h"
+#include "commit/commit.h"
+#include "large/check.h"
+#include "large/huge.h"
+#include "options/options.h"
+#include "os/os.h"
+
+enum {
+    SINK_INTERVAL_MS = 250,
+    BATCH_MAX = 32,                /* stretches unmapped in one go */
+    KEEP_LEAST = 32 * 1024 * 1024, /* bytes that may be kept in any case */
+};
+
+hak_reuse_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
+HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *hak_kept_parts,
+               hak_kept_check_at_release);
+
+/* What a search of other parts looks at, one line for all: 0 for an empty part, else 1 and the length of
+ * the longest stretch in steps, or more. It grows with what is kept; a search that finds nothing makes
+ * it exact. Written under the lock of the part. */
+static _Atomic uint8_t longest[HAK_KEPT_PARTS] HAK_OWN_LINE;
+enum { STEP_SHIFT = 18, LONGEST_MOST = UINT8_MAX };
+
+static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts behind have never kept anything */
+
+void hak_kept_hold(size_t bytes) { (void)hak_add_relaxed(&hak_huge_stats.held_bytes, bytes); }
+
+static void let_go(size_t bytes) { hak_kept_hold(-bytes); }
+
+void hak_kept_note_use(void) {
+    uint64_t now = hak_os_now_ms();
+    size_t used = hak_huge_bytes(), peak = hak_load_relaxed(&hak_huge_stats.recent_peak);
+    while (used > peak && !hak_cas_acquire(&hak_huge_stats.recent_peak, &peak, used)) continue;
+    if (hak_load_relaxed(&hak_huge_stats.allocated_ms) != now)
+        hak_store_relaxed(&hak_huge_stats.allocated_ms, now);
+}
+
+/* ---- one part ---- */
+
+static hak_reuse_t *own_part(void) { return &hak_kept_parts[hak_cache->shard % HAK_KEPT_PARTS]; }
+
+/* For `longest`: of a stretch; what a stretch needs in which `size` bytes certainly fit. */
+static uint8_t steps_of(size_t size) {
+    return (uint8_t)hak_min(1 + (size >> STEP_SHIFT), LONGEST_MOST);
+}
+static uint8_t steps_for(size_t size) { return steps_of(size + ((size_t)1 << STEP_SHIFT) - 1); }
+
+/* The next part, from the caller's on, that may have a stretch of `least` steps, the caller's one in any
+ * case; NULL at the end. *at: parts looked at so far. */
+static hak_reuse_t *next_part(unsigned *at, uint8_t least) {
+    unsigned own = (unsigned)(own_part() - hak_kept_parts), count = hak_load_relaxed(&parts_used);
+    while (*at < count) {
+        unsigned i = own + (*at)++;
+        while (i >= count) i -= count;
+        unsigned has = hak_load_relaxed(&longest[i]);
+        if (has && (has >= least || i == own)) return &hak_kept_parts[i];
+    }
+    return NULL;
+}
+
+/* Adds what a section has changed to the sum of all parts. Part's lock held. */
+static void note_kept(hak_reuse_t *part) {
+    size_t changed = part->bytes - part->noted;
+    if (changed) (void)hak_add_relaxed(&hak_huge_stats.kept_bytes, changed);
+    part->noted = part->bytes;
+}
+
+/* Keeps a stretch. Part's lock held. */
+static bool put(hak_reuse_t *part, char *start, size_t size, uint64_t freed_ms) {
+    _Atomic uint8_t *has = &longest[part - hak_kept_parts];
+    size_t length = hak_reuse_put(part, start, size, freed_ms);
+    if (steps_of(length) > hak_load_relaxed(has)) hak_store_relaxed(has, steps_of(length));
+    return length != 0;
+}
+
+/* After a look at all stretches of a part: the length of the longest. Part's lock held. */
+static void note_longest(hak_reuse_t *part, size_t length) {
+    _Atomic uint8_t *has = &longest[part - hak_kept_parts];
+    uint8_t steps = part->count ? steps_of(length) : 0;
+    if (steps != hak_load_relaxed(has)) hak_store_relaxed(has, steps);
+}
+
+/* Takes a stretch that is large enough. Part's lock held. */
+static char *take(hak_reuse_t *part, size_t size, size_t align) {
+    size_t length = 0;
+    char *block = hak_reuse_take(part, size, align, &length);
+    if (block) part->reused++;
+    note_longest(part, length);
+    note_kept(part);
+    return block;
+}
+
+/* Locks the caller's part, which has places then, unless there is no memory for them. */
+static hak_reuse_t *lock_own(void) {
+    hak_reuse_t *part = own_part();
+    hak_lock_acquire(&part->lock);
+    if (HAK_LIKELY(part->most)) return part;
+    hak_lock_release(&part->lock);
+    hak_stretch_t *places = hak_reuse_make_places();
+    unsigned used = hak_load_relaxed(&parts_used), least = (unsigned)(part - hak_kept_parts) + 1;
+    while (used < least && !hak_cas_acquire(&parts_used, &used, least)) continue;
+    hak_lock_acquire(&part->lock);
+    hak_reuse_use_places(part, places);
+    return part;
+}
+
+/* ---- how much ---- */
+
+static size_t keep_most(void) {
+    int64_t fixed = hak_option(HAK_OPTION_HUGE_CACHE);
+    if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
+    if (fixed >= 0) return (size_t)fixed;
+    size_t used = hak_huge_bytes();
+    size_t peak = hak_max(hak_load_relaxed(&hak_huge_stats.recent_peak), used);
+    return hak_max(KEEP_LEAST, peak + peak / 2 - used);
+}
+
+bool hak_kept_is_too_much(void) {
+    return hak_load_relaxed(&hak_huge_stats.kept_bytes) > keep_most();
+}
+
+static void sink_peak(uint64_t now) {
+    uint64_t sunk = hak_load_relaxed(&hak_huge_stats.sunk_ms);
+    if (now < sunk + SINK_INTERVAL_MS || !hak_cas_acquire(&hak_huge_stats.sunk_ms, &sunk, now))
+        return;
+    size_t used = hak_huge_bytes(), peak = hak_load_relaxed(&hak_huge_stats.recent_peak);
+    if (peak > used)
+        (void)hak_cas_acquire(&hak_huge_stats.recent_peak, &peak, peak - (peak - used) / 8);
+}
+
+/* ---- the way back ---- */
+
+/* What was taken out under a lock, to be unmapped without it. */
+typedef struct {
+    hak_stretch_t stretches[BATCH_MAX];
+    unsigned count;
+} batch_t;
+
+/* Takes out the oldest, or of a long one its end. Part's lock held. */
+static bool take_any(hak_reuse_t *part, hak_stretch_t *stretch, size_t want) {
+    return hak_reuse_take_oldest(part, stretch, want, UINT64_MAX);
+}
+
+/* Takes out up to `most` bytes of the oldest stretch. Part's lock held. */
+static bool take_out(hak_reuse_t *part, batch_t *batch, size_t most, uint64_t freed_by) {
+    hak_stretch_t *stretch = &batch->stretches[batch->count];
+    if (!hak_reuse_take_oldest(part, stretch, most, freed_by)) return false;
+    if (stretch->size > most) { /* the rest keeps its place, short as it is */
+        size_t rest = stretch->size - most;
+        put(part, stretch->start, rest, stretch->freed_ms);
+        stretch->start += rest;
+        stretch->size = most;
+    }
+    let_go(stretch->size);
+    batch->count++;
+    return true;
+}
+
+/* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Part's lock
+ * held. */
+static void release_some(hak_reuse_t *part, batch_t *batch, size_t most) {
+    for (note_kept(part); batch->count < BATCH_MAX && most; note_kept(part)) {
+        size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes), may = keep_most();
+        if (kept <= may) break;
+        if (!take_out(part, batch, hak_min(hak_align_up(kept - may, HAK_LARGE_MAX), most),
+                      UINT64_MAX))
+            break;
+        most -= batch->stretches[batch->count - 1].size;
+    }
+}
+
+/* Keeps a stretch; where there is no place for it, *other has made one, unless there is no memory. */
+static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
+    uint64_t now = hak_os_now_ms();
+    other->size = 0;
+    hak_reuse_t *part = lock_own();
+    hak_reuse_make_room(part);
+    bool kept = put(part, stretch->start, stretch->size, now);
+    bool has_place = !kept && take_any(part, other, SIZE_MAX);
+    if (has_place) put(part, stretch->start, stretch->size, now);
+    if (kept || has_place) hak_kept_hold(stretch->size - other->size);
+    note_kept(part);
+    hak_lock_release(&part->lock);
+    return kept;
+}
+
+/* A mapping that the kernel will not cut up (it has too many) is kept, without pages if
+ * possible, until there is room for it. More places are made long before the last one is
+ * taken. If records have no memory either, the oldest makes room: most are mappings as a
+ * whole, which can always be unmapped. One is lost when none of them can. */
+static void unmap_failed(hak_stretch_t stretch) {
+    hak_stretch_t other;
+    hak_os_purge(stretch.start, stretch.size);
+    for (unsigned i = 0; i <= HAK_REUSE_MAX && !keep_refused(&stretch, &other); i++) {
+        if (!other.size) return;
+        if (hak_os_unmap(other.start, other.size)) {
+            hak_commit_release(other.size);
+            return;
+        }
+        stretch = other;
+    }
+}
+
+/* Unmaps a batch; returns bytes. Without a lock. */
+static size_t unmap_batch(const batch_t *batch) {
+    size_t bytes = 0;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const hak_stretch_t *stretch = &batch->stretches[i];
+        if (!hak_os_unmap(stretch->start, stretch->size)) {
+            unmap_failed(*stretch);
+            continue;
+        }
+        hak_add_relaxed(&hak_huge_stats.unmapped, 1);
+        hak_commit_release(stretch->size);
+        bytes += stretch->size;
+    }
+    return bytes;
+}
+
+void hak_kept_unmap(char *start, size_t size) {
+    batch_t batch = {.stretches = {{start, size, 0}}, .count = 1};
+    let_go(size);
+    unmap_batch(&batch);
+}
+
+/* Keeps a stretch that is nobody's any more, or adds it to the batch; of others, no more bytes
+ * go than it has, unless it needs the place of one. Part's lock held. */
+static void keep(hak_reuse_t *part, char *start, size_t size, batch_t *batch) {
+    uint64_t now = hak_os_now_ms();
+    if (!put(part, start, size, now)) {
+        batch->stretches[0] = (hak_stretch_t){start, size, now};
+        batch->count = 1;
+        if (take_any(part, &batch->stretches[0], SIZE_MAX))
+            put(part, start, size, now); /* there is a place now */
+        let_go(batch->stretches[0].size);
+    }
+    release_some(part, batch, size);
+}
+
+void hak_kept_keep(char *start, size_t size, bool is_block) {
+    batch_t batch;
+    batch.count = 0; /* the rest is not zeroed: most frees need none of it */
+    hak_reuse_t *part = lock_own();
+    if (is_block) hak_reuse_note_freed(part, start, size);
+    keep(part, start, size, &batch);
+    hak_lock_release(&part->lock);
+    unmap_batch(&batch);
+}
+
+void hak_kept_note_moved(char *start, size_t size) {
+    hak_reuse_t *part = lock_own();
+    hak_reuse_note_freed(part, start, size);
+    hak_lock_release(&part->lock);
+}
+
+void hak_kept_put_back(const hak_stretch_t *stretch) {
+    hak_reuse_t *part = lock_own();
+    bool kept = put(part, stretch->start, stretch->size, stretch->freed_ms);
+    note_kept(part);
+    hak_lock_release(&part->lock);
+    if (!kept) hak_kept_unmap(stretch->start, stretch->size);
+}
+
+/* While requests go on, the age of a stretch says little: what the peak allows is kept,
+ * and the peak sinks. Part's lock held. */
+static void take_out_old(hak_reuse_t *part, batch_t *batch, size_t most, uint32_t delay_ms) {
+    uint64_t now = hak_os_now_ms();
+    uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
+    note_longest(part, hak_reuse_longest(part));
+    sink_peak(now);
+    if (hak_load_relaxed(&hak_huge_stats.allocated_ms) > freed_by) {
+        release_some(part, batch, most);
+        return;
+    }
+    while (batch->count < BATCH_MAX && most && take_out(part, batch, most, freed_by))
+        most -= batch->stretches[batch->count - 1].size;
+    note_kept(part);
+}
+
+/* A budget may be any number of bytes; a stretch is cut only between two pages. */
+static size_t purge(hak_reuse_t *part, uint32_t delay_ms, hak_budget_t *budget) {
+    size_t bytes = 0, page = hak_os_page_size();
+    for (bool more = true; more && !hak_budget_is_spent(budget);) {
+        batch_t batch = {.count = 0};
+        hak_gate_enter();
+        hak_lock_acquire(&part->lock);
+        take_out_old(part, &batch, budget->bytes & ~(page - 1), delay_ms);
+        hak_lock_release(&part->lock);
+        size_t gone = unmap_batch(&batch);
+        hak_gate_leave();
+        hak_budget_look(budget, batch.count);
+        hak_budget_give(budget, gone);
+        bytes += gone;
+        more = batch.count == BATCH_MAX && gone > 0;
+    }
+    return bytes;
+}
+
+size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget) {
+    size_t bytes = 0;
+    unsigned at = 0;
+    for (hak_reuse_t *part; (part = next_part(&at, 0)) != NULL;)
+        bytes += purge(part, delay_ms, budget);
+    return bytes;
+}
+
+/* ---- searches ---- */
+
+char *hak_kept_take(size_t size, size_t align) {
+    char *block = NULL;
+    unsigned at = 0;
+    for (hak_reuse_t *part; !block && (part = next_part(&at, steps_for(size))) != NULL;) {
+        hak_lock_acquire(&part->lock);
+        block = take(part, size, align);
+        hak_lock_release(&part->lock);
+    }
+    return block;
+}
+
+char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter) {
+    hak_reuse_t *part = own_part();
+    shorter->size = 0;
+    hak_lock_acquire(&part->lock);
+    char *block = take(part, size, align);
+    if (!block && align <= hak_os_page_size()) hak_reuse_take_shorter(part, shorter, size);
+    note_kept(part);
+    hak_lock_release(&part->lock);
+    return block;
+}
+
+bool hak_kept_take_at(char *start, size_t size) {
+    bool taken = false;
+    unsigned at = 0;
+    for (hak_reuse_t *part; !taken && (part = next_part(&at, steps_of(size))) != NULL;) {
+        hak_lock_acquire(&part->lock);
+        taken = hak_reuse_take_at(part, start, size);
+        note_kept(part);
+        hak_lock_release(&part->lock);
+    }
+    return taken;
+}
+
+uint64_t hak_kept_reused(void) {
+    uint64_t reused = 0;
+    if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0; /* nor touch the parts */
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
+        hak_lock_acquire(&hak_kept_parts[i].lock);
+        reused += hak_kept_parts[i].reused;
+        hak_lock_release(&hak_kept_parts[i].lock);
+    }
+    return reused;
+}
+
+bool hak_kept_was_freed(const void *pointer, size_t *size) {
+    bool was = false;
+    *size = 0;
+    for (unsigned i = 0; i < HAK_KEPT_PARTS && !*size; i++) {
+        hak_reuse_t *part = &hak_kept_parts[i];
+        hak_lock_acquire(&part->lock);
+        *size = hak_reuse_freed_size(part, pointer);
+        was = was || *size || hak_reuse_has(part, pointer);
+        hak_lock_release(&part->lock);
+    }
+    return was;
+}
+
+void hak_kept_each_range(hak_range_visitor_t visit, void *context) {
+    unsigned at = 0;
+    for (hak_reuse_t *part; (part = next_part(&at, 0)) != NULL;) {
+        hak_lock_acquire(&part->lock);
+        hak_reuse_each_range(part, visit, context);
+        hak_lock_release(&part->lock);
+    }
+}

@@ -1,0 +1,69 @@
+/* kept.h: what is kept of freed huge blocks, with its pages: which part of it a thread uses, how much
+ * it may be, and its way back to the system. huge.h has the protocol.
+ *
+ * There is a part for each shard that threads are at home in (a few share one where there are more
+ * than HAK_KEPT_PARTS): a stretch is kept by the thread that gave it up, and found by others who have
+ * none. Every call is made inside the gate (os/gate.h), and takes one lock at a time: that of a part.
+ *
+ * Most bytes that may be kept, over all parts: half of what was in use at once lately beyond what
+ * is in use now, or HUGE_CACHE. The sums are of the process, and every change of a part adds to them
+ * before its lock is free. So two threads who keep at once see each other's bytes: each gives back
+ * no more than it keeps, and nothing stays that is too much. */
+#ifndef HAK_KEPT_H
+#define HAK_KEPT_H
+
+#include "large/reuse.h"
+#include "os/range.h"
+#include "pool/budget.h"
+
+enum { HAK_KEPT_PARTS = 64 }; /* the bits of a word */
+
+extern hak_reuse_t hak_kept_parts[HAK_KEPT_PARTS];
+
+/* Counts bytes that the system gave, for a block. */
+void hak_kept_hold(size_t bytes);
+
+/* After a block was taken or has grown: notes the most that was in use, and the time. */
+void hak_kept_note_use(void);
+
+/* A stretch of `size` bytes at a multiple of `align`, now in the caller's hands; NULL for none. */
+char *hak_kept_take(size_t size, size_t align);
+
+/* Looks again into the caller's part: since the first look another thread may have kept one there that
+ * is large enough. If there is still none, *shorter becomes a stretch that is too short, to be
+ * lengthened; its size is 0 if there is none. Both in one section: mremap would cut off the end of a
+ * longer one. */
+char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter);
+
+/* Takes exactly these bytes; false when they are not kept. */
+bool hak_kept_take_at(char *start, size_t size);
+
+/* Keeps a stretch on, as old as it is; unmaps it where there is no place any more. */
+void hak_kept_put_back(const hak_stretch_t *stretch);
+
+/* Keeps what is in the caller's hands, and unmaps what is too much. `is_block`: a block was freed
+ * there; it is noted, for the line about a second free. */
+void hak_kept_keep(char *start, size_t size, bool is_block);
+
+/* Notes a block that has moved away. */
+void hak_kept_note_moved(char *start, size_t size);
+
+/* Unmaps what is in the caller's hands, and held. */
+void hak_kept_unmap(char *start, size_t size);
+
+/* True when more is kept than may be. */
+bool hak_kept_is_too_much(void);
+
+/* Unmaps what has been kept for `delay_ms`, as far as the budget allows; returns bytes. */
+size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget);
+
+/* Blocks that were served from what is kept, since the process began. */
+uint64_t hak_kept_reused(void);
+
+/* True when a block was freed or moved away at `pointer`, *size bytes, or its memory is kept (0). */
+bool hak_kept_was_freed(const void *pointer, size_t *size);
+
+/* Calls `visit` for every stretch, under the lock of its part. */
+void hak_kept_each_range(hak_range_visitor_t visit, void *context);
+
+#endif
