@@ -186,7 +186,6 @@ static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const h
 
 /* Frees what is in no slab. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
-    if (!pointer) return;
     if (hak_empty_has(pointer)) {
         if (!hak_empty_give(pointer)) report_pointer(function, pointer);
         return;

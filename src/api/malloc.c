@@ -290,10 +290,6 @@ static bool release_block(void *pointer, const char *function, const hak_block_t
  * its owner looked is not tried again: by now it may be another thread's. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, size_t size) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
-    if (!pointer) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
-        return;
-    }
     if (hak_sampled_has(pointer)) {
         if (hak_sampled_free(pointer, function, HAK_CALLER())) count_freed_whole(true);
         return;
@@ -308,10 +304,14 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {
-    if (hak_hardened_on())
+    if (!pointer) { /* first: some programs free NULL as often as blocks */
+        HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+    } else if (hak_hardened_on()) {
         hak_hardened_free(pointer, function, size);
-    else if (!hak_push_coloured(pointer))
+    } else if (!hak_push_coloured(pointer)) {
         release_other(pointer, function, size);
+    }
 }
 
 void hak_release(void *pointer, const char *function) {

@@ -41,7 +41,7 @@ static void *resize_in_place(void *pointer, const hak_block_t *block, size_t siz
     return NULL;
 }
 
-static void *allocate(size_t size, const void *site) {
+HAK_FAST_PATH void *allocate(size_t size, const void *site) {
     void *block = hak_pop_small(size);
     return HAK_LIKELY(block != NULL) ? block : hak_allocate(size, site);
 }
@@ -88,20 +88,20 @@ static HAK_OUT_OF_LINE void *resize(void *pointer, size_t size, const void *site
     return HAK_LIKELY(old) ? move(pointer, old, size, site) : resize_other(pointer, size, site);
 }
 
-HAK_FAST_PATH void *reallocate(void *pointer, size_t size, const void *site) {
+HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
+    if (!pointer) return allocate(size, HAK_CALLER()); /* first: some have no other malloc */
     const hak_class_t *row = hak_row_of(pointer);
     if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
-    if (!pointer) return allocate(size, site);
-    return resize(pointer, size, site, row ? hak_load_relaxed(&row->tiny_size) : 0);
+    return resize(pointer, size, HAK_CALLER(), row ? hak_load_relaxed(&row->tiny_size) : 0);
 }
 
-void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size, HAK_CALLER()); }
+void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
 HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
 void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
-    return reallocate(pointer, bytes, HAK_CALLER());
+    return reallocate(pointer, bytes);
 }
 HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
 
