@@ -149,6 +149,13 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
     return below;
 }
+
+/* Sets the bit `index` % 64; true when it was set. One instruction, and a flag. */
+HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
+    bool was;
+    __asm__("btsq %2, %0" : "+r"(*word), "=@ccc"(was) : "r"(index));
+    return was;
+}
 #else
 #define HAK_STEP_UP(p) hak_store_relaxed(&(p), hak_load_relaxed(&(p)) + 1)
 #define HAK_STEP_DOWN(base, offset)                                    \
@@ -159,6 +166,11 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
 #define HAK_NOT_IN_RAX(value) ((void)0)
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     return value < atomic_load_explicit(p, memory_order_relaxed);
+}
+HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
+    const uint64_t bit = (uint64_t)1 << (index & 63), before = *word;
+    *word = before | bit;
+    return (before & bit) != 0;
 }
 #endif
 

@@ -106,6 +106,16 @@ HAK_FAST_PATH hak_unit_t *hak_unit_of(const void *block) {
     return hak_region_unit_of(block);
 }
 
+/* The same for many blocks of slabs: what is taken from an address, and what is added. The map begins
+ * at a multiple of a unit's size. */
+HAK_FAST_PATH uintptr_t hak_units_base(void) {
+    return hak_map.units - ((uintptr_t)hak_map.entries >> (HAK_UNIT_SHIFT - 6));
+}
+HAK_FAST_PATH hak_unit_t *hak_unit_by_base(uintptr_t base, uintptr_t block) {
+    _Static_assert(sizeof(hak_unit_t) == 1 << 6, "the shift");
+    return (hak_unit_t *)(base + (block >> (HAK_UNIT_SHIFT - 6) & -sizeof(hak_unit_t)));
+}
+
 /* True when an address lies in a superslab that was unmapped, and was not mapped again. */
 bool hak_region_was_unmapped(const void *addr);
 

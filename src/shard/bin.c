@@ -203,9 +203,26 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin) {
 /* 64 addresses, `size` apart: the lowest to *end, the next to end[-1]. */
 HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
     uintptr_t first = (uintptr_t)lowest;
-    hak_pair_t next = {first + size, first};
-    const hak_pair_t steps = {2 * size, 2 * size};
-    for (unsigned i = 0; i < 64; i += 2, next += steps) memcpy(end - i - 1, &next, sizeof next);
+    hak_pair_t next = {first + size, first}, second;
+    const hak_pair_t two = {2 * size, 2 * size}, four = {4 * size, 4 * size};
+    for (unsigned i = 0; i < 64; i += 4, next += four) {
+        second = next + two;
+        memcpy(end - i - 1, &next, sizeof next);
+        memcpy(end - i - 3, &second, sizeof second);
+    }
+}
+
+/* The blocks of the bits of a word, the lowest to *end, the next to end[-1], and so on down to
+ * *stop, if there are so many. Takes them from the word; returns the new end. */
+HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *base,
+                                uint32_t size) {
+    uint64_t x = *word;
+    if (HAK_LIKELY(end - stop >= 64)) /* there is room for all: one comparison less */
+        for (; x; x &= x - 1) *end-- = base + hak_lowest_bit(x) * size;
+    else
+        for (; x && end != stop; x &= x - 1) *end-- = base + hak_lowest_bit(x) * size;
+    *word = x;
+    return end;
 }
 
 /* Writes up to `want` of a slab's free blocks below index `limit` to *end, end[-1],
@@ -213,41 +230,42 @@ HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
  * how many. */
 HAK_FAST_PATH unsigned take_blocks(hak_unit_t *slab, const hak_class_t *info, unsigned want,
                                    unsigned limit, void **end) {
-    uint64_t words_free = slab->words_free;
+    uint64_t words_free = slab->words_free, *const bits = hak_slab_bits(slab);
     char *first = hak_slab_first(slab, info);
-    size_t size = info->size;
-    void **out = end;
-    unsigned left = want, last = 0;
-    while (left && words_free) {
+    const uint32_t size = info->size;
+    void **out = end, **const stop = end - want;
+    uint64_t last = 0; /* bits of the last word that was taken from, as they were */
+    unsigned last_word = 0;
+    while (out != stop && words_free) {
         unsigned w = hak_lowest_bit(words_free);
-        uint64_t x = hak_slab_bits(slab)[w], beyond = 0;
+        uint64_t x = bits[w], beyond = 0;
         if (limit < w * 64 + 64) {
             if (limit <= w * 64) break;
             beyond = x & ~(uint64_t)0 << (limit & 63);
             x ^= beyond;
+            if (!x) break;
         }
         char *base = first + (size_t)w * 64 * size;
-        if (x == ~(uint64_t)0 && left >= 64) {
+        last = x;
+        last_word = w;
+        if (x == ~(uint64_t)0 && out - stop >= 64) {
             write_whole_word(out, base, size);
             out -= 64;
-            left -= 64;
             x = 0;
-            last = w * 64 + 63;
         } else {
-            for (; x && left; x &= x - 1, left--) {
-                unsigned i = hak_lowest_bit(x);
-                *out-- = base + i * size;
-                last = w * 64 + i;
-            }
+            out = write_bits(out, stop, &x, base, size);
         }
-        hak_slab_bits(slab)[w] = x | beyond;
+        last ^= x;
+        bits[w] = x | beyond;
         if (beyond) break;
         if (!x) words_free &= words_free - 1;
     }
+    const unsigned taken = (unsigned)(end - out);
     slab->words_free = words_free;
-    slab->free_count = (uint16_t)(slab->free_count - (want - left));
-    if (left < want && last >= slab->fresh) slab->fresh = (uint16_t)(last + 1);
-    return want - left;
+    slab->free_count = (uint16_t)(slab->free_count - taken);
+    const unsigned behind = last ? last_word * 64 + hak_highest_bit(last) + 1 : 0;
+    if (behind > slab->fresh) slab->fresh = (uint16_t)behind;
+    return taken;
 }
 
 unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void **top, bool fresh,

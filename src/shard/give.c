@@ -1,9 +1,9 @@
 /* give.c: a batch of blocks on its way back to the bitmaps.
  *
- * This is where most of the time beside malloc and free themselves goes, so the
- * common cases are short: a block that lies apart from the next (freed at random), the
- * blocks of one word gathered in a register, and a whole word in order or in reverse, which
- * is what a program leaves that frees as it allocated. None of them knows of colours: the
+ * This is where most of the time beside malloc and free themselves goes, so each common case has a
+ * short loop of its own: 64 blocks that are a whole word, in order or in reverse, which is what a
+ * program leaves that frees as it allocated; blocks of one word, whose bits are gathered in a
+ * register; blocks that are alone in their word (freed at random). None of them knows of colours: the
  * addresses of blocks whose slabs have one are shifted to where they would lie without. */
 #include "shard/give.h"
 
@@ -18,172 +18,197 @@
 
 enum {
     SHIFTED_MAX = 32,
-    NEAR = 8, /* blocks so far apart, or less, are probably of one word, if that is full */
+    APART_MOST = 256, /* blocks that are given as lone ones before the next look for neighbours */
 };
 
-/* Every function that gets a batch's address is inlined: its fields stay in registers. */
 typedef struct {
     void *const *next, *const *end;
-    uint32_t reciprocal, size;
-    uint32_t total;  /* blocks in a slab */
-    unsigned words;  /* of its bitmap */
-    unsigned given;  /* to the home bin */
-    unsigned remote; /* to slabs of others */
+    const hak_class_t *info;
+    unsigned class_index;
+    unsigned remote; /* blocks given to slabs of others */
     void *bad;       /* first block found free already, or behind the last one */
 } batch_t;
 
-/* What a batch has for one word of one slab. */
+/* Blocks at the head of a batch that lie in one word of one slab. */
 typedef struct {
-    unsigned word, count; /* count = bits in mask */
-    uint64_t mask;
+    void *const *end; /* behind them */
+    uint64_t mask;    /* their bits; 0: one block, behind the last one of its slab */
+    unsigned word;
 } share_t;
 
-HAK_FAST_PATH void note_bad(batch_t *batch, void *block) {
+static HAK_SLOW_PATH void drop(batch_t *batch, void *block) {
     if (!batch->bad) batch->bad = block;
 }
 
 /* True when the next 64 blocks lie `step` bytes apart: a fraction of the cost of 64
  * indices. */
 static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
-    const uintptr_t first = (uintptr_t)*next;
-    if ((uintptr_t)next[63] != first + (uintptr_t)(63 * step)) return false;
-    hak_pair_t expected = {first, first + (uintptr_t)step}, wrong = {0, 0}, found;
-    const hak_pair_t steps = {2 * (uintptr_t)step, 2 * (uintptr_t)step};
-    for (unsigned i = 0; i < 64; i += 2, expected += steps) {
+    const uintptr_t first = (uintptr_t)*next, move = (uintptr_t)step;
+    if ((uintptr_t)next[63] != first + 63 * move) return false;
+    hak_pair_t expected = {first, first + move}, wrong = {0, 0}, found, second;
+    const hak_pair_t two = {2 * move, 2 * move}, four = {4 * move, 4 * move};
+    for (unsigned i = 0; i < 64; i += 4, expected += four) {
         memcpy(&found, next + i, sizeof found);
-        wrong |= found ^ expected;
+        memcpy(&second, next + i + 2, sizeof second);
+        wrong |= (found ^ expected) | ((second - two) ^ expected);
     }
     return (wrong[0] | wrong[1]) == 0;
 }
 
-/* The first block of a share is taken, the next one lies in the same slab: takes all
- * that follow in the same word. */
-HAK_FAST_PATH void gather_rest(batch_t *batch, share_t *share, uint32_t index) {
-    const uintptr_t first = (uintptr_t)batch->next[-1];
-    if (((index + 1) & 62) == 0 && batch->end - batch->next >= 63 && (index | 63) < batch->total) {
-        intptr_t step = index & 1 ? -(intptr_t)batch->size : (intptr_t)batch->size;
-        if (is_whole_word(batch->next - 1, step)) {
-            batch->next += 63;
-            share->count = 64;
-            share->mask = ~(uint64_t)0;
-            return;
-        }
+/* The share that begins with the next block. It ends where a block comes a second time. */
+HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_class_t *info) {
+    const uintptr_t first = (uintptr_t)*next, unit = first & -(uintptr_t)HAK_UNIT_SIZE;
+    const uint64_t reciprocal = info->reciprocal, at = (first - unit) * reciprocal;
+    const uintptr_t size = info->size, beyond = size * info->count;
+    const uintptr_t begin = (at >> 38) * 64 * size; /* of the word, in its unit */
+    const uintptr_t bytes = hak_min(64 * size, beyond - begin);
+    share_t share = {next + 1, 0, (unsigned)(at >> 38)};
+    if (HAK_UNLIKELY(first - unit >= beyond)) return share;
+    const unsigned step =
+        ((unsigned)(at >> 32) + 1) & 63; /* 1: the word's first block; 0: its last */
+    if (step <= 1 && end - next >= 64 && bytes == 64 * size &&
+        is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
+        share.end = next + 64;
+        share.mask = ~(uint64_t)0;
+        return share;
     }
-    do {
-        index = hak_block_index((uint16_t)(uintptr_t)*batch->next, batch->reciprocal);
-        if (index >> 6 != share->word) return;
-        uint64_t bit = (uint64_t)1 << (index & 63);
-        if (HAK_UNLIKELY((share->mask & bit) || index >= batch->total)) {
-            note_bad(batch, *batch->next);
-        } else {
-            share->mask |= bit;
-            share->count++;
-        }
-    } while (++batch->next != batch->end && ((uintptr_t)*batch->next ^ first) < HAK_UNIT_SIZE);
-}
-
-/* Takes the next block and those after it that share its word of the bitmap. False
- * when it lies behind the last block. */
-HAK_FAST_PATH bool gather(batch_t *batch, share_t *share) {
-    const uintptr_t first = (uintptr_t)*batch->next++;
-    uint32_t index = hak_block_index((uint16_t)first, batch->reciprocal);
-    if (HAK_UNLIKELY(index >= batch->total)) {
-        note_bad(batch, (void *)first);
-        return false;
+    /* One subtraction tells whether a block lies in the word, and gives its index there. */
+    uintptr_t offset = first - unit - begin;
+    while (!hak_set_bit(&share.mask, offset * reciprocal >> 32) && ++next != end &&
+           (offset = (uintptr_t)*next - unit - begin) < bytes) {
     }
-    share->word = index >> 6;
-    share->count = 1;
-    share->mask = (uint64_t)1 << (index & 63);
-    if (batch->next != batch->end && ((uintptr_t)*batch->next ^ first) < HAK_UNIT_SIZE)
-        gather_rest(batch, share, index);
-    return true;
+    share.end = next;
+    return share;
 }
 
-HAK_FAST_PATH void note_twice(batch_t *batch, const hak_unit_t *slab, unsigned word,
-                              uint64_t twice) {
-    note_bad(batch, slab->base + (word * 64u + hak_lowest_bit(twice)) * (size_t)batch->size);
+/* Drops blocks of a share. */
+static HAK_SLOW_PATH void drop_bits(batch_t *batch, const hak_unit_t *slab, unsigned word,
+                                    uint64_t bits) {
+    drop(batch, slab->base + (word * 64u + hak_lowest_bit(bits)) * (size_t)batch->info->size);
 }
 
-/* Blocks of a share that are free already, here or on their way; rare. */
-static HAK_SLOW_PATH uint64_t free_already(const hak_unit_t *slab, unsigned words, unsigned word) {
-    return hak_slab_bits(slab)[word] | hak_load_relaxed(&hak_slab_remote(slab, words)[word]);
-}
-
-/* Gives one block to a slab of the bin. False, and nothing done, when there is more to it: a
- * slab that was full or becomes free, a block that is free already or may be. Lock held. */
-HAK_FAST_PATH bool give_one(hak_unit_t *slab, uintptr_t block, uint32_t reciprocal,
-                            uint32_t total) {
-    const uint32_t index = hak_block_index((uint16_t)block, reciprocal);
-    const unsigned word = index >> 6, before = slab->free_count;
-    const uint64_t bit = (uint64_t)1 << (index & 63);
-    if (HAK_UNLIKELY(index >= total || before - 1 >= total - 2)) return false;
-    const uint64_t bits = hak_slab_bits(slab)[word];
-    if (HAK_UNLIKELY((bits & bit) || hak_load_relaxed(&slab->remote_words))) return false;
-    hak_slab_bits(slab)[word] = bits | bit;
-    slab->words_free |= (uint64_t)1 << word;
-    slab->free_count = (uint16_t)(before + 1);
-    HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)), HAK_CALL_SS_LOCAL, 1);
-    return true;
-}
-
-/* Gives the blocks at the head of a batch that lie apart from the next one, so that there is
- * little to gather. Returns the first that is left; never the one behind `last`. Out of
- * line, for the sake of its registers. Lock held. */
-static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *last, uint16_t mine,
-                                               const hak_class_t *info) {
-    const uint32_t reciprocal = info->reciprocal, total = info->count;
-    const uintptr_t near = total < 64 ? 0 : NEAR * (uintptr_t)info->size;
-    for (; next < last; next++) {
-        const uintptr_t block = (uintptr_t)next[0], apart = (uintptr_t)next[1] - block;
-        hak_unit_t *slab = hak_unit_of(next[0]);
-        if (apart + near <= 2 * near || hak_load_relaxed(&slab->owner) != mine) break;
-        if (HAK_UNLIKELY(!give_one(slab, block, reciprocal, total))) break;
+/* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
+ * lies behind the last of the slab, or one of another slab. No remote blocks of the slab are on
+ * their way. Out of line, for the sake of its registers. Lock held. */
+static HAK_OUT_OF_LINE void *const *give_near(void *const *next, void *const *end, hak_unit_t *slab,
+                                              const hak_class_t *info) {
+    const uint64_t reciprocal = info->reciprocal;
+    const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
+    uint64_t *const bits = hak_slab_bits(slab);
+    const uintptr_t unit = (uintptr_t)slab->base;
+    uintptr_t offset;
+    while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
+        const uint64_t at = offset * reciprocal;
+        const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
+        uint64_t *word = &bits[at >> 38], mask = *word;
+        if (mask == 0) {
+            slab->words_free |= (uint64_t)1 << (at >> 38);
+            const unsigned step = ((unsigned)(at >> 32) + 1) & 63;
+            if (step <= 1 && end - next >= 64 && bytes == stride &&
+                is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
+                *word = ~(uint64_t)0;
+                next += 64;
+                continue;
+            }
+        }
+        /* One subtraction tells whether a block lies in the word, and gives its index there. */
+        const uintptr_t start = unit + begin;
+        offset -= begin;
+        do {
+            if (HAK_UNLIKELY(hak_set_bit(&mask, offset * reciprocal >> 32))) {
+                *word = mask; /* the block is free already */
+                return next;
+            }
+        } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
+        *word = mask;
     }
     return next;
 }
 
-/* Gives a share to the slab's own bin; true when the slab must be released. Lock held. */
-HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab) {
-    share_t share;
-    if (!gather(batch, &share)) return false;
-    uint64_t bits = hak_slab_bits(slab)[share.word];
-    if (HAK_UNLIKELY((bits & share.mask) || hak_load_relaxed(&slab->remote_words))) {
-        uint64_t twice = free_already(slab, batch->words, share.word) & share.mask;
-        if (twice) {
-            note_twice(batch, slab, share.word, twice);
-            share.mask &= ~twice;
-            if (!share.mask) return false;
-            share.count = hak_bit_count(share.mask);
-        }
+/* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */
+static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
+    share_t share = gather(batch->next, batch->end, batch->info);
+    uint64_t *word = &hak_slab_bits(slab)[share.word];
+    batch->next = share.end;
+    if (!share.mask) {
+        drop(batch, share.end[-1]);
+        return 0;
     }
-    hak_slab_bits(slab)[share.word] = bits | share.mask;
-    slab->words_free |= (uint64_t)1 << share.word;
-    unsigned before = slab->free_count;
-    slab->free_count = (uint16_t)(before + share.count);
-    batch->given += share.count;
-    HAK_COUNT_BLOCKS(hak_owner_class(hak_load_relaxed(&slab->owner)), HAK_CALL_SS_LOCAL,
-                     share.count);
+    const uint64_t comes = hak_load_relaxed(&hak_slab_remote(slab, batch->info->words)[share.word]);
+    const uint64_t twice = share.mask & (*word | comes), given = share.mask & ~twice;
+    if (twice) drop_bits(batch, slab, share.word, twice);
+    if (given) slab->words_free |= (uint64_t)1 << share.word;
+    *word |= given;
+    return hak_bit_count(given);
+}
+
+/* Gives the next blocks, which are alone in their words, as long as there is nothing special: each
+ * block's slab is of the bin, was not full and does not become free, and no remote blocks of the bin
+ * are on their way, by which a block could be free already. Returns the first one that is left. Lock
+ * held. */
+static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *end, uint16_t mine,
+                                               const hak_class_t *info) {
+    const uint32_t reciprocal = info->reciprocal, most = info->count - 1u;
+    const uintptr_t units = hak_units_base();
+    for (; next != end; next++) {
+        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)*next);
+        const uint64_t at = (uint64_t)(uint16_t)(uintptr_t)*next * reciprocal;
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+        if (HAK_UNLIKELY(at >> 32 > most)) break;
+        uint64_t *word = &hak_slab_bits(slab)[at >> 38], bits = *word;
+        const uint16_t before = slab->free_count;
+        if (HAK_UNLIKELY(before == most)) break;
+        if (HAK_UNLIKELY(bits == 0)) {
+            if (before == 0) break;
+            slab->words_free |= (uint64_t)1 << (at >> 38);
+        }
+        if (HAK_UNLIKELY(hak_set_bit(&bits, at >> 32))) break;
+        *word = bits;
+        slab->free_count++;
+        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
+    }
+    return next;
+}
+
+/* Gives the next blocks of a slab of the bin; true when the slab must be released. *given: blocks that
+ * `spare` lacks. Lock held. */
+HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab, unsigned *given) {
+    const unsigned before = slab->free_count;
+    void *const *const from = batch->next;
+    if (HAK_LIKELY(!hak_load_relaxed(&slab->remote_words)))
+        batch->next = give_near(from, batch->end, slab, batch->info);
+    unsigned count = (unsigned)(batch->next - from);
+    if (HAK_UNLIKELY(count == 0)) count = give_share(batch, slab);
+    *given += count;
+    slab->free_count = (uint16_t)(before + count);
+    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_LOCAL, count);
     /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
-    if (HAK_LIKELY(before - 1 < batch->total - share.count - 1)) return false;
-    if (slab->lifted) return false;           /* it is in no list, and has its place at the end */
-    HAK_ADD_OWNED(&bin->spare, batch->given); /* before the slab may leave with its blocks */
-    batch->given = 0;
+    if (HAK_LIKELY(before - 1 < batch->info->count - count - 1u)) return false;
+    if (slab->lifted || !count) return false; /* it is in no list, and has its place at the end */
+    HAK_ADD_OWNED(&bin->spare, *given);       /* before the slab may leave with its blocks */
+    *given = 0;
     return hak_bin_after_free(bin, slab);
 }
 
-/* The same for a slab of another shard. A slab of another class: the block was free
+/* Gives the next share, of another shard's slab. A slab of another class: the block was free
  * already, and its slab has gone its way since. */
-HAK_FAST_PATH void give_remote(batch_t *batch, unsigned class_index, hak_unit_t *slab) {
-    share_t share;
-    if (hak_owner_class(hak_load_acquire(&slab->owner)) != class_index) {
-        note_bad(batch, *batch->next++);
+static HAK_OUT_OF_LINE void give_remote(batch_t *batch, hak_unit_t *slab) {
+    if (hak_owner_class(hak_load_acquire(&slab->owner)) != batch->class_index) {
+        drop(batch, *batch->next++);
         return;
     }
-    if (!gather(batch, &share)) return;
-    uint64_t twice = hak_bin_remote_free(slab, class_index, share.word, share.mask);
-    batch->remote += share.count - hak_bit_count(twice);
-    HAK_COUNT_BLOCKS(class_index, HAK_CALL_SS_REMOTE, share.count - hak_bit_count(twice));
-    if (HAK_UNLIKELY(twice)) note_twice(batch, slab, share.word, twice);
+    share_t share = gather(batch->next, batch->end, batch->info);
+    const unsigned count = (unsigned)(share.end - batch->next);
+    batch->next = share.end;
+    if (HAK_UNLIKELY(!share.mask)) {
+        drop(batch, share.end[-1]);
+        return;
+    }
+    uint64_t twice = hak_bin_remote_free(slab, batch->class_index, share.word, share.mask);
+    unsigned dropped = HAK_UNLIKELY(twice) ? hak_bit_count(twice) : 0;
+    if (dropped) drop_bits(batch, slab, share.word, twice);
+    batch->remote += count - dropped;
+    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_REMOTE, count - dropped);
 }
 
 /* What is done for a batch under the lock: slabs linked by `next`. */
@@ -203,7 +228,7 @@ static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, uint16_t mine, hak_un
     if (hak_owner_is_warm(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(slab))
         link_to(&hold->lifted, slab); /* from here on as any other of the bin */
     else
-        give_remote(batch, hak_owner_class(mine), slab);
+        give_remote(batch, slab);
 }
 
 static void put_down(hak_bin_t *bin, hold_t *hold) {
@@ -214,37 +239,48 @@ static void put_down(hak_bin_t *bin, hold_t *hold) {
     }
 }
 
+/* The rest of a batch. Lock held. */
+static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *hold) {
+    const bool comes = hak_load_relaxed(&bin->pending) != NULL; /* remote blocks */
+    unsigned given = 0;
+    size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
+    while (batch->next != batch->end) {
+        void *const *from = batch->next;
+        hak_unit_t *slab = hak_unit_of(*from);
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
+            give_elsewhere(batch, mine, slab, hold);
+            apart = 1;
+        } else {
+            if (HAK_UNLIKELY(give_local(batch, bin, slab, &given))) link_to(&hold->released, slab);
+            apart = batch->next == from + 1 && !comes ? hak_min(apart * 2, APART_MOST) : 1;
+        }
+        if (apart == 1) continue;
+        from = batch->next;
+        batch->next =
+            give_apart(from, from + hak_min(apart, (size_t)(batch->end - from)), mine, batch->info);
+        given += (unsigned)(batch->next - from);
+    }
+    HAK_ADD_OWNED(&bin->spare, given);
+}
+
 /* Returns the first bad block, as it was given, or NULL. */
 static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
     hak_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
-    const hak_class_t *info = &hak_classes[class_index];
-    batch_t batch = {
-        blocks, blocks + count, info->reciprocal, info->size, info->count, info->words, 0, 0, NULL};
-    hak_unit_t *slab;
+    batch_t batch = {blocks, blocks + count, &hak_classes[class_index], class_index, 0, NULL};
     hold_t hold = {NULL, NULL};
     hak_gate_enter();
     /* Blocks of other shards at the head of the batch need no lock. */
-    while (batch.next < batch.end) {
-        slab = hak_unit_of(*batch.next);
+    while (batch.next != batch.end) {
+        hak_unit_t *slab = hak_unit_of(*batch.next);
         const uint16_t owner = hak_load_relaxed(&slab->owner);
         if (owner == mine || hak_owner_is_warm(owner, mine)) break;
-        give_remote(&batch, class_index, slab);
+        give_remote(&batch, slab);
     }
-    if (batch.next < batch.end) {
+    if (batch.next != batch.end) {
         HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
         hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
-        do {
-            void *const *from = batch.next;
-            batch.next = give_apart(from, batch.end - 1, mine, info);
-            batch.given += (unsigned)(batch.next - from);
-            slab = hak_unit_of(*batch.next);
-            if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine))
-                give_elsewhere(&batch, mine, slab, &hold);
-            else if (HAK_UNLIKELY(give_local(&batch, bin, slab)))
-                link_to(&hold.released, slab);
-        } while (batch.next < batch.end);
-        HAK_ADD_OWNED(&bin->spare, batch.given);
+        give_locked(&batch, bin, mine, &hold);
         put_down(bin, &hold);
         hak_lock_release(&bin->lock);
     }

@@ -119,7 +119,8 @@ static void free_word_1(void) { world_free(1, WORLD_TWO_WORDS, block[67]); }
 static void free_word_0_more(void) { world_free(1, WORLD_TWO_WORDS, block[1]); }
 
 static void free_two_words_apart(void) {
-    world_free_two(0, WORLD_TWO_WORDS, block[0], block[40], false);
+    void *batch[] = {block[0], block[40]};
+    world_free_batch(0, WORLD_TWO_WORDS, batch, 2, 2);
 }
 
 static void take_pair(void) {

@@ -17,6 +17,9 @@ static hak_warm_t *warm, *other_warm;
 /* Blocks of the warm slab, those in use first. */
 static void *block[4];
 
+/* Blocks of another slab of the bin, if it has one. */
+static void *other[4];
+
 /* A slab of four blocks of shard 0, bound: two are free, block[0] and block[1] are in use. The
  * blocks of `more` other slabs are in use, too. */
 static void prepare_slabs(unsigned more, void **others, unsigned spare) {
@@ -57,6 +60,12 @@ static void prepare_used_up(void) {
 static void prepare_one_free(void) {
     prepare_used_up();
     world_free(0, WORLD_QUAD, block[1]);
+}
+
+/* Two slabs that are all in use; the first one is bound. */
+static void prepare_two_slabs(void) {
+    prepare_slabs(1, other, 1);
+    EXPLORE_CHECK(world_refill(warm, 2, block + 2) == 2, "no blocks to begin with");
 }
 
 static void prepare_freed_afar(void) {
@@ -116,7 +125,11 @@ static void free_both_locally(void) {
     free_0_locally();
     free_1_locally();
 }
-static void free_apart_locally(void) { world_free_two(0, WORLD_QUAD, block[0], block[2], false); }
+static void free_0_and_2(unsigned twice) {
+    void *batch[] = {block[0], block[2]};
+    world_free_batch(0, WORLD_QUAD, batch, 2, twice);
+}
+static void free_apart_locally(void) { free_0_and_2(2); }
 static void sweep(void) { hak_shard_release_idle(); }
 
 static void take_there(void) {
@@ -160,12 +173,28 @@ static void free_3_from_two_shards(void) {
 
 static void free_0_from_two_shards_apart(void) {
     free_0();
-    world_free_two(0, WORLD_QUAD, block[0], block[2], true);
+    free_0_and_2(0);
 }
 
 static void free_0_twice_apart(void) {
     free_0_locally();
-    world_free_two(0, WORLD_QUAD, block[0], block[2], true);
+    free_0_and_2(0);
+}
+
+/* A block of each of two slabs, and then one of the first that is free already. */
+static void free_in_turn_again(void) {
+    void *batch[] = {block[1], other[0], block[0]};
+    world_free_batch(0, WORLD_QUAD, batch, 3, 2);
+}
+
+static void free_0_from_two_shards_in_turn(void) {
+    free_0();
+    free_in_turn_again();
+}
+
+static void free_0_twice_in_turn(void) {
+    free_0_locally();
+    free_in_turn_again();
 }
 
 #define RULES \
@@ -186,6 +215,14 @@ static const explore_scenario_t scenarios[] = {
     {"a double free from home at the head of a batch",
      prepare_one_free,
      {sweep, free_0_twice_apart},
+     RULES},
+    {"a double free in a batch of two slabs in turn, from two shards",
+     prepare_two_slabs,
+     {carve_one, free_0_from_two_shards_in_turn},
+     RULES},
+    {"a double free in a batch of two slabs in turn, from home",
+     prepare_two_slabs,
+     {sweep, free_0_twice_in_turn},
      RULES},
     {"two threads with warm slabs of one bin", prepare_two_threads, {refill, refill_other}, RULES},
     {"a carve and a batch of blocks that lie apart",

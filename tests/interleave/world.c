@@ -66,7 +66,7 @@ static bool larson_guard, may_miss;
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
-/* Without entries: every pointer is looked up by hak_region_unit_of. */
+/* Its end is 0: every pointer is looked up by hak_region_unit_of, unless it is known to be a block. */
 hak_map_t hak_map = {.super_shift = 2};
 _Atomic bool hak_region_short;
 _Atomic uint8_t hak_records = HAK_RECORDS_OFF;
@@ -290,14 +290,15 @@ void world_free_again(unsigned home, unsigned class_index, void *block) {
     hak_shard_give(home, class_index, &block, 1);
 }
 
-void world_free_two(unsigned home, unsigned class_index, void *first, void *second, bool again) {
-    void *batch[] = {first, second};
-    reports_expected += again;
-    for (unsigned i = again; i < 2; i++) {
-        use_block(batch[i], hak_classes[class_index].size);
-        remove_live(batch[i]);
+void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
+                      unsigned twice) {
+    reports_expected += twice < count;
+    for (unsigned i = 0; i < count; i++) {
+        if (i == twice) continue;
+        use_block(blocks[i], hak_classes[class_index].size);
+        remove_live(blocks[i]);
     }
-    hak_shard_give(home, class_index, batch, 2);
+    hak_shard_give(home, class_index, blocks, count);
 }
 
 /* True when the bits say that a block was given back, merged or not. */
@@ -322,6 +323,8 @@ void world_fork(void) {
 /* ---- Making the first state ------------------------------------------------------------------ */
 
 void world_make(void) {
+    hak_map.entries = (_Atomic uint16_t *)(void *)units;
+    hak_map.units = (uintptr_t)slabs;
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
             memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_bin_t));

@@ -45,8 +45,9 @@ unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks);
 /* Frees a block for the second time; the ledger expects one report of that. */
 void world_free_again(unsigned home, unsigned class_index, void *block);
 
-/* Frees two blocks in one batch; with `again`, the first one for the second time. */
-void world_free_two(unsigned home, unsigned class_index, void *first, void *second, bool again);
+/* Frees blocks in one batch, blocks[twice] for the second time, if there is one. */
+void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
+                      unsigned twice);
 
 /* Until the next reset: the gate's steps are explored, too. In prepare. */
 void world_forks(void);
