@@ -2,11 +2,13 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from scripts import real_library
 
 # A shell lets what it starts in the background ignore this signal, and children inherit that;
 # a handler of our own they do not.
@@ -62,6 +64,15 @@ def make_build(folder):
         compile_program(source, target, "-shared", "-fPIC", "-fno-builtin", "-ldl")
     for name, source in NAMES.items():
         compile_program(source, folder / name, "-pthread", "-ldl")
+
+
+@pytest.fixture(scope="session")
+def with_hakmem(build, tmp_path_factory):
+    """The same with HAKMEM in it."""
+    folder = tmp_path_factory.mktemp("with") / "build"
+    shutil.copytree(build, folder)
+    real_library(folder / "libhakmem.so")
+    return folder
 
 
 @pytest.fixture

@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from hakmem_lab import compare
+from hakmem_lab import compare, override
 from hakmem_lab.cost.measure import ENVIRONMENT_BYTES, _size, padded
+from hakmem_lab.cost import programs
 from hakmem_lab.cost.programs import Program
 from hakmem_lab.errors import BadInput, LabError
 from hakmem_lab.front import main
+from hakmem_lab.launch import Launcher
 from hakmem_lab.own import charts, find, measure, options, show
 from hakmem_lab.own.command import row_of
 from hakmem_lab.runner import Runner
@@ -128,6 +132,49 @@ def test_time_memory_counts_and_a_page(build, tmp_path, grows, capsys):
     for part in ('id="resident"', 'id="counted"', 'data-chart="resident"', 'data-chart="counted"'):
         assert part in page, part
     assert "<script src" not in page and "<link" not in page
+
+
+def test_a_program_with_an_allocator_of_its_own_is_told_of(build, tmp_path, capsys):
+    source = tmp_path / "own.c"
+    source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(10)); return 0; }\n")
+    program = tmp_path / "own"
+    subprocess.run(["cc", "-O0", "-o", program, source, "-Wl,--no-as-needed", build / "libslow.so"],
+                   check=True, timeout=60)  # fmt: skip
+    for words, said in ((["--", program], True), (["--", "/bin/true"], False)):
+        assert run(build, "--alloc", "system", "--rounds", 1, "--counts", 0, "--out", tmp_path / "out",
+                   *words) == 0  # fmt: skip
+        shown = capsys.readouterr()
+        assert ("allocator of its own, libslow.so" in shown.err) is said
+        assert ("its own (libslow.so)" in shown.out) is said
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="no redis-server")
+def test_redis_server(with_hakmem, tmp_path, capsys, monkeypatch):
+    """The server replays a log, which ends it; its own allocator is beside HAKMEM."""
+    server = programs.choose("redis")[0]
+    server.prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = [word.replace("appendonly.aof", "work.aof") for word in server.words]
+    log = (tmp_path / "appendonly.aof").read_bytes()
+    assert run(with_hakmem, "--alloc", "hakmem,system", "--rounds", 3, "--counts", 0, "--out", "out", "--",
+               "sh", "-c", 'rm -rf append*dir; cp appendonly.aof work.aof; exec "$@"', "sh", *words) == 0  # fmt: skip
+    shown = capsys.readouterr()
+    (own,) = override.servers(Launcher(with_hakmem / "launch"), ["redis-server", "--version"], 20)
+    assert ("allocator of its own" in shown.err) is ("libc." not in Path(own).name)
+    cells = json.loads((tmp_path / "out/summary.json").read_text())["rows"][0]["allocators"]
+    assert len(cells) == 2 and all(cell["rss_kb"] > 10_000 for cell in cells.values())
+    lines = json.loads((tmp_path / "out/timeline.json").read_text())
+    assert all(max(size for _, size in points) > 8_000 for points in lines.values())
+    assert (tmp_path / "appendonly.aof").read_bytes() == log
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind")
+def test_a_program_that_ends_by_exit_alone_is_counted(build, tmp_path):
+    """Its calls are not: what counts them tells at the end."""
+    assert run(build, "--alloc", "system", "--rounds", 1, "--out", tmp_path / "out", "--",
+               "sh", "-c", "true") == 0  # fmt: skip
+    cell = json.loads((tmp_path / "out/costs.json").read_text())["system"]
+    assert cell["instructions"]["total"] > 1000 and cell["syscalls"]["total"] > 5
 
 
 def test_a_static_program_is_told_of(build, tmp_path, capsys):

@@ -12,7 +12,6 @@ from hakmem_lab.errors import BadInput, LabError
 from hakmem_lab.front import main
 from hakmem_lab.paths import ROOT
 from hakmem_lab.tune import command, measure, options, search, show
-from scripts import real_library
 
 KNOBS = {"A": ("1", "2"), "B": ("1",), "C": ("1",), "D": ("1",)}
 GAINS = {("A", "1"): 0.04, ("A", "2"): 0.10, ("B", "1"): 0.05, ("C", "1"): 0.004, ("D", "1"): 0.5}
@@ -118,15 +117,6 @@ def test_bad_input_is_known_before_anything_runs(tmp_path):
     parser.check(parser.parse_args(["--trace", str(tmp_path / "trace")]))
 
 
-@pytest.fixture(scope="module")
-def with_hakmem(build, tmp_path_factory):
-    """The tests' build folder, with HAKMEM in it."""
-    folder = tmp_path_factory.mktemp("tune") / "build"
-    shutil.copytree(build, folder)
-    real_library(folder / "libhakmem.so")
-    return folder
-
-
 def test_hakmem_takes_every_value(with_hakmem, quiet):
     session = compare.Session(with_hakmem, {}, quiet)
     hakmem = session.allocators(["hakmem"])[0]
@@ -159,6 +149,24 @@ def test_a_search_of_a_program_is_interrupted_and_goes_on(with_hakmem, tmp_path,
     assert "Nothing is better" in said or "on the program itself" in said, said
     again = json.loads((out / "tried.json").read_text())
     assert {name: again[name] for name in tried} == tried and len(again) == 4
+
+
+@needs_tools
+def test_a_setting_that_fails_is_tried_again_when_the_search_goes_on(with_hakmem, tmp_path, quiet):
+    session = compare.Session(with_hakmem, {}, quiet)
+    hakmem = session.allocators(["hakmem"])[0]
+    limited = tmp_path / "limited.sh"
+    limited.write_text("#!/bin/sh\n[ -z \"$HAKMEM_SS_SIZE\" ]\n")
+    limited.chmod(0o755)
+
+    def cells():
+        return measure.Cells(session, hakmem, tmp_path, "tried.json", [str(limited)], str(tmp_path), 60)
+
+    first = cells()
+    assert first.cell({"SS_SIZE": "2M"}) is None and "exit status 1" in str(first.refused)
+    limited.write_text("#!/bin/sh\ntrue\n")
+    assert cells().cell({"SS_SIZE": "2M"})["instructions"] > 1000
+    assert cells().cell({})["instructions"] > 1000
 
 
 @needs_tools

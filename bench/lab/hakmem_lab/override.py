@@ -29,6 +29,16 @@ def bindings(folder: Path, library: str) -> dict:
     return counts
 
 
+def servers(launcher, command, limit, folder=None) -> set:
+    """The files that serve malloc when nothing is preloaded, in all processes of the command; none
+    where the loader does not tell."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-") as name:
+        asked = {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": f"{name}/loader"}
+        launcher.run(command, None, limit, asked, folder=folder)
+        found = [one for file in Path(name).iterdir() for one in BINDING.finditer(file.read_bytes())]
+    return {os.fsdecode(one.group(2)) for one in found if one.group(3) == b"malloc"}
+
+
 class MapWatcher:
     """The second proof, for loaders that tell nothing: the library in a process's maps."""
 

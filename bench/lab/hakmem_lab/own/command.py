@@ -79,6 +79,7 @@ def run(options) -> int:
         for name in ("timeline.json", "costs.json"):
             (folder / name).unlink(missing_ok=True)
     row = row_of(options.words, home)
+    allocators = find.with_own_malloc(session, allocators, row, options.limit or LIMIT)
     counters = Counters(folder, options.words, COUNT_MINUTES if options.counts is None
                         else options.counts)  # fmt: skip
     kept = {name: getattr(options, name) for name in KEPT}

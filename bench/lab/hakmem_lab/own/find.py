@@ -1,12 +1,17 @@
 """Finds the allocators for a program of the user's own: libraries that are there, nothing is built."""
 
 import os
+import re
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 from .. import allocators as finder
+from .. import override
 from ..errors import BadInput, LabError
-from ..tables import OWN_ALLOCATORS, OWN_BUILDS, Allocator
+from ..tables import OWN_ALLOCATORS, OWN_BUILDS, SYSTEM, Allocator
+
+LIBC = re.compile(r"^(libc[.-]|ld-musl)")
 
 # name -> (the distribution's file, Debian package)
 DISTRIBUTION = {
@@ -85,6 +90,21 @@ def find(text, libraries, build) -> tuple:
     if not found:
         raise LabError(f"none of these allocators is here: {', '.join(missing)}")
     return found, _missing_line(missing)
+
+
+def with_own_malloc(session, allocators, row, limit) -> list:
+    """The allocators, where "system" says whose malloc a program has that brings its own."""
+    system = next((one for one in allocators if one.name == SYSTEM), None)
+    if system is None:
+        return allocators
+    found = override.servers(session.launcher, row.words, limit, row.folder)
+    brought = sorted(name for name in (Path(file).name for file in found) if not LIBC.match(name))
+    if not brought:
+        return allocators
+    file = ", ".join(brought)
+    session.console.print(f"system: the program brings an allocator of its own, {file}", highlight=False)
+    own = replace(system, title=f"its own ({file})", version=file)
+    return [own if one is system else one for one in allocators]
 
 
 def _missing_line(names) -> str:

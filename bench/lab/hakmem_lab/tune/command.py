@@ -84,7 +84,10 @@ def _search(cells, goal, minutes, console):
 def _checked(options, session, hakmem, folder, home, found, goal):
     """(whether the settings are better on the program itself, why)."""
     cells = Cells(session, hakmem, folder, "checked.json", options.words, home, options.limit or LIMIT)
-    gain = search.gain(cells.cell(found.settings), cells.cell({}), goal)
+    cell = cells.cell(found.settings)
+    if cell is None:
+        return False, f"it does not run with them: {next(iter(cells.refused.values()))}"
+    gain = search.gain(cell, cells.cell({}), goal)
     noise = abs(search.gain(cells.cell({}, again=True), cells.cell({}), goal))
     threshold = max(search.LEAST_GAIN, search.NOISE_FACTOR * noise)
     won = variant(hakmem, named(found.settings), "tuned", "HAKMEM, tuned")
@@ -97,8 +100,8 @@ def _checked(options, session, hakmem, folder, home, found, goal):
     )  # fmt: skip
     if summary["interrupted"]:
         raise KeyboardInterrupt
-    cell = summary["rows"][0]["allocators"].get("tuned", {}) if summary["rows"] else {}
-    return show.verdict(goal, gain, threshold, cell.get("speed"), cell.get("rss"))
+    timed = summary["rows"][0]["allocators"].get("tuned", {}) if summary["rows"] else {}
+    return show.verdict(goal, gain, threshold, timed.get("speed"), timed.get("rss"))
 
 
 def run(options) -> int:
