@@ -262,6 +262,15 @@ HAKMEM_API int hakmem_stats_info(size_t index, struct hakmem_stat *stat,
  * 0. The length may grow from call to call. */
 HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
+/* ---- Heap profiles --------------------------------------------------------------------------- */
+
+/* Writes a heap profile of the present moment to a file that is made anew, in the text form that pprof
+ * and `hakmem prof` read. path NULL: to the file that HAKMEM_PROF_FILE names, with a dot and a
+ * number behind the name that counts up from 1. Returns 0; ENOTSUP: the process was not started with
+ * HAKMEM_PROF=1; EBUSY: another thread writes a profile; otherwise the error number of the file. A
+ * signal handler may call it. */
+HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
+
 /* ---- Verification ---------------------------------------------------------------------------- */
 
 /* Checks the invariants of all records of the allocator: each count is correct, each list is

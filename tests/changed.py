@@ -20,6 +20,7 @@ ROWS = (
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
     (r"src/|tests/(options|stats|command)/|tools/", ["release"], r"(options|stats|command|live)\..*"),
     (r"src/|tests/(hardened|model|soak|support)/", ["release"], r"hardened\..*"),
+    (r"src/|tests/(profile|model|soak|support)/", ["release"], r"profile\..*"),
     (r"include/|packaging/|bindings/|pyproject|cmake/|tests/packages/", ["release"], r"packages\..*"),
     # A second look at what does not depend on the kind of build.
     (r"src/debug/|tests/(interleave|programs|model|soak|stress)/", ["debug"],

@@ -8,8 +8,9 @@
 #include "api/block_record.h"
 #include "api/export.h"
 #include "api/hardened.h"
+#include "api/sample.h"
 #include "cache/cache.h"
-#include "cache/window.h"
+#include "cache/ration.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
 #include "hardened/hardened.h"
@@ -23,9 +24,11 @@
 #include "os/os.h"
 #include "policy/ace.h"
 #include "policy/sampler.h"
+#include "profile/sample.h"
 #include "record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
+#include "stats/heap.h"
 #include "thread/fork.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -41,8 +44,8 @@ __attribute__((constructor)) static void prepare(void) {
     hak_region_prepare();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
-    else if (HAK_UNLIKELY(hak_option(HAK_OPTION_GUARD_SAMPLE) != 0))
-        hak_sampled_start();
+    else if (HAK_UNLIKELY(hak_ration_is_wanted()))
+        hak_sampling_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -55,6 +58,7 @@ __attribute__((constructor)) static void prepare(void) {
  * main, children of a fork included; not in one that _exit or a signal ends. */
 __attribute__((destructor)) static void finish(void) {
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
+    if (hak_samples_on()) hak_heap_report();
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {
@@ -182,31 +186,6 @@ HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t ali
     return refill_recorded(class_index, zeroed, size, site);
 }
 
-/* A call of malloc while some are sampled: a sampled block, or one of the class's window. NULL: the
- * call goes the usual way. */
-static HAK_BEHIND void *sample(size_t size, size_t align, const void *site) {
-    hak_cache_t *cache = hak_thread_cache();
-    if (!cache || !cache->windows || hak_max(size, align) > hak_os_page_size()) return NULL;
-    unsigned class_index = align > 1
-                               ? hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align)
-                               : hak_class_of(size);
-    void *block = NULL;
-    if (hak_window_is_due(cache, class_index))
-        block = hak_sampled_alloc(size, align, site);
-    else if (hak_classes[class_index].size <= HAK_SMALL_MAX)
-        block = hak_window_pop(cache, class_index);
-    return block ? served(block) : NULL;
-}
-
-HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
-    void *block = NULL;
-    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
-    if (hak_sampled_on() && (block = sample(size, 1, site)) != NULL) return block;
-    if (above_classes(size)) return allocate_large(size, 1, false, site);
-    return allocate_class(hak_class_of(size), size, 1, NULL, site);
-}
-
 /* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
  * be of the class above, or cut to measure. */
 static size_t size_of_block(const void *block) {
@@ -215,30 +194,52 @@ static size_t size_of_block(const void *block) {
                                                       : hak_block_of(block).size;
 }
 
-HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
+HAK_FAST_PATH void *find_zeroed(size_t size, const void *site) {
     bool zeroed = false;
-    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
-    void *block = hak_sampled_on() ? sample(size, 1, site) : NULL;
-    if (HAK_UNLIKELY(block != NULL))
-        return hak_sampled_has(block) ? block : memset(block, 0, size_of_block(block));
     if (above_classes(size)) return allocate_large(size, 1, true, site);
-    block = allocate_class(hak_class_of(size), size, 1, size >= CALLOC_FRESH_MIN ? &zeroed : NULL,
-                           site);
+    void *block = allocate_class(hak_class_of(size), size, 1,
+                                 size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size_of_block(block));
     return block;
+}
+
+unsigned hak_allocate_class(size_t size, size_t align) {
+    if (above_classes(size) || align > HAK_UNIT_SIZE) return HAK_CLASS_LARGE;
+    if (align == 1) return hak_class_of(size);
+    /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
+    return hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
+}
+
+HAK_FAST_PATH void *find_aligned(size_t align, size_t size, const void *site) {
+    unsigned class_index = hak_allocate_class(size, align);
+    return class_index == HAK_CLASS_LARGE ? allocate_large(size, align, false, site)
+                                          : allocate_class(class_index, size, align, NULL, site);
+}
+
+void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site) {
+    return zero ? find_zeroed(size, site) : find_aligned(align, size, site);
+}
+
+HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
+    if (hak_ration_on()) return hak_sampling_alloc(size, 1, false, site);
+    if (above_classes(size)) return allocate_large(size, 1, false, site);
+    return allocate_class(hak_class_of(size), size, 1, NULL, site);
+}
+
+HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
+    if (hak_ration_on()) return hak_sampling_alloc(size, 1, true, site);
+    return find_zeroed(size, site);
 }
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
-    void *block = hak_sampled_on() ? sample(size, align, site) : NULL;
-    if (HAK_UNLIKELY(block != NULL)) return block;
-    if (above_classes(size) || align > HAK_UNIT_SIZE)
-        return allocate_large(size, align, false, site);
-    /* At least 16 bytes for an alignment of 16, which blocks of the 8-byte class do not have. */
-    unsigned class_index = hak_dyn_class_aligned(hak_max(size, hak_min(align, 16)), align);
-    return allocate_class(class_index, size, align, NULL, site);
+    if (hak_ration_on()) return hak_sampling_alloc(size, align, false, site);
+    return find_aligned(align, size, site);
 }
 
 /* Counts the free of a large, a huge or a sampled block. */
@@ -307,7 +308,10 @@ void hak_release_sized(void *pointer, const char *function, size_t size) {
     if (!pointer) { /* first: some programs free NULL as often as blocks */
         HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
         HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
-    } else if (hak_hardened_on()) {
+        return;
+    }
+    if (hak_samples_on()) hak_sample_leave(pointer);
+    if (hak_hardened_on()) {
         hak_hardened_free(pointer, function, size);
     } else if (!hak_push_coloured(pointer)) {
         release_other(pointer, function, size);

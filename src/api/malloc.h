@@ -26,6 +26,11 @@ void *hak_allocate_zeroed(size_t size, const void *site);
 /* `size` bytes at a multiple of `align`, a power of two. NULL with ENOMEM. */
 void *hak_allocate_aligned(size_t align, size_t size, const void *site);
 
+/* What these functions do when no sample is taken, in a process that is not on the hardened path. With
+ * `zero`, `align` is 1. And the class that serves a request, or HAK_CLASS_LARGE. */
+void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site);
+unsigned hak_allocate_class(size_t size, size_t align);
+
 /* Pops a free block of the class of `size` from the thread's magazine, and stores the magazine's
  * byte offset in *found. NULL for an empty magazine, a thread without a cache, or a size beyond
  * the routing table. */

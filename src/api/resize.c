@@ -8,10 +8,12 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"
+#include "api/sample.h"
 #include "hardened/hardened.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
+#include "profile/sample.h"
 #include "record/record.h"
 
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
@@ -75,7 +77,9 @@ static void *resize_other(void *pointer, size_t size, const void *site) {
         return NULL;
     }
     if (fits(&block, size)) return stays(pointer, size, site);
+    if (hak_samples_on() && size <= PTRDIFF_MAX) hak_sample_leave(pointer);
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
+    if (moved && hak_samples_on()) hak_sampling_note(moved, size, site);
     return moved ? stays(moved, size, site) : move(pointer, block.size, size, site);
 }
 

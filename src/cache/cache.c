@@ -29,10 +29,11 @@
 
 #include "cache/check.h"
 #include "cache/lifo.h"
+#include "cache/ration.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
-#include "cache/window.h"
 #include "meta/meta.h"
+#include "options/load.h"
 #include "options/options.h"
 #include "policy/policy.h"
 #include "record/record.h"
@@ -89,20 +90,20 @@ void hak_cache_reset(hak_cache_t *cache) {
     cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
-    hak_window_reset(cache);
+    hak_ration_reset(cache);
     hak_store_relaxed(&cache->holder, NULL);
 }
 
 hak_cache_t *hak_cache_make(void) {
-    const bool samples = hak_option(HAK_OPTION_GUARD_SAMPLE) && !hak_option(HAK_OPTION_HARDENED);
-    hak_cache_t *cache =
-        hak_meta_alloc(HAK_UNLIKELY(samples) ? HAK_WINDOWED_CACHE_SIZE : HAK_CACHE_SIZE);
+    bool rationed = hak_options_loaded() && hak_ration_is_wanted();
+    hak_cache_t *cache = hak_meta_alloc(rationed || !hak_options_loaded() ? (size_t)HAK_RATION_SIZE
+                                                                          : (size_t)HAK_CACHE_SIZE);
     if (!cache) return NULL;
     memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_MAGAZINE_SHIFT);
-    if (HAK_UNLIKELY(samples)) hak_window_make(cache);
+    if (HAK_UNLIKELY(rationed)) hak_ration_begin(cache);
     return cache;
 }
 
@@ -112,15 +113,14 @@ static size_t count_of(const hak_magazine_t *magazine) {
 }
 
 /* Free blocks of a class that a cache holds; the owner needs no lock. */
-static size_t held(const hak_cache_t *cache, unsigned class_index) {
+static size_t held(hak_cache_t *cache, unsigned class_index) {
     return count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index) +
-           hak_window_count(cache, class_index);
+           hak_ration_count(cache, class_index);
 }
 
-/* A magazine without a stack has no lifo either. */
+/* A magazine without a stack has neither lifo nor share. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
-    if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP && !cache->windows)
-        return 0;
+    if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);
     size_t count = held(cache, class_index);
@@ -256,16 +256,15 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
     return count * of_one * calls >= (size_t)REST_PAGES * REST_CALLS;
 }
 
-/* Gives all blocks of a magazine, and those of its lifo, to the shard. */
+/* Gives all blocks of a magazine, and those of its lifo and share, to the shard. */
 static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
     void *blocks[1 + 64];
-    size_t count;
-    do {
-        count = count_of(&cache->magazines[class_index]);
-        if (count) flush(cache, class_index, count);
-    } while (hak_window_close(cache, class_index));
+    size_t count = count_of(&cache->magazines[class_index]);
+    if (count) flush(cache, class_index, count);
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks + 1, count);
+    while ((count = hak_ration_take_back(cache, class_index, blocks, 64)) > 0)
+        give(cache, class_index, blocks, count);
 }
 
 static bool is_braked(const hak_magazine_t *magazine) {
@@ -407,17 +406,15 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return magazine->base[taken];
 }
 
-void hak_cache_top_up(hak_cache_t *cache, unsigned class_index, size_t least) {
+unsigned hak_cache_take_more(hak_cache_t *cache, unsigned class_index, unsigned want, void **top) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    size_t count = count_of(magazine);
-    if (count >= least) return;
-    if (magazine->slots <= least && !resize(cache, class_index, (unsigned)hak_ceil_pow2(least + 1)))
-        return;
-    void **top = magazine->base + count;
-    unsigned taken =
-        hak_shard_take(cache->shard, class_index, (unsigned)(least - count), top, NULL);
-    count_refill(cache, class_index, taken);
-    hak_store_relaxed(&magazine->top, top + taken);
+    grow(cache, class_index, REFILLED);
+    want = (unsigned)hak_min(want, magazine->slots - 1 - count_of(magazine));
+    if (!want) return 0;
+    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
+    want = hak_shard_take(cache->shard, class_index, want, top, NULL);
+    count_refill(cache, class_index, want);
+    return want;
 }
 
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {

@@ -56,6 +56,7 @@ typedef struct hak_cache {
     bool holds;                        /* thread list lock; waits with blocks in its magazines */
     bool flushing;                     /* thread list lock; waited, and is being emptied */
     bool braked;                       /* owner; see hak_cache_brake */
+    bool rationed;                     /* owner; see ration.h */
     uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
@@ -71,7 +72,6 @@ typedef struct hak_cache {
     struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */
-    struct hak_windows *windows;           /* constant; NULL without GUARD_SAMPLE; see window.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
     struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
 } hak_cache_t;
@@ -88,13 +88,14 @@ typedef struct {
 enum { HAK_CACHE_SIZE = sizeof(hak_cache_t) + HAK_BAND_COUNT * sizeof(hak_cache_counts_t) };
 _Static_assert((size_t)HAK_CACHE_SIZE <= 4096, "a cache is one page of records");
 
-/* Windows lie at this offset, so the low bits of the offset of a window, too, tell its class. */
-enum { HAK_WINDOWS_OFFSET = 4096 };
-_Static_assert(HAK_WINDOWS_OFFSET >> HAK_MAGAZINE_SHIFT >= HAK_CLASS_LIMIT,
+/* Shares (ration.h) lie at this offset, so the low bits of the offset of a share, too, tell its
+ * class. */
+enum { HAK_RATION_AT = 4096 };
+_Static_assert((int)HAK_RATION_AT >> HAK_MAGAZINE_SHIFT >= (int)HAK_CLASS_LIMIT,
                "more than all classes");
 
 HAK_FAST_PATH unsigned hak_class_of_magazine(size_t offset) {
-    return (unsigned)(offset % HAK_WINDOWS_OFFSET) >> HAK_MAGAZINE_SHIFT;
+    return (unsigned)(offset % HAK_RATION_AT) >> HAK_MAGAZINE_SHIFT;
 }
 
 HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_t band) {
@@ -154,8 +155,9 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
  * the shard. If `cache` is NULL, gives the block to the shard. */
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
-/* Takes blocks from the shard until a magazine has `least`, as far as there is memory. */
-void hak_cache_top_up(hak_cache_t *cache, unsigned class_index, size_t least);
+/* Takes up to `want` blocks from the shard beside those in the magazine, which has room for them too,
+ * and writes them to top[1..n]; returns n. */
+unsigned hak_cache_take_more(hak_cache_t *cache, unsigned class_index, unsigned want, void **top);
 
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);

@@ -1,7 +1,6 @@
 /* check.c: the equations of cache.h, executed. */
 #include "cache/check.h"
 
-#include "cache/window.h"
 #include "region/check.h"
 
 static const char of_magazine[] = "magazine", of_cache[] = "cache";
@@ -53,9 +52,9 @@ void hak_cache_check(hak_check_t *check, const hak_cache_t *cache) {
         hak_cache_check_magazine(check, cache, i);
         if (cache != hak_cache || i == HAK_CLASS_NONE || i > HAK_CLASS_COUNT) continue;
         check_own_magazine(check, cache, i);
-        size_t slots = cache->magazines[i].slots;
-        if (cache->windows) slots += cache->windows->magazines[i].slots;
-        if (slots) capacity[hak_tier_of_class(i)] += slots * hak_classes[i].size;
+        if (cache->magazines[i].slots)
+            capacity[hak_tier_of_class(i)] +=
+                (size_t)cache->magazines[i].slots * hak_classes[i].size;
     }
     for (unsigned tier = 0; cache == hak_cache && tier < HAK_CACHED_TIERS; tier++)
         hak_check_equal(check, of_cache, cache, "capacity = bytes that its stacks may hold",

@@ -25,6 +25,7 @@ enum {
     HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
     HAK_CLASS_LARGE = 83,  /* units of large blocks, which threads never cache */
     HAK_CLASS_LIMIT = 84,  /* entries of a table by class */
+    HAK_CLASS_SMALL = 33,  /* classes 1..33 are those of the first routing table */
     HAK_ROUTE_STEP = 128,  /* bytes between two entries of the second routing table */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */

@@ -84,10 +84,13 @@ static size_t carve(fine_t *fine, size_t grains, size_t align_grains) {
     size_t end = grain_total(), longest = 0, stop;
     fine->hint = (uint32_t)next(fine->in_use, fine->hint, end, false);
     for (size_t from = fine->hint; from < end; from = next(fine->in_use, stop, end, false)) {
-        size_t at = hak_align_up(from, align_grains);
-        stop = next(fine->in_use, from, end, true);
-        longest = hak_max(longest, stop - from);
-        if (at + grains > stop) continue;
+        size_t at = hak_align_up(from, align_grains), behind = at + grains;
+        stop = next(fine->in_use, from, hak_min(behind, end), true);
+        if (stop < behind) {
+            stop = next(fine->in_use, stop, end, true);
+            longest = hak_max(longest, stop - from);
+            continue;
+        }
         turn(fine->in_use, at, grains);
         turn(fine->begins, at, 1);
         fine->used += (uint32_t)grains;

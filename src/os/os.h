@@ -132,6 +132,9 @@ bool hak_os_knows_threads(void);
  * the system tells. */
 bool hak_os_has_libraries(void);
 
+/* Calls `handler` at a signal whose action is the default one; false when the program has another. */
+bool hak_os_on_signal(int number, void (*handler)(int));
+
 /* A number that identifies the calling thread; not 0, and the same in the child of a fork. */
 uintptr_t hak_os_thread(void);
 

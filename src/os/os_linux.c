@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -451,3 +452,11 @@ static bool membarrier(int command) {
 
 bool hak_os_register_barrier(void) { return membarrier(REGISTER_BARRIER); }
 bool hak_os_barrier(void) { return membarrier(BARRIER); }
+
+bool hak_os_on_signal(int number, void (*handler)(int)) {
+    struct sigaction before, action = {.sa_flags = SA_RESTART};
+    HAK_KEEP_ERRNO();
+    action.sa_handler = handler;
+    return sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+           sigaction(number, &action, NULL) == 0;
+}

@@ -32,6 +32,7 @@
     RANK(REGION, "region")                                        \
     RANK(HUGE, "huge blocks")                                     \
     RANK(STACK, "stacks of a cache") /* every lock without row */ \
+    RANK(SAMPLES, "heap samples")                                 \
     RANK(META, "records")                                         \
     RANK(SAMPLER, "sampler")                                      \
     RANK(SAMPLED, "pages of sampled blocks")

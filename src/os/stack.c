@@ -49,11 +49,8 @@ typedef struct {
 
 /* The call copies the set of signals before it looks at the wrong `how`, and changes nothing. */
 static bool is_readable(uintptr_t at) {
-    int saved = errno;
-    long done = syscall(SYS_rt_sigprocmask, -1, at, NULL, SIGNAL_SET_BYTES);
-    bool readable = done == 0 || errno == EINVAL;
-    errno = saved;
-    return readable;
+    HAK_KEEP_ERRNO();
+    return syscall(SYS_rt_sigprocmask, -1, at, NULL, SIGNAL_SET_BYTES) == 0 || errno == EINVAL;
 }
 
 static bool read_word(reader_t *reader, uintptr_t at, uintptr_t *word) {

@@ -28,6 +28,8 @@
 #include "policy/ace.h"
 #include "policy/sampler.h"
 #include "pool/pool.h"
+#include "profile/sample.h"
+#include "profile/site.h"
 #include "record/record.h"
 #include "region/region.h"
 #include "shard/counts.h"

@@ -31,17 +31,12 @@ void hak_stats_prepare(void) {
     stderr_at_start = hak_os_file_id(STDERR);
 }
 
-/* The file to report to: the present stderr if it is a pipe or a terminal, or still the file of
- * the start; otherwise the copy of the stderr that the process had at its start. The program may
- * have closed either of them, and a file with data may have got its number, so both are compared
- * with the file of the start. -1 when there is no stderr. */
-static int stderr_file(void) {
+int hak_stats_stderr(void) {
     if (hak_os_is_file(STDERR, &stderr_at_start) || hak_os_is_listener(STDERR)) return STDERR;
     return hak_os_is_file(stderr_copy, &stderr_at_start) ? stderr_copy : -1;
 }
 
-/* Stores the file's name in `path`, with each %p replaced by the number of the process. */
-static void expand(const char *name) {
+size_t hak_stats_expand(const char *name, char *to, size_t size) {
     char id[12];
     size_t used = 0;
     int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
@@ -49,12 +44,13 @@ static void expand(const char *name) {
         bool is_id = name[0] == '%' && name[1] == 'p';
         const char *part = is_id ? id : name;
         size_t length = is_id ? (size_t)digits : 1;
-        if (used + length >= sizeof path) break;
-        memcpy(path + used, part, length);
+        if (used + length >= size) break;
+        memcpy(to + used, part, length);
         used += length;
         if (is_id) name++;
     }
-    path[used] = 0;
+    to[used] = 0;
+    return used;
 }
 
 /* The text of an error. strerror is not used, since it may load a message catalogue, which
@@ -80,19 +76,19 @@ static const char *reason(int error) {
     return "the system reports an error";
 }
 
-static void complain(int error) {
-    int file = stderr_file();
+void hak_stats_complain(const char *what, const char *name, int error, char *buffer) {
+    int file = hak_stats_stderr();
     if (file < 0) return;
-    hak_out_t out = hak_out_to_file(file, chunk);
-    hak_out_print(&out, "hakmem: statistics cannot be written to %s: %s (%lu)\n", path,
+    hak_out_t out = hak_out_to_file(file, buffer);
+    hak_out_print(&out, "hakmem: %s cannot be written to %s: %s (%lu)\n", what, name,
                   reason(error), (unsigned long)error);
     hak_out_end(&out);
 }
 
 static void write_report(int64_t form, const hak_stats_t *stats, const char *name) {
-    int file = stderr_file(), error = 0;
+    int file = hak_stats_stderr(), error = 0;
     if (*name) {
-        expand(name);
+        hak_stats_expand(name, path, sizeof path);
         file = hak_os_create(path, &error);
     }
     if (file >= 0) {
@@ -105,12 +101,12 @@ static void write_report(int64_t form, const hak_stats_t *stats, const char *nam
         error = out.error;
     }
     if (*name && file >= 0) hak_os_close(file);
-    if (*name && error) complain(error);
+    if (*name && error) hak_stats_complain("statistics", path, error, chunk);
 }
 
 /* Writes the reports that always go to stderr. */
 static void write_beside(int64_t form, const hak_stats_t *stats) {
-    int file = stderr_file();
+    int file = hak_stats_stderr();
     if (file < 0) return;
     hak_out_t out = hak_out_to_file(file, chunk);
     if (hak_option(HAK_OPTION_TINY_STATS_DUMP)) hak_stats_write_classes(&out, stats);
@@ -124,7 +120,7 @@ void hak_stats_report(void) {
     const hak_stats_t *stats = hak_stats_try_begin();
     if (!stats) {
         static const char line[] = "hakmem: no statistics: exit() interrupted the allocator\n";
-        int error, file = stderr_file();
+        int error, file = hak_stats_stderr();
         if (file >= 0) hak_os_write(file, line, sizeof line - 1, &error);
         return;
     }

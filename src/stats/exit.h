@@ -21,4 +21,17 @@ HAK_SLOW_PATH void hak_stats_prepare(void);
 /* Prints the reports that the options request. */
 HAK_SLOW_PATH void hak_stats_report(void);
 
+/* The file to report to: the present stderr if it is a pipe or a terminal, or still the file of
+ * the start; otherwise the copy of the stderr that the process had at its start. The program may
+ * have closed either of them, and a file with data may have got its number, so both are compared
+ * with the file of the start. -1 when there is no stderr. */
+int hak_stats_stderr(void);
+
+/* Copies a file's name, with each %p replaced by the number of the process; returns its length. */
+size_t hak_stats_expand(const char *name, char *to, size_t size);
+
+/* Prints a line on stderr: what could not be written to a file, and why. `buffer` has HAK_OUT_CHUNK
+ * bytes. */
+void hak_stats_complain(const char *what, const char *name, int error, char *buffer);
+
 #endif

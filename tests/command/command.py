@@ -104,7 +104,7 @@ def case_help(_):
 def case_options(_):
     users = hakmem("options").out.decode()
     shown = re.findall(r"^(HAKMEM_\w+)", users, re.M)
-    if not 10 <= len(shown) <= 14 or "HAKMEM_LIMIT" not in shown or "HAKMEM_TRYLOCK_PROBES" in shown:
+    if not 10 <= len(shown) <= 16 or "HAKMEM_LIMIT" not in shown or "HAKMEM_TRYLOCK_PROBES" in shown:
         harness.fail(f"the options for users are {shown}")
     expect("lines that say when", users.count("\n    when: "), len(shown))
     result = hakmem("options", "--all", env={"HAKMEM_SHARDS": "3", "HAKMEM_PROFILE": "LOWMEM",

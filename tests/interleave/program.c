@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "cache/window.h"
+#include "cache/ration.h"
 #include "hakmem.h"
 #include "hardened/holder.h"
 #include "hardened/state.h"
@@ -201,7 +201,7 @@ static void note_types(void) {
                         "hak_cache_counts_t");
         if (cache->warm) note_carve((const void *)cache->warm);
         if (cache->lifos) note_lifos(cache->lifos);
-        if (cache->windows) trace_holds(cache->windows, sizeof *cache->windows, "hak_windows");
+        if (cache->rationed) trace_holds(hak_ration_of(cache), sizeof(hak_ration_t), "hak_ration");
         if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
     }
     hak_region_each_superslab(note_superslab, NULL);

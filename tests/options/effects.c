@@ -7,6 +7,7 @@
  * obsolete options need none, and those of the debug build are tried there only. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@
 #include "mid_figures.h"
 #include "pool_figures.h"
 #include "policy_figures.h"
+#include "profile_figures.h"
 #include "proc.h"
 #include "shard_figures.h"
 #include "warm_figures.h"
@@ -107,10 +109,11 @@ static long helper_threads(void) {
 }
 
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
- * 2 as JSON, 3 the tiny tier's table, 4 times, 5 the warm pool's line, 6 anything else. */
+ * 2 as JSON, 3 the tiny tier's table, 4 times, 5 the warm pool's line, 6 leaks, 7 anything else. */
 static long words_at_the_end(void) {
-    static const char *const beginnings[] = {"hakmem: statistics of", "{", "hakmem: tiny bands",
-                                             "hakmem: timing of", "hakmem: warm pool"};
+    static const char *const beginnings[] = {"hakmem: statistics of", "{",
+                                             "hakmem: tiny bands",    "hakmem: timing of",
+                                             "hakmem: warm pool",     "hakmem: not freed at"};
     char text[64] = "", rest[4096];
     int ends[2], status;
     CHECK(pipe(ends) == 0, "no pipe");
@@ -131,7 +134,7 @@ static long words_at_the_end(void) {
     if (size <= 0) return 0;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0) return (long)i + 1;
-    return 6;
+    return 7;
 }
 
 /* Live pages of this process that the command would find. */
@@ -157,6 +160,7 @@ typedef struct {
     long least, most; /* what the figure then is */
 } outcome_t;
 
+#define PROFILED "HAKMEM_PROF=1 HAKMEM_PROF_FILE=/dev/null"
 #define ALL_PROMOTED "HAKMEM_TINY_POLICY_PROFILE=tinyplus_all"
 
 static const struct effect {
@@ -177,6 +181,19 @@ static const struct effect {
     {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
     {"TIMING", "HAKMEM_STATS=text", words_at_the_end, {"0", 1, 1}, {"1", 1, 1}},
     {"LIVE", NULL, live_pages, {"0", 0, 0}, {"1", 1, 1}},
+    {"PROF",
+     "HAKMEM_PROF_FILE=/dev/null HAKMEM_PROF_RATE=65536",
+     sampled_blocks,
+     {"0", 0, 0},
+     {"1", 30, 110}},
+    {"PROF_RATE", PROFILED, sampled_blocks, {"1", 4096, 4200}, {"1000000000", 0, 3}},
+    {"PROF_FILE",
+     "HAKMEM_PROF=1",
+     error_of_dump,
+     {"/tmp/no_such_folder/%p", ENOENT, ENOENT},
+     {"/dev/null/%p", ENOTDIR, ENOTDIR}},
+    {"PROF_SIGNAL", PROFILED, handled_signal, {"0", 0, 0}, {"61", 61, 61}},
+    {"LEAK", NULL, words_at_the_end, {"0", 0, 0}, {"1", 6, 6}},
     {"TINY_POLICY_PROFILE", "HAKMEM_LEARN=off", promoted_bands, {"legacy", 0, 0}, {"auto", 1, 1}},
     {"TINY_POLICY_PROFILE", NULL, promoted_bands, {"c5_7_only", 3, 3}, {"tinyplus_all", 8, 8}},
     {"LEARN", "HAKMEM_TINY_POLICY_PROFILE=legacy", looks_after_work, {"off", 0, 0}, {"on", 1, 50}},

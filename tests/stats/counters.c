@@ -26,6 +26,21 @@ void free_and_trim(void) {
     API(malloc_trim)(0);
 }
 
+/* 2^17 call stacks. */
+__attribute__((noinline)) static void allocate_below(unsigned depth) {
+    if (depth == 0) {
+        API(free)(kept);
+        kept = API(malloc)(SIZE);
+        return;
+    }
+    allocate_below(depth - 1);
+    __asm__ volatile("");
+    allocate_below(depth - 1);
+    __asm__ volatile(""); /* no tail call */
+}
+
+static void allocate_everywhere(void) { allocate_below(17); }
+
 static void hold_every_other(void) {
     hold();
     for (int i = 0; i < COUNT; i += 2) API(free)(blocks[i]);
@@ -477,6 +492,8 @@ const struct trial counter_trials[] = {
 
 const size_t counter_trial_count = COUNT_OF(counter_trials);
 
+#define PROFILED "HAKMEM_CONF=HAKMEM_PROF:1,HAKMEM_PROF_FILE:/dev/null,"
+
 const struct set_trial set_trials[] = {
     {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
     {{"mid", "lifo_hits", swing_mid, 2, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
@@ -486,5 +503,10 @@ const struct set_trial set_trials[] = {
     {{"sampled", "live", hold_and_free, 0, 0}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "full", hold, COUNT - 128, COUNT - 100}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"total", "live", hold, COUNT, COUNT}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"profile", "samples", hold_and_free, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
+    {{"profile", "live", hold, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
+    {{"profile", "live", hold_and_free, 0, 3}, PROFILED "HAKMEM_PROF_RATE:1024"},
+    {{"profile", "sites", hold, 1, 4}, PROFILED "HAKMEM_PROF_RATE:1"},
+    {{"profile", "dropped", allocate_everywhere, 1, 1 << 17}, PROFILED "HAKMEM_PROF_RATE:1"},
 };
 const size_t set_trial_count = COUNT_OF(set_trials);

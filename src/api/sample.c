@@ -1,0 +1,83 @@
+/* sample.c: counts calls, and gives those that are due a sampled block. */
+#include "api/sample.h"
+
+#include <string.h>
+
+#include "api/block_record.h"
+#include "api/export.h"
+#include "api/malloc.h"
+#include "cache/ration.h"
+#include "debug/ways.h"
+#include "error/log.h"
+#include "hardened/sampled.h"
+#include "large/fine.h"
+#include "os/os.h"
+#include "profile/sample.h"
+#include "stats/heap.h"
+#include "thread/thread.h"
+
+void hak_sampling_start(void) {
+    if (hak_ration_has(HAK_RATION_GUARD)) hak_sampled_start();
+    if (hak_ration_has(HAK_RATION_PROFILE)) {
+        if (hak_sample_start())
+            hak_heap_start();
+        else
+            hak_log("no memory for the heap profiler, which is off");
+    }
+    hak_cache_t *cache = hak_thread_cache();
+    if (cache) hak_ration_start(cache);
+}
+
+/* A block that the profiler samples is cut to measure: its free then comes to the slow half. */
+static void *take_fine(unsigned class_index, size_t size, size_t align, bool zero,
+                       const void *site) {
+    if (class_index == HAK_CLASS_LARGE) return NULL;
+    void *block = hak_fine_alloc(size, align);
+    if (!block) return NULL;
+    if (zero) memset(block, 0, hak_align_up(hak_max(size, 1), (size_t)1 << HAK_FINE_SHIFT));
+    return hak_block_record(block, size, site);
+}
+
+static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t align, bool zero,
+                                    const void *site, const bool due[HAK_RATION_KINDS]) {
+    size_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
+    bool profile = due[HAK_RATION_PROFILE] && hak_samples_on();
+    void *block = NULL;
+    if (due[HAK_RATION_GUARD] && hak_sampled_on()) block = hak_sampled_alloc(size, align, site);
+    if (!block && profile) block = take_fine(class_index, size, align, zero, site);
+    if (block)
+        HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
+    else
+        block = hak_allocate_unsampled(size, align, zero, site);
+    if (block && profile)
+        hak_sample_enter(block, site, size, of_class ? of_class : size, (uint32_t)of_class);
+    return block;
+}
+
+void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site) {
+    hak_cache_t *cache = hak_thread_cache();
+    hak_ration_t *ration = cache ? hak_ration_of(cache) : NULL;
+    if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
+        return hak_allocate_unsampled(size, align, zero, site);
+    unsigned class_index = hak_allocate_class(size, align);
+    void *block = hak_ration_pop(ration, class_index); /* there: aligned calls have other classes */
+    if (!block && hak_ration_fill(cache, class_index)) block = hak_ration_pop(ration, class_index);
+    if (block) HAK_COUNT_CALL(class_index, HAK_CALL_ALLOCATED);
+    if (block) return zero ? memset(block, 0, hak_classes[class_index].size) : block;
+    size_t given = class_index == HAK_CLASS_LARGE ? size : hak_classes[class_index].size;
+    bool guards = hak_max(size, align) <= hak_os_page_size();
+    const bool due[HAK_RATION_KINDS] = {
+        [HAK_RATION_GUARD] = guards && hak_ration_due(ration, HAK_RATION_GUARD, class_index, given),
+        [HAK_RATION_PROFILE] = hak_ration_due(ration, HAK_RATION_PROFILE, class_index, given)};
+    if (HAK_UNLIKELY(due[HAK_RATION_GUARD] || due[HAK_RATION_PROFILE]))
+        return sample(class_index, size, align, zero, site, due);
+    return hak_allocate_unsampled(size, align, zero, site);
+}
+
+void hak_sampling_note(const void *block, size_t size, const void *site) {
+    hak_ration_t *ration = hak_ration_of(hak_cache);
+    if (ration && hak_ration_due(ration, HAK_RATION_PROFILE, HAK_CLASS_LARGE, size))
+        hak_sample_enter(block, site, size, size, 0);
+}
+
+int hakmem_prof_dump(const char *path) { return hak_heap_dump(path); }

@@ -1,0 +1,18 @@
+/* sample.h: malloc while some of its calls are sampled (cache/ration.h). The slow halves of the public
+ * functions come here when hak_ration_on(). */
+#ifndef HAK_API_SAMPLE_H
+#define HAK_API_SAMPLE_H
+
+#include "base/base.h"
+
+/* Starts what the options ask for: the heap profiler, guarded blocks, or both. Called by the process's
+ * only thread. */
+HAK_SLOW_PATH void hak_sampling_start(void);
+
+/* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. */
+void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site);
+
+/* Counts a large or huge block that has `size` bytes now and had others before. */
+void hak_sampling_note(const void *block, size_t size, const void *site);
+
+#endif

@@ -1,0 +1,126 @@
+/* sample.c: the table of samples. */
+#include "profile/sample.h"
+
+#include "cache/ration.h"
+#include "meta/meta.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "os/stack.h"
+#include "profile/site.h"
+
+enum {
+    LISTS_SHIFT = 20, /* lists; a page of the table is touched for 32 KiB of sampled blocks */
+    LOCKS_SHIFT = 6,
+    STEP_SHIFT = 6, /* blocks begin at multiples of 64 bytes */
+};
+
+typedef struct sample {
+    struct sample *next; /* lock */
+    const void *block;
+    hak_site_t *site;
+    uint64_t weight, requested, born_ms;
+    uintptr_t thread;
+} sample_t;
+
+typedef struct {
+    hak_lock_t lock;
+} HAK_ALIGNED(HAK_LINE) lane_t;
+
+_Atomic bool hak_sample_on;
+hak_sample_stats_t hak_sample_stats;
+
+static _Atomic(sample_t *) *lists; /* constant once on; written under the lock of the lane */
+static lane_t lanes[1 << LOCKS_SHIFT];
+HAK_LOCK_RANKS(lanes_rank, SAMPLES, lanes, sizeof lanes, sizeof(lane_t), NULL);
+
+bool hak_sample_start(void) {
+    lists = hak_os_map(sizeof *lists << LISTS_SHIFT, hak_os_page_size());
+    if (lists) hak_store_release(&hak_sample_on, true); /* partner: hak_samples_on */
+    return lists != NULL;
+}
+
+/* 1 / (1 - exp(-x)) for x = size / rate. With y = x / 1024 the series of 1 - exp(-y) needs four terms;
+ * p becomes 1 - (1 - p)^2 ten times. Nothing cancels out where x is small. */
+uint64_t hak_sample_weight(size_t size) {
+    const double one = (double)(1u << HAK_SITE_WEIGHT_BITS);
+    double x = (double)size / (double)hak_ration_rate();
+    if (x > 32 || hak_ration_rate() == 1) return (uint64_t)one;
+    double y = x / 1024, p = y * (1 - y / 2 * (1 - y / 3 * (1 - y / 4)));
+    for (int i = 0; i < 10; i++) p *= 2 - p;
+    return (uint64_t)(one / p + 0.5);
+}
+
+/* Blocks that lie side by side have lists side by side. Above 64 MiB the high bits count, too: large
+ * blocks begin at multiples of 4 KiB. */
+static size_t index_of(const void *block) {
+    uintptr_t at = (uintptr_t)block >> STEP_SHIFT;
+    return (at ^ at >> LISTS_SHIFT) & (((size_t)1 << LISTS_SHIFT) - 1);
+}
+
+static hak_lock_t *lock_of(size_t index) {
+    return &lanes[index >> 4 & ((1 << LOCKS_SHIFT) - 1)].lock;
+}
+
+static uint64_t scaled(uint64_t weight, uint64_t amount) {
+    return (uint64_t)((unsigned __int128)weight * amount >> HAK_SITE_WEIGHT_BITS);
+}
+
+static sample_t *make(const void *site, uint64_t weight, size_t requested, uint32_t class_size) {
+    uintptr_t frames[HAK_SITE_DEPTH];
+    unsigned depth = hak_os_stack(site, frames, HAK_SITE_DEPTH);
+    hak_site_t *place = hak_site_of(frames, depth, class_size);
+    sample_t *sample = place ? hak_meta_alloc(sizeof *sample) : NULL;
+    if (!sample) return NULL;
+    *sample = (sample_t){.site = place,
+                         .weight = weight,
+                         .requested = requested,
+                         .born_ms = hak_os_now_ms(),
+                         .thread = hak_os_thread()};
+    return sample;
+}
+
+void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
+                      uint32_t class_size) {
+    uint64_t weight = hak_sample_weight(given);
+    sample_t *sample = make(site, weight, requested, class_size);
+    if (!sample) {
+        hak_add_relaxed(&hak_sample_stats.dropped, 1);
+        return;
+    }
+    size_t index = index_of(block);
+    sample->block = block;
+    hak_lock_acquire(lock_of(index));
+    sample->next = hak_load_relaxed(&lists[index]);
+    hak_store_relaxed(&lists[index], sample);
+    hak_lock_release(lock_of(index));
+    hak_site_add(sample->site, HAK_SITE_ALLOC_OBJECTS, weight);
+    hak_site_add(sample->site, HAK_SITE_ALLOC_BYTES, scaled(weight, requested));
+    hak_add_relaxed(&hak_sample_stats.taken, 1);
+    hak_add_relaxed(&hak_sample_stats.live, 1);
+}
+
+/* Takes the sample of a block out of its list; NULL when there is none. */
+static sample_t *take_out(const void *block, size_t index) {
+    hak_lock_acquire(lock_of(index));
+    sample_t *before = NULL, *sample = hak_load_relaxed(&lists[index]);
+    for (; sample && sample->block != block; sample = sample->next) before = sample;
+    if (sample && before) before->next = sample->next;
+    if (sample && !before) hak_store_relaxed(&lists[index], sample->next);
+    hak_lock_release(lock_of(index));
+    return sample;
+}
+
+void hak_sample_leave(const void *block) {
+    size_t index = index_of(block);
+    if (HAK_LIKELY(!hak_load_relaxed(&lists[index]))) return;
+    sample_t *sample = take_out(block, index);
+    if (!sample) return;
+    hak_site_t *site = sample->site;
+    hak_site_add(site, HAK_SITE_FREED_OBJECTS, sample->weight);
+    hak_site_add(site, HAK_SITE_FREED_BYTES, scaled(sample->weight, sample->requested));
+    if (sample->thread != hak_os_thread()) hak_site_add(site, HAK_SITE_REMOTE, sample->weight);
+    hak_site_add(site, HAK_SITE_LIFETIME_MS,
+                 scaled(sample->weight, hak_os_now_ms() - sample->born_ms));
+    hak_meta_free(sample, sizeof *sample);
+    hak_add_relaxed(&hak_sample_stats.live, -(uint64_t)1);
+}

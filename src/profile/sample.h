@@ -1,0 +1,45 @@
+/* sample.h: the sampled blocks that are in use, and what each stands for.
+ *
+ * A sample lies beside the heap, in a list that its block's address tells. A sampled block of a class
+ * is cut to measure (large/fine.h), so that its free comes to the slow half as that of a large block
+ * does; blocks of slabs are never sampled and need no look-up.
+ *
+ * PROTOCOL. A sample is entered before its block is given to the program, and taken out before the
+ * block is freed, so no list has two samples of one address. Both hold the lock of the list. Who frees
+ * a block looks at its list without the lock first: an entry of that very block, if there is one,
+ * was made before the program had the address. */
+#ifndef HAK_PROFILE_SAMPLE_H
+#define HAK_PROFILE_SAMPLE_H
+
+#include "base/base.h"
+
+extern _Atomic bool hak_sample_on;
+
+HAK_FAST_PATH bool hak_samples_on(void) {
+    return HAK_UNLIKELY(hak_load_acquire(&hak_sample_on)); /* partner: hak_sample_start */
+}
+
+typedef struct {
+    _Atomic uint64_t taken;   /* samples so far */
+    _Atomic uint64_t live;    /* of blocks in use */
+    _Atomic uint64_t dropped; /* for lack of memory, or because there are too many sites */
+} hak_sample_stats_t;
+
+extern hak_sample_stats_t hak_sample_stats;
+
+/* Makes the table. False when there is no memory for it; then nothing is sampled. */
+bool hak_sample_start(void);
+
+/* Enters a sampled block: its site, the bytes that were asked for, and those that decided how likely it
+ * was to be sampled. `class_size` is 0 for blocks above 64 KiB. */
+void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
+                      uint32_t class_size);
+
+/* Takes the sample of a block out, if it has one. */
+void hak_sample_leave(const void *block);
+
+/* The bytes of blocks that a sampled one of `size` bytes stands for are size times this, in
+ * fixed-point. */
+uint64_t hak_sample_weight(size_t size);
+
+#endif

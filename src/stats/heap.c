@@ -1,0 +1,242 @@
+/* heap.c: writes sites as a heap profile, and as a report of leaks.
+ *
+ * The form is the text form of gperftools, which pprof reads: for each site what is in use and, in
+ * brackets, all that was allocated, then the stack, and at the end the mappings of the process. Sums
+ * are estimates already, so the head says "heapprofile", and pprof does not scale them. Lines that
+ * begin with # are comments to pprof, and tell the `hakmem` command the rest. */
+#include "stats/heap.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cache/ration.h"
+#include "options/options.h"
+#include "os/file.h"
+#include "os/module.h"
+#include "os/os.h"
+#include "profile/sample.h"
+#include "profile/site.h"
+#include "stats/exit.h"
+#include "stats/out.h"
+
+enum { PATH_SIZE = 2048, LEAKS_SHOWN = 20, FRAMES_SHOWN = 16, MODULE_SIZE = 64 };
+
+static _Atomic bool is_busy;
+static _Atomic uint32_t dump_count;
+/* Of the thread that made is_busy true. Not on the stack, since that may be small. */
+static char path[PATH_SIZE] HAK_APART;
+static char chunk[HAK_OUT_CHUNK] HAK_APART;
+
+/* ---- sums of a site ---- */
+
+typedef struct {
+    uint64_t in_use, in_use_bytes, all, all_bytes; /* objects, requested bytes */
+} sums_t;
+
+static uint64_t weighted(const hak_site_t *site, hak_site_sum_t sum) {
+    return (hak_load_relaxed(&site->sums[sum]) + (1u << HAK_SITE_WEIGHT_BITS >> 1)) >>
+           HAK_SITE_WEIGHT_BITS;
+}
+
+/* The freed ones first: other threads go on, and each of them allocated before. */
+static sums_t sums_of(const hak_site_t *site) {
+    uint64_t freed = weighted(site, HAK_SITE_FREED_OBJECTS);
+    uint64_t freed_bytes = hak_load_relaxed(&site->sums[HAK_SITE_FREED_BYTES]);
+    sums_t sums = {.all = weighted(site, HAK_SITE_ALLOC_OBJECTS),
+                   .all_bytes = hak_load_relaxed(&site->sums[HAK_SITE_ALLOC_BYTES])};
+    sums.in_use = sums.all - hak_min(freed, sums.all);
+    sums.in_use_bytes = sums.all_bytes - hak_min(freed_bytes, sums.all_bytes);
+    return sums;
+}
+
+static bool add_up(const hak_site_t *site, void *context) {
+    sums_t *total = context, sums = sums_of(site);
+    total->in_use += sums.in_use;
+    total->in_use_bytes += sums.in_use_bytes;
+    total->all += sums.all;
+    total->all_bytes += sums.all_bytes;
+    return true;
+}
+
+/* ---- the profile ---- */
+
+static void write_hex(hak_out_t *out, uintptr_t number) {
+    char text[2 + 2 * sizeof number + 1];
+    snprintf(text, sizeof text, "%#zx", (size_t)number);
+    hak_out_text(out, text);
+}
+
+static void write_sums(hak_out_t *out, const sums_t *sums) {
+    hak_out_print(out, "%lu: %lu [%lu: %lu] @", sums->in_use, sums->in_use_bytes, sums->all,
+                  sums->all_bytes);
+}
+
+static bool write_site(const hak_site_t *site, void *context) {
+    hak_out_t *out = context;
+    sums_t sums = sums_of(site);
+    write_sums(out, &sums);
+    for (unsigned i = 0; i < site->depth; i++) {
+        hak_out_text(out, " ");
+        write_hex(out, site->frames[i]);
+    }
+    hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu\n", (unsigned long)site->size,
+                  weighted(site, HAK_SITE_REMOTE),
+                  hak_load_relaxed(&site->sums[HAK_SITE_LIFETIME_MS]));
+    return out->error == 0;
+}
+
+typedef struct {
+    hak_out_t *out;
+    unsigned used;
+    char text[128];
+} copy_t;
+
+static bool copy_char(char c, void *context) {
+    copy_t *copy = context;
+    copy->text[copy->used++] = c;
+    if (c == '\n' || copy->used == sizeof copy->text) {
+        hak_out_bytes(copy->out, copy->text, copy->used);
+        copy->used = 0;
+    }
+    return true;
+}
+
+static int write_profile(int file) {
+    HAK_KEEP_ERRNO();
+    sums_t total = {0, 0, 0, 0};
+    hak_site_each(add_up, &total);
+    hak_out_t out = hak_out_to_file(file, chunk);
+    hak_out_text(&out, "heap profile: ");
+    write_sums(&out, &total);
+    hak_out_print(
+        &out, " heapprofile\n# hakmem rate %lu process %lu samples %lu live %lu dropped %lu\n",
+        hak_ration_rate(), (unsigned long)hak_os_process_id(),
+        hak_load_relaxed(&hak_sample_stats.taken), hak_load_relaxed(&hak_sample_stats.live),
+        hak_load_relaxed(&hak_sample_stats.dropped));
+    hak_site_each(write_site, &out);
+    hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
+    copy_t copy = {.out = &out};
+    hak_os_each_char("/proc/self/maps", copy_char, &copy);
+    hak_out_end(&out);
+    return out.error;
+}
+
+/* The name that PROF_FILE says, with a number behind it unless that is 0. */
+static void name_file(unsigned number) {
+    const char *name = hak_option_text(HAK_OPTION_PROF_FILE);
+    size_t used = hak_stats_expand(*name ? name : "hakmem.%p.heap", path, sizeof path);
+    if (number) snprintf(path + used, sizeof path - used, ".%u", number);
+}
+
+static int write_file(void) {
+    int error = 0, file = hak_os_create(path, &error);
+    if (file < 0) return error;
+    error = write_profile(file);
+    hak_os_close(file);
+    return error;
+}
+
+static bool begin(void) {
+    return hak_samples_on() && !hak_exchange_acq_rel(&is_busy, true); /* partner: end */
+}
+
+static void end(void) { hak_store_release(&is_busy, false); }
+
+int hak_heap_dump(const char *name) {
+    if (!hak_samples_on()) return ENOTSUP;
+    if (!begin()) return EBUSY;
+    if (name)
+        snprintf(path, sizeof path, "%s", name);
+    else
+        name_file(hak_add_relaxed(&dump_count, 1) + 1);
+    int error = write_file();
+    end();
+    return error;
+}
+
+/* ---- leaks ---- */
+
+typedef struct {
+    const hak_site_t *sites[LEAKS_SHOWN]; /* with the most bytes first */
+    uint64_t bytes[LEAKS_SHOWN];
+    unsigned count, all;
+} leaks_t;
+
+static bool note_leak(const hak_site_t *site, void *context) {
+    leaks_t *leaks = context;
+    sums_t sums = sums_of(site);
+    if (sums.in_use == 0) return true;
+    leaks->all++;
+    unsigned at = leaks->count;
+    for (; at > 0 && leaks->bytes[at - 1] < sums.in_use_bytes; at--) {
+        if (at == LEAKS_SHOWN) continue;
+        leaks->bytes[at] = leaks->bytes[at - 1];
+        leaks->sites[at] = leaks->sites[at - 1];
+    }
+    if (at == LEAKS_SHOWN) return true;
+    leaks->bytes[at] = sums.in_use_bytes;
+    leaks->sites[at] = site;
+    if (leaks->count < LEAKS_SHOWN) leaks->count++;
+    return true;
+}
+
+static void write_frame(hak_out_t *out, uintptr_t frame) {
+    char module[MODULE_SIZE];
+    uintptr_t offset;
+    bool known = hak_os_module_of((const void *)(frame - 1), module, sizeof module, &offset);
+    hak_out_print(out, "    %s%s", known ? module : "", known ? "+" : "");
+    write_hex(out, known ? offset : frame - 1);
+    hak_out_text(out, "\n");
+}
+
+static void write_leak(hak_out_t *out, const hak_site_t *site) {
+    sums_t sums = sums_of(site);
+    hak_out_print(out, "hakmem: leak: %lu bytes in %lu blocks, allocated at\n", sums.in_use_bytes,
+                  sums.in_use);
+    for (unsigned i = 0; i < hak_min(site->depth, FRAMES_SHOWN); i++)
+        write_frame(out, site->frames[i]);
+}
+
+static void write_leaks(hak_out_t *out) {
+    leaks_t leaks = {.count = 0};
+    sums_t total = {0, 0, 0, 0};
+    hak_site_each(add_up, &total);
+    hak_site_each(note_leak, &leaks);
+    hak_out_print(
+        out,
+        "hakmem: not freed at the end: %lu bytes in %lu blocks of %lu call stacks%s; what the "
+        "program can still reach is among them\n",
+        total.in_use_bytes, total.in_use, (unsigned long)leaks.all,
+        hak_ration_rate() == 1 ? "" : ", estimated");
+    for (unsigned i = 0; i < leaks.count; i++) write_leak(out, leaks.sites[i]);
+    if (leaks.all > leaks.count)
+        hak_out_print(out, "hakmem: stacks that are not shown: %lu\n",
+                      (unsigned long)(leaks.all - leaks.count));
+}
+
+void hak_heap_report(void) {
+    if (!begin()) return;
+    int file = hak_stats_stderr();
+    if (hak_option(HAK_OPTION_PROF)) {
+        name_file(0);
+        int error = write_file();
+        if (error) hak_stats_complain("the heap profile", path, error, chunk);
+    }
+    if (hak_option(HAK_OPTION_LEAK) && file >= 0) {
+        hak_out_t out = hak_out_to_file(file, chunk);
+        write_leaks(&out);
+        hak_out_end(&out);
+    }
+    end();
+}
+
+static void on_signal(int number) {
+    (void)number;
+    hak_heap_dump(NULL);
+}
+
+void hak_heap_start(void) {
+    int number = (int)hak_option(HAK_OPTION_PROF_SIGNAL);
+    hak_stats_prepare();
+    if (number && hak_option(HAK_OPTION_PROF)) hak_os_on_signal(number, on_signal);
+}

@@ -1,0 +1,252 @@
+/* known.c - a program whose sites, bytes and live blocks are known exactly; profile.py compares.
+ *
+ *     test_profile_known sites    each site in its own way; prints "site NAME ADDRESS OBJECTS BYTES
+ *                                 LIVE_OBJECTS LIVE_BYTES" for each
+ *     test_profile_known thread   blocks that other threads free, from threads that end
+ *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
+ *     test_profile_known wait     allocates and waits for a line on stdin
+ *     test_profile_known loops N LIBRARY
+ *                                 N rounds of dlopen, fork and thread exit, all at once
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc_names.h"
+#include "check.h"
+
+enum { SITES_MOST = 16, KEPT = 1 << 20 };
+
+struct tally {
+    const char *name;
+    uintptr_t address;
+    uint64_t objects, bytes, live_objects, live_bytes;
+};
+
+static struct tally tallies[SITES_MOST];
+static unsigned tally_count;
+static struct {
+    void *block;
+    struct tally *tally;
+    size_t size;
+} kept[KEPT];
+static unsigned kept_count;
+
+static void count(struct tally *tally, size_t size) {
+    tally->objects++;
+    tally->bytes += size;
+    tally->live_objects++;
+    tally->live_bytes += size;
+}
+
+static void uncount(struct tally *tally, size_t size) {
+    tally->live_objects--;
+    tally->live_bytes -= size;
+}
+
+static void keep(void *block, struct tally *tally, size_t size) {
+    CHECK(kept_count < KEPT, "too many blocks");
+    kept[kept_count].block = block;
+    kept[kept_count].tally = tally;
+    kept[kept_count++].size = size;
+}
+
+/* A function that allocates in one way, and its tally. The empty statement keeps the call from being the
+ * last thing that the function does. */
+#define SITE(function, call)                                                             \
+    __attribute__((noinline)) static void *function(size_t size, struct tally **tally) { \
+        static struct tally *own;                                                        \
+        if (!own) {                                                                      \
+            own = &tallies[tally_count++];                                               \
+            own->name = #function;                                                       \
+            own->address = (uintptr_t)&function;                                         \
+        }                                                                                \
+        void *block = (call);                                                            \
+        __asm__ volatile("" : : "r"(block) : "memory");                                  \
+        CHECK(block != NULL, "no memory");                                               \
+        count(own, size);                                                                \
+        *tally = own;                                                                    \
+        return block;                                                                    \
+    }
+
+SITE(grows, API(malloc)(size))
+SITE(in_turn, API(malloc)(size))
+SITE(in_bursts, API(malloc)(size))
+SITE(of_mid_size, API(malloc)(size))
+SITE(of_large_size, API(malloc)(size))
+SITE(of_huge_size, API(malloc)(size))
+SITE(zeroed, API(calloc)(1, size))
+SITE(aligned, API(aligned_alloc)(64, size))
+SITE(tiny, API(malloc)(size))
+
+typedef void *site_t(size_t size, struct tally **tally);
+
+/* Keeps one of `part` blocks. */
+static void some(site_t *site, size_t size, unsigned blocks, unsigned part) {
+    struct tally *tally;
+    for (unsigned i = 0; i < blocks; i++) {
+        unsigned char *block = site(size, &tally);
+        if (site == zeroed)
+            for (size_t at = 0; at < size; at++)
+                CHECK(block[at] == 0, "calloc's block is not zero");
+        memset(block, 0xa5, size);
+        if (i % part == 0) {
+            keep(block, tally, size);
+        } else {
+            uncount(tally, size);
+            API(free)(block);
+        }
+    }
+}
+
+/* Takes `depth` blocks and frees them, again and again. */
+static void burst(size_t size, unsigned rounds, unsigned depth) {
+    void *blocks[256];
+    struct tally *tally;
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned i = 0; i < depth; i++) blocks[i] = in_bursts(size, &tally);
+        for (unsigned i = 0; i < depth; i++) API(free)(blocks[i]);
+        for (unsigned i = 0; i < depth; i++) uncount(tally, size);
+    }
+}
+
+static void sites(void) {
+    some(grows, 48, 600000, 1);
+    some(in_turn, 100, 1000000, 1000000);
+    burst(200, 4000, 150);
+    some(of_mid_size, 5000, 20000, 2);
+    some(of_large_size, 200000, 1000, 2);
+    some(of_huge_size, 3000000, 60, 2);
+    some(zeroed, 700, 150000, 4);
+    some(aligned, 640, 100000, 8);
+    some(tiny, 8, 2000000, 8);
+    for (unsigned i = 0; i < kept_count; i += 2) {
+        uncount(kept[i].tally, kept[i].size);
+        API(free)(kept[i].block);
+    }
+    for (unsigned i = 0; i < tally_count; i++) {
+        const struct tally *tally = &tallies[i];
+        printf("site %s %#zx %llu %llu %llu %llu\n", tally->name, (size_t)tally->address,
+               (unsigned long long)tally->objects, (unsigned long long)tally->bytes,
+               (unsigned long long)tally->live_objects, (unsigned long long)tally->live_bytes);
+    }
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 40, EACH = 2000 };
+static void *handed[THREADS][EACH];
+
+static void *allocate_there(void *row) {
+    for (int i = 0; i < EACH; i++) ((void **)row)[i] = API(malloc)(300);
+    return NULL;
+}
+
+static void threads(void) {
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, allocate_there, handed[i]) == 0, "no thread");
+        pthread_join(thread, NULL);
+    }
+    for (int i = 0; i < THREADS; i++)
+        for (int k = 0; k < EACH; k++) API(free)(handed[i][k]);
+}
+
+/* ---- loops ---- */
+
+static _Atomic int running = 3;
+static long rounds;
+
+static void *exiting(void *unused) {
+    API(free)(API(malloc)(20000));
+    return unused;
+}
+
+static void *start_threads(void *unused) {
+    for (long i = 0; i < rounds; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, exiting, NULL) == 0, "no thread");
+        pthread_join(thread, NULL);
+    }
+    atomic_fetch_sub(&running, 1);
+    return unused;
+}
+
+static void *open_and_close(void *library) {
+    for (long i = 0; i < rounds; i++) {
+        void *handle = dlopen(library, RTLD_NOW);
+        CHECK(handle != NULL, "%s", dlerror());
+        dlclose(handle);
+    }
+    atomic_fetch_sub(&running, 1);
+    return NULL;
+}
+
+static void *make_children(void *unused) {
+    for (long i = 0; i < rounds; i++) {
+        int status;
+        pid_t pid = fork();
+        CHECK(pid >= 0, "no child");
+        if (pid == 0) {
+            for (int k = 0; k < 20; k++) API(free)(API(malloc)(3000));
+            _exit(0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ends with %#x",
+              (unsigned)status);
+    }
+    atomic_fetch_sub(&running, 1);
+    return unused;
+}
+
+static void loops(char *library) {
+    pthread_t threads_of[3];
+    CHECK(pthread_create(&threads_of[0], NULL, start_threads, NULL) == 0, "no thread");
+    CHECK(pthread_create(&threads_of[1], NULL, open_and_close, library) == 0, "no thread");
+    CHECK(pthread_create(&threads_of[2], NULL, make_children, NULL) == 0, "no thread");
+    while (running > 0)
+        for (int i = 0; i < 1000; i++) API(free)(API(malloc)(1000));
+    for (int i = 0; i < 3; i++) pthread_join(threads_of[i], NULL);
+}
+
+/* ---- the rest ---- */
+
+__attribute__((noinline)) static void *lose(void) {
+    void *block = API(malloc)(1000);
+    __asm__ volatile("" : : "r"(block) : "memory");
+    return block;
+}
+
+static void leak(void) {
+    for (int i = 0; i < 1000; i++) API(free)(API(malloc)(500));
+    printf("lost %#zx\n", (size_t)(uintptr_t)&lose);
+    memset(lose(), 1, 1000);
+}
+
+static void wait_for_a_line(void) {
+    struct tally *tally;
+    for (int i = 0; i < 10000; i++) keep(grows(1000, &tally), tally, 1000);
+    printf("ready\n");
+    fflush(stdout);
+    while (getchar() != '\n') continue;
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "sites") == 0) sites();
+    if (strcmp(what, "thread") == 0) threads();
+    if (strcmp(what, "leak") == 0) leak();
+    if (strcmp(what, "wait") == 0) wait_for_a_line();
+    if (strcmp(what, "loops") == 0) {
+        CHECK(argc == 4, "usage: loops N LIBRARY");
+        rounds = atol(argv[2]);
+        loops(argv[3]);
+    }
+    return 0;
+}

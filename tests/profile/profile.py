@@ -1,0 +1,220 @@
+"""What the heap profiler says about a program whose sites are known (known.c).
+
+    profile.py CASE LIBRARY PROGRAM [COMMAND]
+
+Sums are estimates. A block of s bytes is sampled with probability p = 1 - exp(-s / rate) and stands
+for 1 / p blocks, so n blocks have the standard error sqrt(n * (1 - p) / p). The cases allow five of them:
+by chance one comparison in a million fails.
+"""
+
+import glob
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+ERRORS = 5
+SITE = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$")
+REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+)$")
+
+
+class Entry:
+    """One site of a profile."""
+
+    def __init__(self, match, rest):
+        self.live, self.live_bytes, self.all, self.all_bytes = map(int, match.groups()[:4])
+        self.frames = [int(frame, 16) for frame in match.group(5).split()]
+        self.size, self.remote, self.lifetime_ms = map(int, rest.groups())
+
+
+def read(path):
+    """(total, entries, mappings) of a profile, whose form is checked."""
+    with open(path, encoding="ascii") as text:
+        lines = text.read().split("\n")
+    head = re.match(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile$", lines[0])
+    if not head or not lines[1].startswith("# hakmem rate "):
+        harness.fail(f"{path} begins with {lines[:2]}")
+    end = lines.index("MAPPED_LIBRARIES:")
+    entries = []
+    for i in range(2, end - 1, 2):
+        site, rest = SITE.match(lines[i]), REST.match(lines[i + 1])
+        if not site or not rest:
+            harness.fail(f"{path}: {lines[i:i + 2]} is no site")
+        entries.append(Entry(site, rest))
+    return list(map(int, head.groups())), entries, lines[end + 1:]
+
+
+def profile(options, library, argv, **settings):
+    """Runs a program under the profiler; its output and the profiles that it left."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        env = {"LD_PRELOAD": library, "HAKMEM_PROF": "1",
+               "HAKMEM_PROF_FILE": f"{folder}/%p.heap", **options}
+        result = harness.run(argv, env=env, **settings)
+        if result.status != 0:
+            harness.fail(f"{argv} ends with {result.status}: {result.last_words()}")
+        return result, [read(path) for path in sorted(glob.glob(f"{folder}/*.heap*"))]
+
+
+def bound(objects, size, rate):
+    """The error of a number of objects that the cases allow."""
+    p = 1 - math.exp(-size / rate)
+    return ERRORS * math.sqrt(objects * (1 - p) / p) + 2
+
+
+def sites_of(result):
+    """{name: (address, [objects, bytes, live objects, live bytes])} as the program knows it."""
+    rows = [line.split() for line in result.out.decode().splitlines()]
+    return {row[1]: (int(row[2], 16), list(map(int, row[3:]))) for row in rows}
+
+
+def check_sites(options, library, program):
+    """Objects and bytes of each site, in use and in all, against the program's own count."""
+    rate = int(options["HAKMEM_PROF_RATE"])
+    result, profiles = profile(options, library, [program, "sites"], seconds=240)
+    if len(profiles) != 1:
+        harness.fail(f"{len(profiles)} profiles of one process")
+    sites, entries = sites_of(result), profiles[0][1]
+    addresses = sorted(address for address, _ in sites.values())
+    for name, (address, exact) in sites.items():
+        behind = min([other for other in addresses if other > address], default=address + 4096)
+        own = [entry for entry in entries if address < entry.frames[0] <= min(behind, address + 4096)]
+        found = [sum(entry.all for entry in own), sum(entry.all_bytes for entry in own),
+                 sum(entry.live for entry in own), sum(entry.live_bytes for entry in own)]
+        each = exact[1] / exact[0]
+        for at, what in ((0, "all"), (2, "live")):
+            most = bound(exact[at], each, rate)
+            print(f"{name}, {what}: {found[at]} of {exact[at]} +- {most:.0f}")
+            if abs(found[at] - exact[at]) > most:
+                harness.fail(f"{name}: {found[at]} objects ({what}), not {exact[at]} +- {most:.0f}")
+            if abs(found[at + 1] - exact[at + 1]) > most * each:
+                harness.fail(f"{name}: {found[at + 1]} bytes ({what}), not {exact[at + 1]} "
+                             f"+- {most * each:.0f}")
+    if profiles[0][0][2] < sum(exact[0] for _, exact in sites.values()) / 2:
+        harness.fail(f"the head says {profiles[0][0]}")
+
+
+def case_sites(library, program):
+    """With the rate of the default, and a finer one."""
+    for rate in (524288, 16384):
+        check_sites({"HAKMEM_PROF_RATE": str(rate)}, library, program)
+
+
+def case_exact(library, program):
+    """Rate 1: each block is sampled, and nothing is an estimate. A block of the class of 8 bytes may be
+    one of 16, so the sums are of requested bytes."""
+    result, profiles = profile({"HAKMEM_PROF_RATE": "1"}, library, [program, "leak"])
+    lost = int(result.out.split()[1], 16)
+    own = [entry for entry in profiles[0][1] if lost < entry.frames[0] < lost + 200]
+    if [(entry.live, entry.live_bytes, entry.all) for entry in own] != [(1, 1000, 1)]:
+        harness.fail(f"the lost block is {[vars(entry) for entry in own]}")
+    freed = [entry for entry in profiles[0][1] if entry.all == 1000 and entry.all_bytes == 500000]
+    if len(freed) != 1 or freed[0].live != 0:
+        harness.fail(f"the freed blocks are {[vars(entry) for entry in freed]}")
+
+
+def case_threads(library, program):
+    """Threads that end, whose blocks another thread frees: all are seen, and none is live."""
+    _, profiles = profile({"HAKMEM_PROF_RATE": "4096"}, library, [program, "thread"])
+    own = [entry for entry in profiles[0][1] if entry.size == 320]
+    objects, most = 40 * 2000, bound(40 * 2000, 320, 4096)
+    for what, found in (("all", sum(entry.all for entry in own)),
+                        ("remote", sum(entry.remote for entry in own))):
+        if abs(found - objects) > most:
+            harness.fail(f"{found} blocks of threads ({what}), not {objects} +- {most:.0f}")
+    if sum(entry.live for entry in own) > 0:
+        harness.fail("freed blocks are live")
+
+
+def case_leak(library, program):
+    """HAKMEM_LEAK=1 alone names the place of the one block that nobody freed."""
+    result, profiles = profile({"HAKMEM_PROF": "0", "HAKMEM_LEAK": "1"}, library,
+                               [program, "leak"])
+    words = result.err.decode()
+    first = re.search(r"hakmem: leak: 1000 bytes in 1 blocks, allocated at\n    (\S+)\+(0x[0-9a-f]+)\n",
+                      words)
+    if not first or not words.startswith("hakmem: not freed at the end: "):
+        harness.fail(f"the report says {words!r}")
+    if first.group(1) != os.path.basename(program):
+        harness.fail(f"the block was allocated in {first.group(1)}")
+    where = harness.run(["addr2line", "-fe", program, first.group(2)]).out.decode().split()[0]
+    if where != "lose" or profiles:
+        harness.fail(f"the block was allocated in {where}; {len(profiles)} profiles")
+
+
+def case_signal(library, program):
+    """A profile for each signal while the program runs, and one at its end."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        env = dict(os.environ, LD_PRELOAD=library, HAKMEM_PROF="1", HAKMEM_PROF_SIGNAL="12",
+                   HAKMEM_PROF_FILE=f"{folder}/p.%p")
+        process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=env)
+        process.stdout.readline()
+        for number in (1, 2):
+            path = f"{folder}/p.{process.pid}.{number}"
+            process.send_signal(signal.SIGUSR2)
+            for _ in range(1000):
+                if os.path.exists(path) and "[vdso]" in open(path, encoding="ascii").read():
+                    break
+                signal.sigtimedwait([], 0.01)
+            total, _, _ = read(path)
+            most = bound(10000, 1024, 524288)
+            if abs(total[0] - 10000) > most + 500:
+                harness.fail(f"{total[0]} blocks in use, not 10000 +- {most:.0f}")
+        process.communicate(b"\n", timeout=60)
+        if process.returncode != 0:
+            harness.fail(f"the program ends with {process.returncode}")
+        read(f"{folder}/p.{process.pid}")
+
+
+def case_forks(library, program):
+    """The child of a fork has a profile of its own, which knows its parent's blocks."""
+    script = ("import os\nkept = [bytearray(100000) for _ in range(200)]\npid = os.fork()\n"
+              "more = [bytearray(300000) for _ in range(200)] if pid == 0 else []\n"
+              "if pid: os.waitpid(pid, 0)\n")
+    _, profiles = profile({"HAKMEM_PROF_RATE": "1000"}, library, [sys.executable, "-c", script])
+    if len(profiles) != 2:
+        harness.fail(f"{len(profiles)} profiles of two processes")
+    parent, child = sorted((profiles[0], profiles[1]), key=lambda profile: profile[0][3])
+    more = child[0][3] - parent[0][3]
+    if abs(more - 60e6) > 5e6 or parent[0][3] < 20e6:
+        harness.fail(f"{parent[0][3]} and {child[0][3]} bytes")
+
+
+def case_cost(library, program):
+    """Instructions of a whole program that allocates much, at the default rate: at most 0.5 % more."""
+    if not shutil.which("valgrind") or not shutil.which("perl"):
+        harness.fail("valgrind or perl is missing; tests/install_deps.sh installs them")
+    script = ("my (%h, @a); for my $i (1 .. 60000) { my $s = 'key' . ($i % 5000);"
+              " $h{$s} .= 'x' x ($i % 17); push @a, [$i, \"v$i\", {n => $i}];"
+              " shift @a if @a > 3000; $h{$s} = '' if length($h{$s}) > 200 }"
+              " print scalar(sort { $a->[1] cmp $b->[1] } @a), \"\\n\"")
+    counts = []
+    for on in "01":
+        result = harness.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                              "perl", "-e", script], seconds=240,
+                             env={"LD_PRELOAD": library, "HAKMEM_PROF": on, "PERL_HASH_SEED": "0",
+                                  "HAKMEM_PROF_FILE": "/dev/null"})
+        found = re.search(rb"Collected : (\d+)", result.err)
+        if result.status != 0 or not found:
+            harness.fail(f"callgrind says {result.last_words()}")
+        counts.append(int(found.group(1)))
+    more = 100 * (counts[1] - counts[0]) / counts[0]
+    print(f"{counts[0]} instructions, with the profiler {counts[1]}: {more:+.2f} %")
+    if more > 0.5:
+        harness.fail(f"the profiler costs {more:.2f} % of the instructions")
+
+
+def main():
+    case, library, program, *rest = sys.argv[1:]
+    globals()[f"case_{case}"](library, program, *rest)
+
+
+if __name__ == "__main__":
+    main()
