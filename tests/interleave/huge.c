@@ -160,6 +160,9 @@ static void one_that_strays(void) {
     model.moves = model.has_no_records = true;
 }
 static void grow_0_by_one(void) { resize(0, 2); }
+static void look_for_none(void) {
+    EXPLORE_CHECK(hak_huge_size(address_of(12)) == 0, "what is no block has a size");
+}
 static void grow_and_free_0(void) {
     resize(0, 2);
     release(0);
@@ -271,6 +274,8 @@ static const char *describe(const volatile void *variable) {
     return variable == &kernel.calls                            ? "the system"
            : variable == &kernel.charges                        ? "the limit"
            : variable == &has_strays                            ? "whether there are strays"
+           : variable == &table_count                           ? "the number of tables"
+           : variable == &parts_used                            ? "the number of parts"
            : variable == &longest[0] || variable == &longest[1] ? "the longest stretch of a part"
                                                                 : NULL;
 }
@@ -306,6 +311,10 @@ static const explore_scenario_t scenarios[] = {
     {"a part finds no memory for places", two_without_memory_for_places, {free_0, free_1}, RULES},
     {"two requests for what a third one kept", one_kept_in_hand, {plain_3, zeroed_2}, RULES},
     {"a block strays", one_that_strays, {grow_0_by_one, free_1}, RULES},
+    {"a block strays, and an unknown one is looked for",
+     one_that_strays,
+     {grow_0_by_one, look_for_none},
+     RULES},
     {"a block that strayed is freed", one_that_strays, {grow_and_free_0, free_1}, RULES},
     {"two make a larger table", two_in_a_small_table, {larger_table, plain_2}, RULES},
     {"the table grows under a resize and a request",
@@ -346,6 +355,7 @@ int main(int argc, char **argv) {
     memory_track(hak_kept_parts, sizeof hak_kept_parts);
     memory_track(hak_mappings, sizeof hak_mappings);
     memory_track(longest, sizeof longest);
+    memory_track(&has_strays, sizeof has_strays);
     memory_track(places, sizeof places);
     memory_track(tables, sizeof tables);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

@@ -16,6 +16,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "purge.h"
+#include "thread/thread.h"
 
 enum { BLOCKS = 1500, TURNS = 12000 };
 
@@ -188,6 +189,7 @@ static void freed_mappings_serve_again(void **state) {
 static void parts_serve_each_other(void **state) {
     (void)state;
     enum { SIZE = 6 << 20 };
+    assert_non_null(hak_thread_cache()); /* its own: others are constant */
     uint8_t home = hak_cache->shard;
     purge_huge(0);
     char *first = hak_huge_alloc(SIZE, 1, false);
