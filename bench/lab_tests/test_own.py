@@ -206,3 +206,13 @@ def test_an_interrupt_shows_what_there_is_and_resume_goes_on(build, tmp_path, gr
     after = lines.read_text().splitlines()
     assert after[: len(before)] == before and len(after) == 8
     assert set(json.loads((out / "timeline.json").read_text())) == {"system", "slow"}
+
+
+def test_a_lab_without_its_packages_says_which():
+    """As an installed one, which has the Python of the machine."""
+    code = ("import sys; sys.path.insert(0, sys.argv.pop(1)); from hakmem_lab.front import main; "
+            "sys.exit(main(['compare', '--', 'true']))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-S", "-c", code, ROOT / "bench/lab"], capture_output=True,
+                          text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "needs the Python packages rich" in done.stderr and "python3-scipy" in done.stderr

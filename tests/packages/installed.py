@@ -105,6 +105,17 @@ def case_command(folder, build, cc, _):
     loaded = harness.must_run([command, "run", "--", "cat", "/proc/self/maps"]).out.decode()
     if os.path.realpath(os.path.join(libraries, "libhakmem.so.1")) not in loaded:
         harness.fail(f"{command} run: the library of {libraries} is not loaded")
+    if os.path.exists(os.path.join(libraries, "hakmem", "hakmem-replay")):
+        trace = os.path.join(folder, "trace")
+        harness.must_run([command, "record", "--out", trace, "--", "ls", "/"])
+        replayed = harness.must_run([command, "replay", trace]).out.decode()
+        if os.path.realpath(os.path.join(libraries, "libhakmem.so.1")) not in replayed:
+            harness.fail(f"{command} replay: {replayed!r}")
+    if os.path.exists(os.path.join(libraries, "hakmem", "lab", "launch")):
+        for name in ("compare", "tune"):
+            result = harness.run([command, name])
+            if result.status != 2 or result.err.count(b"\n") != 1 or b"no program given" not in result.err:
+                harness.fail(f"{command} {name}: status {result.status}: {result.last_words()}")
 
 
 def main():

@@ -1,6 +1,6 @@
-/* lab.c: `hakmem compare` and `hakmem tune`: hand over to the lab of the source checkout that this
- * command was built in. The lab is Python with packages for statistics and plots; an installed
- * command has none. */
+/* lab.c: `hakmem compare` and `hakmem tune`: hand over to the lab, which is Python with packages for
+ * statistics and plots: that of the checkout in which this command was built, else the installed
+ * one. */
 #include "command.h"
 
 #include <errno.h>
@@ -10,17 +10,41 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The program's own Python path stays as it is: the lab's is told to this process alone. */
+static char starter[] = "import runpy, sys; sys.path[0] = sys.argv.pop(1); "
+                        "runpy.run_module('hakmem_lab', run_name='__main__')";
+
+static void set(const char *name, const char *value) {
+    if (setenv(name, value, 1) != 0) fail(1, "no memory");
+}
+
+/* Starts the installed lab in `folder`, if there is one. */
+static void start_installed(const char *folder, int argc, char **argv) {
+    char python[] = "python3", quiet[] = "-B", command[] = "-c", path[PATH_MAX + 16];
+    char *words[argc + 6];
+    snprintf(path, sizeof path, "%s/python", folder);
+    if (access(path, X_OK) != 0) return;
+    char *head[] = {python, quiet, command, starter, path};
+    memcpy(words, head, sizeof head);
+    memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
+    if (!getenv("HAKMEM_BUILD")) set("HAKMEM_BUILD", folder);
+    execvp(python, words);
+    fail(1, "%s: python3: %s", argv[0], strerror(errno));
+}
+
 static int in_lab(int argc, char **argv) {
-    char name[32], folder[PATH_MAX], path[PATH_MAX + 32], *words[argc + 2];
+    char name[32], folder[PATH_MAX], path[2 * PATH_MAX], real[PATH_MAX], *words[argc + 2];
     command_folder(argv[0], STATUS_USAGE, folder);
+    snprintf(name, sizeof name, "hakmem %s", argv[0]);
+    set("HAKMEM_BENCH_NAME", name);
+    snprintf(path, sizeof path, "%s/" HAKMEM_PARTS_FROM_COMMAND "/lab", folder);
+    if (realpath(path, real)) start_installed(real, argc, argv);
     snprintf(path, sizeof path, "%s/../../scripts/lab", folder);
     if (access(path, X_OK) != 0)
         fail(STATUS_USAGE, "%s: it needs the lab of the sources: `scripts/lab %s` in a checkout",
              argv[0], argv[0]);
     words[0] = path;
     memcpy(words + 1, argv, ((size_t)argc + 1) * sizeof *argv);
-    snprintf(name, sizeof name, "hakmem %s", argv[0]);
-    setenv("HAKMEM_BENCH_NAME", name, 1);
     execv(path, words);
     fail(1, "%s: %s: %s", argv[0], path, strerror(errno));
 }

@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from .errors import BadInput
+from .errors import BadInput, LabError
 from .guard import guarded, mark
 from .suites import ab, large, larson, sweep, whole
 from .suites import options as suite_options
@@ -19,6 +19,7 @@ SUITES = {
 }
 KEEPERS = ("save_prof_sweep",)  # suites that add to the notes of the day
 SCRIPTS = (*SUITES, "kill_bench", "perf_report")
+PACKAGES = ("rich", "psutil", "numpy", "scipy", "matplotlib", "jinja2")
 NAME = "HAKMEM_BENCH_NAME"  # in the environment: what the user typed, when it is make
 
 
@@ -60,7 +61,13 @@ COMMANDS = {
 
 def _part(text):
     module, _, name = text.partition(":")
-    return getattr(importlib.import_module(f"hakmem_lab.{module}"), name)
+    try:
+        return getattr(importlib.import_module(f"hakmem_lab.{module}"), name)
+    except ModuleNotFoundError as error:  # of an installed lab, which has no Python of its own
+        if error.name.startswith("hakmem_lab"):
+            raise
+        raise LabError(f"it needs the Python packages {' '.join(PACKAGES)}; {error.name} is not there "
+                       f"(Debian: apt-get install {' '.join('python3-' + p for p in PACKAGES)})") from None
 
 
 def overview() -> str:

@@ -11,7 +11,7 @@ INSTALLER = ROOT / "scripts" / "install_deps.sh"
 
 def lacking(needs) -> str:
     """"" when all (command, Debian package) pairs are there or could be installed, else why not."""
-    if not needs:
+    if all(shutil.which(command) for command, _ in needs):
         return ""
     words = [f"{command}={package}" for command, package in needs]
     done = subprocess.run(
