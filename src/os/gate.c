@@ -166,7 +166,16 @@ static bool shut(void) {
     return true;
 }
 
-/* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few. */
+/* True when the thread has closed the gate already, and a signal handler interrupted it. */
+static bool nest(void) {
+    if (!hak_gate_is_mine()) return false;
+    hak_gate_thread.nested++;
+    if (!hak_os_barrier()) hak_os_sleep_ms(STORED_MS); /* the interrupted close may not have */
+    return true;
+}
+
+/* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few. In
+ * the child of a fork that interrupted the wait there is nobody to wait for. */
 static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     for (unsigned i = 0; hak_load_acquire(&post->inside) != rest; i++) { /* partner: leave */
         if (i < SPIN_COUNT) {
@@ -175,6 +184,7 @@ static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
             if (*tries == 0) return false;
             --*tries;
             hak_os_sleep_ms(1);
+            if (!hak_gate_is_mine()) break;
         }
     }
     return true;
@@ -194,16 +204,13 @@ static bool await_others(uint64_t tries) {
 }
 
 void hak_gate_close(void) {
-    while (!shut()) {
-        if (hak_gate_is_mine()) return;
-        wait_until_open();
-    }
+    while (!nest() && !shut()) wait_until_open();
     await_others(is_inside() ? INTERRUPTED_MS : UINT64_MAX);
 }
 
 bool hak_gate_close_within(unsigned ms) {
-    if (is_inside() || hak_gate_is_mine()) return !is_inside();
-    for (; !shut(); ms--) {
+    if (is_inside()) return false;
+    for (; !nest() && !shut(); ms--) {
         if (ms == 0) return false;
         hak_os_sleep_ms(1);
     }
@@ -213,6 +220,10 @@ bool hak_gate_close_within(unsigned ms) {
 }
 
 void hak_gate_open(void) {
+    if (hak_gate_thread.nested) {
+        hak_gate_thread.nested--;
+        return;
+    }
     atomic_fetch_and_explicit(&hak_gate.state, FENCED, memory_order_release);
     hak_os_futex_wake(futex(), true);
 }
@@ -223,6 +234,7 @@ void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
     hak_store_relaxed(&hak_gate.generation, hak_load_relaxed(&hak_gate.generation) + 1);
+    hak_gate_thread.nested = 0;
     if (own) hak_gate_take(own);
     if (own && (noted == own || hak_gate_thread.depth)) hak_store_relaxed(&own->inside, 1);
     hak_store_relaxed(&crowd.inside, noted == &crowd);

@@ -37,6 +37,10 @@
  * others for a second at most, since they may wait for a lock that the interrupted thread holds. The
  * interrupted step does no harm: the child has this thread, which returns to the step and ends it.
  *
+ * A signal handler may also fork while it interrupts a fork of its thread, between close and open. Its
+ * close waits for the others as well, since the interrupted one may not have done so yet, and its open
+ * leaves the gate closed. In its child the gate is open, and the interrupted fork goes on without it.
+ *
  * Rejected:
  *  - A fork takes all locks. With many shards that dirties a page for each lock in both processes, and
  *    the child must search the whole heap for what was done without a lock.
@@ -59,6 +63,7 @@ enum { HAK_GATE_NOBODY = 0 };
 /* A signal handler may interrupt between any two steps, and may itself enter and leave. */
 typedef struct {
     uint32_t depth;
+    uint32_t nested;                     /* closes of a gate that the thread had closed */
     hak_gate_post_t *post;               /* NULL: one of the crowd */
     _Atomic(hak_gate_post_t *) noted_at; /* the post that says the thread is inside, or NULL */
 } hak_gate_thread_t;

@@ -43,21 +43,24 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
 hak_lock_t hak_snapshot_lock; /* apart from the gate */
 HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
-/* Of the fork under way. glibc calls these handlers without a lock of its own, so two threads that
- * fork at once both write here, and both write false. */
-static _Atomic bool alone;
+/* Forks of the thread that closed the gate: a signal handler may fork in a fork. The thread writes it
+ * while the gate is closed. */
+static unsigned under_way;
 
 static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
      * malloc must not wait for its own thread. */
-    hak_store_relaxed(&alone, hak_os_is_single_threaded());
-    if (hak_load_relaxed(&alone)) return;
+    if (hak_os_is_single_threaded()) return;
     if (_IO_list_lock) _IO_list_lock();
     hak_gate_close();
+    under_way++;
 }
 
+/* Nothing is under way where there was no other thread, and in the child of a fork that a handler made
+ * in the midst of this one. */
 static void after_fork_parent(void) {
-    if (hak_load_relaxed(&alone)) return;
+    if (!under_way) return;
+    under_way--;
     hak_gate_open();
     if (_IO_list_unlock) _IO_list_unlock();
 }
@@ -65,7 +68,8 @@ static void after_fork_parent(void) {
 /* If there was no other thread, the gate was not closed and no thread stayed behind. */
 static void after_fork_child(void) {
     hak_thread_renumber();
-    if (hak_load_relaxed(&alone)) return;
+    if (!under_way) return;
+    under_way = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);
     hak_verify_forget();

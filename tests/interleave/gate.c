@@ -29,9 +29,22 @@ uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
 /* The system's barrier; refused for good, or only at forks. */
 static bool has_barrier;
 
+/* What a signal handler does that interrupts the next close, at one of its calls of the system. */
+static void (*handler)(void);
+
+/* True when the handler came. */
+static bool interrupted(void) {
+    void (*run)(void) = handler;
+    if (!run || explore_choose(2)) return false;
+    handler = NULL;
+    run();
+    return true;
+}
+
 bool hak_os_register_barrier(void) { return true; }
 
 bool hak_os_barrier(void) {
+    interrupted();
     if (has_barrier) memory_fence_all();
     return has_barrier;
 }
@@ -50,11 +63,12 @@ __attribute__((no_sanitize_thread)) static bool has_fewer_noted(const void *befo
 /* Only a fork that waits for somebody to leave sleeps. */
 bool hak_os_sleep_ms(unsigned ms) {
     uint32_t before = noted();
+    bool handled = interrupted();
     if (ms == STORED_MS) {
         memory_fence_all();
         return true;
     }
-    if (before) explore_await(has_fewer_noted, &before);
+    if (before && !handled) explore_await(has_fewer_noted, &before);
     return true;
 }
 
@@ -68,6 +82,7 @@ static void prepare_posts(unsigned count) {
     memset(posts, 0, sizeof posts);
     memset(shared, 0, sizeof shared);
     forkers = 0;
+    handler = NULL;
     futex_reset(false);
     for (unsigned i = 0; i < count; i++) {
         hak_gate_list(&posts[i].post);
@@ -199,6 +214,44 @@ static void fork_twice(void) {
     }
 }
 
+/* A fork in a signal handler that interrupts a fork of its thread. */
+static void handler_forks(void) {
+    hak_gate_close();
+    check_closed();
+    explore_step();
+    check_closed();
+    hak_gate_open();
+}
+static void fork_and_fork(void) {
+    close_gate();
+    handler_forks();
+    check_closed();
+    explore_step();
+    open_gate();
+}
+static void fork_interrupted(void) {
+    handler = handler_forks;
+    fork_and_open();
+}
+
+/* The same, and the child of the handler's fork returns from the handler. */
+static void handler_returns_in_child(void) {
+    hak_gate_close();
+    explore_step();
+    check_closed();
+    explore_stop_others();
+    memory_join();
+    hak_gate_reset();
+}
+static void fork_interrupted_in_child(void) {
+    hak_gate_use(&posts[1].post);
+    handler = handler_returns_in_child;
+    hak_gate_close();
+    if (hak_gate_is_mine()) hak_gate_open();
+    handler = NULL;
+    fork_and_allocate();
+}
+
 /* A fork in a signal handler that interrupted its thread inside. */
 static void fork_inside(void) {
     hak_gate_use(&posts[1].post);
@@ -292,6 +345,16 @@ static const explore_scenario_t scenarios[] = {
     {"a child forks again, with a crowd", prepare_two, {of_the_crowd, fork_twice}, RULES},
     {"a fork of a thread that is inside", prepare_two, {first, fork_inside}, RULES},
     {"a fork of a thread on its way in", prepare_two, {first, fork_on_the_way_in}, RULES},
+    {"a fork in a fork", prepare_one, {first, fork_and_fork}, RULES},
+    {"a fork that is interrupted by one", prepare_one, {first_twice, fork_interrupted}, RULES},
+    {"one that is interrupted, without the barrier",
+     prepare_refused,
+     {first_twice, fork_interrupted},
+     RULES},
+    {"a fork that a child goes on with",
+     prepare_two,
+     {first_twice, fork_interrupted_in_child},
+     RULES},
     {"a first cache and a fork", prepare_fenced, {register_and_enter, fork_and_open}, RULES},
     {"a thread and a report", prepare_one, {first_twice, report}, RULES},
     {"a thread, one of the crowd, and a report", prepare_one, {first, of_the_crowd, report}, RULES},

@@ -32,20 +32,25 @@ static void allocate(void) {
 }
 
 static bool with_mutex;
+static void (*extra)(void);
 
 static void before(void) {
     if (with_mutex) pthread_mutex_lock(&mutex);
     allocate();
+    if (extra) extra();
 }
 
 static void after(void) {
     allocate();
+    if (extra) extra();
     if (with_mutex) pthread_mutex_unlock(&mutex);
 }
 
 __attribute__((constructor)) static void start(void) { pthread_atfork(before, after, after); }
 
 void plugin_hold_mutex(void) { with_mutex = true; }
+
+void plugin_set_extra(void (*function)(void)) { extra = function; }
 
 unsigned long plugin_calls(void) { return calls; }
 

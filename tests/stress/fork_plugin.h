@@ -7,6 +7,9 @@
 /* From now on the handlers hold the library's mutex over a fork; before the first thread. */
 void plugin_hold_mutex(void);
 
+/* From now on each handler calls this, too. */
+void plugin_set_extra(void (*function)(void));
+
 /* Allocates, with that mutex held if there is one. */
 void plugin_work(void);
 
