@@ -78,9 +78,14 @@ bool hak_os_unguard(void *addr, size_t size);
 /* Takes away all access to a committed range, until hak_os_commit; its contents stay. */
 bool hak_os_protect(void *addr, size_t size);
 
-/* A random number, from the kernel's generator; where that is refused, from the bytes that the
- * kernel gave the process at its start, the clock and the caller's stack. */
+/* A random number, from the kernel's generator; where that is refused, from hak_os_start_random, the
+ * clock and the caller's stack. */
 uint64_t hak_os_random(void);
+
+/* A number that differs from process to process: a hash of the random bytes that the kernel gave the
+ * process at its start. libc takes its secrets from the same bytes; a few bits of the hash reveal nothing
+ * about these. */
+uint64_t hak_os_start_random(void);
 
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
 void *hak_os_map(size_t size, size_t align);

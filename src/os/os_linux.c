@@ -212,18 +212,27 @@ HAK_BEHIND bool hak_os_unguard(void *addr, size_t size) { return advise(addr, si
 
 HAK_BEHIND bool hak_os_protect(void *addr, size_t size) { return protect(addr, size, PROT_NONE); }
 
+HAK_COMMON uint64_t hak_os_start_random(void) {
+    enum { RANDOM_BYTES = 16 };
+    const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
+    uint64_t mixed = 0x9E3779B97F4A7C15u;
+    for (unsigned i = 0; bytes && i < RANDOM_BYTES; i++) {
+        mixed = (mixed ^ bytes[i]) * 0xD6E8FEB86659FD93u;
+        mixed ^= mixed >> 32;
+    }
+    return mixed;
+}
+
 HAK_BEHIND uint64_t hak_os_random(void) {
     HAK_KEEP_ERRNO();
-    uint64_t number, given[2] = {0, 0};
+    uint64_t number;
+    struct timespec now = {0, 0};
     if (syscall(SYS_getrandom, &number, sizeof number, NONBLOCK) == (long)sizeof number)
         return number;
-    const void *bytes = (const void *)getauxval(AT_RANDOM);
-    if (bytes) memcpy(given, bytes, sizeof given);
-    struct timespec now = {0, 0};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    number = given[0] ^ (uint64_t)now.tv_nsec << 32 ^ (uintptr_t)&number;
+    number = hak_os_start_random() ^ (uint64_t)now.tv_nsec << 32 ^ (uintptr_t)&number;
     number = (number ^ number >> 32) * 0xD6E8FEB86659FD93u;
-    return (number ^ given[1] ^ number >> 32) * 0x9E3779B97F4A7C15u;
+    return (number ^ number >> 32) * 0x9E3779B97F4A7C15u;
 }
 
 bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }

@@ -1,11 +1,9 @@
 /* place.c: chooses a window of addresses without asking the system. */
 #include "os/place.h"
 
-#include <sys/auxv.h>
-
 #include "os/os.h"
 
-enum { ALIGN_SHIFT = 22, RANDOM_BYTES = 16 };
+enum { ALIGN_SHIFT = 22 };
 
 #define LARGEST ((size_t)1 << HAK_WINDOW_SHIFT_MAX)
 
@@ -26,21 +24,9 @@ static uintptr_t top_of_space(void) {
     return known;
 }
 
-/* A number that differs from process to process, from the kernel's random bytes. libc takes its
- * secrets from the same bytes; a few bits of a hash of all of them reveal nothing about these. */
-static uint64_t random_number(void) {
-    const unsigned char *bytes = (const unsigned char *)getauxval(AT_RANDOM);
-    uint64_t mixed = 0x9E3779B97F4A7C15u;
-    for (unsigned i = 0; bytes && i < RANDOM_BYTES; i++) {
-        mixed = (mixed ^ bytes[i]) * 0xD6E8FEB86659FD93u;
-        mixed ^= mixed >> 32;
-    }
-    return mixed;
-}
-
 /* A random multiple of the alignment in start .. start + size - 1. */
 static char *somewhere_in(uintptr_t start, size_t size) {
-    uintptr_t steps = (uintptr_t)(random_number() & ((size - 1) >> ALIGN_SHIFT));
+    uintptr_t steps = (uintptr_t)(hak_os_start_random() & ((size - 1) >> ALIGN_SHIFT));
     return (char *)(hak_align_up(start, (size_t)1 << ALIGN_SHIFT) + (steps << ALIGN_SHIFT));
 }
 

@@ -13,19 +13,12 @@ static unsigned longest_run(uint32_t mask) {
 
 void hak_lists_remove(hak_superslab_t *super) {
     if (super == hak_lists.rows_seen) hak_lists.rows_seen = super->next;
-    if (super->prev)
-        super->prev->next = super->next;
-    else
-        hak_lists.by_span[super->longest] = super->next;
-    if (super->next) super->next->prev = super->prev;
+    hak_superslab_unlink(&hak_lists.by_span[super->longest], super);
 }
 
 void hak_lists_insert(hak_superslab_t *super) {
     super->longest = (uint8_t)longest_run(super->free);
-    super->prev = NULL;
-    super->next = hak_lists.by_span[super->longest];
-    if (super->next) super->next->prev = super;
-    hak_lists.by_span[super->longest] = super;
+    hak_superslab_link(&hak_lists.by_span[super->longest], super);
 }
 
 unsigned hak_lists_dirty_count(const hak_superslab_t *super) {

@@ -235,27 +235,14 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
     return super;
 }
 
-static void list_unmapped(hak_superslab_t *super) {
-    super->prev = NULL;
-    super->next = region.unmapped;
-    if (super->next) super->next->prev = super;
-    region.unmapped = super;
-    super->unmapped = true;
-}
-
-static void unlist_unmapped(hak_superslab_t *super) {
-    *(super->prev ? &super->prev->next : &region.unmapped) = super->next;
-    if (super->next) super->next->prev = super->prev;
-    super->unmapped = false;
-}
-
 /* Maps a superslab of the list of holes again. Takes it off the list, unless the system refuses. If a
  * foreign mapping has taken its addresses, it stays a hole for ever. */
 static hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = map_superslabs(number, 1, dense && is_large());
     if (answer == HAK_OS_REFUSED) return answer;
-    unlist_unmapped(super);
+    hak_superslab_unlink(&region.unmapped, super);
+    super->unmapped = false;
     if (answer != HAK_OS_MAPPED) return answer;
     region.pieces += 1 - neighbours;
     make_superslab(number);
@@ -299,7 +286,8 @@ bool hak_region_unmap(hak_superslab_t *super) {
     if (pieces > region.pieces && pieces > HAK_PIECES_MAX) return false;
     if (!hak_os_unmap(address_of(number), hak_superslab_size())) return false;
     hak_store_relaxed(&super->mapped, false);
-    list_unmapped(super);
+    hak_superslab_link(&region.unmapped, super);
+    super->unmapped = true;
     region.pieces = pieces;
     HAK_ADD_OWNED(&region.mapped, -(size_t)1);
     hak_zone_unmapped((hak_zone_range_t){unit_of(super), unit_of(super + 1)});

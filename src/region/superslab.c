@@ -1,5 +1,17 @@
-/* superslab.c: lists of superslabs that have pages to give back. */
+/* superslab.c: lists of superslabs. */
 #include "region/superslab.h"
+
+HAK_COMMON void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super) {
+    super->prev = NULL;
+    super->next = *first;
+    if (super->next) super->next->prev = super;
+    *first = super;
+}
+
+HAK_COMMON void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super) {
+    *(super->prev ? &super->prev->next : first) = super->next;
+    if (super->next) super->next->prev = super->prev;
+}
 
 void hak_dirty_remove(hak_dirty_list_t *list, hak_superslab_t *super) {
     if (!super->on_dirty) return;

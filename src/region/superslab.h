@@ -53,6 +53,10 @@ typedef struct hak_superslab {
     _Atomic(struct hak_states *) states;           /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
+/* A list of superslabs by next. */
+void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super);
+void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super);
+
 /* A list of superslabs by dirty_next, that of the oldest free first. A superslab is in one at most;
  * `on_dirty` says so. Removing one that is in none does nothing. */
 typedef struct {
