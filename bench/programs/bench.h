@@ -185,7 +185,7 @@ static BENCH_UNUSED _Noreturn void bench_help(const char *name, const struct ben
     exit(0);
 }
 
-/* A run that nobody has described may take long: it says on stderr what it is. */
+/* Without arguments a run has its default length, which may be long: then it says so on stderr. */
 static BENCH_UNUSED void bench_say_defaults(const struct bench_arg *table, int count) {
     char line[400] = "";
     size_t used = 0;

@@ -8,9 +8,9 @@
  *   -p  LD_PRELOAD for the child only
  *   -j  file descriptor the line goes to (default 2); the child does not inherit it
  *
- * Linked statically and kept tiny, because ru_maxrss survives exec: the child starts
- * with the resident set of whoever forked it. The child has a process group of its own;
- * whatever is left of it and of its descendants at the end is killed, so nothing stays running. TERM,
+ * Linked statically and kept tiny, because ru_maxrss survives exec: the child begins
+ * with the resident set of the launcher. The child has a process group of its own;
+ * at the end all processes that are left in it are killed, and their descendants. TERM,
  * INT and HUP sent to the launcher end the child too. Exit status: the child's, 128 + N
  * after signal N, 124 after the time limit, 127 when the command cannot be started.
  */

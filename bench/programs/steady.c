@@ -6,8 +6,8 @@
  *   -s  small pages only: no huge pages for it and its children
  *   -p  LD_PRELOAD for the command
  *
- * It becomes the command, so nothing stands between it and whoever waits. Static, so that its own
- * page faults, which count as the command's, are few. Status 127 when the command cannot be started.
+ * It replaces itself by the command, so the caller waits for the command directly. It is static, so
+ * that its own page faults, which count as the command's, are few. Status 127 when the command cannot be started.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -122,7 +122,7 @@ static HAK_COMMON hak_os_answer_t map_superslabs(size_t first, size_t count, boo
     return answer;
 }
 
-/* Partner: whoever is given a block, by any way. */
+/* Partner: a thread that gets a block, in any way. */
 static void publish_limit(void) {
     size_t units = region.first_unit + (region.limit << hak_map.super_shift);
     hak_store_release(&hak_map.unit_end, units);
