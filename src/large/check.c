@@ -42,24 +42,22 @@ void hak_grains_check(hak_check_t *check, const hak_superslab_t *super) {
 typedef struct {
     size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
     size_t free, idle;                         /* of extents, as the next visit finds them */
+    size_t lent;                               /* superslabs without a used grain */
 } sum_t;
 
-static struct {
-    sum_t heaps[HAK_HEAPS_MAX];
-    size_t lent;  /* superslabs without a used grain, of all heaps */
-} sums HAK_APART; /* hak_verify runs once at a time */
+static sum_t sums[HAK_HEAPS_MAX] HAK_APART; /* hak_verify runs once at a time */
 
 static void add_superslab(hak_superslab_t *super, void *check) {
     if (!super->large) return;
     uint16_t owner = hak_load_relaxed(&super->units[0].owner);
-    sum_t *sum = &sums.heaps[hak_owner_shard(owner) % HAK_HEAPS_MAX];
+    sum_t *sum = &sums[hak_owner_shard(owner) % HAK_HEAPS_MAX];
     hak_grains_check(check, super);
     hak_check_equal(check, of_super, super, "a unit is dirty <=> a grain of it is touched",
                     super->dirty, touched_units(super));
     sum->grains += hak_superslab_grains();
     sum->used += super->used_grains;
     sum->listed += super->on_dirty;
-    sums.lent += super->used_grains == 0;
+    sum->lent += super->used_grains == 0;
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
         uint32_t word = hak_load_relaxed(&super->units[i].large);
         hak_check_equal(check, of_super, super, "all units have one owner",
@@ -108,7 +106,7 @@ static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t 
 
 /* At rest no purge has claimed anything: what is used is in blocks. */
 void hak_heap_check(hak_check_t *check, const hak_heap_t *heap) {
-    sum_t *sum = &sums.heaps[heap - hak_heaps];
+    sum_t *sum = &sums[heap - hak_heaps];
     hak_extents_check(check, &heap->extents, add_extent, sum);
     hak_transfer_check(check, heap);
     check_dirty_list(check, heap, sum->listed);
@@ -119,22 +117,22 @@ void hak_heap_check(hak_check_t *check, const hak_heap_t *heap) {
                     hak_load_relaxed(&heap->idle), sum->idle);
     hak_check_equal(check, of_heap, heap, "live = grains of blocks", hak_load_relaxed(&heap->live),
                     sum->live);
+    hak_check_equal(check, of_heap, heap, "lent = superslabs without a used grain",
+                    hak_load_relaxed(&heap->lent), sum->lent);
     hak_check_equal(check, of_heap, heap, "live_count = blocks",
                     hak_load_relaxed(&heap->live_count), sum->blocks);
 }
 
 void hak_heaps_check(hak_check_t *check) {
     size_t published = 0;
-    memset(&sums, 0, sizeof sums);
+    memset(sums, 0, sizeof sums);
     hak_region_each_superslab(add_superslab, check);
     hak_fine_check(check);
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         published += hak_heaps[i].idle_published;
-        if (hak_load_relaxed(&hak_heaps[i].runs) || sums.heaps[i].grains)
+        if (hak_load_relaxed(&hak_heaps[i].runs) || sums[i].grains)
             hak_heap_check(check, &hak_heaps[i]);
     }
-    hak_check_equal(check, of_heap, &hak_pool_lent, "lent = superslabs without a used grain",
-                    hak_load_relaxed(&hak_pool_lent), sums.lent);
     hak_check_equal(check, of_heap, hak_heaps, "the sum of what heaps have published as idle",
                     hak_large_idle_about() >> HAK_GRAIN_SHIFT, published);
 }

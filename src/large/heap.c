@@ -63,14 +63,14 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     return true;
 }
 
-static void set_used(const hak_part_t *part) {
-    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+static void set_used(hak_heap_t *heap, const hak_part_t *part) {
+    if (part->super->used_grains == 0) HAK_ADD_OWNED(&heap->lent, -(size_t)1);
     part->super->used_grains = (uint16_t)(part->super->used_grains + part->count);
 }
 
-static void clear_used(const hak_part_t *part) {
+static void clear_used(hak_heap_t *heap, const hak_part_t *part) {
     part->super->used_grains = (uint16_t)(part->super->used_grains - part->count);
-    if (part->super->used_grains == 0) hak_add_relaxed(&hak_pool_lent, 1);
+    if (part->super->used_grains == 0) HAK_ADD_OWNED(&heap->lent, 1);
 }
 
 /* Marks grains that are about to be handed out; returns how many were touched. */
@@ -107,7 +107,7 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     }
     for (at = start, left = grains; hak_part_next(&at, &left, &part);) {
         idle += touch(&part);
-        set_used(&part);
+        set_used(heap, &part);
     }
     HAK_ADD_OWNED(&heap->idle, -idle);
     return true;
@@ -119,7 +119,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     size_t left = grains, idle = 0;
     uint64_t now = hak_os_now_ms();
     while (hak_part_next(&at, &left, &part)) {
-        clear_used(&part);
+        clear_used(heap, &part);
         unsigned touched = touched_in(&part);
         idle += touched;
         if (touched) dirty_append(heap, part.super, now);
@@ -158,7 +158,7 @@ bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
     if (!first) return false;
     heap->extents.owner = hak_owner((unsigned)(heap - hak_heaps), HAK_CLASS_LARGE);
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
-    hak_add_relaxed(&hak_pool_lent, taken);
+    HAK_ADD_OWNED(&heap->lent, taken);
     HAK_ADD_OWNED(&heap->runs, 1);
     HAK_ADD_OWNED(&heap->run_units, (uint64_t)taken * hak_superslab_units());
     hak_extents_give(&heap->extents, start_of(first), (size_t)taken * hak_superslab_grains());
@@ -173,11 +173,12 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     hak_region_set_class(super->units, hak_superslab_units(), HAK_CLASS_NONE);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         hak_store_relaxed(&super->units[i].owner, 0);
-    hak_add_relaxed(&hak_pool_lent, -(size_t)1);
+    HAK_ADD_OWNED(&heap->lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }
 
 bool hak_heap_lend(hak_heap_t *heap) {
+    if (!hak_load_relaxed(&heap->lent)) return false;
     HAK_HOLD(&heap->lock);
     char *start = hak_extents_take(&heap->extents, hak_superslab_grains(), hak_superslab_grains());
     if (start) send_back(heap, hak_region_superslab_of(hak_unit_of(start)));
@@ -242,7 +243,7 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     for (unsigned w = 0; w < hak_superslab_words(); w++)
         claim->clean[w] |= super->touched[w] & bits_in(&piece, w);
     HAK_ADD_OWNED(&heap->idle, -(size_t)touched_in(&piece));
-    set_used(&piece);
+    set_used(heap, &piece);
     claim->pieces[claim->count++] = piece;
 }
 

@@ -24,8 +24,7 @@
  * inside the gate (os/gate.h), so a fork's child has no such block.
  *
  * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
- * idle = touched and not used; `hak_pool_lent` = superslabs, over all heaps, without
- * a used grain. */
+ * idle = touched and not used; lent = superslabs without a used grain. */
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 
@@ -51,7 +50,8 @@ typedef struct {
                                          in the transfer array included */
     _Atomic size_t live_count; /* the same in blocks */
     _Atomic unsigned
-        last_home; /* written under the lock; of who worked with it last; to others a hint */
+        last_home;       /* written under the lock; of who worked with it last; to others a hint */
+    _Atomic size_t lent; /* written under the lock; superslabs; to others a hint */
     size_t idle_published; /* lock; of idle, what the sum over heaps knows of */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);

@@ -20,7 +20,6 @@ enum {
     ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
 };
 
-_Atomic size_t hak_pool_lent HAK_OWN_LINE;
 static _Atomic(hak_pool_lender_t) lender;
 
 void hak_pool_set_lender(hak_pool_lender_t function) { hak_store_relaxed(&lender, function); }
@@ -143,7 +142,7 @@ static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
 
 bool hak_pool_borrow(void) {
     hak_pool_lender_t function = hak_load_relaxed(&lender);
-    if (HAK_LIKELY(!function || hak_load_relaxed(&hak_pool_lent) == 0)) return false;
+    if (HAK_LIKELY(!function)) return false;
     hak_lock_release(&hak_pool_lock);
     bool lent = function();
     hak_lock_acquire(&hak_pool_lock);

@@ -67,10 +67,9 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
 void hak_pool_give_superslab(hak_superslab_t *super);
 
 /* The lender is the layer above that may have wholly free superslabs when the pool is about to
- * take fresh memory: hak_pool_lent is their number, and the function gives one back (false when
- * there is none after all). The pool calls it without its lock. */
+ * take fresh memory: the function gives one back; false when there is none. The pool calls it without its
+ * lock. */
 typedef bool (*hak_pool_lender_t)(void);
-extern _Atomic size_t hak_pool_lent;
 void hak_pool_set_lender(hak_pool_lender_t lender);
 
 /* Asks the lender for one superslab; true when the pool got it. The caller holds the pool's lock,

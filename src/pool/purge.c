@@ -102,8 +102,7 @@ static bool unmap_newest(void) {
 size_t hak_pool_unmap_free(void) {
     size_t unmapped = 0;
     hak_lock_acquire(&hak_pool_lock);
-    for (size_t left = hak_load_relaxed(&hak_pool_lent); left && hak_pool_borrow(); left--)
-        continue;
+    for (size_t left = hak_region_mapped_superslabs(); left && hak_pool_borrow(); left--) continue;
     hak_lock_release(&hak_pool_lock);
     for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
         unmapped += hak_superslab_size();

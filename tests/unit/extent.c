@@ -100,7 +100,7 @@ static void blocks_and_extents_are_all(const void *unused) {
         if (blocks[i]) drop(blocks[i]);
     check_all();
     purge_large(0);
-    while (hak_pool_lent) CHECK(hak_heap_lend(&hak_heaps[0]), "a free superslab is not found");
+    while (hak_heaps[0].lent) CHECK(hak_heap_lend(&hak_heaps[0]), "a free superslab is not found");
     CHECK(hak_load_relaxed(&hak_heaps[0].live) == 0, "a block is left");
 }
 
@@ -151,7 +151,7 @@ static void a_purge_finds_an_extent(const void *unused) {
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = get(HAK_LARGE_MAX, 1);
     for (unsigned i = COUNT; i-- > 0;) drop(blocks[i]);
     check_all();
-    uint64_t before = looks(), superslabs = hak_pool_lent;
+    uint64_t before = looks(), superslabs = hak_heaps[0].lent;
     CHECK(superslabs >= COUNT / 2, "%u superslabs", (unsigned)superslabs);
     CHECK(purge_large(0) >= (size_t)COUNT * HAK_LARGE_MAX, "too little");
     uint64_t each = (looks() - before) / superslabs;

@@ -121,7 +121,7 @@ static void idle(void) { world.heap->idle++; }
 static void live(void) { world.heap->live++; }
 static void live_count(void) { world.heap->live_count++; }
 static void run_longer(void) { world.block->large += 1 << 5; }
-static void lent(void) { hak_pool_lent++; }
+static void lent(void) { world.heap->lent++; }
 static void published(void) { world.heap->idle_published += 5; }
 static void idle_list(void) { world.heap->dirty.newest->dirty_prev = world.heap->dirty.newest; }
 static void idle_newest(void) { world.heap->dirty.newest = NULL; }
