@@ -98,6 +98,9 @@ def test_less_memory_is_better():
     less = ratio(0.9, 0.88, 0.92)
     assert show.verdict("memory", 0.1, 0.005, None, less)[0]
     assert not show.verdict("memory", 0.1, 0.005, None, ratio(1.1, 1.05, 1.2))[0]
+    even = ratio(1.0, 0.98, 1.01)  # one count of less than that is chance
+    assert not show.verdict("memory", 0.006, 0.005, None, even)[0]
+    assert show.verdict("memory", 0.05, 0.005, None, even)[0]
 
 
 def test_every_knob_is_an_option_for_users_or_tuning():

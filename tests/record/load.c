@@ -3,12 +3,16 @@
  *   load THREADS BLOCKS   each thread allocates BLOCKS blocks, writes them, and frees some that any
  *                         thread allocated; then everything is freed
  *   load fork             allocates, forks, and both processes go on
+ *   load storm FORKS      threads allocate and others begin and end while the process forks
+ *   load reuse            threads allocate and free blocks of one size
  *   load realloc          blocks that grow, shrink, fail to grow and end by realloc
  *
  * It prints "peak BYTES resident KB": the bytes requested and live at the peak, and the anonymous
  * memory that came to be resident until then. Before that it calls nothing that allocates. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +104,66 @@ static int forks(void) {
     return status != 0;
 }
 
+static atomic_bool is_over;
+
+static void *churn(void *argument) {
+    unsigned state = (unsigned)(uintptr_t)argument;
+    while (!atomic_load(&is_over)) {
+        void *some[32];
+        for (int i = 0; i < 32; i++) some[i] = malloc(1 + next_random(&state) % 5000);
+        for (int i = 0; i < 32; i++) free(some[i]);
+        usleep(50); /* a bound for the trace */
+    }
+    return NULL;
+}
+
+static void *brief(void *argument) {
+    free(malloc(100));
+    return argument;
+}
+
+/* Forks while other threads are anywhere in malloc; children have threads of their own, and end in
+ * three ways. */
+static int storm(int forks_count) {
+    pthread_t busy[3], one;
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&busy[i], NULL, churn, (void *)(uintptr_t)(i + 1)) != 0) abort();
+    int failed = 0;
+    for (int i = 0; i < forks_count && !failed; i++) {
+        pid_t child = i % 3 == 2 ? vfork() : fork();
+        if (child == 0 && i % 3 == 2) _exit(0);
+        if (child == 0) {
+            if (pthread_create(&one, NULL, brief, NULL) != 0) _exit(1);
+            pthread_join(one, NULL);
+            if (i % 3) _exit(0);
+            exit(0);
+        }
+        waitpid(child, &failed, 0);
+        if (pthread_create(&one, NULL, brief, NULL) != 0) abort();
+        pthread_join(one, NULL);
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < 3; i++) pthread_join(busy[i], NULL);
+    return failed != 0;
+}
+
+static void *pairs(void *argument) {
+    for (int i = 0; i < 100000; i++) {
+        char *volatile block = malloc(2000);
+        free(block);
+    }
+    return argument;
+}
+
+/* Threads that are given each other's addresses all the time. */
+static int reuse(void) {
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&thread[i], NULL, pairs, NULL) != 0) abort();
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+    return 0;
+}
+
 static int reallocs(void) {
     char *block = NULL;
     for (size_t size = 100; size <= 100000; size *= 10) block = realloc(block, size);
@@ -120,7 +184,9 @@ static int reallocs(void) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "fork") == 0) return forks();
     if (argc == 2 && strcmp(argv[1], "realloc") == 0) return reallocs();
+    if (argc == 2 && strcmp(argv[1], "reuse") == 0) return reuse();
     if (argc != 3) return 2;
+    if (strcmp(argv[1], "storm") == 0) return storm(atoi(argv[2]));
     blocks = strtoul(argv[2], NULL, 10);
     return threads((unsigned)atoi(argv[1]));
 }

@@ -145,6 +145,32 @@ def case_fork(folder):
     expect("frees of the parent's blocks", found["foreign_frees"], 1000)
 
 
+def case_reuse(folder):
+    """An address is given back before it is given out again, also when another thread gets it."""
+    trace = os.path.join(folder, "reuse")
+    record(trace, LOAD, "reuse", env={"MALLOC_ARENA_MAX": "1"})
+    found = replay(trace)
+    whole(found)
+    expect("frees of blocks that nobody has", found["foreign_frees"], 0)
+    if found["peak_live"] > 16384:  # four blocks, and what the starts of threads take
+        harness.fail(f"{found['peak_live']} bytes are live at the peak")
+
+
+def case_storm(folder):
+    """Forks and ends of threads at any moment: nothing hangs, and each trace is whole."""
+    trace = os.path.join(folder, "storm")
+    must(hakmem("record", "--out", trace, "--limit", "64M", "--", LOAD, "storm", "300", seconds=200))
+    found = replay(trace)
+    whole(found)
+    if found["threads"] < 304:  # a child of vfork that ends must not end the recording
+        harness.fail(f"only {found['threads']} threads were recorded")
+    must(hakmem("record", "--out", trace, "--limit", "16M", "--children", "--", LOAD, "storm", "60", seconds=200))
+    names = [name for name in os.listdir(folder) if name != "storm"]
+    expect("traces of children", len(names), 40)  # those of vfork have none
+    for name in names[:10]:
+        whole(replay(os.path.join(folder, name)))
+
+
 def case_limit(folder):
     """The file stays small, the program goes on, and the trace can be replayed as far as it goes."""
     trace = os.path.join(folder, "limit")
