@@ -6,8 +6,10 @@
 include(CheckCCompilerFlag)
 include(CheckLinkerFlag)
 
-# Appends those of the flags to the list named by out that the C compiler accepts.
+# Appends those of the flags to the list named by out that the C compiler accepts without a warning:
+# clang only warns of another machine's flags.
 function(hakmem_supported_flags out)
+    set(CMAKE_REQUIRED_FLAGS -Werror)
     foreach(flag IN LISTS ARGN)
         string(MAKE_C_IDENTIFIER "HAKMEM_HAS${flag}" known)
         check_c_compiler_flag("${flag}" ${known})
@@ -80,9 +82,15 @@ hakmem_supported_flags(codegen
     -ffunction-sections
     -fdata-sections)
 
+# Valgrind 3.19, Debian's, ends at the DWARF 5 that clang writes, and reads gcc's.
+set(HAKMEM_DEBUG_INFO -g)
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+    set(HAKMEM_DEBUG_INFO -gdwarf-4)
+endif()
+
 add_library(hakmem_codegen INTERFACE)
 target_compile_options(hakmem_codegen INTERFACE
     ${codegen} ${no_builtin}
     -ftls-model=${HAKMEM_TLS_MODEL}
     $<IF:$<CONFIG:Debug>,-O1,-O2>
-    -g)
+    ${HAKMEM_DEBUG_INFO})

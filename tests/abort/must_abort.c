@@ -225,12 +225,13 @@ static void free_tagged(size_t size) {
     API(free)(foreign(size, (void *)((uintptr_t)API(malloc)(size) | tag)));
 }
 
-/* Most slabs of 3072-byte blocks have room before the first one; none of it is a block. */
+/* Most slabs of 3072-byte blocks have room before the first one; none of it is a block. With a canary,
+ * too, what is asked for is such a block. */
 static void free_before_the_first_block(size_t size) {
-    enum { UNIT = 65536, BLOCK = 3072 };
+    enum { UNIT = 65536, BLOCK = 3072, CANARY_MOST = 64 };
     char *block;
     do {
-        block = API(malloc)(BLOCK);
+        block = API(malloc)(BLOCK - CANARY_MOST);
     } while ((uintptr_t)block % UNIT % BLOCK == 0);
     API(free)(foreign(size, block - (uintptr_t)block % UNIT));
 }

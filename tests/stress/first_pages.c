@@ -1,4 +1,4 @@
-/* first_pages.c - the first 100 small allocations of a program touch at most 40 pages.
+/* first_pages.c - the first 100 small allocations of a program touch at most PAGE_LIMIT pages.
  *
  * The number depends a little on where the library is mapped. So the test takes the median of several
  * processes; each returns its number as its exit status. */
@@ -12,7 +12,7 @@
 #include "check.h"
 #include "proc.h"
 
-enum { PAGE_LIMIT = 40, RUNS = 15, STATUS_MAX = 250 };
+enum { RUNS = 15, STATUS_MAX = 250 };
 
 static int faults_of_100_blocks(void) {
     static unsigned char *blocks[100];

@@ -24,7 +24,7 @@ function(hak_test_target target)
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
         CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
         POSITION_INDEPENDENT_CODE ON)
-    target_compile_options(${target} PRIVATE -O2 -g -fno-builtin)
+    target_compile_options(${target} PRIVATE -O2 ${HAKMEM_DEBUG_INFO} -fno-builtin)
     target_link_libraries(${target} PRIVATE hakmem_warnings)
 endfunction()
 

@@ -247,11 +247,11 @@ static void *trade(void *argument) {
     for (unsigned turn = 0; turn < 4000; turn++) {
         random ^= random << 13, random ^= random >> 17, random ^= random << 5;
         size_t size = LEAST + random % 400000;
-        char *block = hak_large_alloc(home, size, 1, false);
+        void *block = hak_large_alloc(home, size, 1, false);
         CHECK(block != NULL, "no block");
         memcpy(block, &block, sizeof block);
-        memcpy(block + size - sizeof block, &block, sizeof block);
-        char *old = hak_exchange_acq_rel(&boxes[random % 64], block);
+        memcpy((char *)block + size - sizeof block, &block, sizeof block);
+        void *old = hak_exchange_acq_rel(&boxes[random % 64], block);
         if (old) {
             size_t old_size = usable(old);
             CHECK(old_size && memcmp(old, &old, sizeof old) == 0, "a block has changed");
@@ -300,7 +300,7 @@ typedef struct {
 
 static counters_t counters_with(const char *setting) {
     struct child_end end;
-    counters_t c;
+    counters_t c = {0};
     const char *environment[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", setting, NULL};
     unit_rerun("counters", environment, 60, &end);
     REQUIRE(end.status == 0 &&
