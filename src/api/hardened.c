@@ -48,44 +48,95 @@ HAK_FAST_PATH hak_holder_t *holder_of_thread(void) {
 
 static unsigned home(void) { return hak_cache->shard; }
 
-/* ---- allocation ---- */
-
 static void *out_of_memory(void) {
     errno = ENOMEM;
     return NULL;
 }
 
-/* An entry of the stock when a refill is due, or of a shard for a thread without a holder. */
-static HAK_OUT_OF_LINE uintptr_t refill(hak_holder_t *holder, unsigned class_index) {
-    uintptr_t entry = 0;
-    for (int tries = 0; !entry && tries < 2; tries++) {
-        if (tries > 0 && hak_purge_all() == 0) break;
-        entry = holder ? hak_holder_refill(holder, home(), class_index)
-                       : (uintptr_t)hak_holder_take_one(class_index);
-    }
-    hak_purge_tick_malloc(1);
-    return entry;
+/* Offset of an address from the first block of its slab; slabs of tiny blocks begin with one. */
+HAK_FAST_PATH uint32_t offset_of(const void *pointer, const hak_class_t *info) {
+    return HAK_LIKELY(!hak_class_is_coloured(info)) ? (uint16_t)(uintptr_t)pointer
+                                                    : hak_block_offset((uintptr_t)pointer, info);
 }
 
-static _Atomic uint32_t *word_of(const void *block, const hak_class_t *info) {
-    uint32_t offset = hak_block_offset((uintptr_t)block, info);
-    return hak_state_word(hak_state_unit(block), info, hak_block_index(offset, info->reciprocal));
+/* A block of a class, in use or not. */
+typedef struct {
+    const hak_class_t *info;
+    unsigned class_index;
+    uint32_t index;
+    _Atomic uint32_t *at; /* its word; NULL for none */
+    uint32_t word;        /* what it is; NEVER for none */
+} spot_t;
+
+/* False when no block of a class starts there. */
+HAK_FAST_PATH bool find_spot(const void *pointer, spot_t *spot) {
+    size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
+    spot->class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
+    if (HAK_UNLIKELY(spot->class_index - 1u >= HAK_CLASS_COUNT)) return false;
+    const hak_class_t *info = spot->info = &hak_classes[spot->class_index];
+    uint32_t offset = offset_of(pointer, info);
+    uint32_t index = spot->index = hak_block_index(offset, info->reciprocal);
+    if (HAK_UNLIKELY(index >= info->count || index * info->size != offset)) return false;
+    spot->at = hak_state_word(unit, info, index);
+    spot->word = HAK_LIKELY(spot->at != NULL) ? hak_load_relaxed(spot->at) : HAK_STATE_NEVER;
+    return true;
+}
+
+/* ---- allocation ----
+ *
+ * What is usual calls nothing, and so saves no registers; the rest is a tail call. */
+
+HAK_FAST_PATH void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
+                             hak_origin_t origin) {
+    char *block = (char *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
+    if (hak_hardened.canary) hak_canary_put(block, size, info->size);
+    hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: hak_hardened_free */
+    return block;
+}
+
+/* The same for a block that was written to while it was free, or may not be zero and shall be. */
+static HAK_OUT_OF_LINE void *hand_out_zeroed(hak_entry_t entry, const hak_class_t *info,
+                                             size_t size, hak_origin_t origin) {
+    void *block = (void *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
+    if (entry.block & HAK_KNOWN_ZERO)
+        hak_holder_report_write(block, info->size);
+    else
+        memset(block, 0, hak_hardened.canary ? size : info->size);
+    return hand_out(entry, info, size, origin);
+}
+
+HAK_FAST_PATH void *give_out(hak_entry_t entry, const hak_class_t *info, size_t size, bool zero,
+                             hak_origin_t origin) {
+    const void *block = (const void *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
+    bool fits = entry.block & HAK_KNOWN_ZERO ? hak_is_zero(block, info->size) : !zero;
+    return HAK_LIKELY(fits) ? hand_out(entry, info, size, origin)
+                            : hand_out_zeroed(entry, info, size, origin);
+}
+
+/* A refill is due, or the thread has no holder. */
+static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero,
+                                    hak_origin_t origin) {
+    hak_entry_t entry = {0, NULL};
+    hak_holder_t *holder = holder_of_thread();
+    for (int tries = 0; !entry.block && tries < 2; tries++) {
+        if (tries > 0 && hak_purge_all() == 0) break;
+        entry = holder ? hak_holder_refill(holder, home(), class_index)
+                       : hak_holder_take_one(class_index);
+    }
+    hak_purge_tick_malloc(1);
+    return entry.block ? give_out(entry, &hak_classes[class_index], size, zero, origin)
+                       : out_of_memory();
 }
 
 HAK_FAST_PATH void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
-    hak_holder_t *holder = holder_of_thread();
-    uintptr_t entry = HAK_LIKELY(holder != NULL) ? hak_holder_take(holder, class_index) : 0;
-    if (HAK_UNLIKELY(!entry) && !(entry = refill(holder, class_index))) return out_of_memory();
-    const hak_class_t *info = &hak_classes[class_index];
-    char *block = (char *)(entry & ~(uintptr_t)HAK_KNOWN_ZERO);
-    if (entry & HAK_KNOWN_ZERO)
-        hak_holder_check_zero(block, info->size);
-    else if (zero)
-        memset(block, 0, hak_hardened.canary ? size : info->size);
-    if (hak_hardened.canary) hak_canary_put(block, size, info->size);
-    hak_store_release(word_of(block, info),
-                      hak_state_used(size, origin)); /* partner: close_block */
-    return block;
+    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
+    if (HAK_UNLIKELY(!holder)) return refill(class_index, size, zero, origin);
+    hak_stock_t *stock = &holder->stocks[class_index];
+    uint32_t count = stock->count;
+    if (HAK_UNLIKELY(count <= stock->low)) return refill(class_index, size, zero, origin);
+    return give_out(hak_holder_pick(holder, stock, count), &hak_classes[class_index], size, zero,
+                    origin);
 }
 
 static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak_origin_t origin) {
@@ -98,25 +149,31 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
     return block ? block : out_of_memory();
 }
 
-static HAK_OUT_OF_LINE void *alloc_empty(size_t align) {
+static void *alloc_empty(size_t align) {
     hak_random_t random;
     hak_holder_t *holder = holder_of_thread();
     if (!holder) hak_random_seed(&random);
     return hak_empty_take(holder ? &holder->random : &random, align);
 }
 
-void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin) {
-    size_t whole = size + hak_hardened.canary;
-    if (HAK_UNLIKELY(size == 0) && hak_hardened.empty && align <= 4096) {
+/* The least bytes of a block that can have a canary: the class of 8 bytes is too small for one. */
+HAK_FAST_PATH size_t with_canary(size_t size) { return hak_max(size + hak_hardened.canary, LEAST); }
+
+/* Requests that are large, of no bytes, or aligned beyond 16 bytes. */
+static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
+                                         hak_origin_t origin) {
+    if (size == 0 && hak_hardened.empty && align <= 4096) {
         void *block = alloc_empty(align);
         if (block) return block;
     }
-    if (HAK_UNLIKELY(size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE))
-        return alloc_big(size, align, zero, origin);
-    whole = hak_max(whole, LEAST);
-    unsigned class_index =
-        HAK_LIKELY(align <= 16) ? hak_class_of(whole) : hak_dyn_class_aligned(whole, align);
-    return alloc_class(class_index, size, zero, origin);
+    if (size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return alloc_big(size, align, zero, origin);
+    return alloc_class(hak_dyn_class_aligned(with_canary(size), align), size, zero, origin);
+}
+
+void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin) {
+    if (HAK_UNLIKELY(size - 1 >= HAK_CLASS_MAX - 1 || align > 16))
+        return alloc_other(size, align, zero, origin);
+    return alloc_class(hak_class_of(with_canary(size)), size, zero, origin);
 }
 
 /* ---- reports ---- */
@@ -157,19 +214,19 @@ static HAK_SLOW_PATH void report_pointer(const char *function, const void *point
     hak_block_record_report(function, pointer, &block);
 }
 
-/* False when the call is wrong, and is ignored. */
-HAK_FAST_PATH bool judge(const char *function, const void *block, size_t size, hak_origin_t origin,
-                         size_t said) {
-    if (!hak_hardened.match) return true;
-    if (HAK_UNLIKELY(origin != origin_of(function))) {
+/* False when the function or the size that a caller says does not match the block. */
+HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
+    return !hak_hardened.match || HAK_LIKELY(origin == origin_of(function) &&
+                                             (said == (size_t)HAK_ANY_SIZE || said == size));
+}
+
+/* The call is ignored. */
+static HAK_SLOW_PATH void report_wrong(const char *function, const void *block, size_t size,
+                                       hak_origin_t origin, size_t said) {
+    if (origin != origin_of(function))
         report_mismatch(function, block, size, origin);
-        return false;
-    }
-    if (HAK_UNLIKELY(said != (size_t)HAK_ANY_SIZE && said != size)) {
+    else
         report_size(function, block, size, said);
-        return false;
-    }
-    return true;
 }
 
 /* ---- free ---- */
@@ -184,7 +241,7 @@ static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const h
     return true;
 }
 
-/* Frees what is in no slab. */
+/* Frees what is no block of a class. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
     if (hak_empty_has(pointer)) {
         if (!hak_empty_give(pointer)) report_pointer(function, pointer);
@@ -203,7 +260,9 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
     size_t size = hak_big_size(note);
     if (hak_state_of(note) != HAK_STATE_USED) {
         report_pointer(function, pointer);
-    } else if (judge(function, pointer, size, hak_state_origin(note), said)) {
+    } else if (!matches(function, size, hak_state_origin(note), said)) {
+        report_wrong(function, pointer, size, hak_state_origin(note), said);
+    } else {
         if (!hak_big_swap(pointer, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) {
             report_pointer(function, pointer);
             return;
@@ -213,70 +272,98 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
     }
 }
 
+enum { ZEROED_INLINE = 256 }; /* bytes of a block, at most */
+
 /* Zeroes a block; `size` is a multiple of 16. */
 HAK_FAST_PATH void zero_block(char *block, size_t size) {
-    if (size > 256) {
-        memset(block, 0, size);
-        return;
-    }
     const hak_pair_t zeros = {0, 0};
-    for (const char *end = block + size; block < end; block += sizeof zeros) {
+    char *last = block + size - sizeof zeros;
+    for (; block < last; block += 2 * sizeof zeros) {
         memcpy(block, &zeros, sizeof zeros);
+        memcpy(block + sizeof zeros, &zeros, sizeof zeros);
         __asm__ volatile("" : "+r"(block)); /* keeps the compiler from calling memset */
     }
+    memcpy(last, &zeros, sizeof zeros);
 }
 
-/* The block is the caller's now: its word went from USED to FREE. */
-HAK_FAST_PATH void keep_block(char *block, unsigned class_index, const hak_class_t *info) {
-    if (hak_hardened.zero) zero_block(block, info->size);
+/* After a free, where the quarantine has too many bytes, or the block that left it found no room. */
+static HAK_OUT_OF_LINE void settle_slow(hak_holder_t *holder, hak_entry_t entry) {
+    if (entry.block) hak_holder_stock_slow(holder, home(), entry);
+    if (holder->bytes > hak_hardened.quarantine_bytes) hak_holder_shrink(holder, home());
+    if (!holder->gave) return;
+    holder->gave = false;
+    hak_purge_tick_free(1);
+}
+
+/* Keeps a block, where more is to be done than usual. The block is the caller's now: its word went from
+ * USED to FREE. */
+static HAK_OUT_OF_LINE void keep_slow(hak_entry_t entry) {
+    unsigned class_index = (unsigned)(entry.block >> HAK_ENTRY_CLASS_SHIFT);
+    void *block = (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS);
+    if (hak_hardened.zero) memset(block, 0, hak_classes[class_index].size);
     hak_holder_t *holder = holder_of_thread();
-    if (HAK_LIKELY(holder != NULL)) {
-        hak_holder_put(holder, home(), class_index, block);
-        if (HAK_UNLIKELY(holder->gave)) {
-            holder->gave = false;
-            hak_purge_tick_free(1);
-        }
+    if (!holder) {
+        hak_shard_give(0, class_index, &block, 1);
         return;
     }
-    void *given = block;
-    hak_shard_give(0, class_index, &given, 1);
+    hak_holder_quarantine(holder, &entry);
+    settle_slow(holder, entry);
+}
+
+/* A write behind the block has been seen. */
+static HAK_SLOW_PATH void keep_damaged(hak_entry_t entry, const char *function, size_t size) {
+    report_overflow(function, (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS), size);
+    keep_slow(entry);
+}
+
+HAK_FAST_PATH void keep_block(hak_entry_t entry, void *block, const hak_class_t *info) {
+    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
+    if (HAK_UNLIKELY(!holder || info->size > ZEROED_INLINE)) {
+        keep_slow(entry);
+        return;
+    }
+    if (hak_hardened.zero) zero_block(block, info->size);
+    hak_holder_quarantine(holder, &entry);
+    bool rests = !entry.block || hak_holder_stock(holder, entry);
+    if (HAK_UNLIKELY(!rests || holder->bytes > hak_hardened.quarantine_bytes))
+        settle_slow(holder, rests ? (hak_entry_t){0, NULL} : entry);
+}
+
+/* What is not free, and not in use either, was allocated before the hardened path was switched on, or
+ * is freed by mistake. */
+static HAK_SLOW_PATH void free_unused(void *pointer, const char *function) {
+    spot_t spot;
+    if (!find_spot(pointer, &spot) || hak_state_of(spot.word) != HAK_STATE_NEVER ||
+        !release_old(pointer, spot.class_index, hak_unit_of(pointer), spot.info, spot.index))
+        report_pointer(function, pointer);
 }
 
 void hak_hardened_free(void *pointer, const char *function, size_t said) {
-    size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) {
+    spot_t spot;
+    if (HAK_UNLIKELY(!find_spot(pointer, &spot))) {
         free_other(pointer, function, said);
         return;
     }
-    unsigned class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
-    if (HAK_UNLIKELY(class_index - 1u >= HAK_CLASS_COUNT)) {
-        free_other(pointer, function, said);
+    size_t size = hak_state_size(spot.word);
+    if (HAK_UNLIKELY(hak_state_of(spot.word) != HAK_STATE_USED)) {
+        free_unused(pointer, function);
         return;
     }
-    const hak_class_t *info = &hak_classes[class_index];
-    uint32_t offset = hak_block_offset((uintptr_t)pointer, info);
-    uint32_t index = hak_block_index(offset, info->reciprocal);
-    if (HAK_UNLIKELY(index >= info->count || index * info->size != offset)) {
+    if (HAK_UNLIKELY(!matches(function, size, hak_state_origin(spot.word), said))) {
+        report_wrong(function, pointer, size, hak_state_origin(spot.word), said);
+        return;
+    }
+    uint32_t word = spot.word; /* a variable of its own can stay in a register */
+    if (HAK_UNLIKELY(!hak_state_swap(spot.at, &word, HAK_STATE_FREE))) {
         report_pointer(function, pointer);
         return;
     }
-    _Atomic uint32_t *at = hak_state_word(unit, info, index);
-    uint32_t word = at ? hak_load_relaxed(at) : HAK_STATE_NEVER;
-    size_t size = hak_state_size(word);
-    if (HAK_UNLIKELY(hak_state_of(word) != HAK_STATE_USED)) {
-        if (hak_state_of(word) == HAK_STATE_FREE ||
-            !release_old(pointer, class_index, hak_unit_of(pointer), info, index))
-            report_pointer(function, pointer);
-        return;
-    }
-    if (!judge(function, pointer, size, hak_state_origin(word), said)) return;
-    if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE))) {
-        report_pointer(function, pointer);
-        return;
-    }
-    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, info->size)))
-        report_overflow(function, pointer, size);
-    keep_block(pointer, class_index, info);
+    hak_entry_t entry = {(uint64_t)spot.class_index << HAK_ENTRY_CLASS_SHIFT | (uintptr_t)pointer,
+                         spot.at};
+    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size)))
+        keep_damaged(entry, function, size);
+    else
+        keep_block(entry, pointer, spot.info);
 }
 
 /* ---- realloc, and questions ---- */
@@ -292,25 +379,25 @@ typedef struct {
 } found_t;
 
 static bool find(const void *pointer, found_t *found) {
-    memset(found, 0, sizeof *found);
-    if (hak_empty_has(pointer)) {
+    spot_t spot;
+    *found = (found_t){.size = 0};
+    if (HAK_LIKELY(find_spot(pointer, &spot))) {
+        found->info = spot.info;
+        found->at = spot.at;
+        found->word = spot.word;
+        found->size = hak_state_size(spot.word);
+    } else if (hak_empty_has(pointer)) {
         found->empty = true;
         return hak_empty_is_used(pointer);
-    }
-    hak_block_t block = hak_block_of(pointer);
-    if (!hak_block_usable(&block)) return false;
-    if (block.kind == HAK_KIND_CACHED) {
-        found->info = &hak_classes[block.class_index];
-        found->at = word_of(pointer, found->info);
-        found->word = found->at ? hak_load_relaxed(found->at) : HAK_STATE_NEVER;
-        found->size = hak_state_size(found->word);
     } else {
+        hak_block_t block = hak_block_of(pointer);
+        if (!hak_block_usable(&block)) return false;
         found->word = hak_big_note(pointer);
-        found->size = hak_big_size(found->word);
+        found->size = found->word ? hak_big_size(found->word) : block.size;
     }
     found->origin = hak_state_origin(found->word);
     found->old = hak_state_of(found->word) == HAK_STATE_NEVER;
-    if (found->old) found->size = block.size;
+    if (found->old && found->info) found->size = found->info->size;
     return hak_state_of(found->word) != HAK_STATE_FREE;
 }
 

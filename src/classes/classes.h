@@ -33,6 +33,8 @@ enum {
     HAK_LARGE_MAX = 1 << 20,
     HAK_LARGE_ALIGN_MAX = 2 << 20, /* strictest alignment of a large block; above, a mapping */
     HAK_BLOCKS_MAX = 4096,         /* most blocks in a slab, which bounds its bitmap */
+    HAK_BLOCKS_FEW = 64,
+    HAK_BLOCKS_SOME = 1024,
     HAK_WORDS_MAX = HAK_BLOCKS_MAX / 64,
     HAK_COLOUR_STEP = 128, /* every block of a mid class is aligned to this at least */
 };
@@ -76,7 +78,8 @@ typedef struct {
     uint32_t size;              /* bytes of a block */
     uint32_t reciprocal;        /* ceil(2^32 / size): offset to block index by one multiplication */
     uint16_t count;             /* blocks in a slab */
-    uint16_t words;             /* 64-bit words of its bitmap */
+    uint8_t words;              /* 64-bit words of its bitmap */
+    uint8_t level;              /* 0, 1, 2: up to BLOCKS_FEW, BLOCKS_SOME or BLOCKS_MAX blocks */
     uint16_t colours;           /* offsets at which the first block may start */
     uint16_t step_shift;        /* log2 of the bytes between two of these */
     uint64_t start_test;        /* for hak_is_block_start */

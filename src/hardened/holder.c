@@ -43,52 +43,53 @@ static uint32_t index_of(const void *block, const hak_class_t *info) {
     return hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
 }
 
-/* Notes that a block is out of its slab; false without memory for the note. */
-static bool note_free(const void *block, const hak_class_t *info) {
-    _Atomic uint32_t *word = hak_state_make(hak_state_unit(block), info, index_of(block, info));
-    if (!word) return false;
-    hak_store_relaxed(word, HAK_STATE_FREE);
-    return true;
-}
-
-/* Takes up to `want` blocks to top[1..]; those without memory for their state go back. */
-static unsigned take(unsigned home, unsigned class_index, unsigned want, void **top) {
+/* Takes up to `want` blocks, and notes that they are out of their slabs; those without memory for the
+ * note go back. */
+static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
+    void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL), kept = 0;
     const hak_class_t *info = &hak_classes[class_index];
+    _Atomic uint32_t *words = NULL;
+    size_t unit = 0; /* of `words`; blocks of a slab come one after the other */
     for (unsigned i = 1; i <= taken; i++) {
-        if (note_free(top[i], info))
-            top[++kept] = top[i];
-        else
+        if (hak_state_unit(top[i]) != unit)
+            words = hak_state_make(unit = hak_state_unit(top[i]), info, 0);
+        if (HAK_UNLIKELY(!words)) {
             hak_shard_give(home, class_index, &top[i], 1);
+            continue;
+        }
+        entries[kept] = (hak_entry_t){(uintptr_t)top[i], &words[index_of(top[i], info)]};
+        hak_store_relaxed(entries[kept++].at, HAK_STATE_FREE);
     }
     return kept;
 }
 
 static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
-    void *blocks[2];
+    hak_entry_t entry;
     unsigned class_index = hak_class_of(HAK_UNIT_SIZE);
-    void *unit = take(home, class_index, 1, blocks) ? blocks[1] : NULL;
+    void *unit = take(home, class_index, 1, &entry) ? (void *)(uintptr_t)entry.block : NULL;
     if (!hak_guard_unit_make(unit) && unit) hak_shard_give(home, class_index, &unit, 1);
 }
 
-uintptr_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index) {
+hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index) {
+    const hak_entry_t none = {0, NULL};
     hak_stock_t *stock = &holder->stocks[class_index];
-    void *blocks[ROOM_MAX + 1];
-    if (!stock->entries && !make_stock(stock, class_index)) return 0;
+    if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
-    unsigned taken = take(home, class_index, (stock->room - stock->count) / 2u, blocks);
-    for (unsigned i = 1; i <= taken; i++) stock->entries[stock->count++] = (uintptr_t)blocks[i];
+    unsigned want = (stock->room - stock->count) / 2u;
+    unsigned taken = take(home, class_index, want, stock->entries + stock->count);
+    stock->count = (uint16_t)(stock->count + taken);
     HAK_ADD_OWNED(&stock->held, (uint16_t)taken);
-    return stock->count ? hak_holder_pick(holder, stock, stock->count) : 0;
+    return stock->count ? hak_holder_pick(holder, stock, stock->count) : none;
 }
 
-void *hak_holder_take_one(unsigned class_index) {
-    void *blocks[2];
-    return take(0, class_index, 1, blocks) ? blocks[1] : NULL;
+hak_entry_t hak_holder_take_one(unsigned class_index) {
+    hak_entry_t entry = {0, NULL};
+    take(0, class_index, 1, &entry);
+    return entry;
 }
 
-void hak_holder_check_zero(void *block, size_t size) {
-    if (HAK_LIKELY(hak_is_zero(block, size))) return;
+void hak_holder_report_write(void *block, size_t size) {
     const char *bytes = block;
     size_t at = 0;
     while (!bytes[at]) at++;
@@ -104,7 +105,7 @@ static void give(hak_stock_t *stock, unsigned home, unsigned class_index, unsign
     void *blocks[ROOM_MAX];
     const size_t size = hak_classes[class_index].size;
     for (unsigned i = 0; i < count; i++) {
-        uintptr_t entry = stock->entries[i];
+        uintptr_t entry = stock->entries[i].block;
         blocks[i] = (void *)(entry & ~(uintptr_t)HAK_KNOWN_ZERO);
         if (entry & HAK_KNOWN_ZERO) hak_holder_check_zero(blocks[i], size);
     }
@@ -115,14 +116,15 @@ static void give(hak_stock_t *stock, unsigned home, unsigned class_index, unsign
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
-void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, uint64_t entry) {
-    unsigned class_index = (unsigned)(entry >> HAK_ENTRY_CLASS_SHIFT);
+void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, hak_entry_t entry) {
+    if (HAK_LIKELY(hak_holder_stock(holder, entry))) return;
+    unsigned class_index = (unsigned)(entry.block >> HAK_ENTRY_CLASS_SHIFT);
     hak_stock_t *stock = &holder->stocks[class_index];
-    void *block = (void *)(uintptr_t)(entry & HAK_ENTRY_ADDRESS);
+    void *block = (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS);
     if (stock->entries || make_stock(stock, class_index)) {
         if (stock->count >= stock->room) give(stock, home, class_index, stock->room / 2u);
         holder->gave = true;
-        hak_holder_stock(holder, home, entry);
+        hak_holder_stock(holder, entry);
         return;
     }
     if (hak_hardened.check_freed) hak_holder_check_zero(block, hak_classes[class_index].size);
@@ -130,25 +132,25 @@ void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, uint64_t entry) 
     hak_shard_give(home, class_index, &block, 1);
 }
 
-/* Takes blocks out of the quarantine, from a random place on, until it has its bytes. */
+/* From a random place on. */
 void hak_holder_shrink(hak_holder_t *holder, unsigned home) {
     uint32_t mask = hak_hardened.quarantine - 1;
     uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at;
     for (uint32_t i = 0; i <= mask && holder->bytes > hak_hardened.quarantine_bytes; i++) {
-        uint64_t *place = &holder->quarantine[(at + i) & mask], entry = *place;
-        if (!entry) continue;
-        *place = 0;
-        holder->bytes -= hak_classes[entry >> HAK_ENTRY_CLASS_SHIFT].size;
-        hak_holder_stock(holder, home, entry);
+        hak_entry_t *place = &holder->quarantine[(at + i) & mask], entry = *place;
+        if (!entry.block) continue;
+        place->block = 0;
+        holder->bytes -= hak_classes[entry.block >> HAK_ENTRY_CLASS_SHIFT].size;
+        hak_holder_stock_slow(holder, home, entry);
     }
 }
 
 void hak_holder_flush(hak_holder_t *holder, unsigned home) {
     for (uint32_t i = 0; holder->quarantine && i < hak_hardened.quarantine; i++) {
-        uint64_t entry = holder->quarantine[i];
-        if (!entry) continue;
-        holder->quarantine[i] = 0;
-        hak_holder_stock(holder, home, entry);
+        hak_entry_t entry = holder->quarantine[i];
+        if (!entry.block) continue;
+        holder->quarantine[i].block = 0;
+        hak_holder_stock_slow(holder, home, entry);
     }
     holder->bytes = 0;
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)

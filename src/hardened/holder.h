@@ -22,15 +22,18 @@
 #include "classes/classes.h"
 #include "hardened/hardened.h"
 
-/* An entry of a stock: the address, and a mark. */
-enum { HAK_KNOWN_ZERO = 1 };
+/* A free block: its address, in a stock with a mark, in the quarantine with the class above it; and
+ * its state, so that malloc need not look for that. */
+typedef struct {
+    uint64_t block;       /* 0 for none */
+    _Atomic uint32_t *at; /* see state.h */
+} hak_entry_t;
 
-/* An entry of the quarantine: the address, and above it the class. */
-enum { HAK_ENTRY_CLASS_SHIFT = 57 };
+enum { HAK_KNOWN_ZERO = 1, HAK_ENTRY_CLASS_SHIFT = 57 };
 #define HAK_ENTRY_ADDRESS (((uint64_t)1 << HAK_ENTRY_CLASS_SHIFT) - 1)
 
 typedef struct {
-    uintptr_t *entries;    /* owner; NULL before the first block */
+    hak_entry_t *entries;  /* owner; NULL before the first block */
     uint16_t count;        /* owner; entries */
     uint16_t room;         /* constant once there are entries */
     uint16_t low;          /* the same; a refill is due at so many */
@@ -54,7 +57,7 @@ typedef struct {
 
 typedef struct hak_holder {
     hak_random_t random;          /* owner, as all but `held` */
-    uint64_t *quarantine;         /* NULL if QUARANTINE is 0 */
+    hak_entry_t *quarantine;      /* NULL if QUARANTINE is 0 */
     uint64_t bytes;               /* of blocks in it */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
     uint32_t big_at;              /* the same of the big blocks */
@@ -67,18 +70,20 @@ typedef struct hak_holder {
 /* NULL without memory. */
 hak_holder_t *hak_holder_make(void);
 
-/* Fills the stock of a class from a shard, and takes an entry of it; 0 when it is empty and there
+/* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and there
  * is no memory. */
-uintptr_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index);
+hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index);
 
 /* Takes one block of a class from a shard, for a thread without a holder. */
-void *hak_holder_take_one(unsigned class_index);
+hak_entry_t hak_holder_take_one(unsigned class_index);
 
 /* Gives everything back to the shards, big blocks excepted. */
 void hak_holder_flush(hak_holder_t *holder, unsigned home);
 
-/* The slow half of hak_holder_put: the stock has no room, or the quarantine too many bytes. */
-void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, uint64_t entry);
+/* Moves a block from the quarantine to its stock, which may have no room. */
+void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, hak_entry_t entry);
+
+/* Takes blocks out of the quarantine until it has QUARANTINE_BYTES. */
 void hak_holder_shrink(hak_holder_t *holder, unsigned home);
 
 /* Blocks of a class that a holder has; NULL has none. Any thread may call it. */
@@ -86,8 +91,8 @@ HAK_FAST_PATH size_t hak_holder_count(const hak_holder_t *holder, unsigned class
     return holder ? hak_load_relaxed(&holder->stocks[class_index].held) : 0;
 }
 
-/* Compares a block with zero, and reports a write after free (then it is zeroed again). */
-void hak_holder_check_zero(void *block, size_t size);
+/* Reports a write after free, and zeroes the block again. */
+HAK_SLOW_PATH void hak_holder_report_write(void *block, size_t size);
 
 /* `size` is a multiple of 8. */
 HAK_FAST_PATH bool hak_is_zero(const void *block, size_t size) {
@@ -106,53 +111,45 @@ HAK_FAST_PATH bool hak_is_zero(const void *block, size_t size) {
     return (any[0] | any[1]) == 0;
 }
 
+/* Compares a free block with zero. */
+HAK_FAST_PATH void hak_holder_check_zero(void *block, size_t size) {
+    if (HAK_UNLIKELY(!hak_is_zero(block, size))) hak_holder_report_write(block, size);
+}
+
 /* Takes an entry of a stock that has `count` of them. */
-HAK_FAST_PATH uintptr_t hak_holder_pick(hak_holder_t *holder, hak_stock_t *stock, uint32_t count) {
+HAK_FAST_PATH hak_entry_t hak_holder_pick(hak_holder_t *holder, hak_stock_t *stock,
+                                          uint32_t count) {
     uint32_t at = hak_hardened.random ? hak_random_below(&holder->random, count) : count - 1;
-    uintptr_t entry = stock->entries[at];
+    hak_entry_t entry = stock->entries[at];
     stock->entries[at] = stock->entries[--count];
     stock->count = (uint16_t)count;
     HAK_ADD_OWNED(&stock->held, (uint16_t)-1);
     return entry;
 }
 
-/* Takes an entry of the stock; 0 when a refill is due. */
-HAK_FAST_PATH uintptr_t hak_holder_take(hak_holder_t *holder, unsigned class_index) {
-    hak_stock_t *stock = &holder->stocks[class_index];
-    uint32_t count = stock->count;
-    return HAK_LIKELY(count > stock->low) ? hak_holder_pick(holder, stock, count) : 0;
+/* Moves a block from the quarantine to its stock; false when there is no room. */
+HAK_FAST_PATH bool hak_holder_stock(hak_holder_t *holder, hak_entry_t entry) {
+    hak_stock_t *stock = &holder->stocks[entry.block >> HAK_ENTRY_CLASS_SHIFT];
+    if (HAK_UNLIKELY(stock->count >= stock->room)) return false;
+    entry.block =
+        (entry.block & HAK_ENTRY_ADDRESS) | (hak_hardened.check_freed ? HAK_KNOWN_ZERO : 0);
+    stock->entries[stock->count++] = entry;
+    return true;
 }
 
-/* Moves a block from the quarantine to its stock. */
-HAK_FAST_PATH void hak_holder_stock(hak_holder_t *holder, unsigned home, uint64_t entry) {
-    hak_stock_t *stock = &holder->stocks[entry >> HAK_ENTRY_CLASS_SHIFT];
-    if (HAK_UNLIKELY(stock->count >= stock->room)) {
-        hak_holder_stock_slow(holder, home, entry);
-        return;
-    }
-    stock->entries[stock->count++] =
-        (uintptr_t)(entry & HAK_ENTRY_ADDRESS) | (hak_hardened.check_freed ? HAK_KNOWN_ZERO : 0);
-}
-
-/* Keeps a block that was freed. */
-HAK_FAST_PATH void hak_holder_put(hak_holder_t *holder, unsigned home, unsigned class_index,
-                                  void *block) {
-    uint64_t entry = (uint64_t)class_index << HAK_ENTRY_CLASS_SHIFT | (uintptr_t)block;
+/* Puts a freed block into the quarantine. What leaves it for that replaces *entry, as a block that
+ * found no quarantine does; none when nothing does. */
+HAK_FAST_PATH void hak_holder_quarantine(hak_holder_t *holder, hak_entry_t *entry) {
+    unsigned class_index = (unsigned)(entry->block >> HAK_ENTRY_CLASS_SHIFT);
     HAK_ADD_OWNED(&holder->stocks[class_index].held, 1);
-    if (HAK_LIKELY(holder->quarantine != NULL)) {
-        uint32_t mask = hak_hardened.quarantine - 1;
-        uint32_t at =
-            (hak_hardened.random ? hak_random_next(&holder->random) : holder->at++) & mask;
-        uint64_t old = holder->quarantine[at];
-        holder->quarantine[at] = entry;
-        holder->bytes += hak_classes[class_index].size;
-        if (HAK_UNLIKELY(holder->bytes > hak_hardened.quarantine_bytes))
-            hak_holder_shrink(holder, home);
-        if (!old) return;
-        holder->bytes -= hak_classes[old >> HAK_ENTRY_CLASS_SHIFT].size;
-        entry = old;
-    }
-    hak_holder_stock(holder, home, entry);
+    if (HAK_UNLIKELY(!holder->quarantine)) return;
+    uint32_t mask = hak_hardened.quarantine - 1;
+    uint32_t at = (hak_hardened.random ? hak_random_next(&holder->random) : holder->at++) & mask;
+    hak_entry_t old = holder->quarantine[at];
+    holder->quarantine[at] = *entry;
+    holder->bytes += hak_classes[class_index].size;
+    if (old.block) holder->bytes -= hak_classes[old.block >> HAK_ENTRY_CLASS_SHIFT].size;
+    *entry = old;
 }
 
 #endif

@@ -10,7 +10,7 @@ static _Atomic size_t table_bytes;
 
 size_t hak_state_bytes(void) { return hak_load_relaxed(&table_bytes); }
 
-static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_STATE_FEW, HAK_STATE_SOME,
+static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME,
                                                       HAK_BLOCKS_MAX};
 
 static void *make_record(size_t size) {
@@ -62,11 +62,10 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
                                                                       sizeof(hak_superslab_t));
     hak_states_t *states = hak_state_tables(super);
     if (!states) return NULL;
-    unsigned level = hak_state_level(info->count);
-    size_t size = capacities[level] * sizeof(uint32_t);
+    size_t size = capacities[info->level] * sizeof(uint32_t);
     _Atomic uint32_t *words = make_record(size);
     if (!words) return NULL;
-    words = publish(&states->words[level][unit & (hak_superslab_units() - 1)], words, size);
+    words = publish(&states->words[info->level][unit & (hak_superslab_units() - 1)], words, size);
     return words + index;
 }
 

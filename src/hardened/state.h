@@ -6,7 +6,7 @@
  *   FREE   in a stock, in a quarantine or in its slab
  *   USED   the program has it
  *
- * The words of a unit are an array by block index. Which array depends on the number of blocks: a
+ * The words of a unit are an array by block index. Which array depends on the level of the class: a
  * unit has up to three, each made when it is needed first, and none is ever freed or given to
  * another unit. So a thread that frees a block twice, after its slab has become another one, finds
  * words of that very unit, and at worst the state of a block that begins at the same index.
@@ -43,13 +43,6 @@ typedef struct hak_states {
                                                         the unit: big.h */
 } hak_states_t;
 
-/* Most blocks in a slab whose unit uses the first and the second array. */
-enum { HAK_STATE_FEW = 64, HAK_STATE_SOME = 1024 };
-
-HAK_FAST_PATH unsigned hak_state_level(unsigned count) {
-    return (count > HAK_STATE_FEW) + (count > HAK_STATE_SOME);
-}
-
 HAK_FAST_PATH uint32_t hak_state_used(size_t size, hak_origin_t origin) {
     return (uint32_t)(size << HAK_SIZE_SHIFT | (unsigned)origin << HAK_ORIGIN_SHIFT |
                       HAK_STATE_USED);
@@ -83,7 +76,7 @@ HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *i
     if (HAK_UNLIKELY(!states)) return NULL;
     unsigned at = (unsigned)unit & (hak_superslab_units() - 1);
     _Atomic uint32_t *words =
-        hak_load_acquire(&states->words[hak_state_level(info->count)][at]); /* partner: publish */
+        hak_load_acquire(&states->words[info->level][at]); /* partner: publish */
     return HAK_LIKELY(words != NULL) ? words + index : NULL;
 }
 

@@ -156,13 +156,14 @@ static void note_superslab(hak_superslab_t *super, void *unused) {
 /* The states of blocks (hardened/state.h), by whatever name they are known. */
 static void note_words(_Atomic uint32_t *words, unsigned count) {
     static const char *const names[] = {"hak_states.words[]", "hak_state_word()[]",
-                                        "hak_state_make()[]", "found_t.at[]"};
+                                        "hak_state_make()[]", "found_t.at[]",
+                                        "spot_t.at[]",        "hak_entry_t.at[]"};
     for (unsigned i = 0; words && i < sizeof names / sizeof *names; i++)
         trace_holds(words, count * sizeof *words, names[i]);
 }
 
 static void note_states(hak_superslab_t *super, void *unused) {
-    static const unsigned counts[] = {HAK_STATE_FEW, HAK_STATE_SOME, HAK_BLOCKS_MAX};
+    static const unsigned counts[] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME, HAK_BLOCKS_MAX};
     hak_states_t *states = super->states;
     (void)unused;
     if (!states) return;
