@@ -101,10 +101,13 @@ void hak_block_record_report(const char *function, const void *pointer, const ha
         report_double(function, pointer, block);
     } else if (block->kind == HAK_KIND_INSIDE) {
         size_t offset = (uintptr_t)pointer - (uintptr_t)block->start;
-        hak_error_report(function, "%s pointer: %p lies %zu %s inside a block of %zu bytes at %p%s",
-                         (uintptr_t)pointer % 8 ? "misaligned" : "interior", pointer,
-                         HAK_ERROR_BYTES(offset), block->size, block->start,
-                         origin(block, block->start, text));
+        hak_error_report(
+            function,
+            (uintptr_t)pointer % 8
+                ? "misaligned pointer: %p lies %zu %s inside a block of %zu bytes at %p%s"
+                : "interior pointer: %p lies %zu %s inside a block of %zu bytes at %p%s",
+            pointer, HAK_ERROR_BYTES(offset), block->size, block->start,
+            origin(block, block->start, text));
     } else {
         hak_error_report(function, "foreign pointer: %p was not allocated by hakmem", pointer);
     }

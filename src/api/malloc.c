@@ -6,6 +6,7 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
+#include "api/describe.h"
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/sample.h"
@@ -13,6 +14,7 @@
 #include "cache/ration.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
+#include "error/error.h"
 #include "hardened/hardened.h"
 #include "hardened/sampled.h"
 #include "large/fine.h"
@@ -42,6 +44,8 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a bl
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
+    if (HAK_UNLIKELY(*hak_option_text(HAK_OPTION_ERROR_FILE) != 0))
+        hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
     else if (HAK_UNLIKELY(hak_ration_is_wanted()))

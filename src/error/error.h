@@ -13,7 +13,21 @@ __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_report(const 
 /* The two halves of it, for callers that print more lines in between. */
 __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_line(const char *function,
                                                                         const char *format, ...);
-HAK_SLOW_PATH void hak_error_end(void);
+HAK_SLOW_PATH void hak_error_end(const void *pointer);
+
+/* The report: what the thread prints between these two is appended to HAKMEM_ERROR_FILE, too, and then
+ * the stack of the caller and what is known of the pointer. hak_error_line begins it, hak_error_end
+ * closes it. */
+void hak_error_begin(void);
+void hak_error_close(const void *pointer);
+
+/* Prints return addresses, a line each, from the innermost one. */
+typedef void (*hak_error_print_t)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void hak_error_stack(hak_error_print_t print, const uintptr_t *frames, unsigned count);
+
+/* The function of a higher layer that tells about a pointer. Set before the program has threads. */
+typedef void (*hak_error_describe_t)(const void *pointer);
+void hak_error_set_describe(hak_error_describe_t function);
 
 /* The text for a double free; %p and %zu are the block and its usable size. */
 #define HAK_ERROR_DOUBLE_FREE "double free: %p is a block of %zu bytes that is already free"

@@ -14,4 +14,11 @@ void hak_log_line(const char *head, const char *format, va_list arguments);
  * allocate or change errno. The caller may hold locks. */
 __attribute__((format(printf, 1, 2))) HAK_SLOW_PATH void hak_log(const char *format, ...);
 
+/* From now on the calling thread's lines go to a file, too; -1 for none. */
+void hak_log_copy_to(int file);
+int hak_log_copies_to(void);
+
+/* Prints such a line to that file alone. */
+__attribute__((format(printf, 1, 2))) HAK_SLOW_PATH void hak_log_to_copy(const char *format, ...);
+
 #endif

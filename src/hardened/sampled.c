@@ -8,7 +8,6 @@
 #include "error/log.h"
 #include "options/options.h"
 #include "os/fault.h"
-#include "os/module.h"
 #include "os/os.h"
 #include "os/stack.h"
 
@@ -81,16 +80,8 @@ static void note_call(call_t *call, const void *site) {
 }
 
 static void show_call(const char *what, const call_t *call) {
-    char module[64];
-    uintptr_t offset;
     hak_log("  %s by thread %u:", what, call->thread);
-    for (unsigned i = 0; i < call->count; i++) {
-        const char *at = (const char *)call->frames[i] - 1; /* in the instruction that calls */
-        if (hak_os_module_of(at, module, sizeof module, &offset))
-            hak_log("    #%u %s+%#zx", i, module, (size_t)offset);
-        else
-            hak_log("    #%u %p", i, (const void *)at);
-    }
+    hak_error_stack(hak_log, call->frames, call->count);
 }
 
 static void show_history(const page_t *page) {
@@ -124,10 +115,12 @@ static void explain(uintptr_t address) {
     size_t distance = address < block          ? block - address
                       : address < block + size ? address - block
                                                : address - block - size;
+    hak_error_begin();
     hak_log("%s: %p lies %zu %s %s a block of %zu %s at %p%s", kind, (void *)address,
             HAK_ERROR_BYTES(distance), place, HAK_ERROR_BYTES(size), (void *)block,
             in_use ? "" : ", which is free");
     show_history(other);
+    hak_error_close((const void *)address);
 }
 
 void hak_sampled_report(const char *function, const void *pointer) {
@@ -144,7 +137,7 @@ void hak_sampled_report(const char *function, const void *pointer) {
         hak_error_line(function, "interior pointer: %p lies %zu %s inside a block of %zu %s at %p",
                        pointer, HAK_ERROR_BYTES(at), HAK_ERROR_BYTES(size), (void *)block);
     show_history(page);
-    hak_error_end();
+    hak_error_end(pointer);
 }
 
 static void report_damage(const char *function, const page_t *page, const char *kind, void *block,
@@ -152,7 +145,7 @@ static void report_damage(const char *function, const page_t *page, const char *
     hak_error_line(function, "%s: %p is a block of %zu %s, and %p was written to", kind, block,
                    HAK_ERROR_BYTES(size), (void *)damage);
     show_history(page);
-    hak_error_end();
+    hak_error_end(block);
 }
 
 /* ---- blocks ---- */

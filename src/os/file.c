@@ -9,11 +9,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "os/os.h"
 
 enum { STDERR = 2, WAIT_MS = 1000, NS_PER_S = 1000000000 };
 
@@ -150,33 +153,79 @@ static bool is_in_public_folder(char *path) {
 
 /* Follows a symbolic link unless every user may write to its directory: in /tmp another user may
  * have made it. */
-static int open_unless_public_link(char *path) {
-    int file = open_file(path, FLAGS | O_NOFOLLOW);
+static int open_unless_public_link(char *path, int flags) {
+    int file = open_file(path, flags | O_NOFOLLOW);
     if (file >= 0 || errno != ELOOP) return file;
-    if (!is_in_public_folder(path)) return open_file(path, FLAGS);
+    if (!is_in_public_folder(path)) return open_file(path, flags);
     errno = ELOOP;
     return -1;
 }
 
-/* Checks an open file, then truncates it if it is a regular file. 0, or the error number that says
+/* Checks an open file, then truncates it if it is a regular file and that is asked for. 0, or the error number that says
  * why no report can be written to it. */
-static int prepare(int file) {
+static int prepare(int file, bool truncates) {
     struct stat status;
     if (fstat(file, &status) != 0) return errno;
-    if (S_ISREG(status.st_mode)) return ftruncate(file, 0) == 0 ? 0 : errno;
+    if (S_ISREG(status.st_mode)) return !truncates || ftruncate(file, 0) == 0 ? 0 : errno;
     return S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : EINVAL;
 }
 
-int hak_os_create(char *path, int *error) {
+static int make_file(char *path, int flags, int *error) {
     HAK_KEEP_ERRNO();
-    int file = open_unless_public_link(path);
-    *error = file < 0 ? errno : prepare(file);
+    int file = open_unless_public_link(path, flags);
+    *error = file < 0 ? errno : prepare(file, !(flags & O_APPEND));
     if (file < 0 || !*error) return file;
     syscall(SYS_close, file);
     return -1;
 }
 
+int hak_os_create(char *path, int *error) { return make_file(path, FLAGS, error); }
+
+int hak_os_append(char *path, int *error) { return make_file(path, FLAGS | O_APPEND, error); }
+
 void hak_os_close(int file) {
     HAK_KEEP_ERRNO();
     syscall(SYS_close, file);
+}
+
+/* ---- Names ------------------------------------------------------------------------- */
+
+size_t hak_os_expand(const char *name, char *path, size_t size) {
+    char id[12];
+    size_t used = 0;
+    int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
+    for (; *name; name++) {
+        bool is_id = name[0] == '%' && name[1] == 'p';
+        const char *part = is_id ? id : name;
+        size_t length = is_id ? (size_t)digits : 1;
+        if (used + length >= size) break;
+        memcpy(path + used, part, length);
+        used += length;
+        if (is_id) name++;
+    }
+    path[used] = 0;
+    return used;
+}
+
+/* strerror is not used, since it may load a message catalogue, which
+ * allocates. */
+const char *hak_os_reason(int error) {
+    static const struct {
+        int error;
+        const char text[56];
+    } reasons[] = {{EACCES, "permission denied"},
+                   {EPERM, "permission denied"},
+                   {ENOENT, "there is no such folder"},
+                   {ENOTDIR, "there is no such folder"},
+                   {EISDIR, "it is a directory"},
+                   {ENOSPC, "no space is left"},
+                   {EROFS, "the file system is read-only"},
+                   {ELOOP, "it is a link in a folder that every user may write to"},
+                   {ENXIO, "nobody reads it"},
+                   {EINVAL, "it is no file for text"},
+                   {EPIPE, "its reader takes no more"},
+                   {EAGAIN, "its reader takes no more"}};
+    for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].error == error) return reasons[i].text;
+    return "the system reports an error";
 }

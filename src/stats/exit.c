@@ -2,10 +2,6 @@
  * main and all atexit handlers. */
 #include "stats/exit.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "options/options.h"
 #include "os/file.h"
 #include "os/os.h"
@@ -36,59 +32,19 @@ int hak_stats_stderr(void) {
     return hak_os_is_file(stderr_copy, &stderr_at_start) ? stderr_copy : -1;
 }
 
-size_t hak_stats_expand(const char *name, char *to, size_t size) {
-    char id[12];
-    size_t used = 0;
-    int digits = snprintf(id, sizeof id, "%u", hak_os_process_id());
-    for (; *name; name++) {
-        bool is_id = name[0] == '%' && name[1] == 'p';
-        const char *part = is_id ? id : name;
-        size_t length = is_id ? (size_t)digits : 1;
-        if (used + length >= size) break;
-        memcpy(to + used, part, length);
-        used += length;
-        if (is_id) name++;
-    }
-    to[used] = 0;
-    return used;
-}
-
-/* The text of an error. strerror is not used, since it may load a message catalogue, which
- * allocates. */
-static const char *reason(int error) {
-    static const struct {
-        int error;
-        const char text[56];
-    } reasons[] = {{EACCES, "permission denied"},
-                   {EPERM, "permission denied"},
-                   {ENOENT, "there is no such folder"},
-                   {ENOTDIR, "there is no such folder"},
-                   {EISDIR, "it is a directory"},
-                   {ENOSPC, "no space is left"},
-                   {EROFS, "the file system is read-only"},
-                   {ELOOP, "it is a link in a folder that every user may write to"},
-                   {ENXIO, "nobody reads it"},
-                   {EINVAL, "it is no file for text"},
-                   {EPIPE, "its reader takes no more"},
-                   {EAGAIN, "its reader takes no more"}};
-    for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].error == error) return reasons[i].text;
-    return "the system reports an error";
-}
-
 void hak_stats_complain(const char *what, const char *name, int error, char *buffer) {
     int file = hak_stats_stderr();
     if (file < 0) return;
     hak_out_t out = hak_out_to_file(file, buffer);
     hak_out_print(&out, "hakmem: %s cannot be written to %s: %s (%lu)\n", what, name,
-                  reason(error), (unsigned long)error);
+                  hak_os_reason(error), (unsigned long)error);
     hak_out_end(&out);
 }
 
 static void write_report(int64_t form, const hak_stats_t *stats, const char *name) {
     int file = hak_stats_stderr(), error = 0;
     if (*name) {
-        hak_stats_expand(name, path, sizeof path);
+        hak_os_expand(name, path, sizeof path);
         file = hak_os_create(path, &error);
     }
     if (file >= 0) {

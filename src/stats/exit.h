@@ -27,9 +27,6 @@ HAK_SLOW_PATH void hak_stats_report(void);
  * with the file of the start. -1 when there is no stderr. */
 int hak_stats_stderr(void);
 
-/* Copies a file's name, with each %p replaced by the number of the process; returns its length. */
-size_t hak_stats_expand(const char *name, char *to, size_t size);
-
 /* Prints a line on stderr: what could not be written to a file, and why. `buffer` has HAK_OUT_CHUNK
  * bytes. */
 void hak_stats_complain(const char *what, const char *name, int error, char *buffer);

@@ -124,7 +124,7 @@ static int write_profile(int file) {
 /* The name that PROF_FILE says, with a number behind it unless that is 0. */
 static void name_file(unsigned number) {
     const char *name = hak_option_text(HAK_OPTION_PROF_FILE);
-    size_t used = hak_stats_expand(*name ? name : "hakmem.%p.heap", path, sizeof path);
+    size_t used = hak_os_expand(*name ? name : "hakmem.%p.heap", path, sizeof path);
     if (number) snprintf(path + used, sizeof path - used, ".%u", number);
 }
 

@@ -108,6 +108,20 @@ static long helper_threads(void) {
     return thread_count() - before;
 }
 
+#define REPORT "effects_of_error_file.txt"
+
+/* Lines in the file of errors after a double free. */
+static long lines_of_a_report(void) {
+    long lines = 0;
+    unlink(REPORT);
+    after_a_free_error();
+    FILE *file = fopen(REPORT, "r");
+    for (int c; file && (c = getc(file)) != EOF;) lines += c == '\n';
+    if (file) fclose(file);
+    unlink(REPORT);
+    return lines;
+}
+
 /* What a child of this process says on stderr while it ends: 0 nothing, 1 statistics as text,
  * 2 as JSON, 3 the tiny tier's table, 4 times, 5 the warm pool's line, 6 leaks, 7 anything else. */
 static long words_at_the_end(void) {
@@ -176,6 +190,7 @@ static const struct effect {
      {"report", 1, 1}},
     {"STATS", NULL, words_at_the_end, {"off", 0, 0}, {"text", 1, 1}},
     {"STATS", NULL, words_at_the_end, {"json", 2, 2}, {"text", 1, 1}},
+    {"ERROR_FILE", "HAKMEM_ON_ERROR=report", lines_of_a_report, {"", 0, 0}, {REPORT, 5, 100}},
     {"STATS_FILE", "HAKMEM_STATS=json", words_at_the_end, {"", 2, 2}, {"/dev/null", 0, 0}},
     {"TINY_STATS_DUMP", NULL, words_at_the_end, {"0", 0, 0}, {"1", 3, 3}},
     {"TIMING", NULL, words_at_the_end, {"0", 0, 0}, {"1", 4, 4}},
