@@ -88,14 +88,16 @@ static HAK_SLOW_PATH void drop_bits(batch_t *batch, const hak_unit_t *slab, unsi
 }
 
 /* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
- * lies behind the last of the slab, or one of another slab. No remote blocks of the slab are on
- * their way. Out of line, for the sake of its registers. Lock held. */
+ * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
+ * word. No remote blocks of the slab are on their way. Out of line, for the sake of its registers.
+ * Lock held. */
 static HAK_OUT_OF_LINE void *const *give_near(void *const *next, void *const *end, hak_unit_t *slab,
                                               const hak_class_t *info) {
     const uint64_t reciprocal = info->reciprocal;
     const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
     uint64_t *const bits = hak_slab_bits(slab);
     const uintptr_t unit = (uintptr_t)slab->base;
+    void *const *const first = next;
     uintptr_t offset;
     while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
         const uint64_t at = offset * reciprocal;
@@ -121,6 +123,7 @@ static HAK_OUT_OF_LINE void *const *give_near(void *const *next, void *const *en
             }
         } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
         *word = mask;
+        if (next == first + 1) break; /* so may be the others: see give_apart */
     }
     return next;
 }
