@@ -104,7 +104,7 @@ def case_help(_):
 def case_options(_):
     users = hakmem("options").out.decode()
     shown = re.findall(r"^(HAKMEM_\w+)", users, re.M)
-    if not 10 <= len(shown) <= 16 or "HAKMEM_LIMIT" not in shown or "HAKMEM_TRYLOCK_PROBES" in shown:
+    if not 10 <= len(shown) <= 18 or "HAKMEM_LIMIT" not in shown or "HAKMEM_TRYLOCK_PROBES" in shown:
         harness.fail(f"the options for users are {shown}")
     expect("lines that say when", users.count("\n    when: "), len(shown))
     result = hakmem("options", "--all", env={"HAKMEM_SHARDS": "3", "HAKMEM_PROFILE": "LOWMEM",
@@ -426,7 +426,7 @@ def case_completion(_):
     lines = result.out.decode().splitlines()
     expect("stderr", result.err, b"")
     expect("completions", (lines[0], lines[2:]),
-           ("run stat top explain options compare tune record replay --help --version",
+           ("run stat top explain options compare tune prof report record replay --help --version",
             ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1"]))
     if not {"PURGE_DELAY_MS", "PURGE_THREAD"} <= set(lines[1].split()):
         harness.fail(f"options are completed to {lines[1]}")
@@ -438,6 +438,9 @@ def case_lab(folder):
     os.mkdir(os.path.dirname(alone))
     shutil.copy(COMMAND, alone)
     beside = os.path.join(os.path.dirname(os.path.realpath(COMMAND)), "..", "..", "scripts", "lab")
+    for name, lab in (("prof", "prof"), ("report", "heap_report")):
+        result = harness.run([alone, name, "file"])
+        expect_line(result, 2, f"{name}: it needs the lab of the sources: `scripts/lab {lab}`")
     for name in ("compare", "tune"):
         result = harness.run([alone, name, "--", "true"])
         expect_line(result, 2, f"{name}: it needs the lab of the sources: `scripts/lab {name}`")

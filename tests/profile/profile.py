@@ -187,6 +187,30 @@ def case_forks(library, program):
         harness.fail(f"{parent[0][3]} and {child[0][3]} bytes")
 
 
+def case_pprof(library, program):
+    """`hakmem prof`: pprof reads the form, and names the functions."""
+    if not shutil.which("go"):
+        print("SKIP: go is missing, which has pprof")
+        sys.exit(77)
+    lab = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "lab")
+    sys.path.insert(0, lab)
+    from pathlib import Path
+
+    from hakmem_lab.heap import pprof
+    from hakmem_lab.heap import read as lab_read
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        env = {"LD_PRELOAD": library, "HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": f"{folder}/p"}
+        harness.run([program, "sites"], env=env, seconds=240)
+        pprof.write(lab_read.read(f"{folder}/p"), Path(f"{folder}/p.pb.gz"))
+        for index, first in (("inuse_space", "of_large_size"), ("alloc_objects", "tiny")):
+            result = harness.run(["go", "tool", "pprof", "-top", f"-sample_index={index}",
+                                  f"{folder}/p.pb.gz"], seconds=200, env={"PPROF_TMPDIR": folder})
+            names = [line.split()[-1] for line in result.out.decode().splitlines() if " flat" not in line]
+            top = [name for name in names if name.startswith(("of_large", "of_mid", "grows", "tiny"))]
+            if result.status != 0 or top[:1] != [first]:
+                harness.fail(f"{index}: {top} instead of {first} at the top; {result.last_words()}")
+
+
 def case_cost(library, program):
     """Instructions of a whole program that allocates much, at the default rate: at most 0.5 % more."""
     if not shutil.which("valgrind") or not shutil.which("perl"):

@@ -61,6 +61,8 @@ int command_explain(int argc, char **argv);
 int command_record(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_compare(int argc, char **argv);
+int command_prof(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_tune(int argc, char **argv);
 
 #endif

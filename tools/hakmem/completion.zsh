@@ -76,6 +76,8 @@ _hakmem() {
             'explain:show what the resident memory of a process consists of'
             'compare:run a program on several allocators in turn'
             'tune:search the options that serve a program best'
+            'prof:write a heap profile as pprof reads it'
+            'report:draw heap profiles as an HTML page'
             'record:write the allocations of a program to a file'
             'replay:repeat recorded allocations on allocators'
             'options:show the options for users (--all: every one), or explain one'
@@ -88,6 +90,8 @@ _hakmem() {
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -- $names --all ;;
     stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
+    prof) _arguments '-o[the file to write]:file:_files' '*:process or file:_hakmem_processes_and_files' ;;
+    report) _arguments '-o[the page to write]:file:_files' '*:profile:_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;
     replay)
         _arguments '--alloc=[on these allocators]:list:(hakmem system mimalloc jemalloc tcmalloc)' \

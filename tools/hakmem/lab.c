@@ -1,4 +1,4 @@
-/* lab.c: `hakmem compare` and `hakmem tune`: hand over to the lab, which is Python with packages for
+/* lab.c: `hakmem compare`, `tune`, `prof` and `report`: hand over to the lab, which is Python with packages for
  * statistics and plots: that of the checkout in which this command was built, else the installed
  * one. */
 #include "command.h"
@@ -32,23 +32,32 @@ static void start_installed(const char *folder, int argc, char **argv) {
     fail(1, "%s: python3: %s", argv[0], strerror(errno));
 }
 
-static int in_lab(int argc, char **argv) {
+/* argv[0] is the lab's name of what the user calls `said`. */
+static int in_lab(const char *said, int argc, char **argv) {
     char name[32], folder[PATH_MAX], path[2 * PATH_MAX], real[PATH_MAX], *words[argc + 2];
     command_folder(argv[0], STATUS_USAGE, folder);
-    snprintf(name, sizeof name, "hakmem %s", argv[0]);
+    snprintf(name, sizeof name, "hakmem %s", said);
     set("HAKMEM_BENCH_NAME", name);
     snprintf(path, sizeof path, "%s/" HAKMEM_PARTS_FROM_COMMAND "/lab", folder);
     if (realpath(path, real)) start_installed(real, argc, argv);
     snprintf(path, sizeof path, "%s/../../scripts/lab", folder);
     if (access(path, X_OK) != 0)
         fail(STATUS_USAGE, "%s: it needs the lab of the sources: `scripts/lab %s` in a checkout",
-             argv[0], argv[0]);
+             said, argv[0]);
     words[0] = path;
     memcpy(words + 1, argv, ((size_t)argc + 1) * sizeof *argv);
     execv(path, words);
     fail(1, "%s: %s: %s", argv[0], path, strerror(errno));
 }
 
-int command_compare(int argc, char **argv) { return in_lab(argc, argv); }
+int command_compare(int argc, char **argv) { return in_lab(argv[0], argc, argv); }
 
-int command_tune(int argc, char **argv) { return in_lab(argc, argv); }
+int command_tune(int argc, char **argv) { return in_lab(argv[0], argc, argv); }
+
+int command_prof(int argc, char **argv) { return in_lab(argv[0], argc, argv); }
+
+int command_report(int argc, char **argv) {
+    static char name[] = "heap_report";
+    argv[0] = name;
+    return in_lab("report", argc, argv);
+}

@@ -25,6 +25,8 @@ static const char help[] =
     "       hakmem options --from-jemalloc|--from-mimalloc|--from-tcmalloc STRING\n"
     "       hakmem compare [OPTION]... -- PROGRAM [ARGUMENT]...\n"
     "       hakmem tune [OPTION]... -- PROGRAM [ARGUMENT]...\n"
+    "       hakmem prof PID|FILE [-o FILE.pb.gz]\n"
+    "       hakmem report FILE [FILE] [-o FILE.html]\n"
     "       hakmem record [--out FILE] [--limit SIZE] [--children] [--] PROGRAM [ARGUMENT]...\n"
     "       hakmem replay [--alloc=LIST] [--touch=all|none] [--json] TRACE\n"
     "       hakmem --help | --version\n"
@@ -47,6 +49,8 @@ static const char help[] =
     "         --from-jemalloc \"$MALLOC_CONF\"  settings of another allocator as ours, for export\n"
     "compare  runs PROGRAM on HAKMEM and other allocators in turn: time, memory, counts, a page\n"
     "tune     searches options for PROGRAM, and checks on it what won\n"
+    "prof     writes a heap profile (HAKMEM_PROF=1) of a process or a file as pprof reads it\n"
+    "report   draws a heap profile, or what a second one has more, as an HTML page\n"
     "record   writes the allocations of PROGRAM to FILE (hakmem.trace), of at most SIZE (1G)\n"
     "         --children         also those of its child processes, in FILE.PID\n"
     "replay   repeats a trace on allocators and shows peak and resident memory, and time\n"
@@ -106,7 +110,8 @@ int main(int argc, char **argv) {
                     {"stat", command_stat, false},       {"top", command_top, false},
                     {"explain", command_explain, false}, {"record", command_record, false},
                     {"replay", command_replay, false},   {"compare", command_compare, true},
-                    {"tune", command_tune, true}};
+                    {"tune", command_tune, true},        {"prof", command_prof, true},
+                    {"report", command_report, true}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     const char *text = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

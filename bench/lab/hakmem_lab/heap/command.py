@@ -1,0 +1,75 @@
+"""`hakmem prof` and `hakmem report`."""
+
+import os
+import time
+from pathlib import Path
+
+from ..errors import LabError
+from . import pprof
+from .read import read, size
+
+SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
+SECONDS = 30
+
+
+def _settings(pid) -> dict:
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="surrogateescape")
+    except OSError as error:
+        raise LabError(f"process {pid}: {error.strerror}") from None
+    found = dict(pair.split("=", 1) for pair in text.split("\0") if "=" in pair)
+    words = found.get("HAKMEM_CONF", "").split(",")
+    for name, _, value in (word.partition(":") for word in words):
+        found.setdefault(name if name.startswith("HAKMEM_") else f"HAKMEM_{name}", value)
+    return found
+
+
+def _catches(pid, number) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1 == 1
+
+
+def _dumps(pattern) -> set:
+    return {path for path in pattern.parent.glob(pattern.name + ".*") if path.suffix[1:].isdigit()}
+
+
+def _ask(pid) -> Path:
+    """The profile that a process writes now."""
+    settings = _settings(pid)
+    number = int(settings.get("HAKMEM_PROF_SIGNAL", SIGNAL))
+    if settings.get("HAKMEM_PROF") != "1" or not number or not _catches(pid, number):
+        raise LabError(f"process {pid} writes no profiles: start it with HAKMEM_PROF=1, and leave"
+                       " it HAKMEM_PROF_SIGNAL")  # fmt: skip
+    name = (settings.get("HAKMEM_PROF_FILE") or FILE).replace("%p", str(pid))
+    pattern = Path(os.readlink(f"/proc/{pid}/cwd")) / name
+    before = _dumps(pattern)
+    os.kill(pid, number)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        for path in _dumps(pattern) - before:
+            if "[stack]" in path.read_text(encoding="utf-8", errors="replace"):
+                return path
+        time.sleep(0.02)
+    raise LabError(f"process {pid} wrote no profile within {SECONDS} s")
+
+
+def prof(options) -> int:
+    source = _ask(int(options.source)) if options.source.isdigit() else Path(options.source)
+    profile = read(source)
+    out = options.out or source.with_name(source.name + ".pb.gz")
+    pprof.write(profile, out)
+    live = sum(site.live_bytes for site in profile.sites)
+    print(f"{out}: {profile.samples} samples, {size(live)} in use; go tool pprof -top {out}")
+    return 0
+
+
+def report(options) -> int:
+    try:
+        from . import page
+    except ImportError:
+        raise LabError("the page needs plotly: python3 -m pip install plotly") from None
+    profiles = [read(path) for path in options.files]
+    options.out.write_text(page.draw(profiles), encoding="utf-8", errors="replace")
+    print(f"{options.out}: opens in a browser, from disk")
+    return 0
