@@ -192,7 +192,12 @@ static void note_lifos(const void *lifos) {
         trace_holds((const char *)lifos + i * LIFO_SIZE, LIFO_SIZE, "hak_lifo");
 }
 
+extern size_t hak_sample_lists(void **start); /* an edit of mutants.py */
+
 static void note_types(void) {
+    void *lists;
+    size_t size = hak_sample_lists(&lists);
+    if (lists) trace_holds(lists, size, "src/profile/sample.c: lists[]");
     if (hak_live_private)
         trace_holds(hak_live_private, sizeof *hak_live_private, "hak_live_private_t");
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {

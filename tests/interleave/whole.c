@@ -393,6 +393,37 @@ static void use_odd_too(void) {
     program_free_all(32, 10);
 }
 
+/* ---- The heap profiler ----------------------------------------------------------------------- */
+
+#define PROFILED OPTIONS("PROF=1", "PROF_RATE=1", "SHARDS=1", "PURGE_THREAD=0")
+
+static void profiled(void) { start(PROFILED); }
+
+/* See before_the_constructor. */
+static void before_the_profile(void) {
+    begin();
+    program_options(PROFILED);
+    hak_region_prepare();
+}
+static void make_samples(void) {
+    program_malloc_all(0, 2, SMALL);
+    program_malloc(2, LARGE);
+    program_post(0);
+    hakmem_prof_dump(NULL); /* there are no files */
+}
+static void sample_at_one_site(void) {
+    unsigned slot = 16 * explore_thread();
+    program_malloc(slot, SMALL);
+    program_free(slot);
+}
+static void free_samples(void) {
+    program_malloc(8, SMALL);
+    program_await(0);
+    program_free_all(0, 3);
+    program_free(8);
+    hakmem_prof_dump(NULL);
+}
+
 /* ---- Purge ----------------------------------------------------------------------------------- */
 
 static void purge_at_once(void) {
@@ -584,6 +615,12 @@ static const explore_scenario_t scenarios[] = {
     {"lifos, and statistics", with_lifos, {overflow, read_figures}, RULES},
     {"bands are chosen", learning, {use_bands, use_bands_too, set_options}, RULES},
     {"warm slabs, and statistics", all_bands, {bind_and_carve, use_warm, read_figures}, RULES},
+    {"blocks are sampled", profiled, {make_samples, free_samples}, RULES},
+    {"blocks are sampled at one site", profiled, {sample_at_one_site, sample_at_one_site}, RULES},
+    {"the profiler begins, and a thread is there",
+     before_the_profile,
+     {constructor, first_of_all_tiers},
+     RULES},
     {"the dynamic class is found", two_threads, {use_odd, use_odd_too}, RULES},
     {"the heap grows", grow_soon, {grow, grow_too}, RULES},
     {"the heap grows, and is shown", grow_soon, {grow, show_superslabs}, RULES},
