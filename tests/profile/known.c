@@ -234,7 +234,7 @@ static void wait_for_a_line(void) {
     for (int i = 0; i < 10000; i++) keep(grows(1000, &tally), tally, 1000);
     printf("ready\n");
     fflush(stdout);
-    while (getchar() != '\n') continue;
+    for (int c = 0; c != '\n' && c != EOF;) c = getchar();
 }
 
 int main(int argc, char **argv) {
