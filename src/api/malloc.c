@@ -44,7 +44,7 @@ enum { CALLOC_FRESH_MIN = 4096 }; /* from this size on it pays to know that a bl
 __attribute__((constructor)) static void prepare(void) {
     hak_options_load();
     hak_region_prepare();
-    if (HAK_UNLIKELY(*hak_option_text(HAK_OPTION_ERROR_FILE) != 0))
+    if (HAK_UNLIKELY(hak_option_source(HAK_OPTION_ERROR_FILE) != HAK_SOURCE_DEFAULT))
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
@@ -220,7 +220,7 @@ HAK_FAST_PATH void *find_aligned(size_t align, size_t size, const void *site) {
                                           : allocate_class(class_index, size, align, NULL, site);
 }
 
-void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site) {
+HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, const void *site) {
     return zero ? find_zeroed(size, site) : find_aligned(align, size, site);
 }
 

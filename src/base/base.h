@@ -51,7 +51,7 @@
 /* From here to the end of the enclosing block: at that end errno is what it is now. */
 #define HAK_KEEP_ERRNO() \
     __attribute__((unused, cleanup(hak_errno_restore))) const int kept_errno = errno
-static inline void hak_errno_restore(const int *kept) { errno = *kept; }
+HAK_FAST_PATH void hak_errno_restore(const int *kept) { errno = *kept; }
 
 /* A prefixed build exports hakmem_* only, because the sanitizer provides malloc there. */
 #ifndef HAKMEM_PREFIXED_ONLY

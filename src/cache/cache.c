@@ -119,7 +119,7 @@ static size_t held(hak_cache_t *cache, unsigned class_index) {
 }
 
 /* A magazine without a stack has neither lifo nor share. */
-size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
+HAK_BEHIND size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     if (hak_load_relaxed(&cache->magazines[class_index].top) == EMPTY_TOP) return 0;
     if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return 0;
     hak_lock_acquire(&cache->stack_lock);

@@ -26,7 +26,7 @@ bool hak_ration_has(hak_ration_kind_t kind) {
                                     : hak_option(HAK_OPTION_PROF) || hak_option(HAK_OPTION_LEAK);
 }
 
-bool hak_ration_is_wanted(void) {
+HAK_COMMON bool hak_ration_is_wanted(void) {
     return hak_ration_has(HAK_RATION_GUARD) || hak_ration_has(HAK_RATION_PROFILE);
 }
 
@@ -63,7 +63,7 @@ static uint64_t draw(hak_ration_t *ration, hak_ration_kind_t kind, size_t size) 
     return 1 + (uint64_t)distance;
 }
 
-void hak_ration_reset(hak_cache_t *cache) {
+HAK_COMMON void hak_ration_reset(hak_cache_t *cache) {
     hak_ration_t *ration = hak_ration_of(cache);
     if (!ration) return;
     for (unsigned i = 0; i <= HAK_CLASS_SMALL; i++)

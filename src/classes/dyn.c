@@ -20,7 +20,7 @@ size_t hak_dyn_first(size_t size) {
     return first_of_entry(entry);
 }
 
-size_t hak_dyn_choose(size_t size) {
+HAK_BEHIND size_t hak_dyn_choose(size_t size) {
     uint32_t none = NONE;
     size = hak_align_up(size, HAK_ROUTE_STEP);
     if (!hak_cas_acquire(&state, &none, CHOOSING)) return 0; /* C1 */

@@ -24,7 +24,7 @@ _Atomic uint64_t hak_record_errors;
 
 static _Atomic size_t table_bytes;
 
-bool hak_records_settle(void) {
+HAK_COMMON bool hak_records_settle(void) {
     hak_records_t mode = (hak_records_t)hak_load_relaxed(&hak_records);
     if (mode == HAK_RECORDS_UNSETTLED && hak_options_loaded()) {
         mode = (hak_records_t)(HAK_RECORDS_FULL + hak_option(HAK_OPTION_HDR_LIGHT));

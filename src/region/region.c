@@ -280,7 +280,7 @@ bool hak_region_has_unmapped(void) {
     return region.unmapped != NULL;
 }
 
-bool hak_region_unmap(hak_superslab_t *super) {
+HAK_BEHIND bool hak_region_unmap(hak_superslab_t *super) {
     HAK_HOLD(&hak_region_lock);
     size_t number = number_of(super), pieces = region.pieces + mapped_neighbours(number) - 1;
     if (pieces > region.pieces && pieces > HAK_PIECES_MAX) return false;

@@ -81,7 +81,7 @@ void hak_thread_flush_holder(hak_cache_t *cache) {
 
 /* The destructor of the thread's key. Destructors of other libraries that run later may still free:
  * they find the dead cache, and the blocks go to the shard directly. */
-static void on_thread_exit(void *argument) {
+HAK_BEHIND static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     hak_gate_use(NULL);
