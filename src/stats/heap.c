@@ -217,7 +217,7 @@ static void write_leaks(hak_out_t *out) {
 void hak_heap_report(void) {
     if (!begin()) return;
     int file = hak_stats_stderr();
-    if (hak_option(HAK_OPTION_PROF)) {
+    if (hak_option(HAK_OPTION_PROF) && hak_load_relaxed(&hak_sample_stats.taken)) {
         name_file(0);
         int error = write_file();
         if (error) hak_stats_complain("the heap profile", path, error, chunk);

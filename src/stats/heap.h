@@ -8,7 +8,7 @@
  * it that counts up. Returns 0 or an error number; EBUSY while another thread writes one. */
 int hak_heap_dump(const char *path);
 
-/* Writes the profile and the report of leaks that the options ask for. */
+/* Writes the profile, unless nothing was sampled, and the report of leaks that the options ask for. */
 void hak_heap_report(void);
 
 /* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */

@@ -187,6 +187,24 @@ def case_forks(library, program):
         harness.fail(f"{parent[0][3]} and {child[0][3]} bytes")
 
 
+def case_unsampled(library, program):
+    """A process without a sample writes a profile on demand, and none at its end."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        env = {"LD_PRELOAD": library, "HAKMEM_PROF": "1", "HAKMEM_PROF_SIGNAL": "12",
+               "HAKMEM_PROF_FILE": f"{folder}/%p", "HAKMEM_PROF_RATE": str(1 << 40)}
+        process = subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env={**os.environ, **env})
+        process.stdout.readline()
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(b"\n", timeout=60)
+        left = os.listdir(folder)
+        if process.returncode != 0 or left != [f"{process.pid}.1"]:
+            harness.fail(f"status {process.returncode}, and the files {left}")
+        total, entries, _ = read(f"{folder}/{left[0]}")
+        if any(total) or entries:
+            harness.fail(f"nothing was sampled, and the profile says {total}")
+
+
 def case_pprof(library, program):
     """`hakmem prof`: pprof reads the form, and names the functions."""
     if not shutil.which("go"):
