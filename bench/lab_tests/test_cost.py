@@ -221,7 +221,9 @@ def test_a_second_run_counts_the_same(build, tmp_path):
         assert a["instructions"]["total"] == pytest.approx(b["instructions"]["total"], rel=0.001)
         assert a["instructions"]["allocator"] == b["instructions"]["allocator"]
         assert a["syscalls"] == b["syscalls"] and a["calls"] == b["calls"]
-        assert a["faults"] == pytest.approx(b["faults"], abs=3)
+        # Of a hundred runs one has a fault more than the others, with and without load.
+        assert a["faults"] == pytest.approx(b["faults"], abs=2)
+        assert a["faults_small"] == pytest.approx(b["faults_small"], abs=2)
         assert a["calls"]["malloc"] >= 4000 and a["calls"]["free"] >= 4000
         assert a["functions"]["malloc"] > 4000 and a["peak_rss_kb"] > a["mean_rss_kb"] / 2 > 0
     system, null = (first["programs"]["command"]["cells"][name] for name in ("system", "null"))

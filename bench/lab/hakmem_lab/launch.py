@@ -46,15 +46,16 @@ class Launcher:
         self.program, self.grace = str(program), grace
 
     def run(self, command, library=None, limit=60.0, environment=None, while_running=None,
-            folder=None):  # fmt: skip
-        """The Outcome of `command`, run in `folder`; `while_running(pid)` is called every 20 ms.
+            folder=None, before=()):  # fmt: skip
+        """The Outcome of `command`, run in `folder`; `while_running(pid)` is called every 20 ms. The
+        words of `before` start the launcher.
 
         stdout and stderr go to files, not pipes, so that a grandchild that keeps them
         open cannot hold us up.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             reader, writer = os.pipe()
-            words = [self.program, "-t", f"{limit:.3f}", "-g", f"{self.grace:.3f}"]
+            words = [*before, self.program, "-t", f"{limit:.3f}", "-g", f"{self.grace:.3f}"]
             words += ["-j", str(writer)]
             words += ["-p", str(library)] if library else []
             try:

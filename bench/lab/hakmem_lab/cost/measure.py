@@ -75,6 +75,10 @@ class Meter:
         self.launcher, self.whole, self.limit = session.launcher, whole, limit
         self.base = session.build / "cost"
         self.steady = str(built(session.build, "steady"))
+        # The kernel also counts the page faults of the launcher's child and of `env`, before the program
+        # begins. They depend on addresses (two runs of one program differed by up to 7) and on the
+        # locale (19). So the launcher has steady addresses and an empty environment.
+        self.before = ("env", "-i", self.steady, "--")
         self.fixed = str(built(session.build, "libfixed.so"))
         self.calls = str(built(session.build, "libcalls.so"))
         self.build = session.build
@@ -108,7 +112,9 @@ class Meter:
                 "env", "-i", *padded(variables, _size(program)), *tool, self.steady, *options,
                 *preload, "--", *last, *self._words(program),
             ]  # fmt: skip
-            outcome = self.launcher.run(words, None, self.limit, folder=str(folder))
+            outcome = self.launcher.run(
+                words, None, self.limit, folder=str(folder), before=self.before
+            )
         if not outcome.good:
             raise LabError(f"{program.name} on {allocator.title}: {outcome.reason()}")
         return outcome
