@@ -134,7 +134,7 @@ bench-report: $(if $(FROM)$(ARGS),,nolto pgo) ## Write docs/PERF_COMPARISON_ALLO
 	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
 
 deb: build-deps ## Build the Debian packages, in build/deb/packages
-	@scripts/install_deps.sh dpkg-shlibdeps=dpkg-dev dpkg-deb=dpkg file=file
+	@scripts/install_deps.sh dpkg-shlibdeps=dpkg-dev dpkg-deb=dpkg file=file h:zlib.h=zlib1g-dev
 	@rm -rf build/deb/packages
 	$(call BUILD,deb)
 	@cd build/deb && cpack >cpack.log 2>&1 || { cat cpack.log >&2; exit 1; }

@@ -3,12 +3,14 @@
 # What is missing is installed with apt-get where that is allowed (root, Debian family); otherwise
 # it is named, with the command that would install it, and the exit status is 1. HAKMEM_NO_INSTALL=1
 # has it named in any case.
-# A word that starts with "py:" is a Python module instead of a command (py:venv=python3-venv).
+# A word that starts with "py:" is a Python module instead of a command (py:venv=python3-venv), one that
+# starts with "h:" a C header (h:zlib.h=zlib1g-dev).
 set -eu
 
 present() {
     case $1 in
     py:*) python3 -c "import ${1#py:}" >/dev/null 2>&1 ;;
+    h:*) echo "#include <${1#h:}>" | ${CC:-cc} -E - >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

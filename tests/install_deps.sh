@@ -5,17 +5,11 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
-# A pair is command=package. cmocka is a header; a name that no command has stands for it.
-cmocka=''
-echo '#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || cmocka=cmocka.h=libcmocka-dev
-
+# zlib is what `hakmem record` and `hakmem replay` need beside the library.
+build='h:cmocka.h=libcmocka-dev h:zlib.h=zlib1g-dev cmake=cmake gcc=gcc g++=g++ python3=python3'
 if [ "${1:-}" = build ]; then
-    # shellcheck disable=SC2086 # none or one pair
-    exec "$here/../scripts/install_deps.sh" $cmocka cmake=cmake gcc=gcc g++=g++ python3=python3
+    # shellcheck disable=SC2086 # a list of pairs
+    exec "$here/../scripts/install_deps.sh" $build
 fi
 
 # What packages are made with, and their consumers are built with.
@@ -35,8 +29,8 @@ if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $
 fi
 
 # shellcheck disable=SC2086 # lists of pairs
-"$here/../scripts/install_deps.sh" $cmocka $packages \
-    cmake=cmake gcc=gcc g++=g++ python3=python3 py:sqlite3=libpython3-stdlib \
+"$here/../scripts/install_deps.sh" $build $packages py:sqlite3=libpython3-stdlib \
     strace=strace valgrind=valgrind objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
-    javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript
+    javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript \
+    aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user

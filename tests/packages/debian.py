@@ -1,7 +1,7 @@
 """The Debian packages: debian.py CC pack BUILD, or debian.py CC make SOURCE.
 
 They are made of a build folder by cpack, or of the sources by `make deb`, installed into a root that
-holds a C library, a shell and ldconfig and nothing else, used there, and removed.
+holds a shell, ldconfig and what dpkg depends on and nothing else, used there, and removed.
 """
 
 import glob
@@ -17,10 +17,12 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness  # noqa: E402
 
 NAMES = ["hakmem", "libhakmem-dev", "libhakmem1"]
-# What the root has from the system: the scripts of the packages, and programs to run on HAKMEM.
-PROGRAMS = ["/bin/sh", "/bin/cat", "/sbin/ldconfig"]
-# Packages that ours depend on, as the system has them.
-PRESENT = ["libc6"]
+# What the root has from the system: what runs the scripts of the packages, programs to run on HAKMEM,
+# and dpkg-deb, with which zlib comes.
+PROGRAMS = ["/bin/sh", "/bin/cat", "/sbin/ldconfig", "/usr/bin/dpkg-deb"]
+# The packages that ours depend on. dpkg itself depends on both, so each Debian has them.
+PRESENT = ["libc6", "zlib1g"]
+RECORDER = ("hakmem-replay", "libhakmem_record.so")
 
 
 def as_root(argv):
@@ -39,7 +41,7 @@ def copy_with_libraries(root, path):
 
 
 def make_root(folder):
-    """A root in which dpkg works, and that knows of the system's C library."""
+    """A root in which dpkg works, and that knows the system's packages of PRESENT."""
     root = os.path.join(folder, "root")
     for part in ("updates", "info", "triggers"):
         os.makedirs(os.path.join(root, "var/lib/dpkg", part))
@@ -109,8 +111,17 @@ def check_command(root):
         harness.fail(f"hakmem --version in the root: {version.out!r} {version.last_words()}")
 
 
-def check_packages(files):
-    """There are three, and each has its licence, its changelog and a summary of one line."""
+def check_recorder(root):
+    """The recorder and its replayer load with what the package of the command depends on."""
+    found = [glob.glob(f"{root}/usr/lib/**/hakmem/{name}", recursive=True) for name in RECORDER]
+    replay, record = (paths[0][len(root):] for paths in found)
+    result = inside(root, "sh", "-c", f"LD_PRELOAD={record} {replay} /none")
+    if result.status != 1 or b"ld.so" in result.err or b"/none" not in result.err:
+        harness.fail(f"hakmem-replay in the root: status {result.status}: {result.last_words()}")
+
+
+def check_packages(files, has_recorder):
+    """There are three, each with its licence and changelogs; that of the command has the recorder."""
     names = sorted(os.path.basename(file).split("_")[0] for file in files)
     if names != NAMES:
         harness.fail(f"the packages are {names}, not {NAMES}")
@@ -120,6 +131,9 @@ def check_packages(files):
         for document in ("copyright", "changelog.gz", "changelog.Debian.gz"):
             if f"./usr/share/doc/{name}/{document}\n" not in listed:
                 harness.fail(f"{file}: no usr/share/doc/{name}/{document}")
+        for part in RECORDER:
+            if (f"/hakmem/{part}\n" in listed) != (has_recorder and name == "hakmem"):
+                harness.fail(f"{file}: {part} is missing or in the wrong package")
 
 
 def make_packages(folder, how, where):
@@ -138,7 +152,9 @@ def main():
     cc, how, where = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         files = make_packages(folder, how, where)
-        check_packages(files)
+        # `make deb` installs zlib's header; a build folder may lack the recorder, as it lacks zlib.
+        has_recorder = how == "make" or os.path.exists(os.path.join(where, "hakmem-replay"))
+        check_packages(files, has_recorder)
         root = make_root(folder)
         before = files_of(root)
         tools = [file for file in files if os.path.basename(file).startswith("hakmem_")]
@@ -150,6 +166,8 @@ def main():
         must(dpkg(root, "--verify"), "dpkg --verify")
         check_program(root, folder, cc)
         check_command(root)
+        if has_recorder:
+            check_recorder(root)
         must(dpkg(root, "-i", *files), "dpkg -i of what is there")
         must(dpkg(root, "-P", *NAMES), "dpkg -P")
         left = files_of(root) - before
