@@ -93,7 +93,9 @@ void hak_huge_each_note(hak_huge_visitor_t visit, void *context);
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
 /* True for a pointer to a block that was freed, or moved away, as far as that is still known; it is
- * in no block now. *size: of that block; 0 when only its memory is known, which is kept. */
+ * in no block now. Each part knows the last HAK_FREED_MAX blocks that its threads freed, and what it
+ * keeps; what another thread frees at the same time is in its hands, and not known yet. *size: of
+ * that block; 0 when only its memory is known, which is kept. */
 bool hak_huge_was_freed(const void *pointer, size_t *size);
 
 /* Bytes of the block, 0 when `block` is no huge block. */

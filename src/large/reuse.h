@@ -16,7 +16,7 @@
 
 enum {
     HAK_REUSE_MAX = 256, /* as long as mappings can be unmapped */
-    HAK_FREED_MAX = 64,  /* blocks freed last that are known */
+    HAK_FREED_MAX = 256, /* blocks freed last that are known */
 };
 
 typedef struct {

@@ -276,6 +276,23 @@ static void what_is_old_stays_so(void **state) {
     unit_child(look_later, NULL, 20, "looks at any time");
 }
 
+/* A second free names the block as freed, whatever has become of its memory: 255 other
+ * blocks may be freed between, and all may have gone back. */
+static void blocks_freed_last_are_known(void **state) {
+    enum { LAST = 256, SIZE = 1 << 20 };
+    static char *held[2 * LAST];
+    size_t size;
+    (void)state;
+    for (unsigned i = 0; i < 2 * LAST; i++) held[i] = hak_huge_alloc(SIZE, 1, false);
+    for (unsigned i = 0; i < 2 * LAST; i++) assert_int_equal(hak_huge_free(held[i]), SIZE);
+    purge_huge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+    for (unsigned i = LAST; i < 2 * LAST; i++)
+        REQUIRE(hak_huge_was_freed(held[i], &size) && size == SIZE, "not known: %u frees ago",
+                2 * LAST - i);
+    assert_false(hak_huge_was_freed(held[0], &size));
+}
+
 /* ---- knobs: this program again, in another environment ---- */
 
 static int show_counters(void) {
@@ -326,6 +343,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),
+        cmocka_unit_test(blocks_freed_last_are_known),
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),

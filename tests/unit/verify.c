@@ -383,7 +383,12 @@ typedef struct {
 
 static void kept_not_noted(void) { kept_part()->noted += 4096; }
 static void kept_none(void) { kept_part()->count = 0; }
-static void table_full(void) { hak_mappings[0].current.used = hak_mappings[0].current.size; }
+static hak_mappings_t *filled_table(void) { /* addresses are random: which one it is, too */
+    hak_mappings_t *table = hak_mappings;
+    while (!table->current.size) table++;
+    return table;
+}
+static void table_full(void) { filled_table()->current.used = filled_table()->current.size; }
 static void no_tail(void) { world.bin->tail = NULL; }
 static void spare_high(void) { world.bin->spare = world.bin->touched + 1; }
 static void wrong_list(void) { hak_lists.by_span[hak_superslab_units()] = world.super; }
@@ -397,7 +402,7 @@ static hak_lock_t *kept_lock(void) {
     while (!part->bytes) part++;
     return &part->lock;
 }
-static hak_lock_t *table_lock(void) { return &hak_mappings[0].lock; }
+static hak_lock_t *table_lock(void) { return &filled_table()->lock; }
 static hak_lock_t *region_lock(void) { return &hak_region_lock; }
 static hak_lock_t *meta_lock(void) { return &hak_meta_lock; }
 static hak_lock_t *list_lock(void) { return &hak_thread_list_lock; }
