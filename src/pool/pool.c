@@ -6,7 +6,7 @@
 #include "os/os.h"
 #include "pool/check.h"
 #include "pool/lists.h"
-#include "pool/purge.h"
+#include "pool/pages.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;
@@ -348,6 +348,6 @@ void hak_pool_give_superslab(hak_superslab_t *super) {
 size_t hak_pool_purgeable(void) {
     size_t held_units =
         hak_option(HAK_OPTION_TINY_SS_PARTIAL) ? 0 : hak_load_relaxed(&hak_pool_stats.held_units);
-    size_t units = atomic_load(&hak_pool_stats.dirty_units); /* partner: see thread/purger.c */
+    size_t units = atomic_load(&hak_pool_stats.dirty_units); /* partner: see thread/helper.c */
     return units - hak_min(units, held_units);
 }

@@ -29,7 +29,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "thread/purge.h"
-#include "thread/purger.h"
+#include "thread/helper.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
@@ -75,7 +75,7 @@ static void after_fork_child(void) {
     hak_verify_forget();
     hak_gate_reset();
     hak_purge_forget();
-    hak_purger_forget();
+    hak_helper_forget();
     hak_thread_forget_others();
 }
 

@@ -1,7 +1,7 @@
 /* purge.c: who gives memory back, when, and how much.
  *
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
- * helper thread (purger.c), and malloc_trim. A piece first does what lower layers have noted
+ * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
  * (pool/budget.h), then goes on with a pass. A pass comes by all that can be given back:
  * waiting caches, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
  * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later. What is too
@@ -21,7 +21,7 @@
  * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
  *
  * A call does at most one piece, when it is over. While the helper runs, calls do none: they
- * tell it (hak_purger_urge), and it works piece by piece, so that nobody waits long for a lock.
+ * tell it (hak_helper_urge), and it works piece by piece, so that nobody waits long for a lock.
  *
  * PROTOCOL. The notes and the pass have one owner at a time: who turns `busy` from false to true
  * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
@@ -38,11 +38,11 @@
 #include "os/os.h"
 #include "policy/sampler.h"
 #include "pool/pool.h"
-#include "pool/purge.h"
+#include "pool/pages.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
 #include "thread/ahead.h"
-#include "thread/purger.h"
+#include "thread/helper.h"
 #include "thread/thread.h"
 
 enum {
@@ -272,13 +272,13 @@ static void act(call_t *call) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     bool is_due_now = call->is_look && is_due(call->now_ms, delay_ms);
     if (HAK_UNLIKELY(hak_commit_pressure())) hak_budget_note(HAK_NOTE_PRESSURE);
-    if (is_due_now) hak_purger_note();
+    if (is_due_now) hak_helper_note();
     call->is_due = is_due_now && delay_ms >= 0;
-    if (!hak_purger_runs()) {
+    if (!hak_helper_runs()) {
         do_piece(call, delay_ms);
     } else {
         brake(false);
-        if (hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry)) hak_purger_urge();
+        if (hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry)) hak_helper_urge();
     }
 }
 
@@ -296,9 +296,9 @@ HAK_COMMON hak_watcher_t hak_purge_watcher(void) { return hak_load_acquire(&the_
  * at once at calls 1, 2, 4, 8 and so on. */
 static HAK_SLOW_PATH void watch(bool may_start) {
     static _Atomic uint32_t calls_so_far;
-    if (hak_purger_runs()) return;
+    if (hak_helper_runs()) return;
     uint32_t calls = hak_add_relaxed(&calls_so_far, 1) + 1;
-    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_purger_start_early();
+    if (calls >= CALLS_OF_SHORT_PROGRAM && may_start) hak_helper_start_early();
     hak_purge_watcher()(calls < CALLS_OF_SHORT_PROGRAM && hak_is_pow2(calls));
     hak_tick_hurry();
 }
@@ -306,7 +306,7 @@ static HAK_SLOW_PATH void watch(bool may_start) {
 HAK_COMMON void hak_purge_look(size_t size, bool is_free) {
     call_t call = {.freed = is_free ? size : 0, .is_look = hak_tick_settle()};
     if (call.is_look || is_free) call.now_ms = hak_os_now_ms();
-    if (!is_free) hak_purger_start();
+    if (!is_free) hak_helper_start();
     act(&call);
     if (HAK_UNLIKELY(hak_load_relaxed(&the_watcher) != NULL)) watch(!is_free);
 }

@@ -3,7 +3,7 @@
 #define HAK_THREAD_PURGE_H
 
 #include "os/tick.h"
-#include "thread/purger.h"
+#include "thread/helper.h"
 
 /* What calls of the program have given back, besides the pages of what they freed. */
 typedef struct {
@@ -27,7 +27,7 @@ HAK_FAST_PATH void hak_purge_tick_malloc(size_t size) {
     if (hak_tick_spend(size)) hak_purge_look(size, false);
 }
 HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
-    hak_purger_wake();
+    hak_helper_wake();
     if (hak_tick_spend(size)) hak_purge_look(size, true);
 }
 

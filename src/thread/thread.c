@@ -18,7 +18,7 @@
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/fork.h"
-#include "thread/purger.h"
+#include "thread/helper.h"
 #include "thread/verify.h"
 
 enum {
@@ -104,7 +104,7 @@ HAK_BEHIND static void on_thread_exit(void *argument) {
     HAK_ADD_OWNED(&thread_count, -1u);
     share_budget();
     hak_lock_release(&hak_thread_list_lock);
-    hak_purger_wake();
+    hak_helper_wake();
 }
 
 /* Chooses the home of a new thread: the shard with the fewest threads, or that of its CPU. A cache
@@ -232,7 +232,7 @@ void hak_thread_apply_options(void) {
     share_budget();
     hak_lock_release(&hak_thread_list_lock);
     atomic_thread_fence(memory_order_seq_cst); /* partner: the helper, which takes the note first */
-    hak_purger_note();
+    hak_helper_note();
 }
 
 /* Takes a waiting cache with blocks out of its stack. */

@@ -52,9 +52,9 @@ GROUPS = {
             (r"BATCH_MAX = \d+", "BATCH_MAX = 2"),
         ],
     ),
-    "purger": (
-        "src/thread/purger.c",
-        ["tests/interleave/purger.c"],
+    "helper": (
+        "src/thread/helper.c",
+        ["tests/interleave/helper.c"],
         [],
     ),
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),

@@ -1,4 +1,4 @@
-/* purger.c: a helper thread that gives memory back while the program does not call.
+/* helper.c: a helper thread that gives memory back while the program does not call.
  *
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
@@ -13,7 +13,7 @@
  * state. Sequentially consistent accesses or a fence separate the two steps on each side. The explorer
  * goes through all orders of steps, but it has no store buffers: that the fences suffice is only argued
  * here. */
-#include "thread/purger.h"
+#include "thread/helper.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -38,8 +38,8 @@ enum {
 };
 
 enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
-enum { NONE, STARTING, AWAKE, ASLEEP = HAK_PURGER_ASLEEP, REFUSED };
-_Atomic uint32_t hak_purger_state;
+enum { NONE, STARTING, AWAKE, ASLEEP = HAK_HELPER_ASLEEP, REFUSED };
+_Atomic uint32_t hak_helper_state;
 
 static _Atomic bool noted; /* the program worked since the helper's last round */
 static _Atomic uint32_t
@@ -70,11 +70,11 @@ static bool all_clean(void) {
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
 static void sleep_until_needed(int64_t delay_ms) {
-    atomic_store(&hak_purger_state, ASLEEP); /* partner: wake */
-    while (atomic_load(&hak_purger_state) == ASLEEP && !much_to_do(delay_ms) &&
+    atomic_store(&hak_helper_state, ASLEEP); /* partner: wake */
+    while (atomic_load(&hak_helper_state) == ASLEEP && !much_to_do(delay_ms) &&
            !atomic_load(&noted) && !atomic_load(&urged) && hak_thread_count() > 0)
-        hak_os_futex_wait(&hak_purger_state, ASLEEP);
-    atomic_store(&hak_purger_state, AWAKE);
+        hak_os_futex_wait(&hak_helper_state, ASLEEP);
+    atomic_store(&hak_helper_state, AWAKE);
 }
 
 /* True when the program has worked since the helper's last round: it made slow calls or, if it has a
@@ -101,7 +101,7 @@ static bool rest(unsigned period_ms) {
     uint64_t end = hak_os_now_ms() + period_ms;
     for (uint64_t now; (now = hak_os_now_ms()) < end;) {
         if (!hak_os_futex_wait_for(&urged, 0, (unsigned)(end - now))) return false;
-        if (atomic_exchange(&urged, 0)) hak_purge_settle(); /* partner: hak_purger_urge */
+        if (atomic_exchange(&urged, 0)) hak_purge_settle(); /* partner: hak_helper_urge */
     }
     return true;
 }
@@ -109,13 +109,13 @@ static bool rest(unsigned period_ms) {
 static void *run(void *unused) {
     (void)unused;
     hak_watcher_t watcher = hak_purge_watcher();
-    hak_store_release(&hak_purger_state, AWAKE);
+    hak_store_release(&hak_helper_state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
         size_t period = hak_min(hak_max((size_t)delay_ms / 2, PERIOD_LEAST_MS), PERIOD_MOST_MS);
         if (watcher) watcher(false);
         if (!rest((unsigned)period)) {
-            hak_store_release(&hak_purger_state, REFUSED);
+            hak_store_release(&hak_helper_state, REFUSED);
             return NULL;
         }
         if (!work(delay_ms, watcher != NULL)) {
@@ -123,7 +123,7 @@ static void *run(void *unused) {
             sleep_until_needed(delay_ms);
         }
     }
-    hak_store_release(&hak_purger_state, NONE);
+    hak_store_release(&hak_helper_state, NONE);
     return NULL;
 }
 
@@ -131,7 +131,7 @@ static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
-    if (!hak_cas_acquire(&hak_purger_state, &none, STARTING)) return;
+    if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -141,7 +141,7 @@ static HAK_SLOW_PATH void start(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
     if (pthread_create(&thread, &attributes, run, NULL) != 0)
-        hak_store_relaxed(&hak_purger_state, REFUSED);
+        hak_store_relaxed(&hak_helper_state, REFUSED);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -153,36 +153,35 @@ static bool has_threads(void) {
     return hak_os_knows_threads() ? !hak_os_is_single_threaded() : hak_thread_count() > 1;
 }
 
-HAK_COMMON void hak_purger_start(void) {
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units) +
-                  hak_huge_bytes() / HAK_UNIT_SIZE;
-    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&hak_purger_state) != NONE) return;
+HAK_COMMON void hak_helper_start(void) {
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units) + hak_huge_bytes() / HAK_UNIT_SIZE;
+    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&hak_helper_state) != NONE) return;
     if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }
 
-void hak_purger_start_early(void) {
-    if (hak_load_relaxed(&hak_purger_state) == NONE) start();
+void hak_helper_start_early(void) {
+    if (hak_load_relaxed(&hak_helper_state) == NONE) start();
 }
 
-HAK_COMMON bool hak_purger_runs(void) {
-    uint32_t now = hak_load_relaxed(&hak_purger_state);
+HAK_COMMON bool hak_helper_runs(void) {
+    uint32_t now = hak_load_relaxed(&hak_helper_state);
     return now == AWAKE || now == ASLEEP;
 }
 
 /* The caller has a fence between its change and this (partner: the store of ASLEEP). */
 static void wake(void) {
     uint32_t asleep = ASLEEP;
-    if (hak_load_relaxed(&hak_purger_state) != ASLEEP) return;
-    if (atomic_compare_exchange_strong(&hak_purger_state, &asleep, AWAKE))
-        hak_os_futex_wake(&hak_purger_state, true);
+    if (hak_load_relaxed(&hak_helper_state) != ASLEEP) return;
+    if (atomic_compare_exchange_strong(&hak_helper_state, &asleep, AWAKE))
+        hak_os_futex_wake(&hak_helper_state, true);
 }
 
-/* The caller has seen the helper asleep, after a fence (purger.h). */
-void hak_purger_wake_up(void) {
+/* The caller has seen the helper asleep, after a fence (helper.h). */
+void hak_helper_wake_up(void) {
     if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
-void hak_purger_note(void) {
+void hak_helper_note(void) {
     if (hak_load_relaxed(&noted)) return;
     hak_store_relaxed(&noted, true);
     atomic_thread_fence(memory_order_seq_cst);
@@ -191,7 +190,7 @@ void hak_purger_note(void) {
 
 /* The note is set already (pool/budget.h). The helper clears `urged` before it reads the notes; until
  * then one wake-up is enough. */
-void hak_purger_urge(void) {
+void hak_helper_urge(void) {
     atomic_thread_fence(memory_order_seq_cst);
     if (hak_load_relaxed(&urged)) return;
     hak_store_relaxed(&urged, 1);
@@ -200,7 +199,7 @@ void hak_purger_urge(void) {
     hak_os_futex_wake(&urged, true);
 }
 
-void hak_purger_forget(void) {
+void hak_helper_forget(void) {
     hak_store_relaxed(&urged, 0);
-    hak_store_relaxed(&hak_purger_state, NONE);
+    hak_store_relaxed(&hak_helper_state, NONE);
 }

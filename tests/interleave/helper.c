@@ -1,18 +1,18 @@
-/* purger.c: explores how the helper thread of src/thread/purger.c falls asleep and is woken, on the
+/* helper.c: explores how the helper thread of src/thread/helper.c falls asleep and is woken, on the
  * real source.
  *
- *   purger             every scenario must hold
- *   purger --broken    the source was broken on purpose: some scenario must fail */
+ *   helper             every scenario must hold
+ *   helper --broken    the source was broken on purpose: some scenario must fail */
 #include <string.h>
 
 #include "explore.h"
 #include "futex.h"
 #include "memory.h"
 #include "scenarios.h"
-#include "thread/purger.c" /* its words are its own, and have to be tracked */
+#include "thread/helper.c" /* its words are its own, and have to be tracked */
 #include "shard/sparse.h"
 #include "thread/purge.h"
-#include "thread/purger.h"
+#include "thread/helper.h"
 
 enum {
     HELPER = 1, /* its number among the threads */
@@ -100,7 +100,7 @@ static void prepare(unsigned threads) {
     futex_reset(false);
     memset((void *)&hak_pool_stats, 0, sizeof hak_pool_stats);
     memset((void *)&hak_huge_stats, 0, sizeof hak_huge_stats);
-    hak_purger_state = NONE;
+    hak_helper_state = NONE;
     noted = false;
     urged = 0;
     hak_store_relaxed(&world.note, 0);
@@ -111,7 +111,7 @@ static void prepare(unsigned threads) {
     model.rounds = 0;
     model.busy = threads;
     model.helper = NULL;
-    hak_purger_start();
+    hak_helper_start();
     EXPLORE_CHECK(model.helper != NULL, "no helper for a large heap");
 }
 
@@ -127,17 +127,17 @@ static void run_helper(void) { model.helper(NULL); }
 
 static void make_dirty(unsigned units) {
     atomic_fetch_add(&hak_pool_stats.dirty_units, units);
-    hak_purger_wake();
+    hak_helper_wake();
 }
 
 static void keep(unsigned units) {
     atomic_fetch_add(&hak_huge_stats.kept_bytes, units * HAK_UNIT_SIZE);
-    hak_purger_wake();
+    hak_helper_wake();
 }
 
 static void end(void) {
     atomic_fetch_sub(&world.threads, 1);
-    hak_purger_wake();
+    hak_helper_wake();
     model.busy--;
 }
 
@@ -149,7 +149,7 @@ static bool has_rested(const void *unused) {
 /* The others' threads are still there; all end together with the one that watches. */
 static void end_all(void) {
     atomic_store(&world.threads, 0);
-    hak_purger_wake();
+    hak_helper_wake();
 }
 
 static void free_much(void) {
@@ -166,17 +166,17 @@ static void keep_half(void) {
 }
 static void free_little(void) {
     make_dirty(1);
-    hak_purger_note();
+    hak_helper_note();
     model.busy--;
 }
 static void hurry(void) {
     atomic_store(&world.note, 1);
-    hak_purger_urge();
+    hak_helper_urge();
     model.busy--;
 }
 static void change_delay(void) {
     hak_store_relaxed(&world.delay, 500);
-    hak_purger_note();
+    hak_helper_note();
     model.busy--;
 }
 static void free_and_end(void) {
@@ -208,12 +208,12 @@ static void watch_no_note(void) {
 }
 
 static void finally(void) {
-    EXPLORE_CHECK(hak_purger_state == NONE, "the helper has ended, and its state is %u",
-                  hak_purger_state);
+    EXPLORE_CHECK(hak_helper_state == NONE, "the helper has ended, and its state is %u",
+                  hak_helper_state);
 }
 
 static const char *describe(const volatile void *variable) {
-    return variable == &hak_purger_state             ? "the helper's state"
+    return variable == &hak_helper_state             ? "the helper's state"
            : variable == &noted                      ? "the note"
            : variable == &urged                      ? "the urgent word"
            : variable == &world.note                 ? "what is urgent"
@@ -244,7 +244,7 @@ static const explore_scenario_t scenarios[] = {
 };
 
 int main(int argc, char **argv) {
-    memory_track(&hak_purger_state, sizeof hak_purger_state);
+    memory_track(&hak_helper_state, sizeof hak_helper_state);
     memory_track(&noted, sizeof noted);
     memory_track(&urged, sizeof urged);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);

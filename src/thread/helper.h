@@ -1,0 +1,29 @@
+/* helper.h: the helper thread that gives memory back while the program does not call. */
+#ifndef HAK_HELPER_H
+#define HAK_HELPER_H
+
+#include "base/base.h"
+
+/* The helper thread that purges. Start it when the heap is large, wake
+ * it when much waits to be purged or no thread is left; it is gone in a fork's child. */
+enum { HAK_HELPER_ASLEEP = 3 };
+extern _Atomic uint32_t hak_helper_state;
+void hak_helper_start(void);
+void hak_helper_wake_up(void);
+void hak_helper_note(void); /* the program is at work: a look is due once it rests */
+void hak_helper_urge(void); /* something is noted that does not wait for its next round */
+void hak_helper_forget(void);
+
+/* Wakes the helper thread if it sleeps. The caller has changed something under a lock and released
+ * the lock. Without the fence, two threads that each free a part of what justifies a wake-up could
+ * both miss the other's part. On x86-64 the release of the lock is the fence: each free of a large
+ * block comes here, and one more fence would wait for all stores of the program. */
+HAK_FAST_PATH void hak_helper_wake(void) {
+    hak_fence_after_update();
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == HAK_HELPER_ASLEEP))
+        hak_helper_wake_up();
+}
+void hak_helper_start_early(void); /* for a watcher, see purge.h */
+bool hak_helper_runs(void);
+
+#endif
