@@ -287,3 +287,12 @@ void program_check(void) {
     EXPLORE_CHECK(live == count_live(), "%zu blocks are live, not %u", live, count_live());
     check_blocks();
 }
+
+void program_begin(void) { process = (process_t){.now_ms = 10000, .tick_ms = 1, .cpus = 2}; }
+
+void program_start(const char *const *options) {
+    program_begin();
+    program_options(options);
+    process_start();
+    hakmem_free(hakmem_malloc(1));
+}

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "base/base.h"
 #include "explore.h"
 
 enum {
@@ -39,5 +40,23 @@ size_t program_figure(const char *name);
 /* At the end: no live block was changed, what is handed out next is none of them, and the statistics
  * count them right; but not in a fork's child, where what other threads cached is lost. */
 void program_check(void);
+
+/* Sizes that programs ask for. */
+enum {
+    SMALL = 100,
+    PAGES = 8 * KIB,   /* of the mid tier: 8 blocks a slab */
+    RAGGED = 40 * KIB, /* one in a slab */
+    WARM = 2 * KIB,
+    LARGE = 100 * KIB,
+    HUGE = 2 * MIB,
+};
+
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* A process without a call so far. */
+void program_begin(void);
+
+/* A process whose first thread has a cache, as one that starts others. */
+void program_start(const char *const *options);
 
 #endif

@@ -13,37 +13,18 @@
 #include "process.h"
 #include "program.h"
 #include "region/region.h"
+#include "sampled.h"
 #include "scenarios.h"
 #include "thread/fork.h"
 #include "thread/thread.h"
 
-enum {
-    SMALL = 100,
-    PAGES = 8 * KIB,   /* of the mid tier: 8 blocks a slab */
-    RAGGED = 40 * KIB, /* one in a slab */
-    WARM = 2 * KIB,
-    LARGE = 100 * KIB,
-    HUGE = 2 * MIB,
-    HELPER = 4, /* the thread that pthread_create starts */
-};
-
-#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void begin(void) { process = (process_t){.now_ms = 10000, .tick_ms = 1, .cpus = 2}; }
-
-/* A process whose first thread has a cache, as one that starts others. */
-static void start(const char *const *options) {
-    begin();
-    program_options(options);
-    process_start();
-    hakmem_free(hakmem_malloc(1));
-}
+enum { HELPER = 4 }; /* the thread that pthread_create starts */
 
 /* ---- The first calls of a process ------------------------------------------------------------ */
 
-static void nothing_yet(void) { begin(); }
+static void nothing_yet(void) { program_begin(); }
 static void nothing_yet_on_an_old_kernel(void) {
-    begin();
+    program_begin();
     process.names_no_mapping = true;
 }
 static void first_small(void) {
@@ -62,7 +43,7 @@ static void first_of_all_tiers(void) {
 /* A library's constructor has started a thread. The constructor of the engine made the region, as
  * does the libc that allocates for its threads. */
 static void before_the_constructor(void) {
-    begin();
+    program_begin();
     program_options(OPTIONS("LIVE=1", "STATS=json", "MID_DYN1=9000"));
     hak_region_prepare();
 }
@@ -76,8 +57,8 @@ static void install_fork_handlers(void) { hak_fork_install(); }
 
 /* ---- Blocks of all tiers --------------------------------------------------------------------- */
 
-static void two_threads(void) { start(OPTIONS("SHARDS=0")); }
-static void two_threads_of_a_shard(void) { start(OPTIONS("SHARDS=1", "CACHE_BUDGET=1K")); }
+static void two_threads(void) { program_start(OPTIONS("SHARDS=0")); }
+static void two_threads_of_a_shard(void) { program_start(OPTIONS("SHARDS=1", "CACHE_BUDGET=1K")); }
 
 /* Blocks above 1 KiB are cut to measure as soon as the heap has grown. */
 static void limit_addresses(void) {
@@ -92,7 +73,7 @@ static void addresses_are_short(void) {
 /* With the first growth of the heap, which one of the threads causes. */
 static void addresses_become_short(void) {
     limit_addresses();
-    begin();
+    program_begin();
 }
 static void use_fine(void) {
     program_malloc_all(0, 3, PAGES);
@@ -142,7 +123,7 @@ static void use_other_large(void) {
     program_free(9);
 }
 static void lengthens_nothing(void) {
-    start(OPTIONS("HUGE_CACHE=0"));
+    program_start(OPTIONS("HUGE_CACHE=0"));
     process.lengthens_nothing = true;
 }
 static void use_huge(void) {
@@ -186,91 +167,13 @@ static void await_and_free(void) {
     process_end_thread();
 }
 
-/* ---- The hardened path ----------------------------------------------------------------------- */
-
-#define HARDENED OPTIONS("PROFILE=HARDENED", "SHARDS=1", "QUARANTINE=1", "GUARD_UNITS=1")
-
-static void hardened(void) { start(HARDENED); }
-static void hardened_on_an_old_kernel(void) {
-    hardened();
-    process.guards_nothing = true;
-}
-
-/* A library's constructor has started a thread; see before_the_constructor. */
-static void before_the_hardened_path(void) {
-    begin();
-    program_options(HARDENED);
-    hak_region_prepare();
-}
-static void use_both_paths(void) {
-    program_malloc(16, SMALL);
-    program_realloc(16, SMALL - 1);
-    program_malloc(17, LARGE);
-    EXPLORE_CHECK(program_usable(16) >= SMALL - 1, "a block got too small");
-    program_realloc(16, SMALL);
-    program_free_all(16, 2);
-    process_end_thread();
-}
-static void use_nothing(void) {
-    program_malloc_all(0, 2, 0);
-    program_free_all(0, 2);
-}
-static void use_nothing_too(void) {
-    program_malloc_all(8, 2, 0);
-    program_realloc(8, SMALL);
-    program_free_all(8, 2);
-}
-static void make_small_and_post(void) {
-    program_malloc(0, SMALL);
-    program_malloc(1, LARGE);
-    program_post(0);
-    program_malloc(2, SMALL);
-}
-static void await_and_resize(void) {
-    program_await(0);
-    program_realloc(0, SMALL - 10);
-    program_realloc(1, 2 * LARGE);
-    program_free_all(0, 2);
-}
-
-/* One call in two gets a page of its own. */
-static void sampled(void) { start(OPTIONS("GUARD_SAMPLE=2", "SHARDS=1")); }
-static void sampled_on_an_old_kernel(void) {
-    begin();
-    process.guards_nothing = true;
-    program_options(OPTIONS("GUARD_SAMPLE=1", "SHARDS=1"));
-    process_start();
-    hakmem_free(hakmem_malloc(1));
-}
-static void before_sampling(void) {
-    begin();
-    program_options(OPTIONS("GUARD_SAMPLE=1", "SHARDS=1"));
-    hak_region_prepare();
-}
-static void make_sampled_and_post(void) {
-    program_malloc_all(0, 5, SMALL);
-    program_aligned(5, 64, SMALL);
-    program_post(0);
-    program_calloc(6, SMALL);
-    program_realloc(6, 2 * SMALL);
-    program_free(6);
-}
-static void await_and_free_sampled(void) {
-    program_malloc_all(8, 3, SMALL);
-    program_free(8);
-    program_await(0);
-    program_realloc(0, SMALL + 1);
-    program_free_all(0, 6);
-    process_end_thread();
-}
-
-static void two_shards(void) { start(OPTIONS("SHARDS=2")); }
+static void two_shards(void) { program_start(OPTIONS("SHARDS=2")); }
 static void await_and_give(void) {
     program_await(0);
     program_free_all(0, 5);
     hakmem_malloc_trim(0);
 }
-static void others_first(void) { start(OPTIONS("SHARDS=2", "L25_PREF=remote")); }
+static void others_first(void) { program_start(OPTIONS("SHARDS=2", "L25_PREF=remote")); }
 static void send_large(void) {
     program_malloc(0, LARGE);
     program_post(0);
@@ -282,7 +185,7 @@ static void free_large(void) {
     program_free(0);
     program_post(1);
 }
-static void small_rings(void) { start(OPTIONS("SHARDS=1", "POOL_RING_CAP=1")); }
+static void small_rings(void) { program_start(OPTIONS("SHARDS=1", "POOL_RING_CAP=1")); }
 static void empty_slabs(void) {
     program_malloc_all(0, 6, RAGGED);
     program_free_all(0, 6);
@@ -295,7 +198,7 @@ static void set_threshold(void) {
 
 /* Blocks that threads without a cache free. */
 static void with_blocks(void) {
-    start(OPTIONS("SHARDS=1"));
+    program_start(OPTIONS("SHARDS=1"));
     program_malloc_all(0, 4, PAGES);
 }
 static void free_two(void) { program_free_all(0, 2); }
@@ -312,7 +215,7 @@ static void write_json(void) {
     static char text[4];
     hakmem_stats_json(text, sizeof text);
 }
-static void with_budget(void) { start(OPTIONS("CACHE_BUDGET=64M")); }
+static void with_budget(void) { program_start(OPTIONS("CACHE_BUDGET=64M")); }
 static void set_budget(void) {
     EXPLORE_CHECK(hakmem_option_set("CACHE_BUDGET", "96M") == 0, "an option is refused");
 }
@@ -342,7 +245,9 @@ static void get_options(void) {
                   "an option that was set is %s", value);
     for (size_t i = 0; hakmem_option_info(i, &info, sizeof info) == 0; i++) continue;
 }
-static void with_lifos(void) { start(OPTIONS("TLS_LO_MAX=8", "POOL_RING_CAP=1", "SHARDS=2")); }
+static void with_lifos(void) {
+    program_start(OPTIONS("TLS_LO_MAX=8", "POOL_RING_CAP=1", "SHARDS=2"));
+}
 static void overflow(void) {
     program_malloc_all(0, 4, PAGES);
     program_free_all(0, 4);
@@ -352,11 +257,11 @@ static void overflow(void) {
 /* ---- The bands ------------------------------------------------------------------------------- */
 
 static void all_bands(void) {
-    start(OPTIONS("TINY_POLICY_PROFILE=tinyplus_all", "SHARDS=1"));
+    program_start(OPTIONS("TINY_POLICY_PROFILE=tinyplus_all", "SHARDS=1"));
     process.tick_ms = 300;
 }
 static void learning(void) {
-    start(OPTIONS("SHARDS=1"));
+    program_start(OPTIONS("SHARDS=1"));
     process.tick_ms = 300;
 }
 
@@ -393,58 +298,27 @@ static void use_odd_too(void) {
     program_free_all(32, 10);
 }
 
-/* ---- The heap profiler ----------------------------------------------------------------------- */
-
-#define PROFILED OPTIONS("PROF=1", "PROF_RATE=1", "SHARDS=1", "PURGE_THREAD=0")
-
-static void profiled(void) { start(PROFILED); }
-
-/* See before_the_constructor. */
-static void before_the_profile(void) {
-    begin();
-    program_options(PROFILED);
-    hak_region_prepare();
-}
-static void make_samples(void) {
-    program_malloc_all(0, 2, SMALL);
-    program_malloc(2, LARGE);
-    program_post(0);
-    hakmem_prof_dump(NULL); /* there are no files */
-}
-static void sample_at_one_site(void) {
-    unsigned slot = 16 * explore_thread();
-    program_malloc(slot, SMALL);
-    program_free(slot);
-}
-static void free_samples(void) {
-    program_malloc(8, SMALL);
-    program_await(0);
-    program_free_all(0, 3);
-    program_free(8);
-    hakmem_prof_dump(NULL);
-}
-
 /* ---- Purge ----------------------------------------------------------------------------------- */
 
 static void purge_at_once(void) {
-    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2"));
+    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2"));
     process.tick_ms = 300;
 }
 static void hold_units(void) {
-    start(OPTIONS("PURGE_DELAY_MS=0", "TINY_SS_PARTIAL=0", "SHARDS=2"));
+    program_start(OPTIONS("PURGE_DELAY_MS=0", "TINY_SS_PARTIAL=0", "SHARDS=2"));
     process.tick_ms = 300;
 }
 static void under_pressure(void) {
-    start(OPTIONS("LIMIT_SOFT=1M", "PURGE_THREAD=0", "SS_SIZE=512K"));
+    program_start(OPTIONS("LIMIT_SOFT=1M", "PURGE_THREAD=0", "SS_SIZE=512K"));
     process.tick_ms = 300;
 }
 static void with_helper(void) {
-    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=2", "SS_SIZE=512K"));
+    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=2", "SS_SIZE=512K"));
     process.tick_ms = 100;
     process.helper = HELPER;
 }
 static void more_cpus(void) {
-    begin();
+    program_begin();
     process.cpus = 1;
     process.tick_ms = 3000;
     process_start();
@@ -463,7 +337,7 @@ static void fill_and_empty_too(void) {
     program_free_all(32, 11);
 }
 static void grow_soon(void) {
-    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2", "SS_SIZE=512K"));
+    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2", "SS_SIZE=512K"));
     program_malloc_all(0, 6, RAGGED);
 }
 static void grow(void) { program_malloc_all(6, 4, RAGGED); }
@@ -477,7 +351,7 @@ static void no_thread(void) {}
 
 /* Few steps, so that every order with one preemption is tried. */
 static void some_ragged(void) {
-    start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=1"));
+    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=1"));
     program_malloc_all(0, 3, RAGGED);
 }
 static void free_and_purge(void) {
@@ -518,7 +392,7 @@ static void thread_of_child(void) {
 /* ---- The live page --------------------------------------------------------------------------- */
 
 static void watched(void) {
-    start(OPTIONS("LIVE=1", "PURGE_THREAD=0"));
+    program_start(OPTIONS("LIVE=1", "PURGE_THREAD=0"));
     process.tick_ms = 50;
     live_reader_begin();
 }

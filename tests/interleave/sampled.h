@@ -1,0 +1,24 @@
+/* sampled.h: steps of scenarios for calls that leave the usual path: HARDENED, GUARD_SAMPLE, PROF. */
+#ifndef TESTS_INTERLEAVE_SAMPLED_H
+#define TESTS_INTERLEAVE_SAMPLED_H
+
+void hardened(void);
+void hardened_on_an_old_kernel(void);
+void before_the_hardened_path(void);
+void use_both_paths(void);
+void use_nothing(void);
+void use_nothing_too(void);
+void make_small_and_post(void);
+void await_and_resize(void);
+void sampled(void);
+void sampled_on_an_old_kernel(void);
+void before_sampling(void);
+void make_sampled_and_post(void);
+void await_and_free_sampled(void);
+void profiled(void);
+void before_the_profile(void);
+void make_samples(void);
+void sample_at_one_site(void);
+void free_samples(void);
+
+#endif
