@@ -183,7 +183,8 @@ def test_every_command_explains_itself(tried, capsys, monkeypatch, flag):
 
 def test_every_command_refuses_an_unknown_option(tried, capsys, monkeypatch):
     for name in (*COMMANDS, *SUITES):
-        words = {"larson": ["mixed"], "report": ["x"], "train": ["--library", "x"]}.get(name, [])
+        words = {"larson": ["mixed"], "prof": ["x"], "heap_report": ["x"], "report": ["x"],
+                 "train": ["--library", "x"]}.get(name, [])  # fmt: skip
         refused(tried, capsys, monkeypatch, [name, *words, "--no-such-option"], "--no-such-option")
 
 
