@@ -6,10 +6,6 @@
 #include "os/gate.h"
 #include "meta/meta.h"
 
-static _Atomic size_t table_bytes;
-
-size_t hak_state_bytes(void) { return hak_load_relaxed(&table_bytes); }
-
 static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME,
                                                       HAK_BLOCKS_MAX};
 
@@ -30,7 +26,6 @@ static hak_states_t *publish_tables(hak_superslab_t *super, hak_states_t *made) 
         hak_meta_free(made, sizeof *made);
         return hak_load_acquire(&super->states);
     }
-    hak_add_relaxed(&table_bytes, sizeof *made);
     return made;
 }
 
@@ -51,7 +46,6 @@ static _Atomic uint32_t *publish(_Atomic(_Atomic uint32_t *) *at, _Atomic uint32
         hak_meta_free((void *)made, size);
         return hak_load_acquire(at);
     }
-    hak_add_relaxed(&table_bytes, size);
     return made;
 }
 

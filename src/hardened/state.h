@@ -89,7 +89,4 @@ HAK_FAST_PATH size_t hak_state_unit(const void *block) {
  * hardened path was switched on, if its state is NEVER. For a diagnosis: no lock is held. */
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index);
 
-/* Bytes of all tables. */
-size_t hak_state_bytes(void);
-
 #endif
