@@ -28,6 +28,8 @@ if(HAKMEM_BUILD_TOOLS)
             DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT tools)
     install(FILES "${tool_dir}/completion.zsh" RENAME _hakmem
             DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT tools)
+    install(FILES "${PROJECT_SOURCE_DIR}/tools/grafana/hakmem-dashboard.json"
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/grafana" COMPONENT tools)
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
         COMPONENT licence)

@@ -49,6 +49,8 @@ a thread that ends takes none of them along. What a thread has is shown by its c
 | `HAKMEM_TIMING=1 prog` | in the debug build: how long steps take, see below |
 | `hakmem run --stats=text -- prog` | the first row, for a program that need not be on HAKMEM otherwise |
 | `hakmem stat PID` | of a process that runs with `HAKMEM_LIVE=1`, as `hakmem run` starts it; `--json`, `--prometheus` |
+| `hakmem stat PID --json --every 1s` | a line of JSON each second |
+| `hakmem export` | of several processes, for Prometheus: [METRICS.md](METRICS.md) |
 | `hakmem top PID` | the same over and over, with rates, by tier and class |
 | `hakmem explain PID` | what its resident memory consists of |
 | `hakmem stat FILE`, `hakmem explain FILE` | the same of a JSON file; the second one needs what `hakmem stat PID --json` adds |

@@ -426,7 +426,7 @@ def case_completion(_):
     lines = result.out.decode().splitlines()
     expect("stderr", result.err, b"")
     expect("completions", (lines[0], lines[2:]),
-           ("run stat top explain options compare tune prof report record replay --help --version",
+           ("run stat export top explain options compare tune prof report record replay --help --version",
             ["--profile=", "LOWMEM", "ON_ERROR=", "abort report", "0 1"]))
     if not {"PURGE_DELAY_MS", "PURGE_THREAD"} <= set(lines[1].split()):
         harness.fail(f"options are completed to {lines[1]}")

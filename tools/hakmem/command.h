@@ -64,5 +64,6 @@ int command_compare(int argc, char **argv);
 int command_prof(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_tune(int argc, char **argv);
+int command_export(int argc, char **argv);
 
 #endif

@@ -54,7 +54,7 @@ _hakmem() {
     local names='PROFILE CONF TINY_PROFILE TINY_POLICY_PROFILE LEARN ON_ERROR ERROR_FILE STATS STATS_FILE TIMING LIVE PROF PROF_RATE PROF_FILE PROF_SIGNAL LEAK PURGE_DELAY_MS PURGE_THREAD CACHE_BUDGET SHARDS TRYLOCK_PROBES TINY_STATS_DUMP TINY_POLICY_LOG WARM_TLS_BIND_C7 WARM_POOL_SIZE WARM_POOL_STATS TINY_WARM_LOG TINY_PAGEBOX_LOG POOL_TLS_RING POOL_RING_CAP RING_RETURN_DIV POOL_MIN_BUNDLE TLS_LO_MAX HDR_LIGHT MID_DYN1 WRAP_L2 WRAP_L25 POOL_DRAIN_MAX SHARD_MIX L25_RUN_FACTOR L25_TC_SPILL L25_PREF DISABLE_BATCH HUGE_CACHE HARDENED QUARANTINE QUARANTINE_BYTES RANDOM_PLACEMENT ZERO_ON_FREE CHECK_FREED CANARY CHECK_MISMATCH GUARD_LARGE GUARD_UNITS GUARD_EMPTY GUARD_SAMPLE LIMIT LIMIT_SOFT SS_SIZE SS_BUDGET TINY_SS_PARTIAL TINY_SS_PARTIAL_INTERVAL TINY_USE_SUPERSLAB SS_PREFAULT THP' profiles='MIXED_TINYV3_C7_SAFE MIXED_TINYV3_C7_BALANCED C6_HEAVY LOWMEM SERVER DEBUG LARGE_P1 LARGE_P2_TC HARDENED'
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'run stat top explain options compare tune prof report record replay --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run stat export top explain options compare tune prof report record replay --help --version' -- "$current")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -64,7 +64,7 @@ _hakmem() {
         ;;
     stat)
         if [[ $current == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W '--wide --json --prometheus' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W '--wide --json --prometheus --every --count' -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
         fi
@@ -72,6 +72,14 @@ _hakmem() {
         ;;
     explain)
         mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
+        return
+        ;;
+    export)
+        if [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W '--listen' -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current")
+        fi
         return
         ;;
     top)

@@ -72,6 +72,7 @@ _hakmem() {
         commands=(
             'run:start a program on HAKMEM'
             'stat:show statistics of a process, or of a file'
+            'export:serve the figures of processes to Prometheus'
             'top:show a process while it runs, by tier and size class'
             'explain:show what the resident memory of a process consists of'
             'compare:run a program on several allocators in turn'
@@ -89,7 +90,9 @@ _hakmem() {
     fi
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -- $names --all ;;
-    stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' '*:process or file:_hakmem_processes_and_files' ;;
+    stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' \
+            '--every=[seconds between two lines of JSON]:seconds:' '--count=[lines]:number:' '*:process or file:_hakmem_processes_and_files' ;;
+    export) _arguments '--listen=[where to listen]:[ADDRESS\:]PORT:' '*:process:_hakmem_processes' ;;
     prof) _arguments '-o[the file to write]:file:_files' '*:process or file:_hakmem_processes_and_files' ;;
     report) _arguments '-o[the page to write]:file:_files' '*:profile:_files' ;;
     explain) _arguments '*:process or file:_hakmem_processes_and_files' ;;

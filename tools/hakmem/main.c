@@ -18,7 +18,8 @@
 static const char help[] =
     "Usage: hakmem run [--profile=NAME] [--opt NAME=VALUE]... [--stats=FORM] [--debug] [--] "
     "PROGRAM [ARGUMENT]...\n"
-    "       hakmem stat PID|FILE [--wide | --json | --prometheus]\n"
+    "       hakmem stat PID|FILE [--wide | --json [--every SECONDS [--count N]] | --prometheus]\n"
+    "       hakmem export [PID]... [--listen [ADDRESS:]PORT]\n"
     "       hakmem top PID [--interval SECONDS] [--sort KEY] [--once]\n"
     "       hakmem explain PID|FILE\n"
     "       hakmem options [NAME | --all]\n"
@@ -40,6 +41,11 @@ static const char help[] =
     "or\n"
     "         HAKMEM_LIVE=1), or of a file (HAKMEM_STATS_FILE, or saved from stat --json)\n"
     "         --wide             all figures of each size class, not the eight that matter most\n"
+    "         --every SECONDS    a line of JSON each time, until the process ends or --count is "
+    "reached\n"
+    "export   serves the figures of those processes, or of all that have a live page, to "
+    "Prometheus\n"
+    "         --listen           where, instead of 127.0.0.1:9876\n"
     "top      shows such a process while it runs, by tier and size class\n"
     "         --sort KEY         bytes, live, cached, misses or locks\n"
     "         --once             one table, after one interval\n"
@@ -111,7 +117,7 @@ int main(int argc, char **argv) {
                     {"explain", command_explain, false}, {"record", command_record, false},
                     {"replay", command_replay, false},   {"compare", command_compare, true},
                     {"tune", command_tune, true},        {"prof", command_prof, true},
-                    {"report", command_report, true}};
+                    {"report", command_report, true},    {"export", command_export, false}};
     if (argc < 2) fail(STATUS_USAGE, "no command given; `hakmem --help` shows how to use it");
     const char *text = NULL;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

@@ -93,11 +93,10 @@ static void write_json(hak_out_t *out, const resident_t *resident) {
     hak_out_close(out, '}');
 }
 
-static char *read_process(const char *command, pid_t pid, size_t *size) {
-    const char *problem;
+bool source_of_process(pid_t pid, source_t *source, const char **problem) {
     resident_t resident;
     static char *text; /* until the next one */
-    if (live_read(pid, &page, &problem) != LIVE_READ) fail(PROBLEM, "%s: %s", command, problem);
+    if (live_read(pid, &page, problem) != LIVE_READ) return false;
     const resident_t *measured = resident_measure(pid, &page, &resident) ? NULL : &resident;
     take_over_options();
     take_over_class();
@@ -105,12 +104,21 @@ static char *read_process(const char *command, pid_t pid, size_t *size) {
     write_json(&out, measured);
     size_t room = hak_out_end(&out) + 64; /* the age may have more digits */
     free(text);
+    *problem = "no memory";
     text = malloc(room);
-    if (!text) fail(PROBLEM, "%s: no memory", command);
+    if (!text) return false;
     out = hak_out_to_buffer(text, room);
     write_json(&out, measured);
-    *size = hak_out_end(&out);
-    return text;
+    *source = (source_t){.text = text, .size = hak_out_end(&out), .pid = pid};
+    return true;
+}
+
+static char *read_process(const char *command, pid_t pid, size_t *size) {
+    const char *problem;
+    source_t source;
+    if (!source_of_process(pid, &source, &problem)) fail(PROBLEM, "%s: %s", command, problem);
+    *size = source.size;
+    return source.text;
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 
 typedef struct {
     const json_t *root;
-    const char *text; /* the original JSON; no 0 at its end */
+    char *text; /* the original JSON; no 0 at its end */
     size_t size;
     pid_t pid; /* 0: a file */
 } source_t;
@@ -18,5 +18,9 @@ typedef struct {
  * line, which begins with `command`. For a process the JSON has two more objects than that of the
  * library: "live_page" with age_ms and refreshes, and "resident" with the parts of resident.h. */
 source_t source_read(const char *command, const char *what);
+
+/* The same of a process, without `root`: the text is valid until the next call. False, and the
+ * problem as one line, when it cannot be read. */
+bool source_of_process(pid_t pid, source_t *source, const char **problem);
 
 #endif

@@ -2,15 +2,20 @@
  * for Prometheus. Figures of a file that are not in the table of statistics are ignored. */
 #include "command.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "debug/timing.h"
+#include "live.h"
+#include "prometheus.h"
 #include "source.h"
 #include "stats/stats.h"
 
-enum { LABEL_WIDTH = 8, LABEL_SIZE = 32, GAP = 2, HELP_AT = 41, HELP_WIDTH = 58 };
+enum { LABEL_WIDTH = 8, GAP = 2, HELP_AT = 41, HELP_WIDTH = 58 };
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
@@ -70,14 +75,6 @@ static bool is_used(const json_t *line) {
     return false;
 }
 
-/* The block size of a class; "dyn1" for the dynamic class, whose size may be that of a fixed
- * one. */
-static const char *label_of(const json_t *class_row, char label[LABEL_SIZE]) {
-    if (strcmp(json_text(class_row, "name"), "dyn1") == 0) return "dyn1";
-    snprintf(label, LABEL_SIZE, "%" PRIu64, json_number(class_row, "size"));
-    return label;
-}
-
 /* Prints each band that is in use, with its classes below it. */
 static void print_bands(const json_t *root, bool is_wide) {
     const json_t *bands = json_member(root, "bands"), *classes = json_member(root, "classes");
@@ -90,11 +87,11 @@ static void print_bands(const json_t *root, bool is_wide) {
         if (!is_used(band)) continue;
         print_line(&columns, hak_stats_band_names[i], band);
         for (const json_t *at = classes ? classes->first : NULL; at; at = at->next) {
-            char label[LABEL_SIZE];
+            char label[SIZE_LABEL];
             if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) != 0 || !is_used(at))
                 continue;
-            char line[LABEL_SIZE + 2];
-            snprintf(line, sizeof line, "  %s", label_of(at, label));
+            char line[SIZE_LABEL + 2];
+            snprintf(line, sizeof line, "  %s", size_label(at, label));
             print_line(&columns, line, at);
         }
     }
@@ -206,94 +203,122 @@ static void print_text(const json_t *root, bool is_wide) {
     print_options(root);
 }
 
-/* ---- Prometheus: the text format, version 0.0.4 ---------------------------------------------- */
+/* ---- JSON over time -------------------------------------------------------------------------- */
 
-/* Prints HELP and TYPE of a metric; returns the end of its name. */
-static const char *print_metric(const char *group, const hak_stat_row_t *row) {
-    const char *end = row->is_counter ? "_total" : "";
-    printf("# HELP hakmem_%s_%s%s %s\n", group, row->name, end, hak_stats_help(row));
-    printf("# TYPE hakmem_%s_%s%s %s\n", group, row->name, end,
-           row->is_counter ? "counter" : "gauge");
-    return end;
-}
-
-static void print_class_metric(const json_t *root, const hak_stat_row_t *row) {
-    const json_t *classes = json_member(root, "classes");
-    const char *end = print_metric("class", row);
-    char label[LABEL_SIZE];
-    for (const json_t *at = classes ? classes->first : NULL; at; at = at->next)
-        for (int i = 0; i < HAK_BAND_COUNT; i++)
-            if (strcmp(json_text(at, "band"), hak_stats_band_names[i]) == 0)
-                printf("hakmem_class_%s%s{band=\"%s\",size=\"%s\"} %" PRIu64 "\n", row->name, end,
-                       hak_stats_band_names[i], label_of(at, label), json_number(at, row->name));
-}
-
-static void print_band_metric(const json_t *root, const hak_stat_row_t *row) {
-    const char *end = print_metric("band", row);
-    for (int i = 0; i < HAK_POLICY_BANDS; i++) {
-        const json_t *band = json_member(json_member(root, "bands"), hak_stats_band_names[i]);
-        printf("hakmem_band_%s%s{band=\"%s\"} %" PRIu64 "\n", row->name, end,
-               hak_stats_band_names[i], json_number(band, row->name));
+/* Prints an object as one line: no line breaks and no blanks outside texts; "time" comes first. */
+static void print_json_line(const char *text, size_t size) {
+    struct timespec now;
+    bool in_text = false;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("{\"time\":%lld.%03ld,", (long long)now.tv_sec, now.tv_nsec / 1000000);
+    const char *brace = memchr(text, '{', size);
+    for (const char *at = brace + 1; at < text + size; at++) {
+        if (!in_text && (*at == ' ' || *at == '\n')) continue;
+        if (in_text && *at == '\\')
+            putchar(*at++);
+        else if (*at == '"')
+            in_text = !in_text;
+        putchar(*at);
     }
+    putchar('\n');
 }
 
-static void print_prometheus(const json_t *root) {
-    for (unsigned i = 0; i < HAK_VALUE_STATS; i++) {
-        const hak_stat_row_t *row = &hak_value_stat_rows[i];
-        const char *end = print_metric(row->group, row);
-        printf("hakmem_%s_%s%s %" PRIu64 "\n", row->group, row->name, end,
-               json_number(json_member(root, row->group), row->name));
-    }
-    for (unsigned i = 0; i < HAK_TIER_STATS; i++) {
-        const hak_stat_row_t *row = &hak_tier_stat_rows[i];
-        const char *end = print_metric("tier", row);
-        for (int tier = 0; tier < HAK_STATS_TIERS; tier++) {
-            const json_t *of_tier =
-                json_member(json_member(root, "tiers"), hak_stats_tier_names[tier]);
-            printf("hakmem_tier_%s%s{tier=\"%s\"} %" PRIu64 "\n", row->name, end,
-                   hak_stats_tier_names[tier], json_number(of_tier, row->name));
+/* Prints a line each `interval_ms` until the process ends or `count` lines are printed. */
+static int print_over_time(const char *name, int64_t interval_ms, uint64_t count) {
+    pid_t pid = live_process_of(name);
+    struct timespec next;
+    source_t source;
+    const char *problem;
+    if (!pid) fail(STATUS_USAGE, "stat: --every needs a process, not %.256s", name);
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (uint64_t printed = 0; printed < count; printed++) {
+        if (!source_of_process(pid, &source, &problem)) {
+            if (printed == 0) fail(1, "stat: %s", problem);
+            break;
         }
+        print_json_line(source.text, source.size);
+        if (fflush(stdout) != 0 || printed + 1 == count) break;
+        int64_t ns = next.tv_nsec + interval_ms * 1000000;
+        next.tv_sec += (time_t)(ns / 1000000000);
+        next.tv_nsec = (long)(ns % 1000000000);
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR) continue;
     }
-    for (unsigned i = 0; i < HAK_BAND_STATS; i++) print_band_metric(root, &hak_band_stat_rows[i]);
-    for (unsigned i = 0; i < HAK_CLASS_STATS; i++)
-        print_class_metric(root, &hak_class_stat_rows[i]);
+    return finish();
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
 typedef enum { AS_TEXT, AS_WIDE_TEXT, AS_JSON, AS_PROMETHEUS } form_t;
 
-static form_t read_arguments(int argc, char **argv, const char **name) {
-    form_t form = AS_TEXT;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            form = AS_JSON;
-        else if (strcmp(argv[i], "--wide") == 0)
-            form = AS_WIDE_TEXT;
-        else if (strcmp(argv[i], "--prometheus") == 0)
-            form = AS_PROMETHEUS;
-        else if (argv[i][0] == '-')
-            fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form",
-                 argv[i]);
-        else if (*name)
-            fail(STATUS_USAGE, "stat: one process or file only; `hakmem --help` shows the form");
+typedef struct {
+    form_t form;
+    const char *name;
+    int64_t every_ms; /* 0: once */
+    uint64_t count;
+} request_t;
+
+static int64_t read_interval(const char *text) {
+    char *end;
+    double seconds = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "s") != 0) || !(seconds >= 0.1 && seconds <= 86400))
+        fail(STATUS_USAGE, "stat: --every needs seconds from 0.1 to 86400, not '%.64s'", text);
+    return (int64_t)(seconds * 1000 + 0.5);
+}
+
+static uint64_t read_count(const char *text) {
+    char *end;
+    unsigned long long count = strtoull(text, &end, 10);
+    if (*text < '1' || *text > '9' || *end)
+        fail(STATUS_USAGE, "stat: --count needs a number of 1 or more, not '%.64s'", text);
+    return count;
+}
+
+/* A word that has no value. */
+static void read_word(request_t *request, const char *word) {
+    if (strcmp(word, "--json") == 0)
+        request->form = AS_JSON;
+    else if (strcmp(word, "--wide") == 0)
+        request->form = AS_WIDE_TEXT;
+    else if (strcmp(word, "--prometheus") == 0)
+        request->form = AS_PROMETHEUS;
+    else if (word[0] == '-')
+        fail(STATUS_USAGE, "stat: '%.64s' is not known; `hakmem --help` shows the form", word);
+    else if (request->name)
+        fail(STATUS_USAGE, "stat: one process or file only; `hakmem --help` shows the form");
+    else
+        request->name = word;
+}
+
+static request_t read_arguments(int argc, char **argv) {
+    request_t request = {.form = AS_TEXT, .count = UINT64_MAX};
+    for (int i = 1, words; i < argc; i += words) {
+        const char *value;
+        words = 1;
+        if ((value = option_value("stat", argv + i, "--every", STATUS_USAGE, &words)) != NULL)
+            request.every_ms = read_interval(value);
+        else if ((value = option_value("stat", argv + i, "--count", STATUS_USAGE, &words)) != NULL)
+            request.count = read_count(value);
         else
-            *name = argv[i];
+            read_word(&request, argv[i]);
     }
-    if (!*name)
+    if (!request.name)
         fail(STATUS_USAGE, "stat: no process or file given; `hakmem --help` shows the form");
-    return form;
+    if (request.every_ms && request.form != AS_JSON)
+        fail(STATUS_USAGE, "stat: --every needs --json");
+    if (!request.every_ms && request.count != UINT64_MAX)
+        fail(STATUS_USAGE, "stat: --count needs --every");
+    return request;
 }
 
 int command_stat(int argc, char **argv) {
-    const char *name = NULL;
-    form_t form = read_arguments(argc, argv, &name);
-    source_t source = source_read("stat", name);
-    if (form == AS_JSON)
+    request_t request = read_arguments(argc, argv);
+    if (request.every_ms) return print_over_time(request.name, request.every_ms, request.count);
+    source_t source = source_read("stat", request.name);
+    if (request.form == AS_JSON)
         fwrite(source.text, 1, source.size, stdout);
-    else if (form == AS_PROMETHEUS)
-        print_prometheus(source.root);
+    else if (request.form == AS_PROMETHEUS)
+        prometheus_write(stdout, &(metrics_of_t){.root = source.root}, 1);
     else
-        print_text(source.root, form == AS_WIDE_TEXT);
+        print_text(source.root, request.form == AS_WIDE_TEXT);
     return finish();
 }
