@@ -31,6 +31,22 @@ def program_of(words) -> str:
     return found
 
 
+def add_run_options(made: WordsParser, command: str, what: str):
+    """Options of every command that runs a program of the user's: its limit, build, results, resume."""
+    made.add_argument("--limit", type=number(float, 0.1, 86400),
+                      help="seconds that one run may take, default 600")  # fmt: skip
+    made.add_argument("--build", help="CMake build folder (default: build/release)")
+    made.add_argument("--out", help=f"folder for the results (default: build/{command}/<time>)")
+    made.add_argument("--resume", metavar="FOLDER", help=f"go on with an interrupted {what}")
+
+
+def resumes(options, what: str) -> bool:
+    """True for --resume, which stands alone: BadInput when another option is named beside it."""
+    if options.resume and [name for name, value in vars(options).items() if value and name != "resume"]:
+        raise BadInput(f"--resume goes on with the options of the {what}: name no others")
+    return bool(options.resume)
+
+
 def parser() -> WordsParser:
     made = WordsParser(description=ABOUT, epilog=EXAMPLES,
                        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -39,25 +55,17 @@ def parser() -> WordsParser:
     made.add_argument("--base", help="what ratios are to (default: HAKMEM, else the first)")
     made.add_argument("--rounds", type=number(int, 1, 1000),
                       help="how often each allocator runs, default 7")  # fmt: skip
-    made.add_argument("--limit", type=number(float, 0.1, 86400),
-                      help="seconds that one run may take, default 600")  # fmt: skip
     made.add_argument("--minutes", type=number(float, 0.1, 100000),
                       help="bound of the timed runs: rounds are left out to fit")  # fmt: skip
     made.add_argument("--counts", type=number(float, 0, 100000), metavar="MINUTES",
                       help="count instructions if that takes no longer (15; 0: count nothing)")  # fmt: skip
     made.add_argument("--warm", type=number(int, 0, 65536), metavar="MIB",
                       help="huge pages touched before each run, default 0")  # fmt: skip
-    made.add_argument("--build", help="CMake build folder (default: build/release)")
-    made.add_argument("--out", help="folder for the results (default: build/compare/<time>)")
-    made.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted comparison")
+    add_run_options(made, "compare", "comparison")
 
     def check(options):
-        if not options.resume:
+        if not resumes(options, "comparison"):
             program_of(options.words)
-            return
-        named = [name for name, value in vars(options).items() if value and name != "resume"]
-        if named:
-            raise BadInput("--resume goes on with the options that the comparison had: name no others")
 
     made.check = check
     return made

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..cli import WordsParser, number
 from ..errors import BadInput
-from ..own.options import program_of
+from ..own.options import add_run_options, program_of, resumes
 
 ABOUT = """\
 Searches options of HAKMEM for a program of yours, by counts: instructions and page faults, or resident
@@ -30,19 +30,12 @@ def parser() -> WordsParser:
     made.add_argument("--trace", help="search on this trace")
     made.add_argument("--rounds", type=number(int, 3, 1000),
                       help="timed runs of the last check, default 11")  # fmt: skip
-    made.add_argument("--limit", type=number(float, 0.1, 86400),
-                      help="seconds that one run may take, default 600")  # fmt: skip
     made.add_argument("--minutes", type=number(float, 0.1, 100000),
                       help="do not begin a search that would take longer, default 30")  # fmt: skip
-    made.add_argument("--build", help="CMake build folder (default: build/release)")
-    made.add_argument("--out", help="folder for the results (default: build/tune/<time>)")
-    made.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted search")
+    add_run_options(made, "tune", "search")
 
     def check(options):
-        if options.resume:
-            named = [name for name, value in vars(options).items() if value and name != "resume"]
-            if named:
-                raise BadInput("--resume goes on with the options of the search: name no others")
+        if resumes(options, "search"):
             return
         if options.trace and not Path(options.trace).is_file():
             raise BadInput(f"--trace {options.trace}: there is no such file")
