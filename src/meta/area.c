@@ -16,7 +16,7 @@ hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const
 
 void hak_area_remove(hak_area_t *area) {
     if (!area->base) return;
-    hak_commit_release(area->committed);
+    hak_commit_release(hak_area_charged(area));
     size_t page = hak_os_page_size();
     hak_os_unmap(area->base - page, page + area->reserved);
     area->base = NULL;
@@ -33,26 +33,29 @@ static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     return HAK_OS_MAPPED;
 }
 
-static HAK_COMMON hak_os_answer_t commit(hak_area_t *area, size_t end) {
-    size_t need = end + hak_os_page_size();
+static HAK_COMMON hak_os_answer_t commit(hak_area_t *area, size_t from, size_t end) {
+    size_t need = end + hak_os_page_size(), more = end - area->committed;
+    size_t uncharged = from > area->committed ? from - area->committed : 0;
     hak_os_answer_t answer = HAK_OS_MAPPED;
     if (need > area->reserved) answer = reserve(area, hak_max(need, 2 * area->reserved));
     if (answer != HAK_OS_MAPPED) answer = reserve(area, need);
     if (answer != HAK_OS_MAPPED) return answer;
-    if (!hak_commit_charge(end - area->committed)) return HAK_OS_REFUSED;
-    if (!hak_os_commit(area->base + area->committed, end - area->committed)) {
-        hak_commit_release(end - area->committed);
+    if (!hak_commit_charge(more - uncharged)) return HAK_OS_REFUSED;
+    if (!hak_os_commit(area->base + area->committed, more)) {
+        hak_commit_release(more - uncharged);
         return HAK_OS_REFUSED;
     }
     area->committed = end;
+    area->uncharged += uncharged;
     return HAK_OS_MAPPED;
 }
 
-HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want) {
+HAK_COMMON hak_os_answer_t hak_area_commit(hak_area_t *area, size_t from, size_t want) {
     if (HAK_LIKELY(want <= area->committed)) return HAK_OS_MAPPED;
-    size_t exact = hak_align_up(want, hak_os_page_size());
+    size_t page = hak_os_page_size(), exact = hak_align_up(want, page);
+    from &= ~(page - 1);
     size_t end = hak_max(exact, hak_min(2 * area->committed, HAK_AREA_STEP));
     if (end > HAK_AREA_STEP) end = hak_align_up(end, HAK_AREA_STEP);
-    hak_os_answer_t answer = commit(area, end);
-    return answer == HAK_OS_MAPPED || exact == end ? answer : commit(area, exact);
+    hak_os_answer_t answer = commit(area, from, end);
+    return answer == HAK_OS_MAPPED || exact == end ? answer : commit(area, from, exact);
 }

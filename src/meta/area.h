@@ -19,10 +19,12 @@ enum {
     HAK_AREA_MAPPINGS = 3,     /* that one area is to the kernel */
 };
 
-/* Invariant: committed + a page <= reserved <= limit; all are multiples of a page. */
+/* Invariant: uncharged <= committed; committed + a page <= reserved <= limit; all are multiples of a
+ * page. */
 typedef struct {
     char *base;       /* constant once placed; NULL before */
     size_t committed; /* bytes that can be read and written; only grows */
+    size_t uncharged; /* of them: nobody writes there, so the limit does not count them */
     size_t reserved;  /* bytes mapped from base on */
     size_t limit;     /* constant; bytes that may be mapped from base on */
     const char *name; /* constant; in /proc/PID/maps */
@@ -39,8 +41,13 @@ hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const
 /* Unmaps an area; for one whose neighbours found no place. */
 void hak_area_remove(hak_area_t *area);
 
-/* Makes the first `want` bytes accessible, which are charged as committed. Unless the answer is
+/* Makes the first `want` bytes accessible. What becomes accessible is charged as committed, without the
+ * pages below the offset `from`, where nobody will write: records of a hole. Unless the answer is
  * HAK_OS_MAPPED, what was accessible still is, and no more; HAK_OS_TAKEN: it never will be. */
-hak_os_answer_t hak_area_commit(hak_area_t *area, size_t want);
+hak_os_answer_t hak_area_commit(hak_area_t *area, size_t from, size_t want);
+
+HAK_FAST_PATH size_t hak_area_charged(const hak_area_t *area) {
+    return area->committed - area->uncharged;
+}
 
 #endif

@@ -70,7 +70,7 @@ static bool place_area(void) {
 static hak_os_answer_t extend(size_t more) {
     hak_area_t *area = &areas[area_count - 1];
     size_t before = area->committed;
-    hak_os_answer_t answer = hak_area_commit(area, before + more);
+    hak_os_answer_t answer = hak_area_commit(area, before, before + more);
     if (answer != HAK_OS_MAPPED) return answer;
     if (chunk_end != area->base + before) { /* the first of this area */
         retire_chunk();

@@ -18,5 +18,5 @@ size_t hak_areas_committed(void) {
     size_t bytes = 0;
     hak_region_each_range(add_records, &bytes);
     hak_meta_each_range(add_records, &bytes);
-    return bytes;
+    return bytes - hak_region_uncharged();
 }

@@ -100,26 +100,26 @@ static size_t mapped_neighbours(size_t super) {
     return (size_t)(super > 0 && is_mapped(super - 1)) + is_mapped(super + 1);
 }
 
-/* Records of the first `count` superslabs, holes included. */
-static HAK_COMMON bool commit_records(size_t count) {
-    size_t units = count << hak_map.super_shift;
-    return hak_area_commit(&region.map_area, (region.first_unit + units) * sizeof(uint16_t)) ==
-               HAK_OS_MAPPED &&
-           hak_area_commit(&region.slabs_area, units * sizeof(hak_unit_t)) == HAK_OS_MAPPED &&
-           hak_area_commit(&region.supers_area, count * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
+/* Makes the records of superslabs first .. end - 1 usable. Those of a hole below `first` can be read,
+ * too, but nobody writes to them. */
+static HAK_COMMON bool commit_records(size_t first, size_t end) {
+    size_t from = first << hak_map.super_shift, to = end << hak_map.super_shift;
+    size_t map_from = region.first_unit + from, map_to = region.first_unit + to;
+    return hak_area_commit(&region.map_area, map_from * sizeof(uint16_t),
+                           map_to * sizeof(uint16_t)) == HAK_OS_MAPPED &&
+           hak_area_commit(&region.slabs_area, from * sizeof(hak_unit_t),
+                           to * sizeof(hak_unit_t)) == HAK_OS_MAPPED &&
+           hak_area_commit(&region.supers_area, first * sizeof(hak_superslab_t),
+                           end * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
 }
 
-/* Maps superslabs first .. first + count - 1. Pages are made by the first touch: where huge pages
- * are wished for, 2 MiB at a time. */
-static HAK_COMMON hak_os_answer_t map_superslabs(size_t first, size_t count, bool dense) {
-    char *start = address_of(first);
-    hak_os_answer_t answer = hak_os_map_at(start, count * hak_superslab_size());
-    if (answer != HAK_OS_MAPPED) return answer;
-    hak_os_name(start, count * hak_superslab_size(), heap_name);
+/* Superslabs first .. first + count - 1 have been mapped. Pages are made by the first touch: where huge
+ * pages are wished for, 2 MiB at a time. */
+static HAK_COMMON void note_mapped(size_t first, size_t count, bool dense) {
+    hak_os_name(address_of(first), count * hak_superslab_size(), heap_name);
     hak_zone_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
     hak_zone_mapped(region.heap, units, dense);
     HAK_ADD_OWNED(&region.mapped, count);
-    return answer;
 }
 
 /* Partner: a thread that gets a block, in any way. */
@@ -128,11 +128,18 @@ static void publish_limit(void) {
     hak_store_release(&hak_map.unit_end, units);
 }
 
-/* Adds `count` superslabs from number `first` on, behind all others. */
+/* Adds `count` superslabs from number `first` on, behind all others. Their addresses come first: records
+ * are never given back, so no try that fails shall leave any. */
 static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense) {
-    if (first + count > region.window_end || !commit_records(first + count)) return HAK_OS_REFUSED;
-    hak_os_answer_t answer = map_superslabs(first, count, dense);
+    char *start = address_of(first);
+    if (first + count > region.window_end) return HAK_OS_REFUSED;
+    hak_os_answer_t answer = hak_os_map_at(start, count * hak_superslab_size());
     if (answer != HAK_OS_MAPPED) return answer;
+    if (!commit_records(first, first + count)) {
+        hak_os_unmap(start, count * hak_superslab_size());
+        return HAK_OS_REFUSED;
+    }
+    note_mapped(first, count, dense);
     if (first == 0 || !is_mapped(first - 1)) region.pieces++;
     if (first > region.limit) hak_store_release(&region.carved, first); /* what is between: holes */
     region.limit = first + count;
@@ -239,11 +246,12 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
  * foreign mapping has taken its addresses, it stays a hole for ever. */
 static hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
-    hak_os_answer_t answer = map_superslabs(number, 1, dense && is_large());
+    hak_os_answer_t answer = hak_os_map_at(address_of(number), hak_superslab_size());
     if (answer == HAK_OS_REFUSED) return answer;
     hak_superslab_unlink(&region.unmapped, super);
     super->unmapped = false;
     if (answer != HAK_OS_MAPPED) return answer;
+    note_mapped(number, 1, dense && is_large());
     region.pieces += 1 - neighbours;
     make_superslab(number);
     return answer;
@@ -377,6 +385,11 @@ HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) 
 }
 
 /* ---- figures ---- */
+
+size_t hak_region_uncharged(void) {
+    HAK_HOLD(&hak_region_lock);
+    return region.supers_area.uncharged + region.slabs_area.uncharged + region.map_area.uncharged;
+}
 
 size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapped); }
 

@@ -150,6 +150,9 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
  * allocate. */
 void hak_region_each_range(hak_range_visitor_t visit, void *context);
 
+/* Bytes of records that nobody writes to, and so not charged as committed: those of holes. */
+size_t hak_region_uncharged(void);
+
 /* Number of mapped superslabs; upper bound of the kernel's mappings for the region. */
 size_t hak_region_mapped_superslabs(void);
 size_t hak_region_mappings(void);

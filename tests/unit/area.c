@@ -31,14 +31,37 @@ static void what_is_committed_can_be_used(void **state) {
     place(&area);
     size_t charged = hak_commit_bytes();
     for (size_t want = 1; want <= room; want = want * 3 + 1000) {
-        assert_int_equal(hak_area_commit(&area, want), HAK_OS_MAPPED);
+        assert_int_equal(hak_area_commit(&area, 0, want), HAK_OS_MAPPED);
         assert_true(area.committed >= want && area.committed < want + HAK_AREA_STEP);
         assert_true(area.committed + hak_os_page_size() <= area.reserved);
         assert_int_equal(hak_commit_bytes() - charged, area.committed);
         memset(area.base + want / 3, 1, want - want / 3);
-        assert_int_equal(hak_area_commit(&area, want / 2), HAK_OS_MAPPED);
+        assert_int_equal(hak_area_commit(&area, 0, want / 2), HAK_OS_MAPPED);
     }
-    assert_int_equal(hak_area_commit(&area, area.limit), HAK_OS_TAKEN);
+    assert_int_equal(hak_area_commit(&area, 0, area.limit), HAK_OS_TAKEN);
+    hak_area_remove(&area);
+    assert_int_equal(hak_commit_bytes(), charged);
+}
+
+/* Records that nobody will write to: they can be read, and are not charged. */
+static void what_is_skipped_is_not_charged(void **state) {
+    (void)state;
+    hak_area_t area;
+    size_t page = hak_os_page_size(), from = 20 * MIB + 100, end = 24 * MIB;
+    place(&area);
+    size_t charged = hak_commit_bytes();
+    assert_int_equal(hak_area_commit(&area, 0, MIB), HAK_OS_MAPPED);
+    assert_int_equal(hak_commit_bytes() - charged, MIB);
+    assert_int_equal(hak_area_commit(&area, from, end), HAK_OS_MAPPED);
+    assert_int_equal(area.committed, end);
+    assert_int_equal(area.uncharged, (from & ~(page - 1)) - MIB);
+    assert_int_equal(hak_commit_bytes() - charged, hak_area_charged(&area));
+    for (size_t i = MIB; i < from; i += page) assert_int_equal(area.base[i], 0);
+    memset(area.base + from, 1, end - from);
+    /* What is accessible already stays charged. */
+    assert_int_equal(hak_area_commit(&area, end, end - 1), HAK_OS_MAPPED);
+    assert_int_equal(hak_area_commit(&area, 2 * MIB, end + MIB), HAK_OS_MAPPED);
+    assert_int_equal(hak_commit_bytes() - charged, MIB + (end - (from & ~(page - 1))) + MIB);
     hak_area_remove(&area);
     assert_int_equal(hak_commit_bytes(), charged);
 }
@@ -60,7 +83,7 @@ static void both_ends_are_inaccessible(void **state) {
     hak_area_t area;
     place(&area);
     for (size_t want = 1; want < room; want *= 30) {
-        assert_int_equal(hak_area_commit(&area, want), HAK_OS_MAPPED);
+        assert_int_equal(hak_area_commit(&area, 0, want), HAK_OS_MAPPED);
         must_fault(area.base - 1, "the byte below");
         must_fault(area.base - hak_os_page_size(), "the first byte of the guard");
         must_fault(area.base + area.committed, "the byte behind");
@@ -79,9 +102,9 @@ static void growth_ends_at_others_memory(void **state) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     REQUIRE(foreign != MAP_FAILED, "no place");
     memset(foreign, 0x5A, MIB);
-    assert_int_equal(hak_area_commit(&area, 4 * MIB - hak_os_page_size()), HAK_OS_MAPPED);
+    assert_int_equal(hak_area_commit(&area, 0, 4 * MIB - hak_os_page_size()), HAK_OS_MAPPED);
     memset(area.base, 1, area.committed);
-    assert_int_equal(hak_area_commit(&area, 4 * MIB), HAK_OS_TAKEN);
+    assert_int_equal(hak_area_commit(&area, 0, 4 * MIB), HAK_OS_TAKEN);
     assert_int_equal(area.committed, 4 * MIB - hak_os_page_size());
     must_fault(area.base + area.committed, "the byte behind");
     for (size_t i = 0; i < MIB; i++) REQUIRE(foreign[i] == 0x5A, "others' memory has changed");
@@ -112,6 +135,7 @@ static void places_are_usable_and_stay(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_committed_can_be_used),
+        cmocka_unit_test(what_is_skipped_is_not_charged),
         cmocka_unit_test(both_ends_are_inaccessible),
         cmocka_unit_test(growth_ends_at_others_memory),
         cmocka_unit_test(places_are_usable_and_stay),

@@ -15,7 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "commit/commit.h"
 #include "os/range.h"
+#include "region/check.h"
 #include "region/region.h"
 
 enum {
@@ -249,6 +251,31 @@ static void the_heap_goes_on_behind_others_memory(void **state) {
     assert_true(last >= FOREIGN_COUNT - 1);
 }
 
+/* Run with HAKMEM_LIMIT=2M. The records of a hole as long as this are 9.6 MiB, and nobody writes to them;
+ * the search for its end doubles its steps, and so makes the hole up to twice as long. */
+static void behind_a_long_hole(void) {
+    const size_t length = (size_t)8 << 30, records = 3 * 64 * 1024;
+    char *end = (char *)hak_map.entries + (hak_map.unit_end << HAK_UNIT_SHIFT);
+    char *foreign = mmap(end, length, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    CHECK(foreign == end, "there is something behind the heap");
+    size_t before = hak_commit_bytes(), refused = (size_t)hak_commit_refused();
+    hak_superslab_t *super;
+    do {
+        super = hak_region_take_superslab(false);
+        CHECK(super != NULL, "no superslab behind a hole");
+    } while (start_of(super) < foreign);
+    size_t charged = hak_commit_bytes() - before;
+    CHECK(charged <= records, "a hole costs %zu bytes of committed memory", charged);
+    CHECK(hak_commit_refused() == refused, "the limit has refused something");
+    CHECK(hak_region_uncharged() > length >> 10, "%zu bytes are not charged",
+          hak_region_uncharged());
+    CHECK(hak_commit_bytes() == hak_areas_committed(), "%zu bytes are charged, %zu for records",
+          hak_commit_bytes(), hak_areas_committed());
+    memset(start_of(super), 1, hak_superslab_size());
+    munmap(foreign, length);
+}
+
 static void an_unmapped_superslab_is_mapped_again(void **state) {
     (void)state;
     enum { COUNT = 40 };
@@ -373,8 +400,8 @@ static void refused_everywhere(void) {
     }
 }
 
-static void rerun_small(const char *what) {
-    static const char *const environment[] = {"SMALL=1", NULL};
+static void rerun(const char *what, const char *setting) {
+    const char *const environment[] = {setting, NULL};
     struct child_end end;
     unit_rerun(what, environment, SECONDS, &end);
     REQUIRE(end.in_time && end.status == 0, "%s: status %#x, stderr: %s", what,
@@ -383,17 +410,24 @@ static void rerun_small(const char *what) {
 
 static void a_small_address_space_is_used_up(void **state) {
     (void)state;
-    rerun_small("space");
+    rerun("space", "SMALL=1");
 }
 
 static void a_refused_call_loses_nothing(void **state) {
     (void)state;
-    rerun_small("refusals");
+    rerun("refusals", "SMALL=1");
+}
+
+static void a_hole_is_not_charged(void **state) {
+    (void)state;
+    rerun("hole", "HAKMEM_LIMIT=2M");
 }
 
 int main(int argc, char **argv) {
     if (argc > 1) {
-        strcmp(argv[1], "space") == 0 ? small_space() : refused_everywhere();
+        strcmp(argv[1], "space") == 0  ? small_space()
+        : strcmp(argv[1], "hole") == 0 ? behind_a_long_hole()
+                                       : refused_everywhere();
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -408,6 +442,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(holes_make_no_more_pieces_than_allowed),
         cmocka_unit_test(a_small_address_space_is_used_up),
         cmocka_unit_test(a_refused_call_loses_nothing),
+        cmocka_unit_test(a_hole_is_not_charged),
     };
     return cmocka_run_group_tests_name("region", tests, NULL, NULL);
 }

@@ -179,6 +179,9 @@ static void no_stack_limit(void) { unused_magazine()->limit = 1; }
 
 static void area_guard(void) { region()->areas[0].committed = region()->areas[0].reserved; }
 static void area_limit(void) { region()->areas[1].limit = 0; }
+static void area_uncharged(void) {
+    region()->areas[0].uncharged = region()->areas[0].committed + hak_os_page_size();
+}
 static void area_odd(void) { region()->areas[2].committed++; }
 static void carved(void) { region()->carved = region()->limit + 1; }
 static void few_records(void) { region()->areas[0].committed = 0; }
@@ -313,6 +316,7 @@ static const row_t rows[] = {
     {no_stack_limit, "magazine %p: violated: without a stack no top is below the limit"},
     {area_guard, "area %p: violated: committed + a page <= reserved"},
     {area_limit, "area %p: violated: reserved <= limit"},
+    {area_uncharged, "area %p: violated: uncharged <= committed"},
     {area_odd, "area %p: violated: all are multiples of a page"},
     {carved, "region %p: violated: carved <= limit <= end of the window"},
     {few_records, "region %p: violated: the records of all superslabs are accessible"},
