@@ -6,6 +6,7 @@
 
     docs/ENV_OPTIONS.md                    every option, and when to touch it
     docs/analysis/ENV_PROFILE_PRESETS.md   every profile
+    docs/migration/*.md                    the settings of other allocators, from tools/hakmem/translate.def
     tools/hakmem/completion.bash, .zsh     names and values, for the hakmem command
 """
 
@@ -17,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPTIONS = ROOT / "src/options/options.def"
 PROFILES = ROOT / "src/options/profiles.def"
+TRANSLATE = ROOT / "tools/hakmem/translate.def"
 WHEN = ROOT / "tools/hakmem/when.def"
 TEMPLATES = ROOT / "tools/hakmem"
 
@@ -29,6 +31,7 @@ FORMS = {
     "OPTION_DEBUG": "name tier change unit least most default help".split(),
     "OPTION_OBSOLETE": "name tier help".split(),
     "OPTION_WHEN": "name group when".split(),
+    "SETTING": "source name value option ours note".split(),
     "PROFILE": "name help".split(),
     "PROFILE_SET": "profile option value".split(),
 }
@@ -81,6 +84,11 @@ Accepted with any value, without effect; each says so in one line.
 
 | option | why |
 |---|---|
+"""
+MIGRATION_MARK = "<!-- made by scripts/options_doc.py from tools/hakmem/translate.def: what follows -->\n"
+MIGRATION_COLUMNS = """
+| setting | value | here | |
+|---|---|---|---|
 """
 PROFILES_HEAD = """# Profiles
 
@@ -190,6 +198,22 @@ def profiles_page(tables):
     return page
 
 
+def migration_page(source, path):
+    """docs/migration/SOURCE.md: what stands there before the table, and the table."""
+    head, mark, _ = path.read_text().partition(MIGRATION_MARK)
+    if not mark:
+        sys.exit(f"{path.name}: there is no line '{MIGRATION_MARK.strip()}'")
+    page = head + mark + MIGRATION_COLUMNS
+    for row in rows(TRANSLATE):
+        if row["source"] != source:
+            continue
+        value = {"*": "any", "on": "true", "off": "false"}.get(row["value"], f"`{row['value']}`")
+        ours = row["ours"].replace("2^*", "2 to that power").replace("*", "VALUE")
+        ours = "nothing to set" if row["option"] == "NULL" else f"`HAKMEM_{row['option']}={ours}`"
+        page += f"| `{row['name']}` | {value} | {ours} | {row['note']} |\n"
+    return page
+
+
 def completion(tables, template):
     """A completion script: its template with the names and values filled in."""
     live = [row for row in tables.options if row["form"] != "OPTION_OBSOLETE"]
@@ -213,6 +237,9 @@ def main():
         "tools/hakmem/completion.bash": completion(tables, "completion.bash.in"),
         "tools/hakmem/completion.zsh": completion(tables, "completion.zsh.in"),
     }
+    for source in ("jemalloc", "mimalloc", "tcmalloc"):
+        name = f"docs/migration/{source}.md"
+        wanted[name] = migration_page(source.upper(), ROOT / name)
     for name, text in wanted.items():
         path = ROOT / name
         if not sys.argv[1:]:

@@ -141,21 +141,25 @@ def case_translate(_):
         table = file.read()
     rows = TRANSLATED.findall(table)
     expect("rows", len(rows), table.count("\nSETTING("))
-    for source, name, value, option, ours in rows:
-        given = {"*": "4", "on": "true", "off": "false"}.get(value, value)
-        between = ":" if source == "JEMALLOC" else "="
-        setting = name.replace("*", "x") + between + given
-        result = hakmem("options", f"--from-{source.lower()}", setting)
-        expect(setting, (result.status, result.err), (0, b""))
-        lines = result.out.decode().splitlines()
-        expect(setting, lines[0].startswith(f"# {setting}"), True)
-        expect(setting, lines[1:],
-               [f"HAKMEM_{option}={ours.replace('*', given)}"] if option else [])
+    for source in ("JEMALLOC", "MIMALLOC", "TCMALLOC"):
+        wanted, settings = [], []
+        for _, name, value, option, ours in (row for row in rows if row[0] == source):
+            given = {"*": "4", "on": "true", "off": "false"}.get(value, value)
+            settings.append(name.replace("*", "x") + (":" if source == "JEMALLOC" else "=") + given)
+            wanted.append([f"# {settings[-1]}"])
+            if option:
+                wanted[-1].append(f"HAKMEM_{option}={ours.replace('2^*', '16').replace('*', given)}")
+        result = hakmem("options", f"--from-{source.lower()}", " ".join(settings))
+        expect(source, (result.status, result.err), (0, b""))
+        lines = [line.split(": ")[0] for line in result.out.decode().splitlines()]
+        expect(source, lines, [line for lines in wanted for line in lines])
     both = hakmem("options", "--from-mimalloc=MIMALLOC_PURGE_DELAY=0,show_stats=1").out.decode()
     expect("two", [line for line in both.splitlines() if line[0] != "#"],
            ["HAKMEM_PURGE_DELAY_MS=0", "HAKMEM_STATS=text"])
     for setting, parts in (("narenas:64", ("narenas:64", "HAKMEM_SHARDS accepts 0..16 shards")),
                            ("thp:sometimes", ("thp:sometimes", "value", "not known here")),
+                           ("lg_prof_sample:99", ("HAKMEM_PROF_RATE accepts", "not '2^99'")),
+                           ("lg_prof_sample:x", ("not '2^x'",)),
                            ("foo:1", ("foo:1", "not known here")),
                            ("bar", ("'bar' is no name:value",))):
         result = hakmem("options", "--from-jemalloc", setting)

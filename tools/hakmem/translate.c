@@ -5,6 +5,7 @@
 #include "command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -64,6 +65,23 @@ static const setting_t *find(allocator_t from, const char *name, const char *val
     return NULL;
 }
 
+/* Our value: the pattern with the given one for its star. A power of two that does not exist stays as
+ * it is, which no option accepts. */
+static void make_value(char *ours, size_t size, const char *pattern, const char *value) {
+    const char *star = strchr(pattern, '*');
+    char *end;
+    if (strcmp(pattern, "2^*") == 0) {
+        unsigned long shift = strtoul(value, &end, 10);
+        if (*value >= '0' && *value <= '9' && !*end && shift < 63)
+            snprintf(ours, size, "%llu", 1ULL << shift);
+        else
+            snprintf(ours, size, "2^%s", value);
+        return;
+    }
+    snprintf(ours, size, "%.*s%s%s", star ? (int)(star - pattern) : (int)size, pattern,
+             star ? value : "", star ? star + 1 : "");
+}
+
 /* Prints what a row makes of a value. False: our option does not accept it. */
 static bool print_ours(const setting_t *row, const char *theirs, const char *value) {
     char ours[256];
@@ -73,9 +91,7 @@ static bool print_ours(const setting_t *row, const char *theirs, const char *val
         return true;
     }
     hak_option_t option = (hak_option_t)find_option(row->option, STATUS_USAGE);
-    const char *star = strchr(row->ours, '*');
-    snprintf(ours, sizeof ours, "%.*s%s%s", star ? (int)(star - row->ours) : (int)sizeof ours,
-             row->ours, star ? value : "", star ? star + 1 : "");
+    make_value(ours, sizeof ours, row->ours, value);
     hak_option_row_t described = hak_option_row(option);
     if (!hak_option_parse(option, (hak_text_t){ours, strlen(ours)}, &number)) {
         fprintf(stderr, "hakmem: options: %s: %s accepts %s%s%s, not '%.64s'\n", theirs,
