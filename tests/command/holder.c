@@ -75,6 +75,16 @@ static void mode_hold(void) {
     }
 }
 
+/* One block in 16 stays, so that hardly a page is free. */
+static void mode_pinned(void) {
+    hold((size_t)COUNT * 10, SIZE);
+    for (size_t i = 0; i < (size_t)COUNT * 10; i++)
+        if (i % 16) API(free)(blocks[i]);
+    work(600);
+    say("ready", (long)COUNT * 10 / 16);
+    while (told()) continue;
+}
+
 /* Memory of every kind: blocks of many sizes with gaps, large and huge ones, some of them not used,
  * some freed, a mapping that is not HAKMEM's. */
 static void mode_spike(void) {
@@ -185,11 +195,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"hold", mode_hold},
-                 {"spike", mode_spike},
-                 {"family", mode_family},
-                 {"closed", mode_closed},
-                 {"refused", mode_refused}};
+    } modes[] = {{"hold", mode_hold},     {"spike", mode_spike},   {"pinned", mode_pinned},
+                 {"family", mode_family}, {"closed", mode_closed}, {"refused", mode_refused}};
     watchdog(100, "a program with a live page");
     require_hakmem();
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)

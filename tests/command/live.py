@@ -201,6 +201,18 @@ def case_spike(_):
             harness.fail(f"no setting for what is never purged: {text}")
 
 
+def case_pinned(_):
+    """Free memory that blocks in use pin is told from what a setting would give back."""
+    with holder("pinned") as program:
+        def is_pinned():
+            resident = report(program.pid)["resident"]
+            return resident["sparse"] >= resident["pinned"] > 30 << 20
+        until("pinned pages", is_pinned)
+        text = hakmem("explain", program.pid)
+        if "pinned by few blocks: HAKMEM_PROF=1" not in text:
+            harness.fail(f"pinned pages are not explained: {text}")
+
+
 def case_top_once(_):
     with holder("hold") as program:
         for key in "bytes live cached misses locks".split():

@@ -39,8 +39,11 @@ static const char *for_dirty(const json_t *root) {
 }
 
 static const char *for_sparse(const json_t *root) {
+    const json_t *resident = json_member(root, "resident");
     long delay = option(root, "HAKMEM_PURGE_DELAY_MS");
     if (delay < 0) return "HAKMEM_PURGE_DELAY_MS=500: now it is never given back";
+    if (json_number(resident, "pinned") / 3 > json_number(resident, "sparse") / 4)
+        return "pinned by few blocks: HAKMEM_PROF=1 tells which calls made them";
     return delay > 50 ? "HAKMEM_PURGE_DELAY_MS=50: given back sooner" : NULL;
 }
 

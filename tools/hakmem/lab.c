@@ -18,6 +18,15 @@ static void set(const char *name, const char *value) {
     if (setenv(name, value, 1) != 0) fail(1, "no memory");
 }
 
+/* Tells the lab where this command is, which reads the live page of a process for it. */
+static void set_command(void) {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) return;
+    path[length] = 0;
+    set("HAKMEM_COMMAND", path);
+}
+
 /* Starts the installed lab in `folder`, if there is one. */
 static void start_installed(const char *folder, int argc, char **argv) {
     char python[] = "python3", quiet[] = "-B", command[] = "-c", path[PATH_MAX + 16];
@@ -38,6 +47,7 @@ static int in_lab(const char *said, int argc, char **argv) {
     command_folder(argv[0], STATUS_USAGE, folder);
     snprintf(name, sizeof name, "hakmem %s", said);
     set("HAKMEM_BENCH_NAME", name);
+    set_command();
     snprintf(path, sizeof path, "%s/" HAKMEM_PARTS_FROM_COMMAND "/lab", folder);
     if (realpath(path, real)) start_installed(real, argc, argv);
     snprintf(path, sizeof path, "%s/../../scripts/lab", folder);

@@ -38,6 +38,7 @@ typedef struct {
     const hak_live_superslab_t *superslabs[HAK_LIVE_SUPERSLABS]; /* by address */
     uint64_t in_use[HAK_CLASS_LIMIT];    /* resident bytes of blocks, by class */
     uint64_t sparse, dirty, unknown;     /* of the heap, resident */
+    uint64_t pinned;                     /* of `sparse`, in pages with blocks */
     uint64_t huge, kept, records, other; /* elsewhere, resident */
 } measure_t;
 
@@ -141,6 +142,7 @@ static void count_heap_page(measure_t *measure, uint64_t address) {
     measure->in_use[unit->class_index] += used;
     bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_LARGE;
     *(is_slab ? &measure->sparse : &measure->dirty) += size - used;
+    if (is_slab && used) measure->pinned += size - used;
 }
 
 /* The kernel's zero page, which backs memory that was only read so far, is present but does not
@@ -217,6 +219,7 @@ static void spread_unknown(measure_t *measure) {
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) known += measure->in_use[i];
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++)
         measure->in_use[i] += share(unknown, measure->in_use[i], known);
+    measure->pinned += share(unknown, measure->pinned, known);
     measure->sparse += share(unknown, measure->sparse, known);
     measure->dirty += share(unknown, measure->dirty, known);
 }
@@ -245,6 +248,7 @@ static void add_up(measure_t *measure, resident_t *resident) {
         add_class(measure, i, measure->in_use[i], resident);
     add_class(measure, HAK_CLASS_LARGE, measure->huge, resident);
     resident->sparse = measure->sparse;
+    resident->pinned = measure->pinned;
     resident->dirty = measure->dirty + measure->kept;
     resident->metadata = measure->records;
     resident->other = measure->other;

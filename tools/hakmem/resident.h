@@ -7,10 +7,11 @@
 #include "live/page.h"
 
 /* Bytes. The parts from `live` on are measured independently of `rss`; their sum may differ from
- * it. */
+ * it. `pinned` is what blocks in use keep of `sparse`: it lies in the same pages. */
 #define RESIDENT_PARTS(PART) \
     PART(rss)                \
     PART(swap)               \
+    PART(pinned)             \
     PART(live)               \
     PART(rounding)           \
     PART(sparse)             \

@@ -1,6 +1,8 @@
 """`hakmem prof` and `hakmem report`."""
 
+import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,6 +14,16 @@ SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FI
 SECONDS = 30
 
 
+def _published(pid) -> dict:
+    """The options on the live page of a process: a server may have written its title over its environment."""
+    command = os.environ.get("HAKMEM_COMMAND")
+    if not command:
+        return {}
+    shown = subprocess.run([command, "stat", str(pid), "--json"], capture_output=True, check=False)
+    options = json.loads(shown.stdout)["options"] if shown.returncode == 0 else {}
+    return {name: option["value"] for name, option in options.items()}
+
+
 def _settings(pid) -> dict:
     try:
         text = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="surrogateescape")
@@ -21,7 +33,7 @@ def _settings(pid) -> dict:
     words = found.get("HAKMEM_CONF", "").split(",")
     for name, _, value in (word.partition(":") for word in words):
         found.setdefault(name if name.startswith("HAKMEM_") else f"HAKMEM_{name}", value)
-    return found
+    return found if "HAKMEM_PROF" in found else {**found, **_published(pid)}
 
 
 def _catches(pid, number) -> bool:
