@@ -13,7 +13,7 @@ import sys
 
 # What is touched, the builds, and the long doses.
 ROWS = (
-    (r"src/(shard|pool|classes|os)/|tests/interleave/", ["release"],
+    (r"src/(shard|meta|pool|classes|os)/|tests/interleave/", ["release"],
      r"interleave\.(remote|warm)\.long"),
     (r"src/|tests/interleave/", ["release"], r"interleave\.whole\.long"),
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),

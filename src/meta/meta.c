@@ -132,6 +132,11 @@ void hak_meta_free(void *block, size_t size) { give(&lists[shift_of(size)], bloc
 void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)], shift_of(size)); }
 void hak_meta_free_bitmap(void *block, size_t size) { give(&bitmaps[shift_of(size)], block); }
 
+void *hak_meta_alloc_zeroed(size_t size) { /* what was freed before is not zero */
+    HAK_HOLD(&hak_meta_lock);
+    return carve(shift_of(size));
+}
+
 size_t hak_meta_bytes(void) {
     HAK_HOLD(&hak_meta_lock);
     return bytes_total;

@@ -15,6 +15,9 @@
 /* NULL when the system has no memory left. The contents are undefined. */
 void *hak_meta_alloc(size_t size);
 
+/* The same; all of it is zero, and no page of it was touched yet. */
+void *hak_meta_alloc_zeroed(size_t size);
+
 /* `size` as it was asked for. */
 void hak_meta_free(void *block, size_t size);
 

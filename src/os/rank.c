@@ -34,6 +34,7 @@ static const hak_rank_row_t *row_of(const void *lock) {
     for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
         size_t offset = (uintptr_t)lock - (uintptr_t)row->first;
         if (offset < row->bytes && offset % row->stride == 0) return row;
+        if (row->has && row->has(lock)) return row;
     }
     return &any_other;
 }

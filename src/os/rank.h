@@ -48,10 +48,11 @@ typedef enum {
 
 typedef void (*hak_rank_check_t)(const void *lock);
 
-/* Locks of one rank, `stride` apart. */
+/* Locks of one rank, `stride` apart; or those for which `has` is true. */
 typedef struct {
     const void *first;
     size_t bytes, stride;
+    bool (*has)(const void *lock); /* or NULL */
     hak_rank_t rank;
     hak_rank_check_t check; /* or NULL */
 } hak_rank_row_t;
@@ -60,7 +61,12 @@ typedef struct {
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check)                        \
     static const hak_rank_row_t row                                                   \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
-            (first), (bytes), (stride), HAK_RANK_##name, (check)}
+            (first), (bytes), (stride), NULL, HAK_RANK_##name, (check)}
+/* The same for locks in records that are made as they are used: `has` says which are of this rank. */
+#define HAK_LOCK_RANKS_MADE(row, name, has, check)                                    \
+    static const hak_rank_row_t row                                                   \
+        __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
+            NULL, 0, 1, (has), HAK_RANK_##name, (check)}
 #define HAK_LOCK_RANK(name, lock, check) \
     HAK_LOCK_RANKS(lock##_rank, name, &(lock), sizeof(lock), sizeof(lock), check)
 
@@ -73,6 +79,7 @@ void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
 
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check) \
     _Static_assert(HAK_RANK_##name < HAK_RANK_COUNT, "a rank")
+#define HAK_LOCK_RANKS_MADE(row, name, has, check) HAK_LOCK_RANKS(, name, , , , )
 #define HAK_LOCK_RANK(name, lock, check) HAK_LOCK_RANKS(, name, , , , )
 HAK_FAST_PATH void hak_rank_wait(const void *lock) { (void)lock; }
 HAK_FAST_PATH void hak_rank_taken(const void *lock) { (void)lock; }

@@ -15,38 +15,7 @@
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks that one take skips */
 
-/* The bins have no room for the counters. These lie in front of them, on the page of the small classes.
- * They are narrow: with 64 bits each they would need one page more. */
-static struct {
-    hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
-    hak_bin_t bins[HAK_CLASS_COUNT + 1];
-} HAK_ALIGNED(HAK_LINE) shards[HAK_SHARDS_MAX] HAK_APART;
-HAK_LOCK_RANKS(bin_ranks, BIN, &shards[0].bins[0].lock, sizeof shards - sizeof shards[0].counts,
-               sizeof(hak_bin_t), hak_bin_check_at_release);
-
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
-
-_Atomic uint32_t hak_bin_used_shards HAK_READ_OFTEN;
-
-static struct {
-    hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
-} HAK_ALIGNED(HAK_LINE) rares[HAK_SHARDS_MAX] HAK_APART;
-
-hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index) {
-    return &rares[shard].rare[class_index];
-}
-
-static _Atomic uint32_t slab_counts[HAK_SHARDS_MAX]; /* under the lock of the slab's bin */
-
-uint32_t hak_bin_slab_count(unsigned shard) { return hak_load_relaxed(&slab_counts[shard]); }
-
-hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
-    return &shards[shard].bins[class_index];
-}
-
-hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
-    return &shards[shard].counts[class_index];
-}
 
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
     hak_add_release(&hak_bin_carries[class_index][counter], 1); /* partner: hak_bin_carried */
@@ -139,9 +108,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed) {
 void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
-    hak_add_relaxed(&slab_counts[shard], 1);
-    if (HAK_UNLIKELY(!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)))
-        hak_or_acq_rel(&hak_bin_used_shards, 1u << shard); /* partner: who looks, at any time */
+    hak_add_relaxed(hak_bin_slab_count(shard), 1);
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
     HAK_ADD_OWNED(&bin->adopted, 1);
     HAK_ADD_OWNED(&bin->touched, blocks);
@@ -161,7 +128,7 @@ static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     }
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
-    hak_add_relaxed(&slab_counts[hak_owner_shard(owner)], -1u);
+    hak_add_relaxed(hak_bin_slab_count(hak_owner_shard(owner)), -1u);
     HAK_ADD_OWNED(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->left, 1);
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);

@@ -69,15 +69,11 @@ void hak_slab_release_list(hak_unit_t *list, unsigned class_index);
 HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab,
                                          unsigned class_index);
 
+/* Of a shard that is made (table.c), as the functions below. */
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
-/* Bit per shard: a bin of it has, or had, a slab. A single thread touches no other's bins.
- * Set once, before the slab is listed; a look that comes too early passes the shard over,
- * as one does that comes before the slab. */
-extern _Atomic uint32_t hak_bin_used_shards; /* atomic or */
-
-/* Slabs that all bins of a shard have. */
-uint32_t hak_bin_slab_count(unsigned shard);
+/* Slabs that all bins of a shard have; written under the lock of the slab's bin. */
+_Atomic uint32_t *hak_bin_slab_count(unsigned shard);
 
 /* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
  * one to the carries of its class, afterwards; who reads without the lock reads the

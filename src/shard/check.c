@@ -6,6 +6,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 
 static const char of_slab[] = "slab", of_bin[] = "bin", of_ring[] = "warm slabs of a bin";
@@ -46,16 +47,6 @@ void hak_slab_check(hak_check_t *check, const hak_unit_t *slab) {
 
 /* ---- all slabs, by bin ---- */
 
-typedef struct {
-    uint32_t slabs, listed, touched, spare; /* the last three: of those that are not warm */
-    uint32_t pending;                       /* slabs with remote words */
-    uint32_t warm;
-    uint64_t warm_used; /* blocks in use in warm slabs */
-} sum_t;
-
-static sum_t sums[HAK_SHARDS_MAX]
-                 [HAK_CLASS_COUNT + 1] HAK_APART; /* hak_verify runs once at a time */
-
 static void check_remote(hak_check_t *check, const hak_unit_t *slab, const hak_class_t *info) {
     uint64_t words = 0;
     const _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
@@ -68,7 +59,10 @@ static void check_remote(hak_check_t *check, const hak_unit_t *slab, const hak_c
 static void check_slab(hak_check_t *check, const hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
-    sum_t *sum = &sums[hak_owner_shard(owner)][hak_owner_class(owner)];
+    hak_check_that(check, of_slab, slab, "its shard is made",
+                   hak_shard_is_made(hak_owner_shard(owner)));
+    if (!hak_shard_is_made(hak_owner_shard(owner))) return;
+    hak_bin_sum_t *sum = hak_bin_sum_of(hak_owner_shard(owner), hak_owner_class(owner));
     hak_slab_check(check, slab);
     check_remote(check, slab, info);
     unsigned ready = hak_bin_ready(slab, info), purged = hak_bin_purged_blocks(slab, info);
@@ -143,7 +137,7 @@ static void check_ring(hak_check_t *check, unsigned shard, unsigned class_index,
     hak_check_that(check, of_ring, ring, "count is 0 <=> there is no oldest slot",
                    (count == 0) == (slot == NULL));
     hak_check_equal(check, of_ring, ring, "count = slabs with the flag", count,
-                    sums[shard][class_index].warm);
+                    hak_bin_sum_of(shard, class_index)->warm);
     for (uint32_t i = 0; slot && i < count; i++, slot = slot->next)
         check_binding(check, slot, mine);
     hak_check_that(check, of_ring, ring, "the ring is closed", slot == ring->oldest);
@@ -158,7 +152,7 @@ static uint32_t pending_length(const hak_bin_t *bin, uint32_t most) {
 
 void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index) {
     const hak_bin_t *bin = hak_bin_of(shard, class_index);
-    const sum_t *sum = &sums[shard][class_index];
+    const hak_bin_sum_t *sum = hak_bin_sum_of(shard, class_index);
     const uint16_t mine = hak_owner(shard, class_index);
     uint32_t left = hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
     uint32_t listed = check_list(check, bin, mine) + (bin->empty != NULL);
@@ -183,8 +177,8 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index) {
 static size_t check_class(hak_check_t *check, unsigned class_index, uint64_t *carved) {
     size_t slabs = 0;
     *carved = 0;
-    for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++) {
-        const sum_t *sum = &sums[shard][class_index];
+    HAK_EACH_SHARD (shard) {
+        const hak_bin_sum_t *sum = hak_bin_sum_of(shard, class_index);
         if (hak_load_relaxed(&hak_bin_of(shard, class_index)->adopted) || sum->slabs)
             hak_bin_check(check, shard, class_index);
         *carved += hak_warm_used(shard, class_index) - sum->warm_used;
@@ -195,18 +189,19 @@ static size_t check_class(hak_check_t *check, unsigned class_index, uint64_t *ca
 
 void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
     size_t ragged = 0, warm = 0;
-    memset(sums, 0, sizeof sums);
+    HAK_EACH_SHARD (shard)
+        memset(hak_bin_sum_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_sum_t));
     hak_region_each_superslab(check_units, check);
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
         size_t slabs = check_class(check, class_index, &carved[class_index]);
         if (slabs && hak_class_is_ragged(class_index)) ragged += slabs;
         warm += hak_warm_slabs(class_index);
     }
-    for (unsigned shard = 0; shard < HAK_SHARDS_MAX; shard++) {
+    HAK_EACH_SHARD (shard) {
         uint32_t slabs = 0;
-        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) slabs += sums[shard][i].slabs;
+        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) slabs += hak_bin_sum_of(shard, i)->slabs;
         hak_check_equal(check, "shard", hak_bin_of(shard, 0), "slabs of its bins",
-                        hak_bin_slab_count(shard), slabs);
+                        hak_load_relaxed(hak_bin_slab_count(shard)), slabs);
     }
     hak_check_equal(check, of_ring, &hak_warm_total, "the sum of all counts",
                     hak_load_relaxed(&hak_warm_total), warm);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shard/bin.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */
@@ -40,10 +41,9 @@ hak_shard_counts_t hak_shard_counts(unsigned class_index) {
         sum = (hak_shard_counts_t){.slabs = 0};
         for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
             sum.counts[i] = carried[i] = hak_bin_carried(class_index, i);
-        for (unsigned shard = 0; shard < hak_shard_count(); shard++)
-            add_bin(shard, class_index, &sum);
+        HAK_EACH_SHARD (shard) add_bin(shard, class_index, &sum);
     } while (--tries && has_carried(class_index, carried));
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+    HAK_EACH_SHARD (shard)
         sum.remote += hak_load_relaxed(&hak_bin_rare(shard, class_index)->remote);
     return sum;
 }
@@ -109,7 +109,7 @@ unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRA
 /* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
 static uint64_t count_now(unsigned class_index, unsigned counter) {
     uint64_t sum = hak_bin_carried(class_index, counter); /* first */
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)
+    HAK_EACH_SHARD (shard)
         sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
     return sum;
 }

@@ -9,6 +9,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/sparse.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     POOL_PART = 8,         /* dirty units are many above one part in so many of the used ones */
     DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep drains under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
+    SEARCH_MOST = 16,      /* other shards that a search looks at while there is other memory */
 };
 
 /* Alone in their cache line: slow calls of all threads read them, and threads write what the linker
@@ -58,7 +60,7 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index) {
 
 size_t hak_shard_in_use(unsigned class_index) {
     size_t blocks = 0;
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++) {
+    HAK_EACH_SHARD (shard) {
         const hak_bin_t *bin = hak_bin_of(shard, class_index);
         size_t touched = hak_load_relaxed(&bin->touched), spare = hak_load_relaxed(&bin->spare);
         blocks += touched - hak_min(spare, touched);
@@ -80,18 +82,17 @@ static bool has_free(const hak_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
-/* The same, slabs that are bound to threads included. Does not touch a bin that never had a slab. */
+/* The same, slabs that are bound to threads included. */
 static bool may_give(unsigned shard, unsigned class_index) {
-    if (!(hak_load_relaxed(&hak_bin_used_shards) >> shard & 1)) return false;
     return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
 }
 
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_free(unsigned home, unsigned class_index) {
-    unsigned count = hak_shard_count();
     unsigned probes = probe_count();
-    for (unsigned i = 1; i < count && i <= probes; i++)
-        if (may_give((home + i) % count, class_index)) return true;
+    if (probes == 0) return false;
+    for (unsigned at = hak_shard_after(home); at != home && probes--; at = hak_shard_after(at))
+        if (may_give(at, class_index)) return true;
     return false;
 }
 
@@ -162,12 +163,12 @@ static unsigned take_from(const request_t *request, unsigned shard, what_t what)
 /* Searches the next `probes` shards. It waits for their locks, because a wait is shorter than the
  * page fault that skipping the shard would cost. */
 static unsigned take_from_others(const request_t *request, what_t what, unsigned probes) {
-    unsigned count = hak_shard_count();
-    for (unsigned i = 1; i < count && i <= probes; i++) {
-        unsigned taken = take_from(request, (request->home + i) % count, what);
-        if (taken) return taken;
-    }
-    return 0;
+    unsigned home = request->home, taken = 0;
+    if (probes == 0) return 0;
+    for (unsigned at = hak_shard_after(home); at != home && probes-- && !taken;
+         at = hak_shard_after(at))
+        taken = take_from(request, at, what);
+    return taken;
 }
 
 /* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside
@@ -271,7 +272,8 @@ uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty)
 /* True when a shard has as many slabs as SS_BUDGET allows, and must reclaim before it takes one more. */
 static bool at_budget(unsigned shard) {
     uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
-    return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
+    return HAK_UNLIKELY(budget != 0) &&
+           hak_load_relaxed(hak_bin_slab_count(shard)) >= budget * hak_superslab_units();
 }
 
 /* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the
@@ -284,16 +286,17 @@ static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
         drain_and_release(request->home, i, 0, any, UINT32_MAX);
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
-    return take_from_others(request, USED, HAK_SHARDS_MAX);
+    return take_from_others(request, USED, SEARCH_MOST);
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
 static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
-    unsigned count = hak_shard_count();
+    unsigned home = request->home, left = SEARCH_MOST;
     hak_unit_t *slab = NULL;
     hak_gate_enter();
-    for (unsigned i = 1; i < count && !slab; i++) {
-        hak_bin_t *other = hak_bin_of((request->home + i) % count, request->class_index);
+    for (unsigned at = hak_shard_after(home); at != home && left-- && !slab;
+         at = hak_shard_after(at)) {
+        hak_bin_t *other = hak_bin_of(at, request->class_index);
         if (!hak_load_relaxed(&other->listed_count) || !hak_lock_try(&other->lock)) continue;
         slab = hak_bin_release_empty(other);
         hak_lock_release(&other->lock);
@@ -350,7 +353,7 @@ void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
 bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
-        if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
+        if (!hak_shard_is_made(walk->shard)) continue;
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
             uint32_t most = hak_min(budget->looks, DRAIN_MOST);

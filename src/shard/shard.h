@@ -103,10 +103,14 @@ typedef struct {
 
 _Static_assert(sizeof(hak_bin_t) == HAK_LINE, "a bin is one cache line");
 
-/* Number of shards that may have slabs: whoever looks at all shards goes so far. It only grows,
- * and under the lock of the thread list, so that a fork, which holds that, lets go of as many
- * locks as it took. One who goes round (`% count`) reads it once. */
+/* Number of shards that may be made, and may have slabs. It only grows, under the lock of the thread
+ * list. */
 unsigned hak_shard_count(void);
+
+/* Makes a shard, unless it is there (meta/made.h has the protocol): no thread is at home in a shard,
+ * and no slab belongs to it, before that. Returns its number, or 0, which needs no memory, when
+ * there is none for another one. */
+unsigned hak_shard_open(unsigned shard);
 
 /* Number of shards that threads, and the large heaps of CPUs, are at home in from now on: never
  * more than the others. It follows the number of CPUs, up and down. */

@@ -23,6 +23,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/shard.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 
 enum {
@@ -145,8 +146,7 @@ static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     unsigned best_shard = 0, best_class = 0;
     size_t most = 0;
-    for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
-        unsigned shard = hak_lowest_bit(used);
+    HAK_EACH_SHARD (shard) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
             if (spare <= most) continue;
@@ -192,11 +192,6 @@ static unsigned idle_bin(unsigned shard, unsigned rest) {
     return best;
 }
 
-static unsigned nth_bit(uint32_t bits, unsigned n) {
-    for (; n; n--) bits &= bits - 1;
-    return hak_lowest_bit(bits);
-}
-
 bool hak_shard_count_taken(unsigned units) {
     const uint32_t before = hak_add_relaxed(&taken, units);
     return (before + units) / VISIT_UNITS != before / VISIT_UNITS;
@@ -204,10 +199,10 @@ bool hak_shard_count_taken(unsigned units) {
 
 /* After a purge that gave back little, the bin is not purged again for a while. */
 size_t hak_shard_purge_taken(hak_budget_t *budget) {
-    const uint32_t used = hak_load_relaxed(&hak_bin_used_shards);
-    const unsigned count = used ? hak_bit_count(used) : 0;
+    unsigned count = 0, shard = hak_made_next(&hak_shard_table, 0);
+    HAK_EACH_SHARD (made) count++;
     if (count == 0) return 0;
-    const unsigned shard = nth_bit(used, hak_add_relaxed(&visits, 1) % count);
+    for (unsigned n = hak_add_relaxed(&visits, 1) % count; n; n--) shard = hak_shard_after(shard);
     const unsigned class_index = idle_bin(shard, visits_of_rest(count));
     if (!class_index) return 0;
     const size_t wanted = hak_superslab_size();
@@ -241,7 +236,7 @@ static uint32_t slabs_worth(hak_bin_t *bin, unsigned class_index, hak_sparse_t w
 bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
                            hak_budget_t *budget, size_t *bytes) {
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
-        if (!(hak_load_relaxed(&hak_bin_used_shards) >> walk->shard & 1)) continue;
+        if (!hak_shard_is_made(walk->shard)) continue;
         for (;;) {
             *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
             if (walk->left) return false;
@@ -255,9 +250,9 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
     if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep may find idle slots */
-    for (uint32_t used = hak_load_relaxed(&hak_bin_used_shards); used; used &= used - 1) {
+    HAK_EACH_SHARD (shard) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            const hak_bin_t *bin = hak_bin_of(hak_lowest_bit(used), class_index);
+            const hak_bin_t *bin = hak_bin_of(shard, class_index);
             if (!spare_bytes(bin, class_index)) continue;
             if (hak_load_relaxed(&bin->spare) != hak_load_relaxed(&bin->spare_seen)) return true;
             if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;

@@ -8,6 +8,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "shard/bin.h"
+#include "shard/table.h"
 
 #define BUSY ((uintptr_t)1)
 
@@ -17,13 +18,6 @@ enum {
 };
 
 _Atomic uint32_t hak_warm_total HAK_OWN_LINE;
-
-/* Beside the bins, which have no room: pages that are not touched before a slab is bound. */
-static hak_warm_ring_t rings[HAK_SHARDS_MAX][HAK_CLASS_COUNT + 1] HAK_APART HAK_ALIGNED(HAK_LINE);
-
-hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
-    return &rings[shard][class_index];
-}
 
 static hak_warm_ring_t *ring_of(const hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
@@ -301,10 +295,9 @@ bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
 }
 
 /* Adds up a field of the rings of a class. */
-#define SUM_OF(field, class_index)                                             \
-    uint64_t sum = 0;                                                          \
-    for (unsigned shard = 0; shard < hak_shard_count(); shard++)               \
-        sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
+#define SUM_OF(field, class_index)                                                                \
+    uint64_t sum = 0;                                                                             \
+    HAK_EACH_SHARD (shard) sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
     return sum
 
 uint64_t hak_warm_carved(unsigned class_index) { SUM_OF(carved, class_index); }

@@ -112,10 +112,10 @@ HAK_BEHIND static void on_thread_exit(void *argument) {
  * whichever shard owns that. */
 static unsigned home_shard(void) {
     unsigned best = 0, count = hak_shard_homes();
-    if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_os_this_cpu() % count;
+    if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_shard_open(hak_os_this_cpu() % count);
     for (unsigned shard = 1; shard < count; shard++)
         if (shard_threads[shard] < shard_threads[best]) best = shard;
-    return best;
+    return hak_shard_open(best);
 }
 
 unsigned hak_thread_shard_most(void) {
@@ -205,6 +205,7 @@ static void prepare_process(void) {
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     HAK_KEEP_ERRNO();
     hak_options_load();
+    hak_shard_open(0); /* for a thread without a cache */
     if (hak_thread_count() > 0) hak_thread_follow_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;

@@ -142,7 +142,7 @@ MUTANTS = [
      r"hak_gate_enter\(\);(\s*HAK_TIME_MID\(pool_alloc_tls_page, class_index, taken = hak_pool_take_units\(most, slabs, fresh\)\);)",
      r"\1 hak_gate_enter();"),
     ("remote", "a take enters the gate after it has an empty slab of another shard",
-     r"hak_gate_enter\(\);(\s*for \(unsigned i = 1; i < count && !slab; i\+\+\) \{.*?\n    \}\n)(    if \(!slab\) \{)",
+     r"hak_gate_enter\(\);(\s*for \(unsigned at [^{;]*;[^{;]*left-- && !slab;[^{]*\{.*?\n    \}\n)(    if \(!slab\) \{)",
      r"\1 hak_gate_enter(); \2"),
     ("warm", "a carve is outside the gate",
      r"hak_gate_enter\(\);( /\* no fork finds a claim \*/.*?false\);)\s*hak_gate_leave\(\);",

@@ -101,6 +101,10 @@ void *hak_meta_alloc(size_t size) {
     return bitmaps[thread][bitmap_count[thread]++];
 }
 
+void *hak_meta_alloc_zeroed(size_t size) {
+    explore_fail("a shard of %zu bytes that is not our own", size);
+}
+
 void *hak_meta_alloc_bitmap(size_t size) { return hak_meta_alloc(size); }
 
 void hak_meta_free(void *block, size_t size) { memory_forbid(block, size); }
@@ -325,6 +329,7 @@ void world_fork(void) {
 void world_make(void) {
     hak_map.entries = (_Atomic uint16_t *)(void *)units;
     hak_map.units = (uintptr_t)slabs;
+    for (unsigned shard = 0; shard < WORLD_SHARDS; shard++) hak_shard_open(shard);
     for (unsigned shard = 0; shard < WORLD_SHARDS; shard++)
         for (unsigned i = 0; i < CLASS_COUNT; i++)
             memory_track(hak_bin_of(shard, classes[i]), sizeof(hak_bin_t));
@@ -357,7 +362,6 @@ void world_reset(unsigned unit_count) {
     gates_reset(false);
     live_count = reports = reports_expected = warm_count = 0;
     hak_warm_total = 0;
-    hak_bin_used_shards = UINT32_MAX; /* a matter of pages only */
     larson_guard = may_miss = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     units_there = unit_count;

@@ -327,6 +327,7 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(
         argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
     hak_dyn_choose(14464); /* so that it is one of all classes here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_cache_is_empty),

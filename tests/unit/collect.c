@@ -21,6 +21,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/table.h"
 #include "stats/collect.h"
 #include "stats/stats.h"
 #include "thread/purge.h"
@@ -43,8 +44,9 @@ static void add(hak_lock_t *lock, const char *name, const hak_lock_t *outer) {
 }
 
 static void gather_locks(void) {
-    for (unsigned i = 0; i < hak_shard_count() * HAK_CLASS_COUNT; i++)
-        add(&hak_bin_of(i / HAK_CLASS_COUNT, i % HAK_CLASS_COUNT + 1)->lock, "a bin's", NULL);
+    HAK_EACH_SHARD (shard)
+        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+            add(&hak_bin_of(shard, i)->lock, "a bin's", NULL);
     for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
         add(&hak_heaps[i].lock, "a large heap's", NULL);
         add(&hak_heaps[i].transfer_lock, "a transfer array's", &hak_heaps[i].lock);
@@ -255,5 +257,6 @@ int main(int argc, char **argv) {
     };
     (void)argc;
     unit_need_environment(argv, variables);
+    unit_open_shards(4);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

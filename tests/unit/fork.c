@@ -17,6 +17,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 #include "thread/thread.h"
 
@@ -52,8 +53,9 @@ static void is_free(const hak_lock_t *lock, const char *what) {
 
 static void check_locks(void) {
     static const char others[] = "the process";
-    for (unsigned i = 0; i < hak_shard_count() * HAK_CLASS_COUNT; i++)
-        is_free(&hak_bin_of(i / HAK_CLASS_COUNT, i % HAK_CLASS_COUNT + 1)->lock, "a bin");
+    HAK_EACH_SHARD (shard)
+        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+            is_free(&hak_bin_of(shard, i)->lock, "a bin");
     for (unsigned i = 0; i < hak_heap_count(); i++) {
         is_free(&hak_heaps[i].lock, "a large heap");
         is_free(&hak_heaps[i].transfer_lock, "a large heap");

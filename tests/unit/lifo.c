@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_TLS_LO_MAX=64", "HAKMEM_SHARDS=4",
                                                       "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_leaves_the_ring_is_kept),
         cmocka_unit_test(a_lifo_rests_with_its_ring),

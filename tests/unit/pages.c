@@ -96,6 +96,7 @@ static void units_of_large_blocks(void **state) {
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", NULL});
+    unit_open_shards(4);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slabs_of_every_class),
         cmocka_unit_test(remote_frees_count),

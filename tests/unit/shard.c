@@ -257,15 +257,15 @@ static void only_empty_slabs_move(void **state) {
     give(AWAY, FOUR, blocks, 4);
     give(AWAY, FOUR, blocks + 4, 2);
     assert_ptr_equal(hak_bin_of(AWAY, FOUR)->empty, empty);
-    unsigned before = used_units(), there = hak_bin_slab_count(AWAY);
-    unsigned here = hak_bin_slab_count(HOME);
+    unsigned before = used_units(), there = slab_count(AWAY);
+    unsigned here = slab_count(HOME);
     uint64_t adopted = hak_shard_adopted_empty();
     take(HOME, FOUR, 1, again);
     assert_ptr_equal(slab_of(again[0]), empty);
     assert_int_equal(empty->owner, hak_owner(HOME, FOUR));
     assert_int_equal(used_units(), before);
-    assert_int_equal(hak_bin_slab_count(AWAY), there - 1);
-    assert_int_equal(hak_bin_slab_count(HOME), here + 1);
+    assert_int_equal(slab_count(AWAY), there - 1);
+    assert_int_equal(slab_count(HOME), here + 1);
     assert_int_equal(hak_shard_adopted_empty(), adopted + 1);
     assert_null(hak_bin_of(AWAY, FOUR)->empty);
     check_bin(AWAY, FOUR, 0);
@@ -290,17 +290,17 @@ static void at_its_budget_a_shard_reclaims(void **state) {
     void *other[4], *more[1];
     unsigned budget = hak_superslab_units();
     release_all();
-    assert_int_equal(hak_bin_slab_count(HOME), 0);
+    assert_int_equal(slab_count(HOME), 0);
     take(HOME, FOUR, 4, other);
     give(HOME, FOUR, other, 4); /* kept empty */
     take(HOME, ONE, budget - 1, blocks);
-    assert_int_equal(hak_bin_slab_count(HOME), budget);
+    assert_int_equal(slab_count(HOME), budget);
     set(HAK_OPTION_SS_BUDGET, "1");
     uint64_t hits = hak_shard_budget_hits();
     take(HOME, ONE, 1, blocks + budget - 1);
     assert_int_equal(hak_shard_budget_hits(), hits + 1);
     assert_null(hak_bin_of(HOME, FOUR)->empty);
-    assert_int_equal(hak_bin_slab_count(HOME), budget);
+    assert_int_equal(slab_count(HOME), budget);
     /* Nothing is left to reclaim: another shard's used block comes before one more slab. */
     take(AWAY, TWO, 2, other);
     give(AWAY, TWO, other, 1);
@@ -309,14 +309,14 @@ static void at_its_budget_a_shard_reclaims(void **state) {
     assert_ptr_equal(more[0], other[0]);
     assert_int_equal(hak_shard_budget_hits(), hits + 2);
     take(HOME, ONE, 1, blocks + budget);
-    assert_int_equal(hak_bin_slab_count(HOME), budget + 1);
+    assert_int_equal(slab_count(HOME), budget + 1);
     assert_int_equal(hak_shard_budget_hits(), hits + 3);
     set(HAK_OPTION_TRYLOCK_PROBES, "1");
     set(HAK_OPTION_SS_BUDGET, "0");
     give(HOME, ONE, blocks, budget + 1);
     give(AWAY, TWO, other, 2);
     release_all();
-    assert_int_equal(hak_bin_slab_count(HOME), 0);
+    assert_int_equal(slab_count(HOME), 0);
 }
 
 /* One batch of blocks of several slabs and shards, in random order. */
@@ -493,6 +493,7 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
                                                       "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_is_taken_whole),
         cmocka_unit_test(slabs_of_one_block_come_together),

@@ -8,6 +8,7 @@
 
 #include "options/load.h"
 #include "options/options.h"
+#include "shard/shard.h"
 
 static const char self[] = "/proc/self/exe";
 
@@ -61,6 +62,10 @@ void unit_need_environment(char **argv, const char *const *variables) {
     environment[count] = NULL;
     execve(self, argv, (char **)(uintptr_t)environment);
     CHECK(false, "the test cannot start itself");
+}
+
+void unit_open_shards(unsigned count) {
+    for (unsigned i = 0; i < count; i++) CHECK(hak_shard_open(i) == i, "no memory for shard %u", i);
 }
 
 unsigned unit_line_count(const char *text) {

@@ -37,6 +37,9 @@ void unit_child(void (*body)(const void *context), const void *context, unsigned
  * engine's options are loaded. */
 void unit_need_environment(char **argv, const char *const *variables);
 
+/* Makes the first shards, for tests that work on others than the threads' own. */
+void unit_open_shards(unsigned count);
+
 /* Number of lines in a text. */
 unsigned unit_line_count(const char *text);
 

@@ -1,0 +1,63 @@
+/* table.c: the records of the shards. */
+#include "shard/table.h"
+
+#include "shard/bin.h"
+#include "shard/check.h"
+#include "shard/warm.h"
+
+enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
+
+/* Small processes touch the first page only: the bins have no room for the counters, which lie in front
+ * of them and are narrow. With 64 bits each they would need one page more. */
+typedef struct {
+    hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
+    _Atomic uint32_t slab_count;
+    hak_bin_t bins[HAK_CLASS_COUNT + 1];
+    hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
+    hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
+    hak_bin_sum_t sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
+} record_t;
+
+_Static_assert(sizeof(record_t) <= 16 * KIB, "a shard takes no more records than that");
+_Static_assert((int)HAK_SHARDS_MAX <= (int)HAK_MADE_MOST, "the table has a place for each shard");
+
+static record_t own[SHARDS_OWN] HAK_APART;
+hak_made_t hak_shard_table HAK_READ_OFTEN;
+
+unsigned hak_shard_open(unsigned shard) {
+    void *memory = shard < SHARDS_OWN ? &own[shard] : NULL;
+    if (hak_made_open(&hak_shard_table, shard, memory, sizeof(record_t))) return shard;
+    return hak_shard_open(0);
+}
+
+static record_t *record_of(unsigned shard) { return hak_made_at(&hak_shard_table, shard); }
+
+hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
+    return &record_of(shard)->bins[class_index];
+}
+
+hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
+    return &record_of(shard)->counts[class_index];
+}
+
+_Atomic uint32_t *hak_bin_slab_count(unsigned shard) { return &record_of(shard)->slab_count; }
+
+hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index) {
+    return &record_of(shard)->rare[class_index];
+}
+
+hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
+    return &record_of(shard)->rings[class_index];
+}
+
+hak_bin_sum_t *hak_bin_sum_of(unsigned shard, unsigned class_index) {
+    return &record_of(shard)->sums[class_index];
+}
+
+#if HAKMEM_VERIFY
+static bool is_bin_lock(const void *lock) {
+    return hak_made_has(&hak_shard_table, lock, offsetof(record_t, bins), HAK_CLASS_COUNT + 1,
+                        sizeof(hak_bin_t));
+}
+#endif
+HAK_LOCK_RANKS_MADE(bin_ranks, BIN, is_bin_lock, hak_bin_check_at_release);

@@ -1,0 +1,35 @@
+/* table.h: the table of the shards that are made; internal to shard/. */
+#ifndef HAK_SHARD_TABLE_H
+#define HAK_SHARD_TABLE_H
+
+#include "meta/made.h"
+#include "shard/shard.h"
+
+extern hak_made_t hak_shard_table;
+
+/* Only a shard that is made can have a slab. */
+HAK_FAST_PATH bool hak_shard_is_made(unsigned shard) {
+    return hak_made_at(&hak_shard_table, shard) != NULL;
+}
+
+/* The next shard behind one that is made, round: that one itself when there is no other. */
+HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
+    return hak_made_after(&hak_shard_table, shard);
+}
+
+/* The shards that are made. */
+#define HAK_EACH_SHARD(shard)                                                         \
+    for (unsigned shard = hak_made_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
+         shard = hak_made_next(&hak_shard_table, shard + 1))
+
+/* What the check of a bin adds up (check.c), in memory of its shard. */
+typedef struct {
+    uint32_t slabs, listed, touched, spare; /* the last three: of those that are not warm */
+    uint32_t pending;                       /* slabs with remote words */
+    uint32_t warm;
+    uint64_t warm_used; /* blocks in use in warm slabs */
+} hak_bin_sum_t;
+
+hak_bin_sum_t *hak_bin_sum_of(unsigned shard, unsigned class_index);
+
+#endif
