@@ -14,6 +14,8 @@ ARGS        ?=
 FROM        ?=
 SINCE       ?= origin/main
 
+SITE_PACKAGES := 'mkdocs-material>=9.5,<10'
+
 # Each preset is a build folder below build/.
 PRESETS      := release debug asan tsan
 TEST_PRESETS ?= $(PRESETS)
@@ -49,7 +51,7 @@ endif
 
 .DEFAULT_GOAL := all
 .PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full test-changed check \
-        package-test lab-test run bench bench-report deb install format lint clean help
+        package-test lab-test run bench bench-report deb site install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
 LINK = @for file in $(LINKS); do if [ -e build/$(1)/$$file ]; then ln -sfn build/$(1)/$$file .; fi; done
@@ -132,6 +134,15 @@ bench: ## Compare HAKMEM with its peers: make bench [ARGS='...']
 
 bench-report: $(if $(FROM)$(ARGS),,nolto pgo) ## Write docs/PERF_COMPARISON_ALLOCATORS.md: runs, or takes FROM=folder of a run
 	@$(LAB) page $(if $(FROM),--from '$(FROM)') $(ARGS)
+
+site: ## Make the documentation site from the tree, in build/site/html; a dead link fails
+	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv groff=groff-base
+	@test -x build/site-venv/bin/mkdocs || { echo "preparing build/site-venv"; python3 -m venv build/site-venv && \
+	    build/site-venv/bin/pip install --quiet --disable-pip-version-check $(SITE_PACKAGES); }
+	@rm -rf build/site/pages
+	@scripts/site.py build/site
+	@NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --strict --quiet --config-file build/site/mkdocs.yml
+	@echo 'build/site/html/index.html; with search: python3 -m http.server -d build/site/html'
 
 deb: build-deps ## Build the Debian packages, in build/deb/packages
 	@scripts/install_deps.sh dpkg-shlibdeps=dpkg-dev dpkg-deb=dpkg file=file h:zlib.h=zlib1g-dev
