@@ -53,11 +53,17 @@ static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
 }
 
-/* Copies a block of `old` bytes to a new one, and frees it; NULL when there is no memory. */
+/* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
+ * but a block that is to become smaller stays: few programs expect that to fail. */
 static void *move(void *pointer, size_t old, size_t size, const void *site) {
+    const int error = errno;
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_out_of_memory();
     void *moved = allocate(size, site);
-    if (!moved) return NULL;
+    if (HAK_UNLIKELY(!moved)) {
+        if (size > old) return NULL;
+        errno = error;
+        return stays(pointer, size, site);
+    }
     memcpy(moved, pointer, hak_min(size, old));
     hakmem_free(pointer);
     return moved;
@@ -77,8 +83,9 @@ static void *resize_other(void *pointer, size_t size, const void *site) {
         return NULL;
     }
     if (fits(&block, size)) return stays(pointer, size, site);
-    if (hak_samples_on() && size <= PTRDIFF_MAX) hak_sample_leave(pointer);
+    hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
+    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
     if (moved && hak_samples_on()) hak_sampling_note(moved, size, site);
     return moved ? stays(moved, size, site) : move(pointer, block.size, size, site);
 }

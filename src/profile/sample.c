@@ -14,13 +14,13 @@ enum {
     STEP_SHIFT = 6, /* blocks begin at multiples of 64 bytes */
 };
 
-typedef struct sample {
-    struct sample *next; /* lock */
+struct hak_sample {
+    hak_sample_t *next; /* lock */
     const void *block;
     hak_site_t *site;
     uint64_t weight, requested, born_ms;
     uintptr_t thread;
-} sample_t;
+};
 
 typedef struct {
     hak_lock_t lock;
@@ -29,7 +29,7 @@ typedef struct {
 _Atomic bool hak_sample_on;
 hak_sample_stats_t hak_sample_stats;
 
-static _Atomic(sample_t *) *lists; /* constant once on; written under the lock of the lane */
+static _Atomic(hak_sample_t *) *lists; /* constant once on; written under the lock of the lane */
 static lane_t lanes[1 << LOCKS_SHIFT];
 HAK_LOCK_RANKS(lanes_rank, SAMPLES, lanes, sizeof lanes, sizeof(lane_t), NULL);
 
@@ -65,56 +65,57 @@ static uint64_t scaled(uint64_t weight, uint64_t amount) {
     return (uint64_t)((unsigned __int128)weight * amount >> HAK_SITE_WEIGHT_BITS);
 }
 
-static sample_t *make(const void *site, uint64_t weight, size_t requested, uint32_t class_size) {
+static hak_sample_t *make(const void *site, uint64_t weight, size_t requested,
+                          uint32_t class_size) {
     uintptr_t frames[HAK_SITE_DEPTH];
     unsigned depth = hak_os_stack(site, frames, HAK_SITE_DEPTH);
     hak_site_t *place = hak_site_of(frames, depth, class_size);
-    sample_t *sample = place ? hak_meta_alloc(sizeof *sample) : NULL;
+    hak_sample_t *sample = place ? hak_meta_alloc(sizeof *sample) : NULL;
     if (!sample) return NULL;
-    *sample = (sample_t){.site = place,
-                         .weight = weight,
-                         .requested = requested,
-                         .born_ms = hak_os_now_ms(),
-                         .thread = hak_os_thread()};
+    *sample = (hak_sample_t){.site = place,
+                             .weight = weight,
+                             .requested = requested,
+                             .born_ms = hak_os_now_ms(),
+                             .thread = hak_os_thread()};
     return sample;
+}
+
+static void put_in(hak_sample_t *sample) {
+    size_t index = index_of(sample->block);
+    HAK_HOLD(lock_of(index));
+    sample->next = hak_load_relaxed(&lists[index]);
+    hak_store_relaxed(&lists[index], sample);
 }
 
 void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size) {
     uint64_t weight = hak_sample_weight(given);
-    sample_t *sample = make(site, weight, requested, class_size);
+    hak_sample_t *sample = make(site, weight, requested, class_size);
     if (!sample) {
         hak_add_relaxed(&hak_sample_stats.dropped, 1);
         return;
     }
-    size_t index = index_of(block);
     sample->block = block;
-    hak_lock_acquire(lock_of(index));
-    sample->next = hak_load_relaxed(&lists[index]);
-    hak_store_relaxed(&lists[index], sample);
-    hak_lock_release(lock_of(index));
+    put_in(sample);
     hak_site_add(sample->site, HAK_SITE_ALLOC_OBJECTS, weight);
     hak_site_add(sample->site, HAK_SITE_ALLOC_BYTES, scaled(weight, requested));
     hak_add_relaxed(&hak_sample_stats.taken, 1);
     hak_add_relaxed(&hak_sample_stats.live, 1);
 }
 
-/* Takes the sample of a block out of its list; NULL when there is none. */
-static sample_t *take_out(const void *block, size_t index) {
-    hak_lock_acquire(lock_of(index));
-    sample_t *before = NULL, *sample = hak_load_relaxed(&lists[index]);
+hak_sample_t *hak_sample_take(const void *block) {
+    size_t index = index_of(block);
+    if (HAK_LIKELY(!hak_load_relaxed(&lists[index]))) return NULL;
+    HAK_HOLD(lock_of(index));
+    hak_sample_t *before = NULL, *sample = hak_load_relaxed(&lists[index]);
     for (; sample && sample->block != block; sample = sample->next) before = sample;
     if (sample && before) before->next = sample->next;
     if (sample && !before) hak_store_relaxed(&lists[index], sample->next);
-    hak_lock_release(lock_of(index));
     return sample;
 }
 
-void hak_sample_leave(const void *block) {
-    size_t index = index_of(block);
-    if (HAK_LIKELY(!hak_load_relaxed(&lists[index]))) return;
-    sample_t *sample = take_out(block, index);
-    if (!sample) return;
+void hak_sample_end(hak_sample_t *sample, bool stays) {
+    if (stays) return put_in(sample);
     hak_site_t *site = sample->site;
     hak_site_add(site, HAK_SITE_FREED_OBJECTS, sample->weight);
     hak_site_add(site, HAK_SITE_FREED_BYTES, scaled(sample->weight, sample->requested));
@@ -123,4 +124,9 @@ void hak_sample_leave(const void *block) {
                  scaled(sample->weight, hak_os_now_ms() - sample->born_ms));
     hak_meta_free(sample, sizeof *sample);
     hak_add_relaxed(&hak_sample_stats.live, -(uint64_t)1);
+}
+
+void hak_sample_leave(const void *block) {
+    hak_sample_t *sample = hak_sample_take(block);
+    if (sample) hak_sample_end(sample, false);
 }

@@ -35,8 +35,14 @@ bool hak_sample_start(void);
 void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size);
 
-/* Takes the sample of a block out, if it has one. */
+/* The block is freed: its sample, if it has one, goes. */
 void hak_sample_leave(const void *block);
+
+/* Takes the sample of a block out, before a resize may move it; NULL when it has none. Then the sample
+ * goes, unless the block stays as it was. */
+typedef struct hak_sample hak_sample_t;
+hak_sample_t *hak_sample_take(const void *block);
+void hak_sample_end(hak_sample_t *sample, bool stays);
 
 /* The bytes of blocks that a sampled one of `size` bytes stands for are size times this, in
  * fixed-point. */

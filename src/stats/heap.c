@@ -21,9 +21,11 @@
 
 enum { PATH_SIZE = 2048, LEAKS_SHOWN = 20, FRAMES_SHOWN = 16, MODULE_SIZE = 64 };
 
-static _Atomic bool is_busy;
+/* The number of the process that writes a profile, or 0. In the child of a fork it is not the child's:
+ * the thread that writes stayed behind. */
+static _Atomic uint32_t busy;
 static _Atomic uint32_t dump_count;
-/* Of the thread that made is_busy true. Not on the stack, since that may be small. */
+/* Of the thread that set `busy`. Not on the stack, since that may be small. */
 static char path[PATH_SIZE] HAK_APART;
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
@@ -137,10 +139,12 @@ static int write_file(void) {
 }
 
 static bool begin(void) {
-    return hak_samples_on() && !hak_exchange_acq_rel(&is_busy, true); /* partner: end */
+    uint32_t before = hak_load_relaxed(&busy), own = hak_os_process_id();
+    return hak_samples_on() && before != own &&
+           hak_cas_acquire(&busy, &before, own); /* partner: end */
 }
 
-static void end(void) { hak_store_release(&is_busy, false); }
+static void end(void) { hak_store_release(&busy, 0); }
 
 int hak_heap_dump(const char *name) {
     if (!hak_samples_on()) return ENOTSUP;

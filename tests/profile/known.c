@@ -5,6 +5,8 @@
  *     test_profile_known thread   blocks that other threads free, from threads that end
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
  *     test_profile_known wait     allocates and waits for a line on stdin
+ *     test_profile_known refused  blocks keep their samples when a realloc of them is refused
+ *     test_profile_known dumps N  N forks while a thread writes profiles: each child can write one
  *     test_profile_known loops N LIBRARY
  *                                 N rounds of dlopen, fork and thread exit, all at once
  */
@@ -21,6 +23,7 @@
 
 #include "alloc_names.h"
 #include "check.h"
+#include "figures.h"
 
 enum { SITES_MOST = 16, KEPT = 1 << 20 };
 
@@ -237,12 +240,64 @@ static void wait_for_a_line(void) {
     for (int c = 0; c != '\n' && c != EOF;) c = getchar();
 }
 
+static void refused(void) {
+    static const size_t sizes[] = {100, 3000, 300000, 5000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *block = API(malloc)(sizes[i]), *volatile larger;
+        CHECK(block != NULL, "no memory");
+        uint64_t before = figure("profile.live");
+        larger = API(realloc)(block, (size_t)PTRDIFF_MAX / 2);
+        CHECK(larger == NULL && before > 0, "%zu bytes can become half of all addresses", sizes[i]);
+        CHECK(figure("profile.live") == before, "a block of %zu bytes has lost its sample",
+              sizes[i]);
+        larger = API(realloc)(block, sizes[i] * 3);
+        CHECK(larger != NULL, "no memory");
+        CHECK(figure("profile.live") == before, "%d samples more for a block of %zu bytes",
+              (int)(figure("profile.live") - before), 3 * sizes[i]);
+        API(free)(larger);
+        CHECK(figure("profile.live") == before - 1, "a freed block has a sample");
+    }
+}
+
+static int dump(const char *path) {
+    int (*to)(const char *) = LIBRARY(hakmem_prof_dump);
+    CHECK(to != NULL, "there is no hakmem_prof_dump");
+    return to(path);
+}
+
+static void *dump_always(void *unused) {
+    while (atomic_load(&running) > 0) dump("/dev/null");
+    return unused;
+}
+
+static void dump_in_children(void) {
+    pthread_t thread;
+    atomic_store(&running, 1);
+    CHECK(pthread_create(&thread, NULL, dump_always, NULL) == 0, "no thread");
+    for (long i = 0; i < rounds; i++) {
+        int status;
+        pid_t pid = fork();
+        CHECK(pid >= 0, "no child");
+        if (pid == 0) _exit(dump("/dev/null"));
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0,
+              "hakmem_prof_dump in child %ld says %d", i, status >> 8);
+    }
+    atomic_store(&running, 0);
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "sites") == 0) sites();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
     if (strcmp(what, "wait") == 0) wait_for_a_line();
+    if (strcmp(what, "refused") == 0) refused();
+    if (strcmp(what, "dumps") == 0) {
+        CHECK(argc == 3, "usage: dumps N");
+        rounds = atol(argv[2]);
+        dump_in_children();
+    }
     if (strcmp(what, "loops") == 0) {
         CHECK(argc == 4, "usage: loops N LIBRARY");
         rounds = atol(argv[2]);

@@ -81,6 +81,30 @@ static void check_aligned(const void *context) {
     }
 }
 
+/* A block that is to become smaller stays when there is no memory for another one. */
+static void check_shrink(const void *context) {
+    static const size_t sizes[] = {1000, 30000, 300000, 5 << 20};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    char *blocks[COUNT];
+    void *chain = NULL;
+    (void)context;
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = API(malloc)(sizes[i]);
+        CHECK(blocks[i] != NULL, "no memory");
+        memset(blocks[i], (int)i + 1, sizes[i]);
+    }
+    for (size_t i = COUNT; i-- > 0;) fill(&chain, sizes[i], 1);
+    for (size_t i = COUNT; i-- > 0;) fill(&chain, sizes[i] / 10, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        char *shrunk = API(realloc)(blocks[i], sizes[i] / 10);
+        CHECK(shrunk != NULL, "%zu bytes cannot become %zu", sizes[i], sizes[i] / 10);
+        for (size_t k = 0; k < sizes[i] / 10; k++)
+            CHECK(shrunk[k] == (int)i + 1, "byte %zu of %zu has changed", k, sizes[i] / 10);
+        API(free)(shrunk);
+    }
+    release(&chain);
+}
+
 /* Twice three quarters of the limit in turn, in two tiers: freed memory of the one goes back for
  * the other, long before its time. */
 static void check_soft(const void *context) {
@@ -117,6 +141,7 @@ int main(int argc, char **argv) {
     } else if (strcmp(part, "hard") == 0) {
         child_must_succeed(check_hard, NULL, 60, "the hard limit");
         child_must_succeed(check_aligned, NULL, 60, "the hard limit and alignments");
+        child_must_succeed(check_shrink, NULL, 60, "the hard limit and realloc to less");
         setenv("TEST_LIMITS", "soft", 1);
         setenv("HAKMEM_LIMIT_SOFT", getenv("HAKMEM_LIMIT"), 1);
         unsetenv("HAKMEM_LIMIT");
