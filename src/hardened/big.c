@@ -117,15 +117,16 @@ static void give_back(void *block) {
         hak_large_free(hak_large_home(), block);
 }
 
-/* A block as the program gets it. */
+/* A block as the program gets it. The note comes first, since it may find no memory, and a guard may
+ * not go away again. */
 static bool enter(char *block, size_t size, hak_origin_t origin) {
-    hak_guard_t guard = HAK_GUARD_NONE;
-    size_t room = room_of(block, size);
-    if (has_guard()) guard = hak_guard_set(block + room, hak_os_page_size());
+    if (!set_note(block, used_note(size, origin, HAK_GUARD_NONE))) return false;
     put_canary(block, size);
-    if (set_note(block, used_note(size, origin, guard))) return true;
-    hak_guard_clear(block + room, hak_os_page_size(), guard);
-    return false;
+    if (has_guard()) {
+        hak_guard_t guard = hak_guard_set(block + room_of(block, size), hak_os_page_size());
+        set_note(block, used_note(size, origin, guard));
+    }
+    return true;
 }
 
 void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, bool mapped) {
@@ -147,38 +148,52 @@ static size_t kept_bytes(const hak_holder_t *holder) {
     return hak_load_relaxed(&holder->kept[0].bytes) + hak_load_relaxed(&holder->kept[1].bytes);
 }
 
-/* Gives a freed block back to its heap; returns its bytes. */
-static size_t release(const hak_kept_t *kept) {
-    uint64_t note = hak_big_note(kept->block);
-    size_t room = room_of(kept->block, hak_big_size(note));
-    if (kept->guard)
-        hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED);
-    else if (hak_hardened.check_freed)
-        hak_holder_check_zero(kept->block, room);
+/* Takes the guard behind a block away; false when the system refuses. */
+static bool clear_end(void *block) {
+    uint64_t note = hak_big_note(block);
+    char *end = (char *)block + room_of(block, hak_big_size(note));
+    if (guard_of(note) == HAK_GUARD_NONE) return true;
+    if (!hak_guard_clear(end, hak_os_page_size(), guard_of(note))) return false;
+    return set_note(block, note & ~((uint64_t)3 << GUARD_SHIFT));
+}
+
+/* Gives a freed block back to its heap. False when the system leaves it a guard: then the heap must not
+ * give it out again. */
+static bool release(const hak_kept_t *kept) {
+    size_t room = room_of(kept->block, hak_big_size(hak_big_note(kept->block)));
+    if (kept->guard ? !hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED)
+                    : !clear_end(kept->block))
+        return false;
+    if (!kept->guard && hak_hardened.check_freed) hak_holder_check_zero(kept->block, room);
     set_note(kept->block, 0);
     give_back(kept->block);
-    return kept->size;
+    return true;
 }
 
-/* Empties a place of the ring. */
-static size_t leave(hak_holder_t *holder, hak_kept_t *kept) {
-    if (!kept->block) return 0;
+/* Empties a place of the ring; false when its block stays. */
+static bool leave(hak_holder_t *holder, hak_kept_t *kept, size_t *released) {
     hak_kept_t left = *kept;
+    if (!left.block) return true;
+    if (!release(&left)) return false;
     count_kept(holder, &left, (size_t)-1);
     kept->block = NULL;
-    return release(&left);
+    *released += left.size;
+    return true;
 }
 
-/* Takes a random place of the ring, and empties others until the ring has its bytes. */
+/* Takes a random place of the ring, and empties others until the ring has its bytes. Where no place can
+ * be emptied the block is nobody's from now on. */
 static size_t put(hak_holder_t *holder, const hak_kept_t *kept) {
     uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->big_at++;
     size_t released = 0;
+    bool is_put = false;
     for (uint32_t i = 0; i < HAK_BIG_RING; i++) {
-        if (i > 0 && kept_bytes(holder) <= HAK_BIG_RING_BYTES) break;
-        released += leave(holder, &holder->big[(at + i) % HAK_BIG_RING]);
-        if (i > 0) continue;
-        holder->big[at % HAK_BIG_RING] = *kept;
+        hak_kept_t *place = &holder->big[(at + i) % HAK_BIG_RING];
+        if (is_put && kept_bytes(holder) <= HAK_BIG_RING_BYTES) break;
+        if (!leave(holder, place, &released) || is_put) continue;
+        *place = *kept;
         count_kept(holder, kept, 1);
+        is_put = true;
     }
     return released;
 }
@@ -190,15 +205,17 @@ size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t who
     kept.guard =
         keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_guard_set_by_advice(block, room + page);
     if (!kept.guard) {
-        hak_guard_clear((char *)block + room, page, guard_of(note));
+        clear_end(block); /* if not, again when the block leaves the ring */
         if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))
             memset(block, 0, room);
     }
-    return keeps ? put(holder, &kept) : release(&kept);
+    if (!keeps && release(&kept)) return kept.size;
+    return holder ? put(holder, &kept) : 0;
 }
 
 void hak_big_flush(hak_holder_t *holder) {
-    for (unsigned i = 0; i < HAK_BIG_RING; i++) leave(holder, &holder->big[i]);
+    size_t released = 0;
+    for (unsigned i = 0; i < HAK_BIG_RING; i++) leave(holder, &holder->big[i], &released);
 }
 
 /* ---- resize ---- */
@@ -208,7 +225,7 @@ void *hak_big_resize(void *block, uint64_t note, size_t size) {
     size_t old = hak_big_size(note), room = room_of(block, old), page = hak_os_page_size();
     hak_origin_t origin = hak_state_origin(note);
     if (!is_huge(block) || whole_of(size) <= HAK_LARGE_MAX) return NULL;
-    hak_guard_clear((char *)block + room, page, guard_of(note));
+    if (!hak_guard_clear((char *)block + room, page, guard_of(note))) return NULL;
     if (size < old && hak_hardened.zero &&
         !hak_os_purge((char *)block + room_of(block, size), room - room_of(block, size)))
         memset((char *)block + size, 0, room - size);

@@ -24,12 +24,12 @@ hak_guard_t hak_guard_set(void *start, size_t size) {
     return HAK_GUARD_NONE;
 }
 
-void hak_guard_clear(void *start, size_t size, hak_guard_t guard) {
-    if (guard == HAK_GUARD_ADVISED) {
-        hak_os_unguard(start, size);
-    } else if (guard == HAK_GUARD_MAPPED && hak_os_commit(start, size)) {
-        hak_add_relaxed(&mapped, -1u);
-    }
+bool hak_guard_clear(void *start, size_t size, hak_guard_t guard) {
+    if (guard == HAK_GUARD_ADVISED) return hak_os_unguard(start, size);
+    if (guard == HAK_GUARD_NONE) return true;
+    if (!hak_os_commit(start, size)) return false;
+    hak_add_relaxed(&mapped, -1u);
+    return true;
 }
 
 bool hak_guard_unit_is_due(hak_random_t *random) {

@@ -26,8 +26,8 @@ hak_guard_t hak_guard_set(void *start, size_t size);
 bool hak_guard_set_by_advice(void *start, size_t size);
 
 /* Makes pages usable again that hak_guard_set has made a guard; they read as zero, or, MAPPED, as
- * before. */
-void hak_guard_clear(void *start, size_t size, hak_guard_t guard);
+ * before. False when the system refuses: they are a guard still. */
+bool hak_guard_clear(void *start, size_t size, hak_guard_t guard);
 
 /* True when the caller shall make a guard unit, which counts from now on. The second makes it of a
  * block of 64 KiB, or NULL; false when it is none after all. */

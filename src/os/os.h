@@ -42,8 +42,8 @@ void *hak_os_reserve(size_t size);
 /* The result of a mapping at a fixed address. */
 typedef enum {
     HAK_OS_MAPPED,
-    HAK_OS_TAKEN,   /* another mapping lies there, or no mapping may lie there */
-    HAK_OS_REFUSED, /* the system gives this process no more memory or addresses now */
+    HAK_OS_TAKEN,   /* another mapping lies there */
+    HAK_OS_REFUSED, /* the system makes no mapping there now, for any other reason */
 } hak_os_answer_t;
 
 /* Maps fresh zeroed memory at an address, or reserves the range as hak_os_reserve does. Never

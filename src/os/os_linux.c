@@ -134,8 +134,8 @@ static HAK_COMMON hak_os_answer_t map_at(void *addr, size_t size, int prot) {
     HAK_KEEP_ERRNO();
     void *got = map_near(addr, size, prot, MAP_NORESERVE | FIXED_NOREPLACE);
     if (got == addr) return HAK_OS_MAPPED;
-    if (got == MAP_FAILED && (errno == ENOMEM || errno == EAGAIN)) return HAK_OS_REFUSED;
-    if (got != MAP_FAILED) unmap(got, size);
+    if (got == MAP_FAILED) return errno == EEXIST ? HAK_OS_TAKEN : HAK_OS_REFUSED;
+    unmap(got, size);
     return HAK_OS_TAKEN;
 }
 

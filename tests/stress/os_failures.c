@@ -1,175 +1,163 @@
-/* os_failures.c - makes each system call of a script fail in turn: alone, or with all that follow; with
- * several errors.
+/* os_failures.c - makes each system call of each script fail in turn: alone, with all that follow, and at
+ * random; with several errors.
  *
- *     os_failures [ERRORS]     the first so many of the errors below; default: all
+ *     os_failures [ERRORS [EVERY]]     the first so many of the errors below, or 0: one of the five for each
+ *                                      call, by turns; of the calls of a script every so manieth
+ *     os_failures again SCRIPT AT HOW ERROR    the one plan of a line that says what failed
  *
- * The engine is linked in, and this file stands in for its system calls. For each call of the script one
+ * The engine is linked in, and os_calls.c stands in for its system calls. For each call of a script one
  * process runs in which that call fails. No block may be lost or change, a refused request returns NULL
  * with ENOMEM, and once system calls succeed again the whole script must succeed. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
+#include "os_calls.h"
+#include "os_scripts.h"
 #include "proc.h"
 
 static const int errors[] = {ENOMEM, EPERM, EAGAIN, EINVAL, ENOSYS};
-enum { ERRORS = sizeof errors / sizeof *errors, BLOCKS = 40 };
+enum { ERRORS = sizeof errors / sizeof *errors, CHILD_SECONDS = 100 };
 
-/* ---- The system ------------------------------------------------------------------------------ */
+static const struct os_plan well;
 
-static atomic_ulong calls, fail_at; /* 0: none fails */
-static bool fail_on;                /* also those that follow */
-static int error;
-
-static bool fails(void) {
-    unsigned long call = atomic_fetch_add(&calls, 1) + 1, at = atomic_load(&fail_at);
-    if (at == 0 || call < at || (call > at && !fail_on)) return false;
-    errno = error;
-    return true;
-}
-
-void *mmap(void *at, size_t size, int prot, int flags, int file, off_t offset) {
-    if (fails()) return MAP_FAILED;
-    return (void *)syscall(SYS_mmap, at, size, prot, flags, file, offset);
-}
-int munmap(void *at, size_t size) { return fails() ? -1 : (int)syscall(SYS_munmap, at, size); }
-int mprotect(void *at, size_t size, int prot) {
-    return fails() ? -1 : (int)syscall(SYS_mprotect, at, size, prot);
-}
-int madvise(void *at, size_t size, int advice) {
-    return fails() ? -1 : (int)syscall(SYS_madvise, at, size, advice);
-}
-void *mremap(void *at, size_t old_size, size_t size, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    void *to = va_arg(more, void *);
-    va_end(more);
-    if (fails()) return MAP_FAILED;
-    return (void *)syscall(SYS_mremap, at, old_size, size, flags, to);
-}
-
-/* ---- The script ------------------------------------------------------------------------------ */
-
-static const size_t sizes[] = {24, 300, 1024, 5000, 40000, 100000, 700000, 2 << 20, 6 << 20};
-enum { SIZES = sizeof sizes / sizeof *sizes };
-
-static unsigned char *blocks[BLOCKS];
-static size_t lengths[BLOCKS];
-static unsigned long refused;
-
-static void mark(unsigned i) {
-    memset(blocks[i], (int)i, 16);
-    memset(blocks[i] + lengths[i] - 8, (int)i, 8);
-}
-
-static void check_block(unsigned i) {
-    for (size_t k = 0; k < 16; k++)
-        CHECK(blocks[i][k] == i, "block %u of %zu bytes has changed", i, lengths[i]);
-    CHECK(blocks[i][lengths[i] - 1] == i, "block %u of %zu bytes lost its end", i, lengths[i]);
-}
-
-/* What a call gave; NULL only with ENOMEM. */
-static bool served(const void *block, const char *call, size_t size) {
-    if (block) return true;
-    CHECK(errno == ENOMEM, "%s of %zu bytes: NULL with error %d", call, size, errno);
-    refused++;
-    return false;
-}
-
-static void release(unsigned i) {
-    check_block(i);
-    free(blocks[i]);
-    blocks[i] = NULL;
-}
-
-static void script(void) {
-    refused = 0;
-    for (unsigned turn = 0; turn < 6 * BLOCKS; turn++) {
-        unsigned i = turn * 7 % BLOCKS;
-        size_t size = sizes[turn * 5 % SIZES];
-        if (!blocks[i]) {
-            bool zeroed = turn % 3 == 0;
-            unsigned char *block = zeroed ? calloc(1, size) : malloc(size);
-            if (!served(block, zeroed ? "calloc" : "malloc", size)) continue;
-            CHECK(!zeroed || (block[0] == 0 && block[size - 1] == 0), "calloc is not zero");
-            blocks[i] = block;
-            lengths[i] = size;
-        } else if (turn % 2) {
-            release(i);
-            continue;
-        } else {
-            unsigned char *block = realloc(blocks[i], size);
-            if (!served(block, "realloc", size)) {
-                check_block(i);
-                continue;
-            }
-            blocks[i] = block;
-            lengths[i] = size;
-        }
-        mark(i);
-        if (turn % 50 == 49) malloc_trim(0);
-    }
-    for (unsigned i = 0; i < BLOCKS; i++)
-        if (blocks[i]) release(i);
-    malloc_trim(0);
-}
-
-static void run(unsigned long index, bool on, int which) {
-    atomic_store(&calls, 0);
-    fail_on = on;
-    error = which;
-    atomic_store(&fail_at, index);
-    script();
-    atomic_store(&fail_at, 0);
-    script(); /* the system is well again */
+/* Runs the script while the plan is at work, and once more when the system is well. */
+static void run(const struct os_script *script) {
+    script->run();
+    os_calls_plan(well);
+    os_scripts_refused();
+    script->run();
+    unsigned long refused = os_scripts_refused();
     CHECK(refused == 0, "%lu requests fail although the system is well", refused);
+    /* A hardened block whose guard the system does not take away is nobody's from then on. */
+    bool may_lose = script->setting && strstr(script->setting, "HARDENED");
     size_t live = mallinfo2().hblkhd;
-    CHECK(live == 0, "%zu bytes of huge blocks are live", live);
+    CHECK(live == 0 || may_lose, "%zu bytes of huge blocks are live", live);
 }
 
-static void in_a_process(unsigned long index, bool on, int which) {
+static void become(unsigned index, const char *setting, struct os_plan plan) {
+    char words[64], number[16],
+        *argv[] = {(char[]){"os_failures"}, (char[]){"script"}, number, NULL};
+    snprintf(words, sizeof words, OS_PLAN "=%lu %d %d", plan.at, (int)plan.how, plan.error);
+    snprintf(number, sizeof number, "%u", index);
+    char *environment[] = {words, (char *)(uintptr_t)setting, NULL};
+    execve("/proc/self/exe", argv, environment);
+    _exit(9);
+}
+
+/* One script in a process. Without a setting the process is a copy of this one, in which the engine is at
+ * work already; else a new one, whose first call is a call of the plan. */
+static void in_a_process(unsigned index, struct os_plan plan) {
+    const struct os_script *script = &os_scripts[index];
     int status;
     pid_t pid = fork();
     CHECK(pid >= 0, "no process");
     if (pid == 0) {
-        alarm(20);
-        run(index, on, which);
+        watchdog(CHILD_SECONDS, script->name);
+        if (script->setting) become(index, script->setting, plan);
+        os_calls_plan(plan);
+        run(script);
         _exit(0);
     }
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "call %lu%s with error %d: status %#x",
-          index, on ? " and those that follow" : "", which, (unsigned)status);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0,
+          "%s: plan \"%lu %d %d\": the process ends with %#x", script->name, plan.at, (int)plan.how,
+          plan.error, (unsigned)status);
+}
+
+/* How many calls there are, written to `to` by a process in which none fails. */
+static unsigned long count_calls(unsigned index) {
+    const struct os_script *script = &os_scripts[index];
+    int ends[2], status;
+    unsigned long count = 0;
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "no process");
+    if (pid == 0) {
+        watchdog(CHILD_SECONDS, script->name);
+        dup2(ends[1], STDOUT_FILENO);
+        if (script->setting) become(index, script->setting, well);
+        os_calls_plan(well);
+        script->run();
+        count = os_calls_count();
+        _exit(write(STDOUT_FILENO, &count, sizeof count) != sizeof count);
+    }
+    CHECK(read(ends[0], &count, sizeof count) == sizeof count, "%s: no count", script->name);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "%s fails where no call fails: %#x",
+          script->name, (unsigned)status);
+    close(ends[0]);
+    close(ends[1]);
+    return count;
+}
+
+/* The new process of a script with a setting. */
+static int be_script(unsigned index) {
+    const char *plan = getenv(OS_PLAN);
+    watchdog(CHILD_SECONDS, os_scripts[index].name);
+    proc_no_core_files();
+    if (plan && *plan != '0') {
+        run(&os_scripts[index]);
+        return 0;
+    }
+    os_scripts[index].run();
+    unsigned long count = os_calls_count();
+    return write(STDOUT_FILENO, &count, sizeof count) != sizeof count;
+}
+
+/* What was broken by these is mended: a hardened block was given out with its guard; addresses that the
+ * system refused once were given up for ever. */
+static const struct {
+    const char *script;
+    struct os_plan plan;
+} found[] = {
+    {"hardened", {21, OS_RANDOM, ENOMEM}},
+    {"purged_at_once", {9, OS_RANDOM, ENOSYS}},
+    {"purged_at_once", {39, OS_RANDOM, ENOSYS}},
+};
+
+static void again(const char *name, struct os_plan plan) {
+    unsigned s = 0;
+    while (s < os_script_count && strcmp(os_scripts[s].name, name) != 0) s++;
+    CHECK(s < os_script_count, "no script is called %s", name);
+    in_a_process(s, plan);
 }
 
 int main(int argc, char **argv) {
-    unsigned long processes = 0, which_count = argument(argc, argv, 1, ERRORS);
-    CHECK(which_count >= 1 && which_count <= ERRORS, "1 to %d errors", ERRORS);
-    watchdog(200, "failures of the system");
-    proc_no_core_files();
-    int pipes[2];
-    unsigned long count = 0;
-    CHECK(pipe(pipes) == 0, "no pipe");
-    pid_t pid = fork();
-    if (pid == 0) { /* how many calls there are */
-        script();
-        unsigned long all = atomic_load(&calls);
-        _exit(write(pipes[1], &all, sizeof all) != sizeof all);
+    if (argc == 6 && strcmp(argv[1], "again") == 0) {
+        again(argv[2],
+              (struct os_plan){argument(argc, argv, 3, 0), (enum os_how)argument(argc, argv, 4, 0),
+                               (int)argument(argc, argv, 5, 0)});
+        return 0;
     }
-    CHECK(read(pipes[0], &count, sizeof count) == sizeof count && waitpid(pid, NULL, 0) == pid,
-          "no count");
-    CHECK(count > 20, "the script makes %lu calls of the system", count);
-    for (unsigned long index = 1; index <= count; index++)
-        for (unsigned which = 0; which < which_count; which++)
-            for (int on = 0; on < 2; on++, processes++) in_a_process(index, on, errors[which]);
-    printf("%lu calls, %lu processes\n", count, processes);
+    if (argc == 3 && strcmp(argv[1], "script") == 0)
+        return be_script((unsigned)argument(argc, argv, 2, 0));
+    unsigned long which = argument(argc, argv, 1, ERRORS), every = argument(argc, argv, 2, 1);
+    unsigned long indices = 0, processes = 0;
+    CHECK(which <= ERRORS && every > 0, "0 to %d errors, every 1 call or more", ERRORS);
+    watchdog(every > 1 ? 200 : 7000, "failures of the system");
+    proc_no_core_files();
+    free(malloc(1));
+    for (unsigned f = 0; f < sizeof found / sizeof *found; f++)
+        again(found[f].script, found[f].plan);
+    for (unsigned s = 0; s < os_script_count; s++) {
+        unsigned long count = count_calls(s);
+        CHECK(count > 0, "%s makes no call of the system", os_scripts[s].name);
+        indices += count;
+        for (unsigned long at = 1 + s % every; at <= count; at += every)
+            for (unsigned e = 0; e < (which ? which : 1); e++)
+                for (int how = 0; how < OS_HOWS; how++) {
+                    if (which == 0 && how != (int)((at / every + s) % OS_HOWS)) continue;
+                    int error = errors[which ? e : (at / every / OS_HOWS + s) % ERRORS];
+                    in_a_process(s, (struct os_plan){at, (enum os_how)how, error});
+                    processes++;
+                }
+    }
+    printf("%u scripts, %lu indices, %lu processes, all survived\n", os_script_count, indices,
+           processes);
     return 0;
 }
