@@ -124,6 +124,75 @@ HAKMEM_API void hakmem_free_sized(void *ptr, size_t size) HAKMEM_NOEXCEPT;
  * with exactly this alignment and size. */
 HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t size) HAKMEM_NOEXCEPT;
 
+/* ---- Heaps of the caller's own --------------------------------------------------------------- */
+
+/* A heap: blocks that are counted and limited apart, and can be freed all at once. It is bound to no
+ * thread: any thread may allocate from it, and any thread may free its blocks, by hakmem_free or free as
+ * well as by the other functions that free. The functions of one heap take turns at a lock of the heap;
+ * where threads shall not wait for each other, each has a heap. Blocks come from memory of the heap's
+ * own, 64 KiB at a time, in steps of 16 bytes; no thread caches them. A heap without blocks has no such
+ * memory, and takes 256 bytes of records; their number is not limited.
+ *
+ * A handle is no address. A call with a handle that is none, or whose heap was destroyed, writes one line
+ * to stderr and aborts, or does what HAKMEM_ON_ERROR says; then it returns NULL with EINVAL.
+ *
+ * realloc, reallocarray and their twins keep a block in its heap. The child of a fork has all heaps. In
+ * the statistics blocks count as large ones, those with a mapping as huge ones. HAKMEM_PROFILE=HARDENED
+ * adds nothing in these heaps: their state is exact in every profile, so a double free and an interior
+ * pointer are reported always, but blocks have no canary, quarantine, random placement or zeroing. */
+typedef struct hakmem_heap hakmem_heap_t;
+
+/* Makes a heap that may have at most `limit` bytes of memory (committed_bytes below), 0 for no limit.
+ * NULL with ENOMEM. */
+HAKMEM_API hakmem_heap_t *hakmem_heap_new(size_t limit) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(warn_unused_result);
+
+/* As hakmem_malloc, hakmem_calloc and hakmem_aligned_alloc, from a heap. They also fail with ENOMEM where
+ * the heap's limit refuses the memory. */
+HAKMEM_API void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(2), warn_unused_result);
+HAKMEM_API void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_size(2, 3), warn_unused_result);
+HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment,
+                                           size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(malloc, alloc_align(2), alloc_size(3), warn_unused_result);
+
+/* As hakmem_realloc; the result is a block of this heap. ptr may be a block of it, of another heap, or of
+ * malloc. */
+HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size) HAKMEM_NOEXCEPT
+    HAKMEM_ATTR(alloc_size(3), warn_unused_result);
+
+/* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time grows
+ * with that memory, not with the blocks. A block that another thread allocates from the heap meanwhile
+ * may be freed, too; a block that another thread frees meanwhile is freed twice. */
+HAKMEM_API void hakmem_heap_free_all(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* Frees all blocks of a heap and ends it; NULL is ignored. No other thread uses the heap meanwhile. */
+HAKMEM_API void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* Changes the limit, for all requests from now on; what the heap has already stays. */
+HAKMEM_API void hakmem_heap_set_limit(hakmem_heap_t *heap, size_t limit) HAKMEM_NOEXCEPT;
+
+/* The heap of a block in use; NULL for other blocks, which malloc gave. */
+HAKMEM_API hakmem_heap_t *hakmem_heap_of(const void *ptr) HAKMEM_NOEXCEPT;
+
+/* The heaps of the process, in no order that means anything: the first for NULL, and the one behind any
+ * other, also behind one that was destroyed meanwhile. NULL at the end. */
+HAKMEM_API hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
+
+/* The figures of a heap. */
+struct hakmem_heap_stat {
+    size_t blocks;          /* in use */
+    size_t live_bytes;      /* sum of their hakmem_malloc_usable_size */
+    size_t committed_bytes; /* units of 64 KiB, and huge blocks */
+    size_t limit;           /* most committed bytes; 0 for no limit */
+};
+
+/* Stores the figures of a heap. size is sizeof *stat as the program was compiled; fields that the library
+ * does not know are set to zero. Returns 0; ENOENT: there is no such heap, which is not an error here. */
+HAKMEM_API int hakmem_heap_stats(const hakmem_heap_t *heap, struct hakmem_heap_stat *stat,
+                                 size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
+
 /* ---- Introspection and control --------------------------------------------------------------- */
 
 /* malloc_usable_size(3): the number of bytes that may be used at ptr, at least the requested

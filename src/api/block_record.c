@@ -12,11 +12,13 @@ enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 
 /* True when a debug record at the block's start may belong to the block, or to the previous block
  * there. False in a slab of tiny blocks, since the record may belong to an older mid block that
- * began at the same address, and outside the region. */
+ * began at the same address; for a block that was cut so short, since others begin in the same 2 KiB;
+ * and outside the region. */
 static bool has_record(const hak_block_t *block) {
     bool is_cached = block->class_index != HAK_CLASS_NONE && block->class_index != HAK_CLASS_LARGE;
     if (!block->unit || (is_cached && hak_tier_of_class(block->class_index) != HAK_MID))
         return false;
+    if (!is_cached && block->size && block->size <= HAK_TINY_MAX) return false;
     return hak_records_settle();
 }
 

@@ -7,14 +7,16 @@
 #include "api/block.h"
 #include "api/block_record.h"
 #include "api/malloc.h"
+#include "api/own.h"
 #include "classes/dyn.h"
 #include "error/error.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
 #include "hardened/holder.h"
-#include "large/huge.h"
+#include "large/fine.h"
 #include "large/large.h"
+#include "large/own_huge.h"
 #include "os/os.h"
 #include "shard/give.h"
 #include "thread/purge.h"
@@ -252,7 +254,7 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
                         ? hak_big_note(pointer)
                         : HAK_STATE_FREE;
     if (!note) { /* allocated before the hardened path was switched on */
-        bool done = block.kind == HAK_KIND_HUGE ? hak_huge_free(pointer)
+        bool done = block.kind == HAK_KIND_HUGE ? hak_own_huge_free(pointer)
                                                 : hak_large_free(hak_large_home(), pointer);
         if (!done) report_pointer(function, pointer);
         return;
@@ -468,6 +470,8 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
     }
     if (HAK_UNLIKELY(!holds(pointer, &found))) report_overflow("realloc", pointer, found.size);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
+    hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
+    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
     if (resize_class(pointer, &found, size)) return pointer;
     void *moved = resize_big(pointer, &found, size);
     if (moved) return moved;

@@ -20,6 +20,7 @@
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "large/own_huge.h"
 #include "live/live.h"
 #include "options/load.h"
 #include "options/options.h"
@@ -257,7 +258,7 @@ HAK_FAST_PATH void count_freed_whole(bool is_mapping) {
 HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
     size_t size;
     if (is_huge) {
-        size = hak_huge_free(pointer);
+        size = hak_own_huge_free(pointer);
     } else {
         hak_thread_cache_of_free(); /* makes this thread known to a fork */
         size = hak_large_free(hak_large_home(), pointer);

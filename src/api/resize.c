@@ -8,8 +8,10 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"
+#include "api/own.h"
 #include "api/sample.h"
 #include "hardened/hardened.h"
+#include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "os/os.h"
@@ -82,6 +84,8 @@ static void *resize_other(void *pointer, size_t size, const void *site) {
         errno = EINVAL;
         return NULL;
     }
+    hak_own_t *heap = block.kind == HAK_KIND_SAMPLED ? NULL : hak_fine_heap_of(pointer);
+    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, block.size, size, site);
     if (fits(&block, size)) return stays(pointer, size, site);
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;

@@ -1,6 +1,9 @@
-/* fine.c: superslabs cut in grains of 64 bytes: first fit, by bitmaps. */
+/* fine.c: chunks that are cut in grains, by bitmaps: each search goes on where the last one ended. */
 #include "large/fine.h"
 
+#include <string.h>
+
+#include "large/own_huge.h"
 #include "meta/meta.h"
 #include "os/gate.h"
 #include "os/lock.h"
@@ -8,30 +11,34 @@
 #include "region/region.h"
 
 enum {
-    LISTS = 16,    /* by the highest bit of `longest`: a superslab has 32,768 grains at most */
-    LOOKS_MAX = 8, /* superslabs that a request searches before it takes a fresh one */
+    LOOKS_MAX = 8,          /* chunks that a request searches before it takes a fresh one */
+    OWN_SHIFT = 4,          /* log2 of the bytes of a grain, in a heap of the program */
+    WHOLE = HAK_UNIT_SHIFT, /* the same in a chunk that is one block */
 };
 
-/* The record of a fine superslab; the descriptor of its first unit leads to it by `bits`. */
-typedef struct fine {
-    struct fine *next, *prev;
+/* The record of a chunk; the descriptors of its units lead to it by `bits`. */
+typedef struct hak_fine {
+    struct hak_fine *next, *prev;
     hak_unit_t *units;
     uint64_t *in_use, *begins;
-    uint32_t used, longest, hint; /* grains */
-    uint32_t list;
+    uint32_t used, longest; /* grains */
+    uint32_t hint;          /* where the next search begins */
+    uint32_t grains;        /* constant, as the next two */
+    uint8_t unit_count, shift;
+    uint8_t list;
+    bool is_first; /* constant; its heap had no other one, and may never fill it */
 } fine_t;
+_Static_assert(sizeof(fine_t) <= 64, "records are powers of two");
 
-static hak_lock_t fine_lock;
-HAK_LOCK_RANK(FINE, fine_lock, NULL);
+HAK_LOCK_RANKS(fine_rank, FINE, &hak_own_process.lock, sizeof(hak_lock_t), sizeof(hak_lock_t),
+               NULL);
 
-/* Under the lock. */
-static fine_t *lists[LISTS];
-static size_t block_count, grain_count; /* in use */
-
-static size_t grain_total(void) { return hak_superslab_size() >> HAK_FINE_SHIFT; }
-static size_t bitmap_size(void) { return grain_total() / 8; }
+static size_t chunk_bytes(const fine_t *fine) { return (size_t)fine->unit_count << HAK_UNIT_SHIFT; }
+static bool is_process(const hak_own_t *heap) { return heap == &hak_own_process; }
 
 /* ---- bits ---- */
+
+static size_t bitmap_words(size_t grains) { return (grains + 63) / 64; }
 
 /* The first grain from `at` on whose bit is `value`, or `end`. */
 static size_t next(const uint64_t *bits, size_t at, size_t end, bool value) {
@@ -64,202 +71,342 @@ static void turn(uint64_t *bits, size_t at, size_t count) {
 
 /* ---- lists. All under the lock ---- */
 
-static void link_to_list(fine_t *fine) {
-    fine->list = fine->longest ? hak_highest_bit(fine->longest) : 0;
+static unsigned list_of(size_t longest) { return longest ? hak_highest_bit(longest) + 1 : 0; }
+
+static void link_to_list(hak_own_t *heap, fine_t *fine) {
+    fine_t **list = &heap->lists[fine->list = (uint8_t)list_of(fine->longest)];
     fine->prev = NULL;
-    fine->next = lists[fine->list];
+    fine->next = *list;
     if (fine->next) fine->next->prev = fine;
-    lists[fine->list] = fine;
+    *list = fine;
 }
 
-static void unlink_from_list(fine_t *fine) {
-    *(fine->prev ? &fine->prev->next : &lists[fine->list]) = fine->next;
+static void unlink_from_list(hak_own_t *heap, fine_t *fine) {
+    *(fine->prev ? &fine->prev->next : &heap->lists[fine->list]) = fine->next;
     if (fine->next) fine->next->prev = fine->prev;
+}
+
+static void set_longest(hak_own_t *heap, fine_t *fine, size_t longest) {
+    fine->longest = (uint32_t)longest;
+    if (list_of(longest) == fine->list) return;
+    unlink_from_list(heap, fine);
+    link_to_list(heap, fine);
 }
 
 /* ---- allocation ---- */
 
-/* First fit in one superslab; grain_total() when it has none, and `longest` is exact then. */
-static size_t carve(fine_t *fine, size_t grains, size_t align_grains) {
-    size_t end = grain_total(), longest = 0, stop;
-    fine->hint = (uint32_t)next(fine->in_use, fine->hint, end, false);
-    for (size_t from = fine->hint; from < end; from = next(fine->in_use, stop, end, false)) {
-        size_t at = hak_align_up(from, align_grains), behind = at + grains;
-        stop = next(fine->in_use, from, hak_min(behind, end), true);
-        if (stop < behind) {
-            stop = next(fine->in_use, stop, end, true);
-            longest = hak_max(longest, stop - from);
-            continue;
+/* What is asked for, in grains. */
+typedef struct {
+    size_t grains, align;
+} request_t;
+
+/* The first place in the free stretches that begin in from .. until - 1, or a little behind; the end when
+ * there is none. *longest is raised to the length of those that are too short. */
+static size_t search(const fine_t *fine, size_t from, size_t until, const request_t *request,
+                     size_t *longest) {
+    size_t start = 0, length = 0; /* of the stretch that may go on */
+    uint64_t mask = ~(uint64_t)0 << from % 64;
+    for (size_t w = from / 64; w < bitmap_words(fine->grains); w++, mask = ~(uint64_t)0) {
+        uint64_t free = ~fine->in_use[w] & mask;
+        if (length == 0 && w * 64 >= until) break;
+        if (!(free & 1)) length = 0;
+        while (free) {
+            unsigned low = hak_lowest_bit(free), end = low;
+            uint64_t taken = ~(free >> low);
+            end += taken ? hak_lowest_bit(taken) : 64;
+            if (length == 0) start = w * 64 + low;
+            length += end - low;
+            size_t at = hak_align_up(start, request->align);
+            if (at + request->grains <= start + length) return at;
+            *longest = hak_max(*longest, length);
+            if (end == 64) break;
+            length = 0;
+            free &= ~(uint64_t)0 << end;
         }
-        turn(fine->in_use, at, grains);
-        turn(fine->begins, at, 1);
-        fine->used += (uint32_t)grains;
-        block_count++;
-        grain_count += grains;
-        return at;
     }
-    fine->longest = (uint32_t)longest;
-    return end;
+    return fine->grains;
 }
 
-static void *address_of(const fine_t *fine, size_t grain) {
-    return fine->units[0].base + (grain << HAK_FINE_SHIFT);
+/* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
+static void *carve(hak_own_t *heap, fine_t *fine, const request_t *request) {
+    size_t longest = 0, at = search(fine, fine->hint, fine->grains, request, &longest);
+    if (at == fine->grains) at = search(fine, 0, fine->hint, request, &longest);
+    if (at == fine->grains) {
+        set_longest(heap, fine, longest);
+        return NULL;
+    }
+    turn(fine->in_use, at, request->grains);
+    turn(fine->begins, at, 1);
+    fine->used += (uint32_t)request->grains;
+    fine->hint = (uint32_t)(at + request->grains);
+    HAK_ADD_OWNED(&heap->blocks, 1);
+    HAK_ADD_OWNED(&heap->bytes, request->grains << fine->shift);
+    return fine->units[0].base + (at << fine->shift);
 }
 
-/* Searches superslabs that may have room, up to `looks`. One that has none says so from then on, so
- * that even without a bound each is searched in vain once for each stretch that was freed in it. */
-static void *find_room(size_t grains, size_t align_grains, size_t looks) {
-    for (unsigned list = hak_highest_bit(grains); list < LISTS; list++)
-        for (fine_t *fine = lists[list], *behind; fine && looks; fine = behind) {
+/* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
+ * even without a bound each is searched in vain once for each stretch that was freed in it. */
+static void *find_room(hak_own_t *heap, const request_t *request, size_t looks) {
+    for (unsigned list = list_of(request->grains); list < HAK_OWN_LISTS; list++)
+        for (fine_t *fine = heap->lists[list], *behind; fine && looks; fine = behind) {
             behind = fine->next;
-            if (fine->longest < grains) continue;
+            if (fine->longest < request->grains) continue;
             looks--;
-            size_t at = carve(fine, grains, align_grains);
-            if (at < grain_total()) return address_of(fine, at);
-            unlink_from_list(fine);
-            link_to_list(fine);
+            void *block = carve(heap, fine, request);
+            if (block) return block;
         }
     return NULL;
 }
 
 static void set_owner(const fine_t *fine, uint16_t owner) {
-    for (unsigned i = 0; i < hak_superslab_units(); i++)
+    for (unsigned i = 0; i < fine->unit_count; i++)
         hak_store_release(&fine->units[i].owner, owner); /* partner: any look at it */
-    hak_region_set_class(fine->units, hak_superslab_units(), hak_owner_class(owner));
+    hak_region_set_class(fine->units, fine->unit_count, hak_owner_class(owner));
 }
 
+static size_t bitmaps_size(size_t grains) { return 2 * bitmap_words(grains) * sizeof(uint64_t); }
+
 static void free_record(fine_t *fine) {
-    hak_meta_free(fine->in_use, bitmap_size());
-    hak_meta_free(fine->begins, bitmap_size());
+    hak_meta_free(fine->in_use, bitmaps_size(fine->grains));
     hak_meta_free(fine, sizeof *fine);
 }
 
-/* A record for a superslab without blocks. */
-static fine_t *make_record(void) {
+/* A record for a chunk without blocks. */
+static fine_t *make_record(unsigned unit_count, unsigned shift) {
+    size_t grains = (size_t)unit_count << (HAK_UNIT_SHIFT - shift);
     fine_t *fine = hak_meta_alloc(sizeof *fine);
     if (!fine) return NULL;
-    *fine = (fine_t){.in_use = hak_meta_alloc(bitmap_size()),
-                     .begins = hak_meta_alloc(bitmap_size()),
-                     .longest = (uint32_t)grain_total()};
-    if (fine->in_use && fine->begins) {
-        for (size_t i = 0; i < grain_total() / 64; i++) fine->in_use[i] = fine->begins[i] = 0;
+    *fine = (fine_t){.in_use = hak_meta_alloc(bitmaps_size(grains)),
+                     .longest = (uint32_t)grains,
+                     .grains = (uint32_t)grains,
+                     .unit_count = (uint8_t)unit_count,
+                     .shift = (uint8_t)shift};
+    if (fine->in_use) {
+        fine->begins = fine->in_use + bitmap_words(grains);
+        memset(fine->in_use, 0, bitmaps_size(grains));
         return fine;
     }
     free_record(fine);
     return NULL;
 }
 
-/* The block in a fresh superslab. Inside the gate while the superslab is in nobody's list. */
-static void *take_fresh(size_t grains) {
-    bool zeroed;
-    fine_t *fine = make_record();
+/* The block in a fresh chunk, which the heap gets. */
+static void *enter_chunk(hak_own_t *heap, fine_t *fine, const request_t *request) {
+    HAK_HOLD(&heap->lock);
+    fine->is_first = hak_load_relaxed(&heap->committed) == chunk_bytes(fine);
+    if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, fine->unit_count);
+    for (unsigned i = 0; i < fine->unit_count; i++) {
+        hak_store_release(&fine->units[i].bits, (uint64_t *)(void *)fine);
+        hak_store_release(&fine->units[i].large, heap->number);
+    }
+    set_owner(fine, HAK_FINE_OWNER);
+    link_to_list(heap, fine);
+    void *block = carve(heap, fine, request);
+    if (request->grains == fine->grains) set_longest(heap, fine, 0);
+    return block;
+}
+
+/* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
+static void *take_fresh(hak_own_t *heap, unsigned unit_count, unsigned shift,
+                        const request_t *request, bool *zeroed) {
+    const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
     void *block = NULL;
+    fine_t *fine = make_record(unit_count, shift);
     if (!fine) return NULL;
     hak_gate_enter();
-    fine->units = hak_pool_take(hak_superslab_units(), &zeroed);
-    if (fine->units) {
-        hak_lock_acquire(&fine_lock);
-        hak_store_release(&fine->units[0].bits, (uint64_t *)(void *)fine);
-        set_owner(fine, HAK_FINE_OWNER);
-        block = address_of(fine, carve(fine, grains, 1));
-        link_to_list(fine);
-        hak_lock_release(&fine_lock);
-    } else {
+    const bool is_charged = hak_own_charge(heap, bytes);
+    fine->units = is_charged ? hak_pool_take(unit_count, zeroed) : NULL;
+    if (fine->units)
+        block = enter_chunk(heap, fine, request);
+    else
         free_record(fine);
-    }
+    if (!block && is_charged) hak_own_discharge(heap, bytes);
     hak_gate_leave();
     return block;
 }
 
-void *hak_fine_alloc(size_t size, size_t align) {
-    size_t grains = ((hak_max(size, 1) - 1) >> HAK_FINE_SHIFT) + 1;
-    size_t align_grains = hak_max(align >> HAK_FINE_SHIFT, 1);
-    hak_lock_acquire(&fine_lock);
-    void *block = find_room(grains, align_grains, LOOKS_MAX);
-    hak_lock_release(&fine_lock);
-    if (!block) block = take_fresh(grains);
+/* A block of up to 64 KiB. */
+static void *alloc(hak_own_t *heap, size_t size, size_t align) {
+    const unsigned shift = is_process(heap) ? HAK_FINE_SHIFT : OWN_SHIFT;
+    const request_t request = {((hak_max(size, 1) - 1) >> shift) + 1, hak_max(align >> shift, 1)};
+    bool zeroed;
+    hak_lock_acquire(&heap->lock);
+    void *block = find_room(heap, &request, LOOKS_MAX);
+    hak_lock_release(&heap->lock);
     if (HAK_LIKELY(block != NULL)) return block;
-    HAK_HOLD(&fine_lock);
-    return find_room(grains, align_grains, SIZE_MAX);
+    block =
+        take_fresh(heap, is_process(heap) ? hak_superslab_units() : 1, shift, &request, &zeroed);
+    if (HAK_LIKELY(block != NULL)) return block;
+    HAK_HOLD(&heap->lock);
+    return find_room(heap, &request, SIZE_MAX);
 }
+
+void *hak_fine_alloc(size_t size, size_t align) { return alloc(&hak_own_process, size, align); }
 
 /* ---- from a pointer ---- */
 
-/* The record of the superslab that contains an address, and the address's grain; NULL when it is
- * none. Lock held. */
-static fine_t *record_of(const void *pointer, size_t *grain) {
-    const hak_superslab_t *super = hak_superslab_of(pointer);
-    if (hak_load_acquire(&super->units[0].owner) != HAK_FINE_OWNER) return NULL;
-    fine_t *fine = (fine_t *)(void *)hak_load_acquire(&super->units[0].bits);
-    *grain = (size_t)((const char *)pointer - fine->units[0].base) >> HAK_FINE_SHIFT;
+/* The record of the chunk that contains an address, and the address's grain; NULL when there is none.
+ * *heap is locked in both cases. */
+static fine_t *lock_and_find(const void *pointer, hak_own_t **heap, size_t *grain) {
+    hak_unit_t *unit = hak_unit_of(pointer);
+    const uint32_t number = hak_load_acquire(&unit->large);
+    *heap = hak_own_at(number);
+    if (HAK_UNLIKELY(!*heap)) *heap = &hak_own_process; /* no chunk is there any more */
+    hak_lock_acquire(&(*heap)->lock);
+    if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
+    if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != (*heap)->number)) return NULL;
+    fine_t *fine = (fine_t *)(void *)hak_slab_bits(unit);
+    *grain = (size_t)((const char *)pointer - fine->units[0].base) >> fine->shift;
     return fine;
+}
+
+static char *address_of(const fine_t *fine, size_t grain) {
+    return fine->units[0].base + (grain << fine->shift);
 }
 
 /* Grains of the block that begins at a grain. */
 static size_t length_at(const fine_t *fine, size_t grain) {
-    size_t end = next(fine->in_use, grain, grain_total(), false);
+    size_t end = next(fine->in_use, grain, fine->grains, false);
     return next(fine->begins, grain + 1, end, true) - grain;
 }
 
+/* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
+static void leave_heap(hak_own_t *heap, fine_t *fine) {
+    unlink_from_list(heap, fine);
+    HAK_ADD_OWNED(&heap->committed, -chunk_bytes(fine));
+    if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, -(size_t)fine->unit_count);
+    set_owner(fine, 0);
+}
+
+static void give_back(fine_t *fine) {
+    hak_pool_give(fine->units, fine->unit_count);
+    free_record(fine);
+}
+
+/* Sets a block free; returns its grains. */
+static size_t release(hak_own_t *heap, fine_t *fine, size_t at) {
+    size_t grains = length_at(fine, at), first = end_before(fine->in_use, at);
+    turn(fine->in_use, at, grains);
+    turn(fine->begins, at, 1);
+    fine->used -= (uint32_t)grains;
+    fine->hint = (uint32_t)first;
+    HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
+    HAK_ADD_OWNED(&heap->bytes, -(grains << fine->shift));
+    if (fine->longest < fine->grains - fine->used) {
+        size_t end = next(fine->in_use, at + grains, fine->grains, true);
+        if (end - first > fine->longest) set_longest(heap, fine, end - first);
+    }
+    if (fine->used == 0) leave_heap(heap, fine);
+    return grains;
+}
+
 size_t hak_fine_free(void *block) {
-    size_t at, grains = 0;
-    bool is_empty = false;
+    size_t at, size = 0;
+    hak_own_t *heap;
     hak_gate_enter();
-    hak_lock_acquire(&fine_lock);
-    fine_t *fine = record_of(block, &at);
-    if (fine && address_of(fine, at) == block && is_set(fine->begins, at)) {
-        grains = length_at(fine, at);
-        turn(fine->in_use, at, grains);
-        turn(fine->begins, at, 1);
-        fine->used -= (uint32_t)grains;
-        block_count--;
-        grain_count -= grains;
-        size_t first = end_before(fine->in_use, at);
-        size_t end = next(fine->in_use, at + grains, grain_total(), true);
-        unlink_from_list(fine);
-        fine->hint = (uint32_t)hak_min(fine->hint, first);
-        fine->longest = (uint32_t)hak_max(fine->longest, end - first);
-        is_empty = fine->used == 0;
-        if (is_empty)
-            set_owner(fine, 0);
-        else
-            link_to_list(fine);
-    }
-    hak_lock_release(&fine_lock);
-    if (is_empty) {
-        hak_pool_give(fine->units, hak_superslab_units());
-        free_record(fine);
-    }
+    fine_t *fine = lock_and_find(block, &heap, &at);
+    const bool is_block = fine && address_of(fine, at) == block && is_set(fine->begins, at);
+    if (is_block) size = release(heap, fine, at) << fine->shift;
+    const bool is_empty = is_block && fine->used == 0;
+    hak_lock_release(&heap->lock);
+    if (is_empty) give_back(fine);
     hak_gate_leave();
-    return grains << HAK_FINE_SHIFT;
+    return size;
 }
 
 bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     size_t at;
-    HAK_HOLD(&fine_lock);
-    const fine_t *fine = record_of(pointer, &at);
-    if (!fine || !is_set(fine->in_use, at)) return false;
-    size_t first = end_before(fine->begins, at + 1) - 1;
-    *start = address_of(fine, first);
-    *size = length_at(fine, first) << HAK_FINE_SHIFT;
-    return true;
+    hak_own_t *heap;
+    const fine_t *fine = lock_and_find(pointer, &heap, &at);
+    const bool is_used = fine && is_set(fine->in_use, at);
+    if (is_used) {
+        size_t first = end_before(fine->begins, at + 1) - 1;
+        *start = address_of(fine, first);
+        *size = length_at(fine, first) << fine->shift;
+    }
+    hak_lock_release(&heap->lock);
+    return is_used;
+}
+
+hak_own_t *hak_fine_heap_of(const void *pointer) {
+    hak_unit_t *unit = hak_region_unit_of(pointer);
+    if (!unit) return hak_own_huge_heap(pointer);
+    if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
+    hak_own_t *heap = hak_own_at(hak_load_acquire(&unit->large));
+    return heap == &hak_own_process ? NULL : heap;
+}
+
+/* ---- heaps of the program ---- */
+
+void *hak_fine_alloc_in(hak_own_t *heap, size_t size, size_t align, bool zero) {
+    const bool is_cut = size <= HAK_UNIT_SIZE;
+    bool zeroed = false;
+    void *block = NULL;
+    if (align > HAK_UNIT_SIZE) return hak_own_huge_alloc(heap, size, align, zero);
+    if (is_cut) {
+        block = alloc(heap, size, align);
+        size = hak_align_up(hak_max(size, 1), (size_t)1 << OWN_SHIFT);
+    } else if (size <= hak_superslab_size()) {
+        const request_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1};
+        block = take_fresh(heap, (unsigned)request.grains, WHOLE, &request, &zeroed);
+        size = request.grains << HAK_UNIT_SHIFT;
+    }
+    if (!block && !is_cut) return hak_own_huge_alloc(heap, size, align, zero);
+    if (block && zero && !zeroed) memset(block, 0, size);
+    return block;
+}
+
+/* Calls a function for each block of a chunk, and sets them free. */
+static void release_all(hak_own_t *heap, fine_t *fine, void (*leave)(const void *block)) {
+    size_t blocks = 0;
+    for (size_t w = 0; w < bitmap_words(fine->grains); w++)
+        if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
+    for (size_t at = 0; leave; at++) {
+        at = next(fine->begins, at, fine->grains, true);
+        if (at == fine->grains) break;
+        leave(address_of(fine, at));
+    }
+    HAK_ADD_OWNED(&heap->blocks, -blocks);
+    HAK_ADD_OWNED(&heap->bytes, -((size_t)fine->used << fine->shift));
+    leave_heap(heap, fine);
+}
+
+/* Frees the first chunk of a list; false when there is none. */
+static bool free_first(hak_own_t *heap, unsigned list, void (*leave)(const void *block)) {
+    hak_gate_enter();
+    hak_lock_acquire(&heap->lock);
+    fine_t *fine = heap->lists[list];
+    if (fine) release_all(heap, fine, leave);
+    hak_lock_release(&heap->lock);
+    if (fine) give_back(fine);
+    hak_gate_leave();
+    return fine != NULL;
+}
+
+void hak_fine_free_all(hak_own_t *heap, void (*leave)(const void *block)) {
+    for (unsigned list = 0; list < HAK_OWN_LISTS;)
+        if (!free_first(heap, list, leave)) list++;
+    hak_own_huge_free_all(heap, leave);
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
-    HAK_HOLD(&fine_lock);
-    *count += block_count;
-    *bytes += grain_count << HAK_FINE_SHIFT;
+    for (size_t i = 0; i < hak_own_slots(); i++) {
+        const hak_own_t *heap = hak_own_at(i);
+        *count += hak_load_relaxed(&heap->blocks);
+        *bytes += hak_load_relaxed(&heap->bytes);
+    }
 }
 
 /* ---- check ---- */
 
 typedef struct {
-    size_t blocks, grains;
+    size_t blocks, bytes, committed;
 } sums_t;
 
-static HAK_SLOW_PATH void check_record(hak_check_t *check, const fine_t *fine, sums_t *sums) {
-    size_t used = 0, blocks = 0, longest = 0, stray = 0, end = grain_total(), stop;
-    for (size_t i = 0; i < end / 64; i++) {
+static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_own_t *heap,
+                                       const fine_t *fine, sums_t *sums) {
+    size_t used = 0, blocks = 0, longest = 0, stray = 0, end = fine->grains, stop;
+    for (size_t i = 0; i < bitmap_words(end); i++) {
         used += fine->in_use[i] ? hak_bit_count(fine->in_use[i]) : 0;
         blocks += fine->begins[i] ? hak_bit_count(fine->begins[i]) : 0;
         stray += (fine->begins[i] & ~fine->in_use[i]) != 0;
@@ -269,24 +416,38 @@ static HAK_SLOW_PATH void check_record(hak_check_t *check, const fine_t *fine, s
         stop = next(fine->in_use, from, end, true);
         longest = hak_max(longest, stop - from);
     }
-    hak_check_equal(check, "fine superslab", fine, "used = grains in use", fine->used, used);
-    hak_check_that(check, "fine superslab", fine, "blocks begin in grains in use", stray == 0);
-    hak_check_that(check, "fine superslab", fine, "it has a block", blocks > 0);
-    hak_check_that(check, "fine superslab", fine, "longest >= longest free stretch",
+    hak_check_equal(check, "chunk", fine, "used = grains in use", fine->used, used);
+    hak_check_that(check, "chunk", fine, "blocks begin in grains in use", stray == 0);
+    hak_check_that(check, "chunk", fine, "it has a block", blocks > 0);
+    hak_check_that(check, "chunk", fine, "longest >= longest free stretch",
                    fine->longest >= longest);
-    hak_check_that(check, "fine superslab", fine, "all below the hint is in use",
-                   next(fine->in_use, 0, end, false) >= fine->hint);
-    hak_check_that(check, "fine superslab", fine, "its first unit leads to it",
-                   hak_load_relaxed(&fine->units[0].bits) == (const uint64_t *)(const void *)fine);
+    hak_check_that(check, "chunk", fine, "its list is that of longest",
+                   fine->list == list_of(fine->longest));
+    for (unsigned i = 0; i < fine->unit_count; i++) {
+        hak_unit_t *unit = &fine->units[i];
+        hak_check_that(check, "chunk", fine, "its units lead to it",
+                       hak_slab_bits(unit) == (const uint64_t *)(const void *)fine);
+        hak_check_equal(check, "chunk", fine, "its units have its heap's number",
+                        hak_load_relaxed(&unit->large), heap->number);
+    }
     sums->blocks += blocks;
-    sums->grains += used;
+    sums->bytes += used << fine->shift;
+    sums->committed += chunk_bytes(fine);
+}
+
+static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_own_t *heap) {
+    sums_t sums = {.committed = hak_own_huge_check(check, heap)};
+    for (unsigned list = 0; list < HAK_OWN_LISTS; list++)
+        for (const fine_t *fine = heap->lists[list]; fine; fine = fine->next)
+            check_record(check, heap, fine, &sums);
+    hak_check_equal(check, "heap", heap, "blocks, counted", hak_load_relaxed(&heap->blocks),
+                    sums.blocks);
+    hak_check_equal(check, "heap", heap, "bytes, counted", hak_load_relaxed(&heap->bytes),
+                    sums.bytes);
+    hak_check_equal(check, "heap", heap, "committed = chunks and huge blocks",
+                    hak_load_relaxed(&heap->committed), sums.committed);
 }
 
 HAK_SLOW_PATH void hak_fine_check(hak_check_t *check) {
-    sums_t sums = {0, 0};
-    for (unsigned list = 0; list < LISTS; list++)
-        for (const fine_t *fine = lists[list]; fine; fine = fine->next)
-            check_record(check, fine, &sums);
-    hak_check_equal(check, "fine blocks", lists, "blocks, counted", block_count, sums.blocks);
-    hak_check_equal(check, "fine blocks", lists, "grains, counted", grain_count, sums.grains);
+    for (size_t i = 0; i < hak_own_slots(); i++) check_heap(check, hak_own_at(i));
 }

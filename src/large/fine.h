@@ -1,33 +1,40 @@
-/* fine.h: blocks of 1 to 64 KiB where addresses are short.
+/* fine.h: blocks that are cut to measure, in chunks of their own.
  *
- * A slab of a size class leaves up to half of its unit unused: those are addresses and no pages,
- * and they cost nothing as long as there are enough. Under a limit on the address space
- * (hak_region_is_short) no more slabs are made for blocks above 1 KiB. Each such block that no slab
- * has is then cut to measure, in steps of 64 bytes, out of whole superslabs.
+ * Two kinds of heaps cut blocks so (own.h):
+ *  - The process's, blocks of 1 to 64 KiB where addresses are short. A slab of a size class leaves up to
+ *    half of its unit unused: those are addresses and no pages, and they cost nothing as long as there
+ *    are enough. Under a limit on the address space (hak_region_is_short) no more slabs are made for
+ *    blocks above 1 KiB. Each such block that no slab has is cut in steps of 64 bytes, out of chunks that
+ *    are whole superslabs.
+ *  - Those of the program (hakmem_heap_new), blocks up to 64 KiB in steps of 16 bytes, out of chunks of
+ *    one unit. A longer block has a chunk of whole units, up to a superslab, or a mapping.
  *
- * Who owns what: a fine superslab's units have the owner HAK_FINE_OWNER, of the class of large
- * blocks. So threads do not cache its blocks, and large.c passes them on to here. Two bitmaps, a bit
- * for each grain of 64 bytes, say what is in use and where blocks begin; a block ends where the next
- * one begins, or where nothing is in use. They lie outside the superslab, as all records do.
+ * Who owns what: a chunk's units have the owner HAK_FINE_OWNER, of the class of large blocks, and the
+ * heap's number in their word `large`. So threads do not cache its blocks, and large.c passes them on to
+ * here. Two bitmaps, a bit for each grain, say what is in use and where blocks begin; a block ends where
+ * the next one begins, or where nothing is in use. They lie outside the heap, as all records do.
  *
- * One lock protects all of this; the pool is called without it. A unit becomes fine, and ceases to
- * be, under the lock. Whoever comes from a pointer looks at the owner again under it. A superslab
- * without a block in use goes back to the pool at once.
+ * The heap's lock protects all of this; the pool is called without it. A unit becomes fine, and ceases to
+ * be, under the lock. Whoever comes from a pointer looks at the owner and the number again under it. A
+ * chunk without a block in use goes back to the pool at once.
  *
- * Invariants under the lock, of each fine superslab:
+ * Invariants under the lock, of each chunk:
  *   used = number of bits set in the first bitmap > 0
  *   a bit of the second is set  => it is set in the first
- *   all grains below `hint` are in use
- *   longest >= longest free stretch; its list is that of the highest bit of `longest` */
+ *   longest >= longest free stretch; its list is that of the highest bit of `longest`, 0 when that is 0
+ * and of the heap:
+ *   blocks, bytes = those of all chunks and huge blocks; committed = their units and mappings, and those
+ *   that a thread inside the gate is about to enter */
 #ifndef HAK_FINE_H
 #define HAK_FINE_H
 
 #include "base/base.h"
 #include "error/check.h"
+#include "large/own.h"
 #include "region/unit.h"
 
 enum {
-    HAK_FINE_SHIFT = 6, /* log2 of the bytes of a grain */
+    HAK_FINE_SHIFT = 6, /* log2 of the bytes of a grain, in the process's heap */
     HAK_FINE_OWNER = 0x7f << 8 | HAK_CLASS_LARGE,
 };
 
@@ -35,13 +42,24 @@ enum {
  * 64 KiB. NULL when there is no memory. The caller has seen that addresses are short. */
 void *hak_fine_alloc(size_t size, size_t align);
 
+/* A block of a heap of the program, of any size and alignment, all zero if `zero`. NULL when there is no
+ * memory, or no room under the heap's limit. */
+void *hak_fine_alloc_in(hak_own_t *heap, size_t size, size_t align, bool zero);
+
 /* Frees a block; returns its bytes, 0 when no block in use begins there. */
 size_t hak_fine_free(void *block);
+
+/* Frees all blocks of a heap, chunk by chunk; `leave` is called for each before, unless it is NULL: it
+ * must take no lock of a lower rank. */
+void hak_fine_free_all(hak_own_t *heap, void (*leave)(const void *block));
 
 /* Finds the block in use that contains `pointer`; false when there is none. */
 bool hak_fine_find(const void *pointer, void **start, size_t *size);
 
-/* Adds the blocks in use and their bytes. */
+/* The heap of the program that an address in a chunk, or a huge block's start belongs to; NULL: none. */
+hak_own_t *hak_fine_heap_of(const void *pointer);
+
+/* Adds the blocks in use and their bytes, huge ones excluded. */
 void hak_fine_add_stats(size_t *count, size_t *bytes);
 
 /* All of it, with every other thread outside the engine. */

@@ -80,7 +80,8 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero);
 size_t hak_huge_size(const void *block);
 
 /* The note of the block that starts at `block`; 0 for none. The second swaps it; false when it is not
- * `*note` any more, which is then what it is. A block that is resized loses its note. */
+ * `*note` any more, which is then what it is. A block that is resized loses its note. Notes are of the
+ * hardened path (hardened/big.h), or of a heap of the program (own_huge.h). */
 uint64_t hak_huge_note(const void *block);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
 

@@ -15,7 +15,7 @@
 typedef struct {
     uintptr_t start; /* 0: a free slot */
     size_t size;
-    uint64_t note; /* of the hardened path (hardened/big.h); 0 for none */
+    uint64_t note; /* see hak_huge_note; 0 for none */
 } hak_mapping_t;
 
 typedef struct {

@@ -34,6 +34,7 @@ typedef struct {
     _Atomic size_t used_units;
     _Atomic size_t ragged_units; /* in slabs of ragged classes (hak_class_is_ragged); shards
                                     write it by atomic addition */
+    _Atomic size_t first_units;  /* in first chunks of heaps (large/fine.h), the same */
 } hak_pool_stats_t;              /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;

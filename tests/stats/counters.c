@@ -41,6 +41,15 @@ __attribute__((noinline)) static void allocate_below(unsigned depth) {
 
 static void allocate_everywhere(void) { allocate_below(17); }
 
+static void hold_heaps(void) {
+    for (int i = 0; i < 20; i++) {
+        hakmem_heap_t *heap = hakmem_heap_new(0);
+        CHECK(heap && hakmem_heap_malloc(heap, 100) && hakmem_heap_malloc(heap, 70000) &&
+                  hakmem_heap_malloc(heap, 2 * MIB + 1),
+              "no block of a heap");
+    }
+}
+
 static void hold_every_other(void) {
     hold();
     for (int i = 0; i < COUNT; i += 2) API(free)(blocks[i]);
@@ -485,6 +494,11 @@ const struct trial counter_trials[] = {
     {"memory", "superslab_bytes", hold_large, 40 * MIB, 51 * MIB},
     {"memory", "metadata_bytes", hold_very_small, 256 * 1024, 8 * MIB},
     {"memory", "mappings", grow_dense, 1, 60},
+    {"heaps", "count", hold_heaps, 20, 20},
+    {"heaps", "blocks", hold_heaps, 60, 60},
+    {"heaps", "live_bytes", hold_heaps, 20 * (100 + 70000 + 2 * MIB),
+     20 * (200 + 131072 + 3 * MIB)},
+    {"heaps", "committed_bytes", hold_heaps, 20 * (3 * 65536 + 2 * MIB), 20 * 4 * MIB},
     {"threads", "now", have_a_thread, 1, 1},
     {"threads", "shard_most", have_many_threads, 4, 4},
     {"threads", "caches", have_a_thread, 1, 1},
