@@ -28,6 +28,13 @@ if(HAKMEM_BUILD_TOOLS)
             DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT tools)
     install(FILES "${tool_dir}/completion.zsh" RENAME _hakmem
             DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT tools)
+    # gdb loads the reader by itself where it looks for such files, which is below /usr.
+    install(FILES "${PROJECT_BINARY_DIR}/libhakmem.so.${PROJECT_VERSION}-gdb.py" RENAME hakmem_gdb.py
+            DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools)
+    if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+        install(FILES "${PROJECT_BINARY_DIR}/libhakmem.so.${PROJECT_VERSION}-gdb.py"
+                DESTINATION "${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR}" COMPONENT tools)
+    endif()
     install(FILES "${PROJECT_SOURCE_DIR}/tools/grafana/hakmem-dashboard.json"
             DESTINATION "${CMAKE_INSTALL_DATADIR}/hakmem/grafana" COMPONENT tools)
 endif()

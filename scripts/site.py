@@ -28,6 +28,7 @@ NAVIGATION = {
     "Guides": {"My RSS is high": "docs/guides/high_rss.md",
                "Which call allocated it?": "docs/guides/heap_profiles.md",
                "In containers": "docs/guides/containers.md",
+               "gdb, cores, valgrind, perf": "docs/DEBUGGERS.md",
                "Metrics: Prometheus, Grafana, notebooks": "docs/METRICS.md",
                "Recorded allocations": "docs/TRACES.md",
                "Against attacks and faults": "docs/HARDENED.md"},

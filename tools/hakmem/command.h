@@ -52,6 +52,13 @@ void preload_first(const char *command, const char *library);
  * argv has no such word; otherwise *status is the exit status. */
 bool translate_options(int argc, char **argv, int *status);
 
+/* The Python that the command runs its Python parts with: that of the wheel it came in, or python3. */
+const char *python_name(void);
+
+/* True for a file that begins as ELF files do. `hakmem explain` of one, a core file. */
+bool is_elf_file(const char *name);
+int explain_core(const char *core);
+
 /* The subcommands; argv[0] is the subcommand's name. They return the exit status. */
 int command_options(int argc, char **argv);
 int command_run(int argc, char **argv);

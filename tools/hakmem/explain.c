@@ -104,6 +104,7 @@ static void print_all(const source_t *source) {
 int command_explain(int argc, char **argv) {
     if (argc != 2 || argv[1][0] == '-')
         fail(STATUS_USAGE, "explain: one process or file; `hakmem --help` shows the form");
+    if (is_elf_file(argv[1])) return explain_core(argv[1]);
     source_t source = source_read("explain", argv[1]);
     if (!json_member(source.root, "resident"))
         fail(1,

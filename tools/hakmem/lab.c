@@ -27,18 +27,24 @@ static void set_command(void) {
     set("HAKMEM_COMMAND", path);
 }
 
+const char *python_name(void) {
+    const char *name = getenv("HAKMEM_PYTHON");
+    return name && *name ? name : "python3";
+}
+
 /* Starts the installed lab in `folder`, if there is one. */
 static void start_installed(const char *folder, int argc, char **argv) {
-    char python[] = "python3", quiet[] = "-B", command[] = "-c", path[PATH_MAX + 16];
+    char quiet[] = "-B", command[] = "-c", path[PATH_MAX + 16], python[PATH_MAX];
     char *words[argc + 6];
     snprintf(path, sizeof path, "%s/python", folder);
     if (access(path, X_OK) != 0) return;
+    snprintf(python, sizeof python, "%s", python_name());
     char *head[] = {python, quiet, command, starter, path};
     memcpy(words, head, sizeof head);
     memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
     if (!getenv("HAKMEM_BUILD")) set("HAKMEM_BUILD", folder);
     execvp(python, words);
-    fail(1, "%s: python3: %s", argv[0], strerror(errno));
+    fail(1, "%s: %s: %s", argv[0], python, strerror(errno));
 }
 
 /* argv[0] is the lab's name of what the user calls `said`. */

@@ -1,0 +1,576 @@
+"""Reads HAKMEM's heap from outside: in gdb, of a process or a core; without gdb, of a core.
+
+In gdb (source this file, or let gdb load it beside the library):
+
+    hakmem block ADDRESS      what lies there: a block in use, a free one and who has it, its size class and slab
+    hakmem heap               what the heap consists of, by size class
+
+`hakmem explain CORE` runs it as a program. It only reads, and nothing runs in the process. What it looks at is the map
+of units, their descriptors, the caches of threads and the tables of huge blocks: src/README.md says where each of them
+is described. Under HAKMEM_PROFILE=HARDENED blocks in quarantine count as in use.
+"""
+
+import os
+import struct
+import sys
+
+# Filled in for one build of the library by make_reader.py.
+LAYOUT = {}
+KNOWN = {}  # build id -> addresses of SYMBOLS, for a library without a symbol table
+SYMBOLS = ("hak_map", "hak_classes", "all_caches", "hak_mappings", "hak_huge_stats")
+CACHES_MOST = 1 << 20
+
+
+class Unreadable(Exception):
+    """Memory that is not there, or a heap that is none of this build's."""
+
+
+# ---- ELF files -----------------------------------------------------------------------------------
+
+
+class Elf:
+    """An ELF file of 64 bits, little-endian: the libraries, programs and cores of our machines."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "rb")  # noqa: SIM115  kept open: a core is large
+        head = self.file.read(64)
+        if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+            raise Unreadable(f"{path} is no ELF file of 64 bits")
+        self.kind, self.machine = struct.unpack_from("<HH", head, 16)
+        segments, sections = struct.unpack_from("<QQ", head, 32)
+        size, count, self.section_size, self.section_count, names = struct.unpack_from("<HHHHH", head, 54)
+        self.segments = [struct.unpack("<IIQQQQQQ", self.at(segments + i * size, 56)) for i in range(count)]
+        self.sections = [struct.unpack("<IIQQQQIIQQ", self.at(sections + i * self.section_size, 64))
+                         for i in range(self.section_count)]
+        self.names = names
+
+    def at(self, place, size):
+        self.file.seek(place)
+        data = self.file.read(size)
+        if len(data) != size:
+            raise Unreadable(f"{self.path} is cut off")
+        return data
+
+    def section_named(self, wanted):
+        if not self.sections:
+            return None
+        names = self.at(self.sections[self.names][4], self.sections[self.names][5])
+        for section in self.sections:
+            if names[section[0]:names.index(b"\0", section[0])] == wanted.encode():
+                return section
+        return None
+
+    def section(self, wanted):
+        section = self.section_named(wanted)
+        return self.at(section[4], section[5]) if section else b""
+
+    def symbols(self):
+        """Addresses of the variables that the reader begins with; {} where the file has no symbol table."""
+        table, section = self.section(".symtab"), self.section_named(".symtab")
+        if not section:
+            return {}
+        names = self.at(self.sections[section[6]][4], self.sections[section[6]][5])
+        found = {}
+        for name, _, _, shndx, value, _ in struct.iter_unpack("<IBBHQQ", table):
+            if shndx == 0:
+                continue
+            text = names[name:names.index(b"\0", name)].decode(errors="replace").split(".")[0]
+            if text in SYMBOLS:
+                found[text] = value
+        return found if len(found) == len(SYMBOLS) else {}
+
+    def notes(self, kind, data=None):
+        """The contents of the notes of a kind."""
+        for segment in self.segments if data is None else ():
+            if segment[0] == 4:
+                yield from self.notes(kind, self.at(segment[2], segment[5]))
+        place = 0
+        while data and place + 12 <= len(data):
+            name_size, size, found = struct.unpack_from("<III", data, place)
+            place += 12 + (name_size + 3 & -4)
+            if found == kind:
+                yield data[place:place + size]
+            place += size + 3 & -4
+
+    def build_id(self):
+        return next((note.hex() for note in self.notes(3)), None)
+
+    def first_address(self):
+        """Where the file's beginning is mapped, by its own addresses."""
+        return min(segment[3] - segment[2] for segment in self.segments if segment[0] == 1)
+
+
+class Core:
+    """A core file: memory, and the files that were mapped."""
+
+    def __init__(self, path):
+        self.elf = Elf(path)
+        if self.elf.kind != 4:
+            raise Unreadable(f"{path} is no core file")
+        self.loads = sorted((segment[3], segment[5], segment[2]) for segment in self.elf.segments if segment[0] == 1)
+        status = next(self.elf.notes(1), b"")
+        self.signal = struct.unpack_from("<h", status, 12)[0] if len(status) > 14 else 0
+        info = next(self.elf.notes(3), b"")
+        self.pid = struct.unpack_from("<i", info, 24)[0] if len(info) > 56 else 0
+        self.name = info[40:56].split(b"\0")[0].decode(errors="replace") if len(info) > 56 else "?"
+        self.files = list(self.mapped_files())
+
+    def mapped_files(self):
+        """(start, file) of each mapping of the beginning of a file."""
+        for note in self.elf.notes(0x46494C45):
+            count, page = struct.unpack_from("<QQ", note)
+            names = note[16 + count * 24:].split(b"\0")
+            for i in range(count):
+                start, _, offset = struct.unpack_from("<QQQ", note, 16 + i * 24)
+                if offset * page == 0:
+                    yield start, os.fsdecode(names[i])
+
+    def read(self, address, size):
+        out = b""
+        while size:
+            for start, length, place in self.loads:
+                if start <= address < start + length:
+                    part = self.elf.at(place + address - start, min(size, start + length - address))
+                    break
+            else:
+                raise Unreadable(f"the core does not have the memory at {address:#x}")
+            out, address, size = out + part, address + len(part), size - len(part)
+        return out
+
+    def build_id_at(self, start):
+        """That of the file whose beginning is mapped there, out of the core itself."""
+        try:
+            head = self.read(start, 4096)
+            place, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+            for i in range(count):
+                kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, place + i * size)
+                if kind == 4:
+                    found = next(self.elf.notes(3, head[offset:offset + length]), None)
+                    if found:
+                        return found.hex()
+        except (Unreadable, struct.error):
+            pass
+        return None
+
+
+def addresses_in(path, base, build_id=None):
+    """Where the variables are, if a file that is mapped at `base` has HAKMEM in it; {} if not.
+
+    Fails if the file is another one than was mapped.
+    """
+    try:
+        elf = Elf(path)
+        own = elf.build_id()
+        found, first = elf.symbols() or KNOWN.get(own, {}), elf.first_address()
+    except (OSError, Unreadable):
+        own, found, first = None, KNOWN.get(build_id, {}), 0
+    if found and own and build_id and own != build_id:
+        found = KNOWN.get(build_id)
+        if not found:
+            raise Unreadable(f"{path} is not the file that the process had mapped")
+    return {name: base - first + value for name, value in found.items()}
+
+
+# ---- The heap ------------------------------------------------------------------------------------
+
+
+class Heap:
+    """The heap in a memory; `read(address, size)` gives bytes of it."""
+
+    def __init__(self, read, addresses):
+        self.read, self.addresses = read, addresses
+        place = addresses["hak_map"]
+        self.entries = self.word(place + LAYOUT["map.entries"])
+        self.units = self.word(place + LAYOUT["map.units"])
+        self.supers = self.word(place + LAYOUT["map.supers"])
+        self.unit_end = self.word(place + LAYOUT["map.unit_end"])
+        self.super_shift = self.word(place + LAYOUT["map.super_shift"], 4)
+        if not self.entries or self.super_shift not in (3, 4, 5):
+            raise Unreadable("the process has allocated nothing yet, or is of another build")
+        size = LAYOUT["class"]
+        rows = read(addresses["hak_classes"], size * LAYOUT["HAK_CLASS_LIMIT"])
+        self.classes = [self.class_of_row(rows[at:at + size]) for at in range(0, len(rows), size)]
+        self.cached = self.read_caches()
+
+    def word(self, address, size=8):
+        return int.from_bytes(self.read(address, size), "little")
+
+    @staticmethod
+    def class_of_row(row):
+        def field(name, size):
+            at = LAYOUT["class." + name]
+            return int.from_bytes(row[at:at + size], "little")
+
+        return {"size": field("size", 4), "count": field("count", 2), "words": field("words", 1),
+                "colours": field("colours", 2), "step": field("step_shift", 2)}
+
+    # -- units
+
+    def unit_number(self, address):
+        unit = address - self.entries >> LAYOUT["HAK_UNIT_SHIFT"]
+        return unit if 0 <= unit < self.unit_end else None
+
+    def class_of_entry(self, entry):
+        return entry % LAYOUT["HAK_RATION_AT"] >> LAYOUT["HAK_MAGAZINE_SHIFT"]
+
+    def unit_class(self, unit):
+        return self.class_of_entry(self.word(self.entries + 2 * unit, 2))
+
+    def unit_field(self, unit, name, size):
+        return self.word(self.units + unit * LAYOUT["unit"] + LAYOUT["unit." + name], size)
+
+    def super_field(self, unit, name, size):
+        place = self.supers + (unit >> self.super_shift) * LAYOUT["superslab"]
+        return self.word(place + LAYOUT["superslab." + name], size)
+
+    def unit_start(self, unit):
+        return self.entries + (unit << LAYOUT["HAK_UNIT_SHIFT"])
+
+    def first_block(self, start, info):
+        mixed = (start >> 16) * 40503 & 0xFFFF
+        return start + (mixed * info["colours"] >> 16 << info["step"])
+
+    # -- caches
+
+    def blocks_of(self, magazine):
+        """The free blocks of a magazine, the oldest first."""
+        top, base = (self.word(magazine + LAYOUT["magazine." + name]) for name in ("top", "base"))
+        slots = self.word(magazine + LAYOUT["magazine.slots"], 2)
+        if not base or not slots or not base < top < base + 8 * slots:
+            return ()
+        return struct.unpack(f"<{(top - base) // 8}Q", self.read(base + 8, top - base))
+
+    def read_caches(self):
+        """{block: thread's number} of all free blocks in caches."""
+        found, cache, seen = {}, self.word(self.addresses["all_caches"]), 0
+        size = LAYOUT["magazine"]
+        while cache and seen < CACHES_MOST:
+            seen += 1
+            tid = self.word(cache + LAYOUT["cache.tid"], 4)
+            magazines = [cache + size * index for index in range(LAYOUT["HAK_CLASS_LIMIT"])]
+            if self.word(cache + LAYOUT["cache.rationed"], 1):
+                shares = cache + LAYOUT["HAK_RATION_AT"]
+                magazines += [shares + size * index for index in range(LAYOUT["HAK_CLASS_SMALL"] + 1)]
+            for magazine in magazines:
+                found.update(dict.fromkeys(self.blocks_of(magazine), tid))
+            cache = self.word(cache + LAYOUT["cache.next"])
+        return found
+
+    # -- huge blocks
+
+    def huge(self):
+        """(start, size) of each huge block."""
+        row, table_size = LAYOUT["mapping"], LAYOUT["mappings"]
+        for index in range(LAYOUT["HAK_MAPPINGS_MAX"]):
+            table = self.addresses["hak_mappings"] + index * table_size
+            for part in ("current", "former"):
+                place = table + LAYOUT["mappings." + part]
+                slots, count = self.word(place + LAYOUT["slots.slots"]), self.word(place + LAYOUT["slots.size"], 4)
+                data = self.read(slots, count * row) if slots and count else b""
+                for at in range(0, len(data), row):
+                    start = int.from_bytes(data[at + LAYOUT["mapping.start"]:][:8], "little")
+                    if start:
+                        yield start, int.from_bytes(data[at + LAYOUT["mapping.size"]:][:8], "little")
+
+    # -- one block
+
+    def block(self, address):
+        """What lies at an address, as lines."""
+        unit = self.unit_number(address)
+        class_index = self.unit_class(unit) if unit is not None else 0
+        if class_index == LAYOUT["HAK_CLASS_LARGE"]:
+            return self.large_block(address, unit)
+        if class_index:
+            return self.small_block(address, unit, class_index)
+        for start, size in self.huge():
+            if start <= address < start + size:
+                return self.described(address, start, size, "in use", "a mapping of its own")
+        if unit is not None:
+            try:
+                if self.super_field(unit, "units", 8) and self.super_field(unit, "mapped", 1):
+                    return [f"{address:#x} lies in a free unit of HAKMEM's heap"]
+            except Unreadable:
+                pass
+        return [f"{address:#x} is not HAKMEM's"]
+
+    @staticmethod
+    def described(address, start, size, state, where):
+        inside = f"{address - start} bytes inside " if address != start else ""
+        return [f"{address:#x} lies {inside}a block of {size} bytes at {start:#x}" if inside else
+                f"{address:#x} is a block of {size} bytes", f"  {state}", f"  {where}"]
+
+    def small_block(self, address, unit, class_index):
+        info, start = self.classes[class_index], self.unit_start(unit)
+        first = self.first_block(start, info)
+        index = (address - first) // info["size"]
+        owner = self.unit_field(unit, "owner", 2)
+        where = f"slab {start:#x} of shard {owner >> 8}, size class {info['size']}, " \
+                f"{self.unit_field(unit, 'free_count', 2)} of {info['count']} free"
+        if address < first or index >= info["count"]:
+            return [f"{address:#x} lies in no block", f"  {where}"]
+        block = first + index * info["size"]
+        return self.described(address, block, info["size"], self.state_of(block, unit, index, info), where)
+
+    def state_of(self, block, unit, index, info):
+        if block in self.cached:
+            tid = self.cached[block]
+            return f"free, in the cache of thread {tid}" if tid else "free, in a cache that waits for a thread"
+        bits = self.unit_field(unit, "bits", 8)
+        if self.word(bits + index // 64 * 8) >> index % 64 & 1:
+            return "free, in its slab"
+        remote = bits + 8 * (1 << (info["words"] - 1).bit_length())
+        if self.word(remote + index // 64 * 8) >> index % 64 & 1:
+            return "free, by a thread of another shard; the slab has not merged it yet"
+        return "in use"
+
+    def large_block(self, address, unit):
+        if self.unit_field(unit, "owner", 2) == LAYOUT["HAK_FINE_OWNER"]:
+            return [f"{address:#x} lies among closely packed blocks (addresses are short)"]
+        grain = LAYOUT["HAK_GRAIN_SIZE"]
+        for back in range(unit, max(unit - 33, -1), -1):
+            if self.unit_class(back) != LAYOUT["HAK_CLASS_LARGE"]:
+                break
+            run = self.unit_field(back, "large", 4)
+            start, size = self.unit_start(back) + (run & 15) * grain, (run >> 5) * grain
+            if run and start <= address < start + size:
+                freed = run & LAYOUT["HAK_LARGE_FREED"]
+                return self.described(address, start, size, "free, waits to be merged" if freed else "in use",
+                                      "a large block")
+        return [f"{address:#x} lies in free memory of a large heap"]
+
+    # -- all of it
+
+    def walk(self):
+        """Sums: {class: [slabs, free in slabs, pending]}, large [blocks, bytes], units [free, dirty, large]."""
+        slabs, large, units = {}, [0, 0], [0, 0, 0]
+        entries = struct.unpack(f"<{self.unit_end}H", self.read(self.entries, 2 * self.unit_end))
+        count = 1 << self.super_shift
+        used = [at for at in range(0, self.unit_end, count) if any(entries[at:at + count])]
+        first = self.first_superslab(used[0]) if used else self.unit_end
+        for at in range(first, self.unit_end, count):
+            if not self.super_field(at, "mapped", 1) or not self.super_field(at, "units", 8):
+                continue
+            free, dirty = self.super_field(at, "free", 4), self.super_field(at, "dirty", 4)
+            units[0] += bin(free).count("1")
+            units[1] += bin(free & dirty).count("1")
+            rows = self.read(self.units + at * LAYOUT["unit"], count * LAYOUT["unit"])
+            for unit in range(at, min(at + count, self.unit_end)):
+                class_index = self.class_of_entry(entries[unit])
+                if class_index:
+                    self.add_unit(rows[(unit - at) * LAYOUT["unit"]:], class_index, slabs, large, units)
+        return slabs, large, units
+
+    def first_superslab(self, unit):
+        """The first unit of the heap: a superslab before one in use may be wholly free."""
+        count = 1 << self.super_shift
+        try:
+            while unit >= count and self.super_field(unit - count, "units", 8) == \
+                    self.units + (unit - count) * LAYOUT["unit"]:
+                unit -= count
+        except Unreadable:
+            pass
+        return unit
+
+    def add_unit(self, row, class_index, slabs, large, units):
+        def field(name, size):
+            at = LAYOUT["unit." + name]
+            return int.from_bytes(row[at:at + size], "little")
+
+        if class_index == LAYOUT["HAK_CLASS_LARGE"]:
+            units[2] += 1
+            run = field("large", 4)
+            if field("owner", 2) != LAYOUT["HAK_FINE_OWNER"] and run and not run & LAYOUT["HAK_LARGE_FREED"]:
+                large[0] += 1
+                large[1] += (run >> 5) * LAYOUT["HAK_GRAIN_SIZE"]
+            return
+        sums = slabs.setdefault(class_index, [0, 0, 0])
+        sums[0] += 1
+        sums[1] += field("free_count", 2)
+        remote = field("remote_words", 8)
+        if remote:
+            words = self.classes[class_index]["words"]
+            place = field("bits", 8) + 8 * (1 << (words - 1).bit_length())
+            sums[2] += bin(int.from_bytes(self.read(place, 8 * words), "little")).count("1")
+
+    def report(self):
+        """What the heap consists of, as lines."""
+        slabs, large, units = self.walk()
+        cached = {}
+        for block in self.cached:
+            unit = self.unit_number(block)
+            class_index = self.unit_class(unit) if unit is not None else 0
+            cached[class_index] = cached.get(class_index, 0) + 1
+        huge = list(self.huge())
+        kept = self.word(self.addresses["hak_huge_stats"] + LAYOUT["huge_stats.kept_bytes"])
+        lines, sums = [f"{'class':>8} {'live':>10} {'live_bytes':>14} {'cached':>10} {'free':>10} {'slabs':>8}"], [0] * 4
+        for index in sorted(slabs, key=lambda index: self.classes[index]["size"]):
+            size, (count, free, pending) = self.classes[index]["size"], slabs[index]
+            free += pending
+            live = count * self.classes[index]["count"] - free - cached.get(index, 0)
+            lines.append(f"{size:>8} {live:>10} {live * size:>14} {cached.get(index, 0):>10} {free:>10} {count:>8}")
+            sums = [a + b for a, b in zip(sums, (live * size, cached.get(index, 0) * size, free * size, count))]
+        unit = 1 << LAYOUT["HAK_UNIT_SHIFT"]
+        huge_bytes = sum(size for _, size in huge)
+        parts = (("live, small", sums[0], "blocks up to 64 KiB"),
+                 ("live, large", large[1], f"{large[0]} blocks up to 1 MiB"),
+                 ("live, huge", huge_bytes, f"{len(huge)} blocks with a mapping each"),
+                 ("thread caches", sums[1], "free blocks that threads keep at hand"),
+                 ("free in slabs", sums[2], "also blocks that were never used, whose pages are not resident"),
+                 ("free, large", units[2] * unit - large[1], "of large heaps"),
+                 ("free units", units[0] * unit, f"of them {amount(units[1] * unit)} still have their pages"),
+                 ("kept", kept, "freed mappings, kept for reuse"))
+        lines.append("")
+        lines += [f"  {name:<15}{amount(size):>12}  {text}" for name, size, text in parts]
+        return lines
+
+
+def amount(size):
+    unit = "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+# ---- Without gdb ---------------------------------------------------------------------------------
+
+
+def heap_of_core(core):
+    for start, path in core.files:
+        if addresses := addresses_in(path, start, core.build_id_at(start)):
+            return Heap(core.read, addresses)
+    raise Unreadable("the process did not run on HAKMEM, or on another build of it than this command is of")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: hakmem explain CORE")
+    try:
+        core = Core(sys.argv[1])
+        lines = heap_of_core(core).report()
+    except (Unreadable, OSError, struct.error) as error:
+        sys.exit(f"hakmem: explain: {sys.argv[1]}: {error}")
+    ended = f", ended by signal {core.signal}" if core.signal else ""
+    print(f"process {core.pid} ({core.name}){ended}: heap\n")
+    print("\n".join(lines))
+
+
+# ---- In gdb --------------------------------------------------------------------------------------
+
+
+def in_gdb(gdb):
+    def read(address, size):
+        try:
+            return bytes(gdb.selected_inferior().read_memory(address, size))
+        except gdb.error as error:
+            raise Unreadable(str(error)) from None
+
+    def number(expression):
+        return int(gdb.parse_and_eval(expression)) & (1 << 64) - 1
+
+    def exported(path):
+        """The address of hakmem_version by the file itself, to find where it is mapped."""
+        elf = Elf(path)
+        for table, names in ((".symtab", ".strtab"), (".dynsym", ".dynstr")):
+            text = elf.section(names)
+            for name, _, _, shndx, value, _ in struct.iter_unpack("<IBBHQQ", elf.section(table)):
+                if shndx and text[name:text.find(b"\0", name)] == b"hakmem_version":
+                    return value - elf.first_address()
+        return None
+
+    def heap():
+        for objfile in gdb.objfiles():
+            path = objfile.filename
+            if not path or not os.path.exists(path) or objfile.owner:
+                continue
+            try:
+                offset = exported(path)
+            except (OSError, Unreadable, struct.error):
+                continue
+            if offset is None:
+                continue
+            try:
+                base = number("(long)&hakmem_version") - offset
+            except gdb.error:
+                continue
+            if addresses := addresses_in(path, base):
+                return Heap(read, addresses)
+        raise gdb.GdbError("the program does not run on HAKMEM, or its library has no symbols and is of another build")
+
+    def shown(lines):
+        gdb.write("\n".join(lines) + "\n")
+
+    class Hakmem(gdb.Command):
+        """What lies in the heap of the HAKMEM allocator."""
+
+        def __init__(self):
+            super().__init__("hakmem", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
+
+    class Block(gdb.Command):
+        """hakmem block ADDRESS: the block there: its size, whether it is in use, and where it lies."""
+
+        def __init__(self):
+            super().__init__("hakmem block", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
+
+        def invoke(self, argument, from_tty):
+            if not argument:
+                raise gdb.GdbError("hakmem block needs an address")
+            run(lambda: heap().block(number(f"(unsigned long)({argument})")))
+
+    class Whole(gdb.Command):
+        """hakmem heap: what the heap consists of, by size class."""
+
+        def __init__(self):
+            super().__init__("hakmem heap", gdb.COMMAND_DATA, gdb.COMPLETE_NONE)
+
+        def invoke(self, argument, from_tty):
+            run(lambda: heap().report())
+
+    def run(make):
+        try:
+            shown(make())
+        except (Unreadable, struct.error) as error:
+            raise gdb.GdbError(f"hakmem: {error}") from None
+
+    class Printer:
+        """A descriptor of a unit, or a magazine, in one line."""
+
+        def __init__(self, value, text):
+            self.value, self.text = value, text
+
+        def to_string(self):
+            return self.text(self.value)
+
+    def unit_text(value):
+        owner = int(value["owner"])
+        if not owner:
+            return f"unit {int(value['base']):#x}, free"
+        if owner & 0x7F == LAYOUT["HAK_CLASS_LARGE"]:
+            return f"unit {int(value['base']):#x} of a large heap"
+        size = int(gdb.parse_and_eval(f"hak_classes[{owner & 0x7F}].size"))
+        return f"slab {int(value['base']):#x} of shard {owner >> 8}, size class {size}, {int(value['free_count'])} free"
+
+    def magazine_text(value):
+        base = int(value["base"])
+        blocks = (int(value["top"]) - base) // 8 if base else 0
+        return f"magazine of {blocks} blocks, room for {max(int(value['slots']) - 1, 0)}"
+
+    def printer(value):
+        name = str(value.type.strip_typedefs().unqualified()) if value.type.name is None else value.type.name
+        texts = {"hak_unit_t": unit_text, "hak_unit": unit_text, "struct hak_unit": unit_text,
+                 "hak_magazine_t": magazine_text}
+        return Printer(value, texts[name]) if name in texts else None
+
+    Hakmem(), Block(), Whole()
+    gdb.pretty_printers.append(printer)
+
+
+if __name__ == "__main__":
+    try:
+        import gdb as _gdb
+    except ImportError:
+        main()
+    else:
+        in_gdb(_gdb)
