@@ -6,6 +6,7 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
+#include "api/hardened_report.h"
 #include "api/malloc.h"
 #include "api/own.h"
 #include "classes/dyn.h"
@@ -17,12 +18,11 @@
 #include "large/fine.h"
 #include "large/large.h"
 #include "large/own_huge.h"
+#include "live/live.h"
 #include "os/os.h"
 #include "shard/give.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
-
-enum { LEAST = 9 }; /* bytes of a block with its canary: the class of 8 bytes has no room for one */
 
 void hak_hardened_start(void) {
     hak_hardened_switch_on();
@@ -87,39 +87,27 @@ HAK_FAST_PATH bool find_spot(const void *pointer, spot_t *spot) {
 
 /* ---- allocation ----
  *
- * What is usual calls nothing, and so saves no registers; the rest is a tail call. */
+ * Small blocks take a path that calls nothing, and so saves no registers; the rest is a tail call.
+ * It is compiled twice: with all parts of the profile, and with those that the options say. */
 
-HAK_FAST_PATH void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
-                             hak_origin_t origin) {
-    char *block = (char *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
-    if (hak_hardened.canary) hak_canary_put(block, size, info->size);
-    hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: hak_hardened_free */
-    return block;
-}
+#define PART(name) (all || hak_hardened.name)
 
-/* The same for a block that was written to while it was free, or may not be zero and shall be. */
-static HAK_OUT_OF_LINE void *hand_out_zeroed(hak_entry_t entry, const hak_class_t *info,
-                                             size_t size, hak_origin_t origin) {
-    void *block = (void *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
-    if (entry.block & HAK_KNOWN_ZERO)
-        hak_holder_report_write(block, info->size);
-    else
-        memset(block, 0, hak_hardened.canary ? size : info->size);
-    return hand_out(entry, info, size, origin);
-}
-
-HAK_FAST_PATH void *give_out(hak_entry_t entry, const hak_class_t *info, size_t size, bool zero,
-                             hak_origin_t origin) {
-    const void *block = (const void *)(uintptr_t)(entry.block & ~(uint64_t)HAK_KNOWN_ZERO);
-    bool fits = entry.block & HAK_KNOWN_ZERO ? hak_is_zero(block, info->size) : !zero;
-    return HAK_LIKELY(fits) ? hand_out(entry, info, size, origin)
-                            : hand_out_zeroed(entry, info, size, origin);
+/* A block that leaves its stock, whatever it contains and whichever parts are on. */
+static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
+                                      bool zero, hak_origin_t origin) {
+    if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
+        hak_holder_check_zero(entry.block, info->size);
+    else if (zero)
+        memset(entry.block, 0, hak_hardened.canary ? size : info->size);
+    if (hak_hardened.canary) hak_canary_put(entry.block, size, info->size);
+    hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: free_any */
+    return entry.block;
 }
 
 /* A refill is due, or the thread has no holder. */
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero,
                                     hak_origin_t origin) {
-    hak_entry_t entry = {0, NULL};
+    hak_entry_t entry = {NULL, NULL};
     hak_holder_t *holder = holder_of_thread();
     for (int tries = 0; !entry.block && tries < 2; tries++) {
         if (tries > 0 && hak_purge_all() == 0) break;
@@ -127,18 +115,34 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
                        : hak_holder_take_one(class_index);
     }
     hak_purge_tick_malloc(1);
-    return entry.block ? give_out(entry, &hak_classes[class_index], size, zero, origin)
+    return entry.block ? hand_out(entry, &hak_classes[class_index], size, zero, origin)
                        : out_of_memory();
 }
 
-HAK_FAST_PATH void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
+static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
     hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
-    if (HAK_UNLIKELY(!holder)) return refill(class_index, size, zero, origin);
-    hak_stock_t *stock = &holder->stocks[class_index];
-    uint32_t count = stock->count;
-    if (HAK_UNLIKELY(count <= stock->low)) return refill(class_index, size, zero, origin);
-    return give_out(hak_holder_pick(holder, stock, count), &hak_classes[class_index], size, zero,
-                    origin);
+    hak_stock_t *stock = holder ? &holder->stocks[class_index] : NULL;
+    uint32_t count = stock ? hak_load_relaxed(&stock->count) : 0;
+    if (HAK_UNLIKELY(!stock || count <= stock->low)) return refill(class_index, size, zero, origin);
+    return hand_out(*hak_holder_pop(stock, count), &hak_classes[class_index], size, zero, origin);
+}
+
+/* `size` is 1 to SMALL_MAX - 1. A block that is not zero is FRESH, or was written to. */
+HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, bool all) {
+    size_t offset = hak_hardened.route[(size + PART(canary) - 1) >> 3];
+    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
+    if (HAK_UNLIKELY(!holder)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
+    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)holder->stocks + offset);
+    uint32_t count = hak_load_relaxed(&stock->count);
+    if (HAK_UNLIKELY(count <= stock->low))
+        return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
+    const hak_entry_t *entry = hak_holder_pop(stock, count);
+    char *block = entry->block;
+    if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size)) : zero)
+        return hand_out(*entry, &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
+    if (PART(canary)) hak_canary_put(block, size, stock->size);
+    hak_store_release(entry->at, hak_state_used(size, origin)); /* partner: free_small */
+    return block;
 }
 
 static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak_origin_t origin) {
@@ -158,80 +162,46 @@ static void *alloc_empty(size_t align) {
     return hak_empty_take(holder ? &holder->random : &random, align);
 }
 
-/* The least bytes of a block that can have a canary: the class of 8 bytes is too small for one. */
-HAK_FAST_PATH size_t with_canary(size_t size) { return hak_max(size + hak_hardened.canary, LEAST); }
+/* The least bytes of a block that can have a canary. */
+HAK_FAST_PATH size_t with_canary(size_t size) {
+    return hak_max(size + hak_hardened.canary, HAK_CANARY_LEAST);
+}
 
-/* Requests that are large, of no bytes, or aligned beyond 16 bytes. */
+HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_SMALL_MAX - 1); }
+
 static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
                                          hak_origin_t origin) {
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
+    if (is_small(size) && align <= 16) return alloc_small(size, zero, origin, false);
     if (size == 0 && hak_hardened.empty && align <= 4096) {
         void *block = alloc_empty(align);
         if (block) return block;
     }
     if (size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return alloc_big(size, align, zero, origin);
-    return alloc_class(hak_dyn_class_aligned(with_canary(size), align), size, zero, origin);
+    size_t whole = with_canary(size);
+    unsigned class_index = align > 16 ? hak_dyn_class_aligned(whole, align) : hak_class_of(whole);
+    return alloc_class(class_index, size, zero, origin);
+}
+
+void *hak_hardened_malloc(size_t size) {
+    return is_small(size) && HAK_LIKELY(hak_hardened.all)
+               ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
+               : alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
 }
 
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin) {
-    if (HAK_UNLIKELY(size - 1 >= HAK_CLASS_MAX - 1 || align > 16))
-        return alloc_other(size, align, zero, origin);
-    return alloc_class(hak_class_of(with_canary(size)), size, zero, origin);
-}
-
-/* ---- reports ---- */
-
-static const char *const allocators[] = {"malloc", "operator new", "operator new[]"};
-
-/* The public functions that free have names that begin with these letters, by the origin of the
- * blocks they may get. */
-HAK_FAST_PATH hak_origin_t origin_of(const char *function) {
-    if (function[0] != 'o') return HAK_ORIGIN_MALLOC;
-    return function[sizeof "operator delete" - 1] ? HAK_ORIGIN_NEW_ARRAY : HAK_ORIGIN_NEW;
-}
-
-static HAK_SLOW_PATH void report_mismatch(const char *function, const void *block, size_t size,
-                                          hak_origin_t origin) {
-    hak_error_report(function, "wrong function: %p is a block of %zu %s from %s", block,
-                     HAK_ERROR_BYTES(size), allocators[origin]);
-}
-
-static HAK_SLOW_PATH void report_size(const char *function, const void *block, size_t size,
-                                      size_t said) {
-    hak_error_report(function, "wrong size: %p is freed as a block of %zu %s, but has %zu", block,
-                     HAK_ERROR_BYTES(said), size);
-}
-
-static HAK_SLOW_PATH void report_overflow(const char *function, const void *block, size_t size) {
-    hak_error_report(function,
-                     "overflow: %p is a block of %zu %s, and what lies behind it was written to",
-                     block, HAK_ERROR_BYTES(size));
-}
-
-static HAK_SLOW_PATH void report_pointer(const char *function, const void *pointer) {
-    if (hak_empty_has(pointer)) {
-        hak_error_report(function, "double free: %p is no block of 0 bytes in use", pointer);
-        return;
-    }
-    hak_block_t block = hak_block_of(pointer);
-    hak_block_record_report(function, pointer, &block);
-}
-
-/* False when the function or the size that a caller says does not match the block. */
-HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
-    return !hak_hardened.match || HAK_LIKELY(origin == origin_of(function) &&
-                                             (said == (size_t)HAK_ANY_SIZE || said == size));
-}
-
-/* The call is ignored. */
-static HAK_SLOW_PATH void report_wrong(const char *function, const void *block, size_t size,
-                                       hak_origin_t origin, size_t said) {
-    if (origin != origin_of(function))
-        report_mismatch(function, block, size, origin);
-    else
-        report_size(function, block, size, said);
+    return is_small(size) && align <= 16 && HAK_LIKELY(hak_hardened.all)
+               ? alloc_small(size, zero, origin, true)
+               : alloc_other(size, align, zero, origin);
 }
 
 /* ---- free ---- */
+
+/* False when the function or the size that a caller says does not match the block. */
+HAK_FAST_PATH bool matches(const char *function, size_t size, hak_origin_t origin, size_t said) {
+    return !hak_hardened.match || HAK_LIKELY(origin == hak_hardened_origin_of(function) &&
+                                             (said == (size_t)HAK_ANY_SIZE || said == size));
+}
 
 /* A block that was allocated before the hardened path was switched on has no state. */
 static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const hak_unit_t *slab,
@@ -246,7 +216,7 @@ static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const h
 /* Frees what is no block of a class. */
 static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size_t said) {
     if (hak_empty_has(pointer)) {
-        if (!hak_empty_give(pointer)) report_pointer(function, pointer);
+        if (!hak_empty_give(pointer)) hak_hardened_report_pointer(function, pointer);
         return;
     }
     hak_block_t block = hak_block_of(pointer);
@@ -256,91 +226,54 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
     if (!note) { /* allocated before the hardened path was switched on */
         bool done = block.kind == HAK_KIND_HUGE ? hak_own_huge_free(pointer)
                                                 : hak_large_free(hak_large_home(), pointer);
-        if (!done) report_pointer(function, pointer);
+        if (!done) hak_hardened_report_pointer(function, pointer);
         return;
     }
     size_t size = hak_big_size(note);
     if (hak_state_of(note) != HAK_STATE_USED) {
-        report_pointer(function, pointer);
+        hak_hardened_report_pointer(function, pointer);
     } else if (!matches(function, size, hak_state_origin(note), said)) {
-        report_wrong(function, pointer, size, hak_state_origin(note), said);
+        hak_hardened_report_wrong(function, pointer, size, hak_state_origin(note), said);
     } else {
         if (!hak_big_swap(pointer, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) {
-            report_pointer(function, pointer);
+            hak_hardened_report_pointer(function, pointer);
             return;
         }
-        if (HAK_UNLIKELY(!hak_big_holds(pointer, note))) report_overflow(function, pointer, size);
+        if (HAK_UNLIKELY(!hak_big_holds(pointer, note)))
+            hak_hardened_report_overflow(function, pointer, size);
         hak_purge_tick_free(hak_big_keep(holder_of_thread(), pointer, note, block.size));
     }
 }
 
-enum { ZEROED_INLINE = 256 }; /* bytes of a block, at most */
-
-/* Zeroes a block; `size` is a multiple of 16. */
-HAK_FAST_PATH void zero_block(char *block, size_t size) {
-    const hak_pair_t zeros = {0, 0};
-    char *last = block + size - sizeof zeros;
-    for (; block < last; block += 2 * sizeof zeros) {
-        memcpy(block, &zeros, sizeof zeros);
-        memcpy(block + sizeof zeros, &zeros, sizeof zeros);
-        __asm__ volatile("" : "+r"(block)); /* keeps the compiler from calling memset */
-    }
-    memcpy(last, &zeros, sizeof zeros);
-}
-
-/* After a free, where the quarantine has too many bytes, or the block that left it found no room. */
-static HAK_OUT_OF_LINE void settle_slow(hak_holder_t *holder, hak_entry_t entry) {
-    if (entry.block) hak_holder_stock_slow(holder, home(), entry);
-    if (holder->bytes > hak_hardened.quarantine_bytes) hak_holder_shrink(holder, home());
+static void purge_if_gave(hak_holder_t *holder) {
     if (!holder->gave) return;
     holder->gave = false;
     hak_purge_tick_free(1);
 }
 
-/* Keeps a block, where more is to be done than usual. The block is the caller's now: its word went from
- * USED to FREE. */
-static HAK_OUT_OF_LINE void keep_slow(hak_entry_t entry) {
-    unsigned class_index = (unsigned)(entry.block >> HAK_ENTRY_CLASS_SHIFT);
-    void *block = (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS);
+/* The block is the caller's: its word went from USED to FREE. */
+static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) {
+    void *block = entry.block;
     if (hak_hardened.zero) memset(block, 0, hak_classes[class_index].size);
     hak_holder_t *holder = holder_of_thread();
     if (!holder) {
         hak_shard_give(0, class_index, &block, 1);
         return;
     }
-    hak_holder_quarantine(holder, &entry);
-    settle_slow(holder, entry);
-}
-
-/* A write behind the block has been seen. */
-static HAK_SLOW_PATH void keep_damaged(hak_entry_t entry, const char *function, size_t size) {
-    report_overflow(function, (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS), size);
-    keep_slow(entry);
-}
-
-HAK_FAST_PATH void keep_block(hak_entry_t entry, void *block, const hak_class_t *info) {
-    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
-    if (HAK_UNLIKELY(!holder || info->size > ZEROED_INLINE)) {
-        keep_slow(entry);
-        return;
-    }
-    if (hak_hardened.zero) zero_block(block, info->size);
-    hak_holder_quarantine(holder, &entry);
-    bool rests = !entry.block || hak_holder_stock(holder, entry);
-    if (HAK_UNLIKELY(!rests || holder->bytes > hak_hardened.quarantine_bytes))
-        settle_slow(holder, rests ? (hak_entry_t){0, NULL} : entry);
+    hak_holder_keep(holder, home(), class_index, entry);
+    purge_if_gave(holder);
 }
 
 /* What is not free, and not in use either, was allocated before the hardened path was switched on, or
  * is freed by mistake. */
-static HAK_SLOW_PATH void free_unused(void *pointer, const char *function) {
-    spot_t spot;
-    if (!find_spot(pointer, &spot) || hak_state_of(spot.word) != HAK_STATE_NEVER ||
-        !release_old(pointer, spot.class_index, hak_unit_of(pointer), spot.info, spot.index))
-        report_pointer(function, pointer);
+static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const spot_t *spot) {
+    if (hak_state_of(spot->word) != HAK_STATE_NEVER ||
+        !release_old(pointer, spot->class_index, hak_unit_of(pointer), spot->info, spot->index))
+        hak_hardened_report_pointer(function, pointer);
 }
 
-void hak_hardened_free(void *pointer, const char *function, size_t said) {
+/* Frees any block, whichever parts are on. */
+static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t said) {
     spot_t spot;
     if (HAK_UNLIKELY(!find_spot(pointer, &spot))) {
         free_other(pointer, function, said);
@@ -348,24 +281,83 @@ void hak_hardened_free(void *pointer, const char *function, size_t said) {
     }
     size_t size = hak_state_size(spot.word);
     if (HAK_UNLIKELY(hak_state_of(spot.word) != HAK_STATE_USED)) {
-        free_unused(pointer, function);
-        return;
+        free_unused(pointer, function, &spot);
+    } else if (HAK_UNLIKELY(!matches(function, size, hak_state_origin(spot.word), said))) {
+        hak_hardened_report_wrong(function, pointer, size, hak_state_origin(spot.word), said);
+    } else if (HAK_UNLIKELY(!hak_state_swap(spot.at, &spot.word, HAK_STATE_FREE))) {
+        hak_hardened_report_pointer(function, pointer);
+    } else {
+        if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size)))
+            hak_hardened_report_overflow(function, pointer, size);
+        keep_block((hak_entry_t){pointer, spot.at}, spot.class_index);
     }
-    if (HAK_UNLIKELY(!matches(function, size, hak_state_origin(spot.word), said))) {
-        report_wrong(function, pointer, size, hak_state_origin(spot.word), said);
-        return;
+}
+
+/* The two rare ends of free_small. */
+static HAK_SLOW_PATH void keep_damaged(char *block, _Atomic uint32_t *at, const char *function,
+                                       size_t size) {
+    hak_hardened_report_overflow(function, block, size);
+    unsigned offset = hak_load_relaxed(&hak_map.entries[hak_state_unit(block)]);
+    keep_block((hak_entry_t){block, at}, offset >> HAK_MAGAZINE_SHIFT);
+}
+
+static HAK_OUT_OF_LINE void leave(hak_holder_t *holder, char *block, _Atomic uint32_t *at,
+                                  hak_stock_t *stock) {
+    hak_holder_leave(holder, home(), (hak_rest_t){{block, at}, stock});
+    purge_if_gave(holder);
+}
+
+/* Frees a light block. Nothing has changed before the swap, so free_any can begin anew. */
+HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
+    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
+    size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!holder || !hak_is_below(unit, &hak_map.unit_end)))
+        return free_any(pointer, function, said);
+    hak_stock_t *stock =
+        (hak_stock_t *)(void *)((char *)holder->stocks + hak_load_relaxed(&hak_map.entries[unit]));
+    uint32_t offset = (uint16_t)(uintptr_t)pointer, end = stock->size;
+    if (HAK_UNLIKELY(end - 1 >= hak_hardened.light_size ||
+                     !hak_is_block_start(offset, stock->start_test)))
+        return free_any(pointer, function, said);
+    _Atomic uint32_t *at = hak_state_words(unit, stock->level);
+    if (HAK_UNLIKELY(!at)) return free_any(pointer, function, said);
+    at += hak_block_index(offset, stock->reciprocal);
+    uint32_t word = hak_load_relaxed(at), size = word >> HAK_SIZE_SHIFT;
+    if (HAK_UNLIKELY((word & HAK_STATE_TAG) !=
+                         hak_state_used(0, hak_hardened_origin_of(function)) ||
+                     (said != (size_t)HAK_ANY_SIZE && said != size)))
+        return free_any(pointer, function, said);
+    if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
+        return hak_hardened_report_pointer(function, pointer);
+    if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
+        return keep_damaged(pointer, at, function, size);
+    if (PART(zero)) hak_zero(pointer, end);
+    uint32_t chance = PART(random) ? hak_random_next(&holder->random) : UINT32_MAX;
+    hak_rest_t old = {{pointer, at}, stock};
+    if (PART(quarantine)) {
+        old = hak_holder_exchange(holder, old, PART(random) ? chance : holder->at++);
+        if (HAK_UNLIKELY(!old.stock)) return;
     }
-    uint32_t word = spot.word; /* a variable of its own can stay in a register */
-    if (HAK_UNLIKELY(!hak_state_swap(spot.at, &word, HAK_STATE_FREE))) {
-        report_pointer(function, pointer);
-        return;
-    }
-    hak_entry_t entry = {(uint64_t)spot.class_index << HAK_ENTRY_CLASS_SHIFT | (uintptr_t)pointer,
-                         spot.at};
-    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size)))
-        keep_damaged(entry, function, size);
+    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->room_light)))
+        leave(holder, old.entry.block, old.entry.at, old.stock);
+}
+
+static HAK_OUT_OF_LINE void free_by(void *pointer, const char *function, size_t said) {
+    free_small(pointer, function, said, false);
+}
+
+void hak_hardened_free(void *pointer) {
+    if (HAK_LIKELY(hak_hardened.all))
+        free_small(pointer, "free", (size_t)HAK_ANY_SIZE, true);
     else
-        keep_block(entry, pointer, spot.info);
+        free_by(pointer, "free", (size_t)HAK_ANY_SIZE);
+}
+
+void hak_hardened_free_by(void *pointer, const char *function, size_t said) {
+    if (HAK_LIKELY(hak_hardened.all))
+        free_small(pointer, function, said, true);
+    else
+        free_by(pointer, function, said);
 }
 
 /* ---- realloc, and questions ---- */
@@ -411,7 +403,7 @@ static size_t usable(const found_t *found) {
 bool hak_hardened_usable(const void *pointer, size_t *size) {
     found_t found;
     if (!find(pointer, &found)) {
-        report_pointer("malloc_usable_size", pointer);
+        hak_hardened_report_pointer("malloc_usable_size", pointer);
         return false;
     }
     *size = usable(&found);
@@ -431,7 +423,7 @@ bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
 static bool resize_class(char *block, const found_t *found, size_t size) {
     uint32_t word = (uint32_t)found->word;
     if (!found->at || found->old || size == 0 || size >= HAK_CLASS_MAX) return false;
-    size_t whole = hak_max(size + hak_hardened.canary, LEAST);
+    size_t whole = with_canary(size);
     if (whole > found->info->size || whole < found->info->size / 2) return false;
     if (!hak_state_swap(found->at, &word, hak_state_used(size, found->origin))) return false;
     if (size < found->size && hak_hardened.zero) memset(block + size, 0, found->size - size);
@@ -459,16 +451,17 @@ static bool holds(const void *block, const found_t *found) {
 void *hak_hardened_realloc(void *pointer, size_t size) {
     found_t found;
     if (HAK_UNLIKELY(!find(pointer, &found))) {
-        report_pointer("realloc", pointer);
+        hak_hardened_report_pointer("realloc", pointer);
         errno = EINVAL;
         return NULL;
     }
     if (hak_hardened.match && !found.old && found.origin != HAK_ORIGIN_MALLOC) {
-        report_mismatch("realloc", pointer, found.size, found.origin);
+        hak_hardened_report_mismatch("realloc", pointer, found.size, found.origin);
         errno = EINVAL;
         return NULL;
     }
-    if (HAK_UNLIKELY(!holds(pointer, &found))) report_overflow("realloc", pointer, found.size);
+    if (HAK_UNLIKELY(!holds(pointer, &found)))
+        hak_hardened_report_overflow("realloc", pointer, found.size);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
     hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
@@ -478,6 +471,6 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
     moved = hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
     if (!moved) return NULL;
     if (!found.empty) memcpy(moved, pointer, hak_min(size, found.size));
-    hak_hardened_free(pointer, "realloc", (size_t)HAK_ANY_SIZE);
+    hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
     return moved;
 }

@@ -9,12 +9,16 @@
 /* Switches the path on. Called once, by the constructor, if the options ask for it. */
 void hak_hardened_start(void);
 
-/* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. */
+/* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. The first
+ * is malloc. */
+void *hak_hardened_malloc(size_t size);
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin);
 
-/* `function` is the public function; a block is freed by "free..." or "realloc", "operator delete"
- * or "operator delete[]". `size` is what the caller says, or HAK_ANY_SIZE. */
-void hak_hardened_free(void *pointer, const char *function, size_t size);
+/* Free a block, not NULL: the first one for free(); the other for a public function that is named
+ * "free...", "realloc", "operator delete" or "operator delete[]", of a block that has `size` bytes, says
+ * the caller, or HAK_ANY_SIZE. */
+void hak_hardened_free(void *pointer);
+void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
 void *hak_hardened_realloc(void *pointer, size_t size);

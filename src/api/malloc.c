@@ -75,7 +75,7 @@ HAK_TWIN(void *, malloc, (size_t size))
 
 HAK_HOT void hakmem_free(void *block) {
     if (HAK_LIKELY(hak_push(block))) return;
-    hak_release(block, "free");
+    hak_free_slow(block);
 }
 HAK_TWIN(void, free, (void *block))
 HAK_TWIN_NAMED(void, cfree, free, (void *block))
@@ -225,17 +225,21 @@ HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, co
     return zero ? find_zeroed(size, site) : find_aligned(align, size, site);
 }
 
-HAK_OUT_OF_LINE void *hak_allocate(size_t size, const void *site) {
+static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
     if (hak_ration_on()) return hak_sampling_alloc(size, 1, false, site);
     if (above_classes(size)) return allocate_large(size, 1, false, site);
     return allocate_class(hak_class_of(size), size, 1, NULL, site);
 }
 
+/* On the hardened path every call comes here, and so saves no registers. */
+void *hak_allocate(size_t size, const void *site) {
+    return hak_hardened_on() ? hak_hardened_malloc(size) : allocate(size, site);
+}
+
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
-    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
+    if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_ration_on()) return hak_sampling_alloc(size, 1, true, site);
     return find_zeroed(size, site);
 }
@@ -309,20 +313,36 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_record_report(function, pointer, &block);
 }
 
-void hak_release_sized(void *pointer, const char *function, size_t size) {
-    if (!pointer) { /* first: some programs free NULL as often as blocks */
-        HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
-        HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
-        return;
-    }
+/* NULL comes first: some programs free it as often as blocks. */
+HAK_FAST_PATH bool release_null(const void *pointer) {
+    if (HAK_LIKELY(pointer != NULL)) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+    return true;
+}
+
+/* Frees a block in a process that is not on the hardened path. */
+static HAK_OUT_OF_LINE void release(void *pointer, const char *function, size_t size) {
     if (hak_samples_on()) hak_sample_leave(pointer);
-    if (hak_hardened_on()) {
-        hak_hardened_free(pointer, function, size);
-    } else if (!hak_push_coloured(pointer)) {
-        release_other(pointer, function, size);
-    }
+    if (!hak_push_coloured(pointer)) release_other(pointer, function, size);
+}
+
+void hak_release_sized(void *pointer, const char *function, size_t size) {
+    if (release_null(pointer)) return;
+    if (hak_hardened_on())
+        hak_hardened_free_by(pointer, function, size);
+    else
+        release(pointer, function, size);
 }
 
 void hak_release(void *pointer, const char *function) {
     hak_release_sized(pointer, function, (size_t)HAK_ANY_SIZE);
+}
+
+HAK_OUT_OF_LINE void hak_free_slow(void *pointer) {
+    if (release_null(pointer)) return;
+    if (hak_hardened_on())
+        hak_hardened_free(pointer);
+    else
+        release(pointer, "free", (size_t)HAK_ANY_SIZE);
 }

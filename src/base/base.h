@@ -135,12 +135,14 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 /* Moves the pointer `p` up, and the one at `base + offset` down, by the size of a pointer. On
  * x86-64 each is one instruction with a memory operand, which shortens free and malloc. It
  * loads the word that the caller has just loaded; store forwarding serves both loads.
- * HAK_NOT_IN_RAX keeps a value out of the result register, which saves a copy at the end. */
+ * HAK_NOT_IN_RAX keeps a value out of the result register, which saves a copy at the end.
+ * HAK_ADD_OWNED_16 is HAK_ADD_OWNED for a counter of 16 bits and a constant. */
 #if defined(__x86_64__) && !HAKMEM_NO_ASM
 #define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(*(void ***)(void *)&(p)) : : "cc")
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
+#define HAK_ADD_OWNED_16(p, n) __asm__("addw %1, %0" : "+m"(*(uint16_t *)(void *)(p)) : "i"(n) : "cc")
 
 /* value < *p, with a relaxed load. One comparison with a memory operand; for an atomic the
  * compiler would emit a separate load. */
@@ -164,6 +166,7 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
         hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);         \
     } while (0)
 #define HAK_NOT_IN_RAX(value) ((void)0)
+#define HAK_ADD_OWNED_16(p, n) HAK_ADD_OWNED(p, (uint16_t)(n))
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     return value < atomic_load_explicit(p, memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
 /* canary.h: known bytes behind the requested size of a block.
  *
  * At least one byte, at most eight: those between the requested size and the end of the block. They
- * are never 0, so a string's 0 that is written one byte too far is seen; each depends on a secret
+ * are never 0, so a string's 0 that is written one byte too far is seen; each depends on two secrets
  * and on the address, so the bytes behind one block do not tell those behind another. */
 #ifndef HAK_CANARY_H
 #define HAK_CANARY_H
@@ -10,10 +10,11 @@
 
 #include "hardened/hardened.h"
 
-enum { HAK_CANARY_MIN = 1, HAK_CANARY_MAX = 8 };
+/* Bytes of a block with its canary, at least: the class of 8 bytes has no room for one. */
+enum { HAK_CANARY_LEAST = 9 };
 
 HAK_FAST_PATH uint64_t hak_canary_pattern(const void *block) {
-    return ((hak_hardened.secret ^ (uintptr_t)block) * 0x9E3779B97F4A7C15u) | 0x0101010101010101u;
+    return ((hak_hardened.secret ^ (uintptr_t)block) * hak_hardened.factor) | 0x0101010101010101u;
 }
 
 /* `used` and `end`: the requested size, and the size of the block, which is larger and at least 8.

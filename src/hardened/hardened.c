@@ -2,6 +2,7 @@
 #include "hardened/hardened.h"
 
 #include "classes/classes.h"
+#include "hardened/canary.h"
 #include "options/options.h"
 #include "os/os.h"
 
@@ -20,12 +21,32 @@ static void read_options(hak_hardened_t *to) {
     to->guard_units = (uint32_t)hak_option(HAK_OPTION_GUARD_UNITS);
     size_t blocks = (size_t)hak_option(HAK_OPTION_QUARANTINE);
     to->quarantine = blocks ? (uint32_t)hak_ceil_pow2(blocks) : 0;
-    to->quarantine_bytes = (uint64_t)hak_option(HAK_OPTION_QUARANTINE_BYTES);
+    to->all = to->random && to->check_freed && to->canary && to->match && to->quarantine;
     to->secret = hak_os_random();
+    to->factor = hak_os_random() | 1;
+}
+
+/* Half of QUARANTINE_BYTES is for light blocks, unless not even one class is light. */
+static void share_quarantine(hak_hardened_t *to) {
+    uint64_t bytes = (uint64_t)hak_option(HAK_OPTION_QUARANTINE_BYTES);
+    to->quarantine_bytes = bytes;
+    to->light_size = HAK_SMALL_MAX;
+    if (!to->quarantine) return;
+    to->quarantine_mask = to->quarantine - 1;
+    to->light_size = (uint32_t)hak_min(bytes / 2 / to->quarantine, HAK_SMALL_MAX);
+    to->quarantine_bytes -= (uint64_t)to->light_size * to->quarantine;
+}
+
+static void make_routes(hak_hardened_t *to) {
+    for (unsigned i = 0; i < HAK_SMALL_MAX / 8; i++)
+        to->route[i] =
+            (uint16_t)(hak_class_of(hak_max(i * 8 + 8, HAK_CANARY_LEAST)) << HAK_MAGAZINE_SHIFT);
 }
 
 void hak_hardened_switch_on(void) {
     read_options(&hak_hardened);
+    share_quarantine(&hak_hardened);
+    make_routes(&hak_hardened);
     for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) { /* realloc and usable size ask the state */
         hak_store_relaxed(&hak_classes[i].stays, 0);
         hak_store_relaxed(&hak_classes[i].tiny_size, 0);

@@ -19,6 +19,7 @@
 #define HAK_HARDENED_H
 
 #include "base/base.h"
+#include "classes/classes.h"
 
 typedef struct {
     _Atomic bool on;           /* written last; the rest is constant then */
@@ -31,8 +32,12 @@ typedef struct {
     bool empty;                /* GUARD_EMPTY */
     uint32_t guard_units;      /* GUARD_UNITS */
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
-    uint64_t quarantine_bytes; /* QUARANTINE_BYTES */
-    uint64_t secret;           /* of canaries, and the seed of random numbers */
+    uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
+    uint32_t light_size;       /* largest light block; see holder.h */
+    bool all;                  /* QUARANTINE and all that are true or false, but for the last two */
+    uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
+    uint64_t secret, factor;   /* of canaries */
+    uint16_t route[HAK_SMALL_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
 } hak_hardened_t;
 
 extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);

@@ -17,24 +17,32 @@ enum {
     LOW_PART = 4,           /* a refill is due at one part of so many of a stock */
 };
 
+static void describe(hak_stock_t *stock, const hak_class_t *info) {
+    stock->start_test = info->start_test;
+    stock->size = info->size;
+    stock->reciprocal = info->reciprocal;
+    stock->level = info->level;
+}
+
 hak_holder_t *hak_holder_make(void) {
-    hak_holder_t *holder = hak_meta_alloc(sizeof *holder);
+    size_t size = sizeof(hak_holder_t) + hak_hardened.quarantine * sizeof(hak_rest_t);
+    hak_holder_t *holder = hak_meta_alloc(size);
     if (!holder) return NULL;
-    memset(holder, 0, sizeof *holder);
-    size_t size = hak_hardened.quarantine * sizeof *holder->quarantine;
-    if (size) holder->quarantine = hak_meta_alloc(size);
-    if (holder->quarantine) memset(holder->quarantine, 0, size);
+    memset(holder, 0, size);
+    for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++) describe(&holder->stocks[i], &hak_classes[i]);
     hak_random_seed(&holder->random);
     return holder;
 }
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {
-    size_t room = hak_min(ROOM_BYTES / hak_classes[class_index].size, ROOM_MAX);
+    describe(stock, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
+    size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
     room = hak_ceil_pow2(hak_max(room, ROOM_LEAST));
     stock->entries = hak_meta_alloc(room * sizeof *stock->entries);
     if (!stock->entries) return false;
-    stock->room = (uint16_t)room;
-    stock->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
+    stock->room = (uint8_t)room;
+    stock->room_light = hak_stock_is_light(stock) ? stock->room : 0;
+    stock->low = (uint8_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
 }
 
@@ -58,8 +66,8 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
             hak_shard_give(home, class_index, &top[i], 1);
             continue;
         }
-        entries[kept] = (hak_entry_t){(uintptr_t)top[i], &words[index_of(top[i], info)]};
-        hak_store_relaxed(entries[kept++].at, HAK_STATE_FREE);
+        entries[kept] = (hak_entry_t){top[i], &words[index_of(top[i], info)]};
+        hak_store_relaxed(entries[kept++].at, HAK_STATE_FRESH);
     }
     return kept;
 }
@@ -67,24 +75,28 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
 static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
     hak_entry_t entry;
     unsigned class_index = hak_class_of(HAK_UNIT_SIZE);
-    void *unit = take(home, class_index, 1, &entry) ? (void *)(uintptr_t)entry.block : NULL;
+    void *unit = take(home, class_index, 1, &entry) ? entry.block : NULL;
     if (!hak_guard_unit_make(unit) && unit) hak_shard_give(home, class_index, &unit, 1);
 }
 
+static uint16_t chance(hak_holder_t *holder) {
+    return hak_hardened.random ? (uint16_t)hak_random_next(&holder->random) : UINT16_MAX;
+}
+
 hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index) {
-    const hak_entry_t none = {0, NULL};
+    const hak_entry_t none = {NULL, NULL};
+    hak_entry_t taken[ROOM_MAX];
     hak_stock_t *stock = &holder->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
-    unsigned want = (stock->room - stock->count) / 2u;
-    unsigned taken = take(home, class_index, want, stock->entries + stock->count);
-    stock->count = (uint16_t)(stock->count + taken);
-    HAK_ADD_OWNED(&stock->held, (uint16_t)taken);
-    return stock->count ? hak_holder_pick(holder, stock, stock->count) : none;
+    unsigned count = take(home, class_index, (stock->room - stock->count) / 2u, taken);
+    for (unsigned i = 0; i < count; i++)
+        hak_holder_push((hak_rest_t){taken[i], stock}, chance(holder), stock->room);
+    return stock->count ? *hak_holder_pop(stock, stock->count) : none;
 }
 
 hak_entry_t hak_holder_take_one(unsigned class_index) {
-    hak_entry_t entry = {0, NULL};
+    hak_entry_t entry = {NULL, NULL};
     take(0, class_index, 1, &entry);
     return entry;
 }
@@ -100,59 +112,85 @@ void hak_holder_report_write(void *block, size_t size) {
                      block, size, at);
 }
 
+/* A block leaves the thread. */
+static void check_freed(hak_entry_t entry, size_t size) {
+    if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
+        hak_holder_check_zero(entry.block, size);
+}
+
+static unsigned class_of(const hak_holder_t *holder, const hak_stock_t *stock) {
+    return (unsigned)(stock - holder->stocks);
+}
+
 /* Gives the first `count` entries of a stock to the shard. */
-static void give(hak_stock_t *stock, unsigned home, unsigned class_index, unsigned count) {
+static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
-    const size_t size = hak_classes[class_index].size;
     for (unsigned i = 0; i < count; i++) {
-        uintptr_t entry = stock->entries[i].block;
-        blocks[i] = (void *)(entry & ~(uintptr_t)HAK_KNOWN_ZERO);
-        if (entry & HAK_KNOWN_ZERO) hak_holder_check_zero(blocks[i], size);
+        blocks[i] = stock->entries[i].block;
+        check_freed(stock->entries[i], stock->size);
     }
-    stock->count = (uint16_t)(stock->count - count);
-    memmove(stock->entries, stock->entries + count, stock->count * sizeof *stock->entries);
-    HAK_ADD_OWNED(&stock->held, (uint16_t)-count);
-    if (count) hak_shard_give(home, class_index, blocks, count);
+    unsigned left = stock->count - count;
+    memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
+    hak_store_relaxed(&stock->count, (uint16_t)left);
+    if (count) hak_shard_give(home, class_of(holder, stock), blocks, count);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
-void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, hak_entry_t entry) {
-    if (HAK_LIKELY(hak_holder_stock(holder, entry))) return;
-    unsigned class_index = (unsigned)(entry.block >> HAK_ENTRY_CLASS_SHIFT);
-    hak_stock_t *stock = &holder->stocks[class_index];
-    void *block = (void *)(uintptr_t)(entry.block & HAK_ENTRY_ADDRESS);
+static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+    if (HAK_LIKELY(hak_holder_push(rest, chance(holder), rest.stock->room))) return;
+    hak_stock_t *stock = rest.stock;
+    unsigned class_index = class_of(holder, stock);
     if (stock->entries || make_stock(stock, class_index)) {
-        if (stock->count >= stock->room) give(stock, home, class_index, stock->room / 2u);
+        if (stock->count >= stock->room) give(holder, home, stock, stock->room / 2u);
         holder->gave = true;
-        hak_holder_stock(holder, entry);
+        hak_holder_push(rest, chance(holder), rest.stock->room);
         return;
     }
-    if (hak_hardened.check_freed) hak_holder_check_zero(block, hak_classes[class_index].size);
-    HAK_ADD_OWNED(&stock->held, (uint16_t)-1);
+    check_freed(rest.entry, hak_classes[class_index].size);
+    void *block = rest.entry.block;
     hak_shard_give(home, class_index, &block, 1);
 }
 
+void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+    if (hak_hardened.quarantine && !hak_stock_is_light(rest.stock))
+        holder->bytes -= rest.stock->size;
+    push_slow(holder, home, rest);
+}
+
+/* Puts a block, or none, into a place of the quarantine. */
+static void replace(hak_holder_t *holder, unsigned home, hak_rest_t rest, uint32_t at) {
+    hak_rest_t old = hak_holder_exchange(holder, rest, at);
+    if (old.stock) hak_holder_leave(holder, home, old);
+}
+
+static const hak_rest_t nothing = {{NULL, NULL}, NULL};
+
 /* From a random place on. */
-void hak_holder_shrink(hak_holder_t *holder, unsigned home) {
-    uint32_t mask = hak_hardened.quarantine - 1;
+static void shrink(hak_holder_t *holder, unsigned home) {
+    uint32_t mask = hak_hardened.quarantine_mask;
     uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at;
     for (uint32_t i = 0; i <= mask && holder->bytes > hak_hardened.quarantine_bytes; i++) {
-        hak_entry_t *place = &holder->quarantine[(at + i) & mask], entry = *place;
-        if (!entry.block) continue;
-        place->block = 0;
-        holder->bytes -= hak_classes[entry.block >> HAK_ENTRY_CLASS_SHIFT].size;
-        hak_holder_stock_slow(holder, home, entry);
+        const hak_rest_t *place = &holder->quarantine[(at + i) & mask];
+        if (place->stock && !hak_stock_is_light(place->stock))
+            replace(holder, home, nothing, at + i);
     }
 }
 
-void hak_holder_flush(hak_holder_t *holder, unsigned home) {
-    for (uint32_t i = 0; holder->quarantine && i < hak_hardened.quarantine; i++) {
-        hak_entry_t entry = holder->quarantine[i];
-        if (!entry.block) continue;
-        holder->quarantine[i].block = 0;
-        hak_holder_stock_slow(holder, home, entry);
+void hak_holder_keep(hak_holder_t *holder, unsigned home, unsigned class_index, hak_entry_t entry) {
+    hak_rest_t rest = {entry, &holder->stocks[class_index]};
+    if (!hak_hardened.quarantine) {
+        push_slow(holder, home, rest);
+        return;
     }
-    holder->bytes = 0;
+    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_index]);
+    if (!hak_stock_is_light(rest.stock)) holder->bytes += rest.stock->size;
+    uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at++;
+    replace(holder, home, rest, at);
+    if (holder->bytes > hak_hardened.quarantine_bytes) shrink(holder, home);
+}
+
+void hak_holder_flush(hak_holder_t *holder, unsigned home) {
+    for (uint32_t i = 0; i < hak_hardened.quarantine; i++) replace(holder, home, nothing, i);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        if (holder->stocks[i].count) give(&holder->stocks[i], home, i, holder->stocks[i].count);
+        give(holder, home, &holder->stocks[i], holder->stocks[i].count);
 }

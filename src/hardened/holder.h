@@ -5,15 +5,19 @@
  *                                   v   |
  *                                   shard
  *
- * A freed block takes a random place in the quarantine; the block that lay there goes to the stock
- * of its class. So a block comes back after a random number of frees, QUARANTINE on average. The
- * quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes a random
- * block of a stock, and refills the stock from the shard while a few blocks are left, so there is
- * always a choice. A block in a stock that was zeroed by free carries the mark KNOWN_ZERO: it is
- * compared with zero when it is given out, or when it goes back to the shard.
+ * A freed block takes a random place in the quarantine; the block that lay there goes to a random
+ * place in the stock of its class. So a block comes back after a random number of frees, QUARANTINE on
+ * average. The quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes
+ * the last block of a stock: the order of a stock is random, as each of its blocks came to a random
+ * place. malloc refills the stock from the shard while a few blocks are left, so there is always a
+ * choice. A block that was zeroed by free is compared with zero when it is given out, or when it goes
+ * back to the shard.
+ *
+ * LIGHT CLASSES. QUARANTINE blocks of their sizes have half of QUARANTINE_BYTES at most. They need no
+ * account: `bytes` counts the others, which may have the other half.
  *
  * WHO. A holder belongs to a cache, and so to one thread at a time; that thread alone uses it, and
- * empties it when it ends. Others only read the counts `held`. In the child of a fork the holders of
+ * empties it when it ends. Others only read the counts of a stock. In the child of a fork the holders of
  * other threads are lost with their caches, and with the blocks in them. No lock. */
 #ifndef HAK_HOLDER_H
 #define HAK_HOLDER_H
@@ -22,23 +26,37 @@
 #include "classes/classes.h"
 #include "hardened/hardened.h"
 
-/* A free block: its address, in a stock with a mark, in the quarantine with the class above it; and
- * its state, so that malloc need not look for that. */
+/* A free block, and its state, so that malloc need not look for that. */
 typedef struct {
-    uint64_t block;       /* 0 for none */
+    char *block;          /* NULL for none */
     _Atomic uint32_t *at; /* see state.h */
 } hak_entry_t;
 
-enum { HAK_KNOWN_ZERO = 1, HAK_ENTRY_CLASS_SHIFT = 57 };
-#define HAK_ENTRY_ADDRESS (((uint64_t)1 << HAK_ENTRY_CLASS_SHIFT) - 1)
-
+/* The numbers of its class lie beside the blocks: one cache line serves malloc and free. */
 typedef struct {
-    hak_entry_t *entries;  /* owner; NULL before the first block */
-    uint16_t count;        /* owner; entries */
-    uint16_t room;         /* constant once there are entries */
-    uint16_t low;          /* the same; a refill is due at so many */
-    _Atomic uint16_t held; /* owner writes; blocks in the stock and in the quarantine */
+    hak_entry_t *entries; /* owner; NULL before the first block */
+    uint64_t start_test;  /* these four as in hak_class_t; all 0 for no class, */
+    uint32_t size;        /* and for the dynamic one until it is needed */
+    uint32_t reciprocal;
+    _Atomic uint16_t count;   /* owner writes; entries */
+    _Atomic uint16_t resting; /* owner writes; blocks of the class in the quarantine */
+    uint8_t level;
+    uint8_t room;       /* entries there is room for; 0 before the first */
+    uint8_t room_light; /* the same of a light class, 0 of others */
+    uint8_t low;        /* a refill is due at so many */
 } hak_stock_t;
+
+_Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");
+
+/* 16 bytes of a block. */
+#define HAK_PAIR(at, index) ((hak_shared_pair_t *)(void *)(uintptr_t)(at))[index]
+typedef hak_pair_t hak_shared_pair_t __attribute__((may_alias));
+
+/* A block in the quarantine. */
+typedef struct {
+    hak_entry_t entry;
+    hak_stock_t *stock; /* NULL for none */
+} hak_rest_t;
 
 enum { HAK_BIG_RING = 16 };
 
@@ -56,15 +74,15 @@ typedef struct {
 } hak_kept_sum_t;
 
 typedef struct hak_holder {
-    hak_random_t random;          /* owner, as all but `held` */
-    hak_entry_t *quarantine;      /* NULL if QUARANTINE is 0 */
-    uint64_t bytes;               /* of blocks in it */
+    hak_random_t random;          /* owner, as all but the counts */
+    uint64_t bytes;               /* of blocks in the quarantine that are not light */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
     uint32_t big_at;              /* the same of the big blocks */
     bool gave;                    /* blocks went back to a shard since the owner looked */
     hak_kept_t big[HAK_BIG_RING]; /* see big.h */
     hak_kept_sum_t kept[2];       /* of `big`: large blocks, and huge ones */
     hak_stock_t stocks[HAK_CLASS_LIMIT];
+    hak_rest_t quarantine[]; /* QUARANTINE places */
 } hak_holder_t;
 
 /* NULL without memory. */
@@ -80,35 +98,50 @@ hak_entry_t hak_holder_take_one(unsigned class_index);
 /* Gives everything back to the shards, big blocks excepted. */
 void hak_holder_flush(hak_holder_t *holder, unsigned home);
 
-/* Moves a block from the quarantine to its stock, which may have no room. */
-void hak_holder_stock_slow(hak_holder_t *holder, unsigned home, hak_entry_t entry);
+/* Puts a freed block of any class into the quarantine. The block that leaves it, or found no
+ * quarantine, goes to its stock; the quarantine has QUARANTINE_BYTES at most afterwards. */
+void hak_holder_keep(hak_holder_t *holder, unsigned home, unsigned class_index, hak_entry_t entry);
 
-/* Takes blocks out of the quarantine until it has QUARANTINE_BYTES. */
-void hak_holder_shrink(hak_holder_t *holder, unsigned home);
+/* Moves a block that has left the quarantine to its stock, which may have no room. */
+void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest);
 
 /* Blocks of a class that a holder has; NULL has none. Any thread may call it. */
 HAK_FAST_PATH size_t hak_holder_count(const hak_holder_t *holder, unsigned class_index) {
-    return holder ? hak_load_relaxed(&holder->stocks[class_index].held) : 0;
+    if (!holder) return 0;
+    const hak_stock_t *stock = &holder->stocks[class_index];
+    return (size_t)hak_load_relaxed(&stock->count) + hak_load_relaxed(&stock->resting);
 }
 
 /* Reports a write after free, and zeroes the block again. */
 HAK_SLOW_PATH void hak_holder_report_write(void *block, size_t size);
 
-/* `size` is a multiple of 8. */
-HAK_FAST_PATH bool hak_is_zero(const void *block, size_t size) {
-    const char *at = block, *end = at + size;
-    hak_pair_t any = {0, 0}, part;
-    for (; at + 2 * sizeof part <= end; at += 2 * sizeof part) {
-        hak_pair_t other;
-        __builtin_memcpy(&part, at, sizeof part);
-        __builtin_memcpy(&other, at + sizeof part, sizeof other);
-        any |= part | other;
-    }
-    if (at < end) {
-        __builtin_memcpy(&part, end - sizeof part, sizeof part);
-        any |= part;
-    }
+/* Calls `part` for all pairs of a block, which begins at a multiple of 16 and has a multiple of that: some
+ * twice, where that saves a loop. */
+#define HAK_EACH_PAIR(block, size, part)                                \
+    do {                                                                \
+        char *at_ = (block), *end_ = at_ + (size);                      \
+        part(at_, 0) part(end_, -1);                                    \
+        if ((size) <= 32) break;                                        \
+        part(at_, 1) part(end_, -2);                                    \
+        if ((size) <= 64) break;                                        \
+        part(end_, -3) part(end_, -4);                                  \
+        for (at_ += 32; at_ < end_ - 64; at_ += 64) {                   \
+            part(at_, 0) part(at_, 1) part(at_, 2) part(at_, 3);        \
+            __asm__ volatile("" : "+r"(at_)); /* else this is memset */ \
+        }                                                               \
+    } while (0)
+
+HAK_FAST_PATH bool hak_is_zero(void *block, size_t size) {
+    hak_pair_t any = {0, 0};
+#define HAK_COLLECT(at, index) any |= HAK_PAIR(at, index);
+    HAK_EACH_PAIR(block, size, HAK_COLLECT);
     return (any[0] | any[1]) == 0;
+}
+
+HAK_FAST_PATH void hak_zero(void *block, size_t size) {
+    const hak_pair_t none = {0, 0};
+#define HAK_CLEAR(at, index) HAK_PAIR(at, index) = none;
+    HAK_EACH_PAIR(block, size, HAK_CLEAR);
 }
 
 /* Compares a free block with zero. */
@@ -116,40 +149,37 @@ HAK_FAST_PATH void hak_holder_check_zero(void *block, size_t size) {
     if (HAK_UNLIKELY(!hak_is_zero(block, size))) hak_holder_report_write(block, size);
 }
 
-/* Takes an entry of a stock that has `count` of them. */
-HAK_FAST_PATH hak_entry_t hak_holder_pick(hak_holder_t *holder, hak_stock_t *stock,
-                                          uint32_t count) {
-    uint32_t at = hak_hardened.random ? hak_random_below(&holder->random, count) : count - 1;
-    hak_entry_t entry = stock->entries[at];
-    stock->entries[at] = stock->entries[--count];
-    stock->count = (uint16_t)count;
-    HAK_ADD_OWNED(&stock->held, (uint16_t)-1);
-    return entry;
+/* Takes the last entry of a stock that has `count` of them. */
+HAK_FAST_PATH const hak_entry_t *hak_holder_pop(hak_stock_t *stock, uint32_t count) {
+    hak_store_relaxed(&stock->count, (uint16_t)(count - 1));
+    return &stock->entries[count - 1];
 }
 
-/* Moves a block from the quarantine to its stock; false when there is no room. */
-HAK_FAST_PATH bool hak_holder_stock(hak_holder_t *holder, hak_entry_t entry) {
-    hak_stock_t *stock = &holder->stocks[entry.block >> HAK_ENTRY_CLASS_SHIFT];
-    if (HAK_UNLIKELY(stock->count >= stock->room)) return false;
-    entry.block =
-        (entry.block & HAK_ENTRY_ADDRESS) | (hak_hardened.check_freed ? HAK_KNOWN_ZERO : 0);
-    stock->entries[stock->count++] = entry;
+/* Puts a block into its stock, at a place that `chance` says; false when there are `room` already. */
+HAK_FAST_PATH bool hak_holder_push(hak_rest_t rest, uint16_t chance, uint32_t room) {
+    uint32_t count = hak_load_relaxed(&rest.stock->count);
+    if (HAK_UNLIKELY(count >= room)) return false;
+    hak_entry_t *entries = rest.stock->entries, *at = entries + (chance * (count + 1) >> 16);
+    entries[count] = *at;
+    *at = rest.entry;
+    HAK_ADD_OWNED_16(&rest.stock->count, 1);
     return true;
 }
 
-/* Puts a freed block into the quarantine. What leaves it for that replaces *entry, as a block that
- * found no quarantine does; none when nothing does. */
-HAK_FAST_PATH void hak_holder_quarantine(hak_holder_t *holder, hak_entry_t *entry) {
-    unsigned class_index = (unsigned)(entry->block >> HAK_ENTRY_CLASS_SHIFT);
-    HAK_ADD_OWNED(&holder->stocks[class_index].held, 1);
-    if (HAK_UNLIKELY(!holder->quarantine)) return;
-    uint32_t mask = hak_hardened.quarantine - 1;
-    uint32_t at = (hak_hardened.random ? hak_random_next(&holder->random) : holder->at++) & mask;
-    hak_entry_t old = holder->quarantine[at];
-    holder->quarantine[at] = *entry;
-    holder->bytes += hak_classes[class_index].size;
-    if (old.block) holder->bytes -= hak_classes[old.block >> HAK_ENTRY_CLASS_SHIFT].size;
-    *entry = old;
+/* Puts a freed block, or none, into the quarantine, at a place that `chance` says; what lay there
+ * leaves. */
+HAK_FAST_PATH hak_rest_t hak_holder_exchange(hak_holder_t *holder, hak_rest_t rest,
+                                             uint32_t chance) {
+    hak_rest_t *place = &holder->quarantine[chance & hak_hardened.quarantine_mask], old = *place;
+    *place = rest;
+    if (HAK_LIKELY(rest.stock != NULL)) HAK_ADD_OWNED_16(&rest.stock->resting, 1);
+    if (HAK_LIKELY(old.stock != NULL)) HAK_ADD_OWNED_16(&old.stock->resting, -1);
+    return old;
+}
+
+/* Blocks of the class are light; false for what is no class. */
+HAK_FAST_PATH bool hak_stock_is_light(const hak_stock_t *stock) {
+    return stock->size - 1 < hak_hardened.light_size;
 }
 
 #endif

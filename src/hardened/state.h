@@ -3,7 +3,8 @@
  *   word = requested size << 4 | origin << 2 | state
  *
  *   NEVER  the hardened path has not had the block yet
- *   FREE   in a stock, in a quarantine or in its slab
+ *   FREE   in a stock, in a quarantine or in its slab; with a size other than 0 (FRESH) the program has
+ *          not had it since it left its slab, and nobody knows what it contains
  *   USED   the program has it
  *
  * The words of a unit are an array by block index. Which array depends on the level of the class: a
@@ -33,7 +34,9 @@ enum {
     HAK_STATE_BITS = 3,
     HAK_ORIGIN_SHIFT = 2,
     HAK_SIZE_SHIFT = 4,
+    HAK_STATE_TAG = (1 << HAK_SIZE_SHIFT) - 1, /* all but the size */
     HAK_STATE_LEVELS = 3,
+    HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
 };
 
 typedef struct hak_states {
@@ -64,19 +67,22 @@ HAK_FAST_PATH bool hak_state_swap(_Atomic uint32_t *at, uint32_t *word, uint32_t
 hak_states_t *hak_state_tables(hak_superslab_t *super);
 
 /* The word of block `index` of a slab. The first makes its array if there is none, and is NULL
- * without memory; the second is NULL where there is none. `unit` counts from the map's first one. */
+ * without memory; the others are NULL where there is none. `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
-HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,
-                                               uint32_t index) {
+HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
     const hak_superslab_t *super =
         (const hak_superslab_t *)(hak_map.supers +
                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
     hak_states_t *states = hak_load_acquire(&super->states); /* partner: publish_tables */
     if (HAK_UNLIKELY(!states)) return NULL;
     unsigned at = (unsigned)unit & (hak_superslab_units() - 1);
-    _Atomic uint32_t *words =
-        hak_load_acquire(&states->words[info->level][at]); /* partner: publish */
+    return hak_load_acquire(&states->words[level][at]); /* partner: publish */
+}
+
+HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,
+                                               uint32_t index) {
+    _Atomic uint32_t *words = hak_state_words(unit, info->level);
     return HAK_LIKELY(words != NULL) ? words + index : NULL;
 }
 

@@ -1,0 +1,44 @@
+/* hardened_report.c: the diagnoses of the hardened path. */
+#include "api/hardened_report.h"
+
+#include "api/block.h"
+#include "api/block_record.h"
+#include "error/error.h"
+#include "hardened/empty.h"
+
+static const char *const allocators[] = {"malloc", "operator new", "operator new[]"};
+
+void hak_hardened_report_mismatch(const char *function, const void *block, size_t size,
+                                  hak_origin_t origin) {
+    hak_error_report(function, "wrong function: %p is a block of %zu %s from %s", block,
+                     HAK_ERROR_BYTES(size), allocators[origin]);
+}
+
+static HAK_SLOW_PATH void report_size(const char *function, const void *block, size_t size,
+                                      size_t said) {
+    hak_error_report(function, "wrong size: %p is freed as a block of %zu %s, but has %zu", block,
+                     HAK_ERROR_BYTES(said), size);
+}
+
+void hak_hardened_report_overflow(const char *function, const void *block, size_t size) {
+    hak_error_report(function,
+                     "overflow: %p is a block of %zu %s, and what lies behind it was written to",
+                     block, HAK_ERROR_BYTES(size));
+}
+
+void hak_hardened_report_pointer(const char *function, const void *pointer) {
+    if (hak_empty_has(pointer)) {
+        hak_error_report(function, "double free: %p is no block of 0 bytes in use", pointer);
+        return;
+    }
+    hak_block_t block = hak_block_of(pointer);
+    hak_block_record_report(function, pointer, &block);
+}
+
+void hak_hardened_report_wrong(const char *function, const void *block, size_t size,
+                               hak_origin_t origin, size_t said) {
+    if (origin != hak_hardened_origin_of(function))
+        hak_hardened_report_mismatch(function, block, size, origin);
+    else
+        report_size(function, block, size, said);
+}

@@ -1,0 +1,32 @@
+/* hardened_report.h: the diagnoses of the hardened path: a line each, and the end of the process or not.
+ *
+ * `function` is the public function that was called, `block` and `size` are its block. */
+#ifndef HAK_API_HARDENED_REPORT_H
+#define HAK_API_HARDENED_REPORT_H
+
+#include "base/base.h"
+#include "hardened/state.h"
+
+/* The public functions that free have names that begin with these letters, by the origin of the
+ * blocks they may get. */
+HAK_FAST_PATH hak_origin_t hak_hardened_origin_of(const char *function) {
+    if (function[0] != 'o') return HAK_ORIGIN_MALLOC;
+    return function[sizeof "operator delete" - 1] ? HAK_ORIGIN_NEW_ARRAY : HAK_ORIGIN_NEW;
+}
+
+/* The block was allocated by a function that does not match. */
+HAK_SLOW_PATH void hak_hardened_report_mismatch(const char *function, const void *block,
+                                                size_t size, hak_origin_t origin);
+
+/* The same, or the caller says that the block has `said` bytes. */
+HAK_SLOW_PATH void hak_hardened_report_wrong(const char *function, const void *block, size_t size,
+                                             hak_origin_t origin, size_t said);
+
+/* The canary behind the block was written to. */
+HAK_SLOW_PATH void hak_hardened_report_overflow(const char *function, const void *block,
+                                                size_t size);
+
+/* No block in use begins there. */
+HAK_SLOW_PATH void hak_hardened_report_pointer(const char *function, const void *pointer);
+
+#endif
