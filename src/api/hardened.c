@@ -78,8 +78,8 @@ HAK_FAST_PATH bool find_spot(const void *pointer, spot_t *spot) {
     if (HAK_UNLIKELY(spot->class_index - 1u >= HAK_CLASS_COUNT)) return false;
     const hak_class_t *info = spot->info = &hak_classes[spot->class_index];
     uint32_t offset = offset_of(pointer, info);
+    if (HAK_UNLIKELY(!hak_is_block_start(offset, info->start_test))) return false;
     uint32_t index = spot->index = hak_block_index(offset, info->reciprocal);
-    if (HAK_UNLIKELY(index >= info->count || index * info->size != offset)) return false;
     spot->at = hak_state_word(unit, info, index);
     spot->word = HAK_LIKELY(spot->at != NULL) ? hak_load_relaxed(spot->at) : HAK_STATE_NEVER;
     return true;
@@ -360,81 +360,68 @@ void hak_hardened_free_by(void *pointer, const char *function, size_t said) {
         free_by(pointer, function, said);
 }
 
-/* ---- realloc, and questions ---- */
+/* ---- realloc ---- */
 
-/* A block in use. */
+/* A block in use that is none of those of find_used. */
 typedef struct {
-    size_t size; /* requested */
-    hak_origin_t origin;
-    _Atomic uint32_t *at; /* its word; NULL for other blocks than those of classes */
-    uint64_t word;        /* what it is, or the note */
-    const hak_class_t *info;
-    bool empty, old;
+    size_t size;   /* requested; of an old one, all of it */
+    uint64_t note; /* of a block above 64 KiB; else 0 */
+    bool empty;    /* a block of 0 bytes */
+    bool old;      /* allocated before the hardened path was switched on */
 } found_t;
 
-static bool find(const void *pointer, found_t *found) {
+/* A block of a class, in use, that the hardened path has allocated. */
+HAK_FAST_PATH bool find_used(const void *pointer, spot_t *spot) {
+    return find_spot(pointer, spot) && HAK_LIKELY(hak_state_of(spot->word) == HAK_STATE_USED);
+}
+
+/* Any other; false when there is none in use. */
+static bool find_other(const void *pointer, found_t *found) {
     spot_t spot;
-    *found = (found_t){.size = 0};
-    if (HAK_LIKELY(find_spot(pointer, &spot))) {
-        found->info = spot.info;
-        found->at = spot.at;
-        found->word = spot.word;
-        found->size = hak_state_size(spot.word);
-    } else if (hak_empty_has(pointer)) {
-        found->empty = true;
-        return hak_empty_is_used(pointer);
-    } else {
-        hak_block_t block = hak_block_of(pointer);
-        if (!hak_block_usable(&block)) return false;
-        found->word = hak_big_note(pointer);
-        found->size = found->word ? hak_big_size(found->word) : block.size;
+    *found = (found_t){.empty = hak_empty_has(pointer)};
+    if (found->empty) return hak_empty_is_used(pointer);
+    if (find_spot(pointer, &spot)) {
+        found->size = spot.info->size;
+        found->old = hak_state_of(spot.word) == HAK_STATE_NEVER;
+        return hak_state_of(spot.word) != HAK_STATE_FREE;
     }
-    found->origin = hak_state_origin(found->word);
-    found->old = hak_state_of(found->word) == HAK_STATE_NEVER;
-    if (found->old && found->info) found->size = found->info->size;
-    return hak_state_of(found->word) != HAK_STATE_FREE;
-}
-
-static size_t usable(const found_t *found) {
-    if (found->empty || found->old || hak_hardened.canary) return found->size;
-    return found->info ? found->info->size : hak_big_usable(found->word);
-}
-
-bool hak_hardened_usable(const void *pointer, size_t *size) {
-    found_t found;
-    if (!find(pointer, &found)) {
-        hak_hardened_report_pointer("malloc_usable_size", pointer);
-        return false;
-    }
-    *size = usable(&found);
-    return true;
-}
-
-bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
-    found_t found;
     hak_block_t block = hak_block_of(pointer);
-    *start = hak_empty_has(pointer) ? (void *)((uintptr_t)pointer & ~(uintptr_t)15) : block.start;
-    if (!*start || !find(*start, &found)) return false;
-    *size = usable(&found);
-    return true;
+    if (!hak_block_usable(&block)) return false;
+    found->note = hak_big_note(pointer);
+    found->old = !found->note;
+    found->size = found->old ? block.size : hak_big_size(found->note);
+    return found->old || hak_state_of(found->note) == HAK_STATE_USED;
+}
+
+/* Bytes of a block in use that the program may use. False when none begins there. */
+HAK_FAST_PATH bool find_usable(const void *pointer, size_t *size) {
+    spot_t spot;
+    found_t found;
+    bool is_used = find_used(pointer, &spot);
+    if (HAK_LIKELY(is_used)) {
+        *size = hak_hardened.canary ? hak_state_size(spot.word) : spot.info->size;
+    } else if ((is_used = find_other(pointer, &found))) {
+        bool exact = found.empty || found.old || hak_hardened.canary;
+        *size = exact ? found.size : hak_big_usable(found.note);
+    }
+    return is_used;
 }
 
 /* Keeps a block of a class where it is, if the new size is of the same class. */
-static bool resize_class(char *block, const found_t *found, size_t size) {
-    uint32_t word = (uint32_t)found->word;
-    if (!found->at || found->old || size == 0 || size >= HAK_CLASS_MAX) return false;
-    size_t whole = with_canary(size);
-    if (whole > found->info->size || whole < found->info->size / 2) return false;
-    if (!hak_state_swap(found->at, &word, hak_state_used(size, found->origin))) return false;
-    if (size < found->size && hak_hardened.zero) memset(block + size, 0, found->size - size);
-    if (hak_hardened.canary) hak_canary_put(block, size, found->info->size);
+HAK_FAST_PATH bool resize_class(char *block, const spot_t *spot, size_t size) {
+    size_t whole = with_canary(size), old = hak_state_size(spot->word);
+    uint32_t word = spot->word, end = spot->info->size;
+    if (whole > end || whole < end / 2) return false;
+    if (!hak_state_swap(spot->at, &word, hak_state_used(size, hak_state_origin(word))))
+        return false;
+    if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
+    if (hak_hardened.canary) hak_canary_put(block, size, end);
     return true;
 }
 
 /* Resizes a huge block by its pages. */
-static void *resize_big(void *block, const found_t *found, size_t size) {
-    uint64_t note = found->word;
-    if (found->at || found->old || found->empty || size <= HAK_LARGE_MAX) return NULL;
+static void *resize_big(void *block, uint64_t note, size_t size) {
+    if (!note || size <= HAK_LARGE_MAX) return NULL;
     if (!hak_big_swap(block, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) return NULL;
     void *moved = hak_big_resize(block, note, size);
     if (!moved && hak_state_of(hak_big_note(block)) == HAK_STATE_FREE)
@@ -442,35 +429,63 @@ static void *resize_big(void *block, const found_t *found, size_t size) {
     return moved;
 }
 
-static bool holds(const void *block, const found_t *found) {
-    if (!hak_hardened.canary || found->old || found->empty) return true;
-    return found->info ? hak_canary_holds(block, found->size, found->info->size)
-                       : hak_big_holds(block, found->word);
+static void *move(void *pointer, size_t old, size_t size) {
+    void *moved = hak_hardened_malloc(size);
+    if (!moved) return NULL;
+    if (old) memcpy(moved, pointer, hak_min(size, old));
+    hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
+    return moved;
 }
 
-void *hak_hardened_realloc(void *pointer, size_t size) {
+static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_origin_t origin) {
+    hak_hardened_report_mismatch("realloc", block, size, origin);
+    errno = EINVAL;
+    return NULL;
+}
+
+static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
     found_t found;
-    if (HAK_UNLIKELY(!find(pointer, &found))) {
+    if (HAK_UNLIKELY(!find_other(pointer, &found))) {
         hak_hardened_report_pointer("realloc", pointer);
         errno = EINVAL;
         return NULL;
     }
-    if (hak_hardened.match && !found.old && found.origin != HAK_ORIGIN_MALLOC) {
-        hak_hardened_report_mismatch("realloc", pointer, found.size, found.origin);
-        errno = EINVAL;
-        return NULL;
-    }
-    if (HAK_UNLIKELY(!holds(pointer, &found)))
+    hak_origin_t origin = hak_state_origin(found.note);
+    if (hak_hardened.match && origin != HAK_ORIGIN_MALLOC)
+        return refuse_mismatch(pointer, found.size, origin);
+    if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))
         hak_hardened_report_overflow("realloc", pointer, found.size);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
     hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
-    if (resize_class(pointer, &found, size)) return pointer;
-    void *moved = resize_big(pointer, &found, size);
-    if (moved) return moved;
-    moved = hak_hardened_alloc(size, 1, false, HAK_ORIGIN_MALLOC);
-    if (!moved) return NULL;
-    if (!found.empty) memcpy(moved, pointer, hak_min(size, found.size));
-    hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
-    return moved;
+    void *moved = resize_big(pointer, found.note, size);
+    return moved ? moved : move(pointer, found.empty ? 0 : found.size, size);
+}
+
+void *hak_hardened_realloc(void *pointer, size_t size) {
+    spot_t spot;
+    if (HAK_UNLIKELY(!find_used(pointer, &spot))) return resize_other(pointer, size);
+    size_t old = hak_state_size(spot.word);
+    hak_origin_t origin = hak_state_origin(spot.word);
+    if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
+        return refuse_mismatch(pointer, old, origin);
+    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
+        hak_hardened_report_overflow("realloc", pointer, old);
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
+    return resize_class(pointer, &spot, size) ? pointer : move(pointer, old, size);
+}
+
+/* ---- questions ---- */
+
+size_t hak_hardened_usable(const void *pointer) {
+    size_t size;
+    if (HAK_LIKELY(find_usable(pointer, &size))) return size;
+    hak_hardened_report_pointer("malloc_usable_size", pointer);
+    return 0;
+}
+
+bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
+    hak_block_t block = hak_block_of(pointer);
+    *start = hak_empty_has(pointer) ? (void *)((uintptr_t)pointer & ~(uintptr_t)15) : block.start;
+    return *start && find_usable(*start, size);
 }

@@ -23,11 +23,11 @@ void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
 void *hak_hardened_realloc(void *pointer, size_t size);
 
-/* The block in use that starts at `pointer`: its bytes that the program may use. False when there is
+/* Bytes that the program may use of the block in use that starts at `pointer`; reports a pointer that is
  * none. */
-bool hak_hardened_usable(const void *pointer, size_t *size);
+size_t hak_hardened_usable(const void *pointer);
 
-/* The same for a block in use that contains `pointer`; false when there is none. */
+/* The block in use that contains `pointer`, and these bytes; false when there is none. */
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size);
 
 #endif

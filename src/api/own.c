@@ -94,8 +94,7 @@ void *hak_own_resize(hak_own_t *heap, void *pointer, size_t old, size_t size, co
 
 /* Bytes of a block that may be used; 0 for a pointer that is none, which is reported. */
 static size_t usable(void *pointer, const char *function) {
-    size_t size;
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, &size) ? size : 0;
+    if (hak_hardened_on()) return hak_hardened_usable(pointer);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_LIKELY(hak_block_usable(&block))) return block.size;
     hak_block_record_report(function, pointer, &block);

@@ -186,14 +186,16 @@ void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
 }
 HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
 
-static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
-    size_t size;
-    if (!pointer) return 0;
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, &size) ? size : 0;
+static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     hak_block_t block = hak_block_of(pointer);
     if (hak_block_usable(&block)) return block.size;
     hak_block_record_report("malloc_usable_size", pointer, &block);
     return 0;
+}
+
+static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
+    if (!pointer) return 0;
+    return hak_hardened_on() ? hak_hardened_usable(pointer) : usable_of_block(pointer);
 }
 
 size_t hakmem_malloc_usable_size(const void *pointer) {
