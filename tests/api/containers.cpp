@@ -97,7 +97,80 @@ void too_much_throws() {
     }
 }
 
+void heap_contents() {
+    std::uint64_t before = live_bytes();
+    hakmem::heap heap, other;
+    CHECK(heap.handle() != other.handle() && heap.stat().blocks == 0, "a heap is not new");
+    using numbers_t = std::vector<int, hakmem::heap_allocator<int>>;
+    numbers_t numbers(heap), copies(other);
+    for (int i = 0; i < 100000; i++) numbers.push_back(i);
+    copies = numbers;
+    CHECK(hakmem_heap_of(numbers.data()) == heap.handle(), "the vector is not in its heap");
+    CHECK(hakmem_heap_of(copies.data()) == other.handle(), "a copy left its heap");
+    copies = numbers_t(numbers);
+    CHECK(hakmem_heap_of(copies.data()) == heap.handle(), "what was moved is not where it was");
+    CHECK(numbers.get_allocator() == copies.get_allocator() &&
+              numbers.get_allocator() != hakmem::heap_allocator<double>(other),
+          "allocators of one heap differ, or those of two are equal");
+    {
+        std::map<int, int, std::less<int>, hakmem::heap_allocator<std::pair<const int, int>>>
+            squares(std::less<int>(), other);
+        for (int i = 0; i < 1000; i++) squares[i] = i * i;
+        CHECK(other.stat().blocks == 1000 && squares[999] == 998001, "nodes are not in the heap");
+    }
+    CHECK(other.stat().blocks == 0, "a node stays alive");
+    std::vector<wide, hakmem::heap_allocator<wide>> wides(5, other);
+    CHECK(is_aligned(wides.data(), alignof(wide)), "a vector of alignment 256 is misaligned");
+    CHECK(live_bytes() > before + 2 * 100000 * sizeof(int), "the statistics lack the heaps");
+}
+
+void heap_is_moved_limited_and_emptied() {
+    std::uint64_t before = live_bytes();
+    {
+        hakmem::heap one(1 << 20), two;
+        void *block = one.allocate(1000);
+        two = std::move(one);
+        hakmem::heap three(std::move(two));
+        CHECK(hakmem_heap_of(block) == three.handle() && three.stat().limit == 1 << 20,
+              "a heap that was moved is another one");
+        CHECK(!three.try_allocate(2 << 20), "a block beyond the limit");
+        bool thrown = false;
+        try {
+            hakmem::heap::deallocate(three.allocate(2 << 20), 2 << 20);
+        } catch (const std::bad_alloc &) {
+            thrown = true;
+        }
+        CHECK(thrown, "a refused request does not throw");
+        three.set_limit(0);
+        CHECK(is_aligned(three.allocate(2 << 20, 4096), 4096), "a misaligned block");
+        three.free_all();
+        CHECK(three.stat().committed_bytes == 0, "memory is left after free_all");
+        hakmem::heap::deallocate(three.allocate(100, 64), 100, 64);
+        CHECK(three.stat().blocks == 0 && three.try_allocate(5), "no block after free_all");
+    }
+    CHECK(live_bytes() == before && !hakmem_heap_next(nullptr), "a heap stays alive");
+}
+
 #if defined(__cpp_lib_memory_resource)
+
+void heap_resource_containers() {
+    hakmem::heap heap, other;
+    hakmem::heap_resource resource(heap), same(heap), different(other);
+    CHECK(resource == same && resource != different && resource != *hakmem::get_resource(),
+          "resources are equal where they should not be, or the other way round");
+    std::pmr::vector<std::pmr::string> words(&resource);
+    for (int i = 0; i < 1000; i++) words.emplace_back(std::to_string(i) + std::string(100, 'x'));
+    CHECK(heap.stat().blocks == 1001 && words[999].compare(0, 4, "999x") == 0,
+          "strings are not in the heap, or have changed");
+    for (std::size_t size : {0, 1, 8, 9, 100, 3000, 70000, 3000000})
+        for (std::size_t alignment = 1; alignment <= 8192; alignment *= 2) {
+            void *block = different.allocate(size, alignment);
+            CHECK(is_aligned(block, alignment), "%zu bytes are not at a multiple of %zu", size,
+                  alignment);
+            different.deallocate(block, size, alignment);
+        }
+    CHECK(other.stat().blocks == 0, "a block of the resource stays alive");
+}
 
 void resource_blocks() {
     std::pmr::memory_resource *resource = hakmem::get_resource();
@@ -137,6 +210,9 @@ int main() {
     every_alignment();
     allocators_are_equal();
     too_much_throws();
+    heap_contents();
+    heap_is_moved_limited_and_emptied();
+    heap_resource_containers();
     resource_blocks();
     resource_containers();
 }

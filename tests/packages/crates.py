@@ -21,7 +21,7 @@ def main():
     """Tests, and packs."""
     with tempfile.TemporaryDirectory() as folder:
         rust = os.path.join(clean.sources(folder, sys.argv[1]), "bindings", "rust")
-        for feature in ([], ["--features", "hakmem/override"]):
+        for feature in ([], ["--features", "hakmem/override,hakmem/allocator-api2"]):
             result = harness.run(["cargo", "test", "--locked", *feature], cwd=rust,
                                  seconds=clean.SECONDS)
             out = result.out.decode()

@@ -4,6 +4,7 @@ python_module.py LIBRARY takes the module from the tree; without LIBRARY it is t
 installed, with the library and the command of the wheel.
 """
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -42,6 +43,24 @@ class Inside(unittest.TestCase):
         self.assertEqual(hakmem.stats()["schema"], "hakmem-stats/1")
         with self.assertRaises(KeyError):
             hakmem.stat("total.nothing")
+
+    def test_heaps(self):
+        self.assertEqual(list(hakmem.heaps()), [])
+        process = ctypes.CDLL(None)
+        for name, arguments in (("hakmem_heap_new", [ctypes.c_size_t]),
+                                ("hakmem_heap_malloc", [ctypes.c_void_p, ctypes.c_size_t]),
+                                ("hakmem_heap_destroy", [ctypes.c_void_p])):
+            function = getattr(process, name)
+            function.restype, function.argtypes = ctypes.c_void_p, arguments
+        handles = [process.hakmem_heap_new(limit) for limit in (0, MIB)]
+        self.assertTrue(process.hakmem_heap_malloc(handles[1], 1000))
+        empty, used = hakmem.heaps()
+        self.assertEqual(empty, (handles[0], 0, 0, 0, None))
+        self.assertEqual(used, (handles[1], 1, 1008, 65536, MIB))
+        self.assertEqual(hakmem.stat("heaps.count"), 2)
+        for handle in handles:
+            process.hakmem_heap_destroy(handle)
+        self.assertEqual(list(hakmem.heaps()), [])
 
     def test_figures(self):
         figures = {figure.name: figure for figure in hakmem.figures()}

@@ -5,8 +5,9 @@ program that is linked with it. Otherwise is_active() is False, and the function
 raise NotActive.
 """
 
-from ._binding import (Figure, NotActive, Option, figures, is_active, library, limit, options,
-                       set_limit, set_soft_limit, soft_limit, stat, stats, trim, version)
+from ._binding import (Figure, Heap, NotActive, Option, figures, heaps, is_active, library, limit,
+                       options, set_limit, set_soft_limit, soft_limit, stat, stats, trim, version)
 
-__all__ = ["Figure", "NotActive", "Option", "figures", "is_active", "library", "limit", "options",
-           "set_limit", "set_soft_limit", "soft_limit", "stat", "stats", "trim", "version"]
+__all__ = ["Figure", "Heap", "NotActive", "Option", "figures", "heaps", "is_active", "library",
+           "limit", "options", "set_limit", "set_soft_limit", "soft_limit", "stat", "stats", "trim",
+           "version"]

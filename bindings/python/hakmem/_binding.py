@@ -36,6 +36,16 @@ class Figure(NamedTuple):
     is_counter: bool
 
 
+class Heap(NamedTuple):
+    """One of the heaps that libraries of this process have made; see hakmem_heap_new."""
+
+    handle: int
+    blocks: int
+    live_bytes: int
+    committed_bytes: int
+    limit: Optional[int]  # most committed bytes; None: no limit
+
+
 class _DlInfo(ctypes.Structure):
     """The Dl_info of dladdr(3)."""
 
@@ -59,7 +69,17 @@ class _StatInfo(ctypes.Structure):
                 ("is_counter", ctypes.c_int)]
 
 
+class _HeapStat(ctypes.Structure):
+    """struct hakmem_heap_stat"""
+
+    _fields_ = [("blocks", ctypes.c_size_t), ("live_bytes", ctypes.c_size_t),
+                ("committed_bytes", ctypes.c_size_t), ("limit", ctypes.c_size_t)]
+
+
 _SIGNATURES = {
+    "hakmem_heap_next": (ctypes.c_void_p, [ctypes.c_void_p]),
+    "hakmem_heap_stats": (ctypes.c_int,
+                          [ctypes.c_void_p, ctypes.POINTER(_HeapStat), ctypes.c_size_t]),
     "hakmem_version": (ctypes.c_int, []),
     "hakmem_malloc_trim": (ctypes.c_int, [ctypes.c_size_t]),
     "hakmem_option_get": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
@@ -153,6 +173,19 @@ def stats() -> dict[str, Any]:
         if length < size:
             return json.loads(buffer.value)
         size = 2 * length
+
+
+def heaps() -> Iterator[Heap]:
+    """The heaps that C, C++ and Rust code of this process has made (hakmem_heap_new), one after the
+    other. Blocks of Python's own objects are in none of them."""
+    found = _library()
+    stat_of = _HeapStat()
+    handle = found.hakmem_heap_next(None)
+    while handle:
+        if found.hakmem_heap_stats(handle, ctypes.byref(stat_of), ctypes.sizeof(stat_of)) == 0:
+            yield Heap(handle, stat_of.blocks, stat_of.live_bytes, stat_of.committed_bytes,
+                       stat_of.limit or None)
+        handle = found.hakmem_heap_next(handle)
 
 
 def trim() -> bool:

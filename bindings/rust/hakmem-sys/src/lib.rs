@@ -31,6 +31,22 @@ pub struct hakmem_stat {
     pub is_counter: c_int,
 }
 
+/// A heap of the program's own; a handle, not an address.
+#[repr(C)]
+pub struct hakmem_heap_t {
+    _opaque: [u8; 0],
+}
+
+/// The figures of a heap.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hakmem_heap_stat {
+    pub blocks: usize,
+    pub live_bytes: usize,
+    pub committed_bytes: usize,
+    pub limit: usize,
+}
+
 extern "C" {
     pub fn hakmem_version() -> c_int;
 
@@ -41,6 +57,30 @@ extern "C" {
     pub fn hakmem_free(ptr: *mut c_void);
     pub fn hakmem_free_sized(ptr: *mut c_void, size: usize);
     pub fn hakmem_free_aligned_sized(ptr: *mut c_void, alignment: usize, size: usize);
+
+    pub fn hakmem_heap_new(limit: usize) -> *mut hakmem_heap_t;
+    pub fn hakmem_heap_malloc(heap: *mut hakmem_heap_t, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_calloc(heap: *mut hakmem_heap_t, count: usize, size: usize) -> *mut c_void;
+    pub fn hakmem_heap_aligned_alloc(
+        heap: *mut hakmem_heap_t,
+        alignment: usize,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn hakmem_heap_realloc(
+        heap: *mut hakmem_heap_t,
+        ptr: *mut c_void,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn hakmem_heap_free_all(heap: *mut hakmem_heap_t);
+    pub fn hakmem_heap_destroy(heap: *mut hakmem_heap_t);
+    pub fn hakmem_heap_set_limit(heap: *mut hakmem_heap_t, limit: usize);
+    pub fn hakmem_heap_of(ptr: *const c_void) -> *mut hakmem_heap_t;
+    pub fn hakmem_heap_next(heap: *const hakmem_heap_t) -> *mut hakmem_heap_t;
+    pub fn hakmem_heap_stats(
+        heap: *const hakmem_heap_t,
+        stat: *mut hakmem_heap_stat,
+        size: usize,
+    ) -> c_int;
 
     pub fn hakmem_malloc_usable_size(ptr: *const c_void) -> usize;
     pub fn hakmem_malloc_trim(pad: usize) -> c_int;

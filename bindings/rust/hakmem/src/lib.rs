@@ -12,8 +12,11 @@
 //!
 //! With the feature `override` the C libraries of the program allocate from it, too.
 
+mod heap;
 pub mod options;
 pub mod stats;
+
+pub use heap::{Heap, HeapStat};
 
 use core::ffi::c_void;
 use hakmem_sys as sys;
