@@ -210,8 +210,9 @@ static void shrink(hak_cache_t *cache, unsigned class_index) {
 }
 
 /* Makes room for `bytes` of a tier: shrinks magazines whose last slow call is older than
- * `before`. */
+ * `before`. Ages are compared, since the clock wraps. */
 static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size_t bytes) {
+    const uint32_t now = cache->clock[tier];
     size_t limit = hak_load_relaxed(&budgets[tier]);
     int asked = 0;
     for (unsigned i = 0; i < HAK_CLASS_COUNT && asked < VICTIMS_ASKED; i++) {
@@ -219,7 +220,7 @@ static bool take_room(hak_cache_t *cache, hak_tier_t tier, uint32_t before, size
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (cache->magazines[index].slots <= 2 || hak_tier_of_class(index) != tier) continue;
         asked++;
-        if (cache->used_at[index] < before) shrink(cache, index);
+        if (now - cache->used_at[index] > now - before) shrink(cache, index);
     }
     return cache->capacity[tier] + bytes <= limit;
 }

@@ -25,6 +25,10 @@ static hak_bin_t *bin_of_owner(uint16_t owner) {
     return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
+static hak_bin_rare_t *rare_of(uint16_t owner) {
+    return hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner));
+}
+
 void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab) {
     slab->next = NULL;
     slab->prev = bin->tail;
@@ -64,7 +68,7 @@ static void count_as_touched(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t
 }
 
 /* A slab's share of touched and spare, added or, with a sign of -1, subtracted. */
-static void account(hak_bin_t *bin, const hak_unit_t *slab, uint32_t sign) {
+static void account(hak_bin_t *bin, const hak_unit_t *slab, size_t sign) {
     const hak_class_t *info = &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))];
     HAK_ADD_OWNED(&bin->touched, sign * slab->fresh);
     HAK_ADD_OWNED(&bin->spare, sign * hak_bin_ready(slab, info));
@@ -74,7 +78,7 @@ void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab) {
     if (slab->purged)
         count_as_touched(bin, slab, &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
     list_remove(bin, slab);
-    account(bin, slab, -1u);
+    account(bin, slab, (size_t)-1);
 }
 
 void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab) { account(bin, slab, 1); }
@@ -127,9 +131,9 @@ static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
         return false;
     }
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
-    uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
+    size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_add_relaxed(hak_bin_slab_count(hak_owner_shard(owner)), -1u);
-    HAK_ADD_OWNED(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->left, 1);
+    HAK_ADD_OWNED(&rare_of(owner)->left, 1);
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
@@ -245,7 +249,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         if (!slab) {
             slab = unkeep(bin);
             if (!slab) break;
-            HAK_ADD_OWNED(&bin->stage1, 1);
+            HAK_ADD_OWNED(&rare_of(hak_load_relaxed(&slab->owner))->stage1, 1);
             hak_bin_list_last(bin, slab);
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
@@ -260,7 +264,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         }
         end -= count;
         HAK_ADD_OWNED(&bin->touched, slab->fresh - used);
-        HAK_ADD_OWNED(&bin->spare, slab->fresh - used - count);
+        HAK_ADD_OWNED(&bin->spare, (size_t)slab->fresh - used - count);
         if (zeroed) {
             size_t offset = (size_t)((char *)top[1] - hak_slab_first(slab, info));
             *zeroed = slab->zeroed && offset >= (size_t)used * info->size;
@@ -341,8 +345,7 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
             const uint16_t owner = hak_load_relaxed(&slab->owner);
             *double_freed =
                 hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
-            hak_add_relaxed(&hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner))->remote,
-                            -(uint64_t)hak_bit_count(twice));
+            hak_add_relaxed(&rare_of(owner)->remote, -(uint64_t)hak_bit_count(twice));
         }
         mask &= ~twice;
         if (!mask) continue;

@@ -16,7 +16,7 @@ static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *su
     HAK_HOLD(&bin->lock);
     for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
         sum->counts[i] += hak_load_relaxed(&counts->counts[i]);
-    sum->stage1 += hak_load_relaxed(&bin->stage1);
+    sum->stage1 += hak_load_relaxed(&hak_bin_rare(shard, class_index)->stage1);
     sum->slabs +=
         hak_load_relaxed(&bin->adopted) - hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
     sum->used += hak_load_relaxed(&bin->touched) - hak_load_relaxed(&bin->spare);

@@ -89,14 +89,11 @@ typedef struct {
                                         last first, those never used up last */
     hak_unit_t *empty;             /* lock; one wholly free slab, kept for the next need */
     _Atomic(hak_unit_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
-    _Atomic uint32_t stage1;       /* written under the lock; kept empty slabs used again */
+    _Atomic size_t touched;        /* written under the lock; blocks with pages: once handed
+                                      out, and not purged since. 2^32 of 16 bytes are 64 GiB */
+    _Atomic size_t spare;          /* written under the lock; the free ones of them */
     _Atomic uint32_t adopted;      /* written under the lock; slabs entered so far */
-    _Atomic uint32_t touched;      /* written under the lock; blocks with pages: once handed
-                                      out, and not purged since */
-    _Atomic uint32_t spare;        /* written under the lock; the free ones of them */
-    _Atomic uint32_t spare_seen;   /* written under the lock; spare at the last pass, less what
-                                      went back since */
-    _Atomic uint16_t spare_age;    /* the same; passes that found it unchanged */
+    _Atomic uint16_t spare_age;    /* the same; passes that found `spare` unchanged (bin.h) */
     uint8_t empty_age;             /* lock; sweeps that `empty` has seen */
     _Atomic uint8_t rests;         /* lock to make it 0, at a take; else by visits (sparse.c) */
 } HAK_ALIGNED(HAK_LINE) hak_bin_t;

@@ -83,7 +83,8 @@ static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_si
 }
 
 /* Purges one slab, unless it would give back too little; returns bytes. Bin lock held. */
-static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *info) {
+static size_t purge_slab(hak_bin_t *bin, _Atomic size_t *seen, hak_unit_t *slab,
+                         const hak_class_t *info) {
     size_t page_size = hak_os_page_size();
     uint64_t pages = free_pages(slab, info, page_size);
     uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
@@ -94,10 +95,11 @@ static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *in
     if (bytes == 0) return 0;
     uint32_t before = hak_bin_purged_blocks(slab, info);
     slab->purged = (uint8_t)part;
-    uint32_t more = hak_bin_purged_blocks(slab, info) - before;
+    size_t more = hak_bin_purged_blocks(slab, info) - before;
     HAK_ADD_OWNED(&bin->touched, -more);
     HAK_ADD_OWNED(&bin->spare, -more);
-    HAK_ADD_OWNED(&bin->spare_seen, -more); /* so that the purge does not count as a move */
+    /* so that the purge does not count as a move */
+    HAK_ADD_OWNED(seen, -more);
     hak_add_relaxed(&purged_bytes, bytes);
     return bytes;
 }
@@ -108,11 +110,12 @@ static size_t purge_slab(hak_bin_t *bin, hak_unit_t *slab, const hak_class_t *in
 static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
                         hak_budget_t *budget) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
+    _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
     size_t bytes = 0;
     for (; *looks && !hak_budget_is_spent(budget); --*looks) {
         hak_lock_acquire(&bin->lock);
         hak_unit_t *slab = bin->head;
-        size_t some = slab ? purge_slab(bin, slab, &hak_classes[class_index]) : 0;
+        size_t some = slab ? purge_slab(bin, seen, slab, &hak_classes[class_index]) : 0;
         if (slab) hak_bin_move_last(bin, slab);
         hak_lock_release(&bin->lock);
         hak_budget_look(budget, 1);
@@ -214,21 +217,23 @@ size_t hak_shard_purge_taken(hak_budget_t *budget) {
 /* Notes whether anything moved in a bin since the last pass. True, once, when nothing has moved for
  * `delay_ms`, as far as passes can see. One thread at a time makes a pass, and only passes age the
  * bins. */
-static bool becomes_idle(hak_bin_t *bin, uint32_t delay_ms) {
+static bool becomes_idle(hak_bin_t *bin, _Atomic size_t *seen, uint32_t delay_ms) {
     uint32_t limit = delay_ms / SWEEP_MS + 1;
     HAK_HOLD(&bin->lock);
-    uint32_t spare = hak_load_relaxed(&bin->spare), age = hak_load_relaxed(&bin->spare_age);
-    bool same = spare == hak_load_relaxed(&bin->spare_seen);
-    hak_store_relaxed(&bin->spare_seen, spare);
+    size_t spare = hak_load_relaxed(&bin->spare), age = hak_load_relaxed(&bin->spare_age);
+    bool same = spare == hak_load_relaxed(seen);
+    hak_store_relaxed(seen, spare);
     hak_store_relaxed(&bin->spare_age, same ? (uint16_t)hak_min(age + 1, limit + 1) : 0);
     return same && age == limit - 1;
 }
 
 /* The number of slabs that a pass looks at in a bin. */
-static uint32_t slabs_worth(hak_bin_t *bin, unsigned class_index, hak_sparse_t which,
+static uint32_t slabs_worth(unsigned shard, unsigned class_index, hak_sparse_t which,
                             uint32_t delay_ms) {
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
+    _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
     if (which != HAK_SPARSE_ALL && !spare_bytes(bin, class_index)) return 0;
-    if (which == HAK_SPARSE_IDLE && !becomes_idle(bin, delay_ms)) return 0;
+    if (which == HAK_SPARSE_IDLE && !becomes_idle(bin, seen, delay_ms)) return 0;
     return hak_load_relaxed(&bin->listed_count);
 }
 
@@ -241,8 +246,7 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
             *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
             if (walk->left) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
-            hak_bin_t *bin = hak_bin_of(walk->shard, walk->class_index);
-            walk->left = slabs_worth(bin, walk->class_index, which, delay_ms);
+            walk->left = slabs_worth(walk->shard, walk->class_index, which, delay_ms);
         }
     }
     return true;
@@ -254,7 +258,8 @@ bool hak_shard_purge_waits(uint32_t delay_ms) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_bin_t *bin = hak_bin_of(shard, class_index);
             if (!spare_bytes(bin, class_index)) continue;
-            if (hak_load_relaxed(&bin->spare) != hak_load_relaxed(&bin->spare_seen)) return true;
+            size_t seen = hak_load_relaxed(&hak_bin_rare(shard, class_index)->spare_seen);
+            if (hak_load_relaxed(&bin->spare) != seen) return true;
             if (hak_load_relaxed(&bin->spare_age) <= delay_ms / SWEEP_MS) return true;
         }
     }

@@ -24,8 +24,9 @@ HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
 
 /* What the check of a bin adds up (check.c), in memory of its shard. */
 typedef struct {
-    uint32_t slabs, listed, touched, spare; /* the last three: of those that are not warm */
-    uint32_t pending;                       /* slabs with remote words */
+    uint32_t slabs, listed; /* listed, touched, spare: of those that are not warm */
+    size_t touched, spare;
+    uint32_t pending; /* slabs with remote words */
     uint32_t warm;
     uint64_t warm_used; /* blocks in use in warm slabs */
 } hak_bin_sum_t;

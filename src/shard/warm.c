@@ -286,7 +286,7 @@ bool hak_warm_lift(hak_unit_t *slab) {
 }
 
 bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
-    unsigned before = hak_load_relaxed(&slab->slot->ready);
+    size_t before = hak_load_relaxed(&slab->slot->ready);
     HAK_ADD_OWNED(&bin->spare,
                   before - hak_bin_ready(slab, class_of(slab))); /* less what was given */
     slab->lifted = false;

@@ -241,6 +241,6 @@ MUTANTS = [
      r"-\(uint64_t\)hak_bit_count\(twice\)\);",
      r"0);"),
     ("remote", "a slab that leaves its bin stays counted",
-     r"HAK_ADD_OWNED\(&hak_bin_rare\(hak_owner_shard\(owner\), hak_owner_class\(owner\)\)->left, 1\);",
+     r"HAK_ADD_OWNED\(&rare_of\(owner\)->left, 1\);",
      r""),
 ]

@@ -114,15 +114,16 @@ static void stacks_grow_within_the_budget(void **state) {
     }
 }
 
-/* Both in one go: whoever is slow more often has the room. */
-static void room_comes_from_colder_bins(void **state) {
-    (void)state;
+/* Both in one go: whoever is slow more often has the room. `wraps`: the clock goes round
+ * in between. */
+static void take_room_from_colder(bool wraps) {
     enum { COLD = 13, HOT = 17 }; /* odd: none is lent from the class above */
     size_t budget = 128 * KIB;
     hak_cache_t *cache = make_cache(budget);
     for (unsigned turn = 0; turn < 30; turn++) swing(cache, COLD, HELD_MAX);
     unsigned cold = cache->magazines[COLD].slots, hot = 0;
     assert_true(cold >= 64);
+    if (wraps) cache->clock[hak_tier_of_class(COLD)] = cache->used_at[COLD] = UINT32_MAX;
     for (unsigned turn = 0; turn < 400; turn++) {
         swing(cache, HOT, 1000 + unit_random(1000));
         if (!hot) hot = cache->magazines[HOT].slots;
@@ -133,6 +134,12 @@ static void room_comes_from_colder_bins(void **state) {
     REQUIRE(cache->magazines[HOT].slots > hot, "the hot magazine stays at %u slots", hot);
     REQUIRE(cache->magazines[COLD].slots < cold, "the cold magazine keeps its %u slots", cold);
     drop_cache(cache);
+}
+
+static void room_comes_from_colder_bins(void **state) {
+    (void)state;
+    take_room_from_colder(false);
+    take_room_from_colder(true);
 }
 
 /* Blocks whose first stack has two slots, under the least budget: no magazine has room to give. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "options/options.h"
+#include "shard/bin.h"
+#include "shard/counts.h"
 #include "shard/give.h"
 #include "shard/sparse.h"
 #include "shard_batches.h"
@@ -96,10 +98,11 @@ static void one_empty_slab_is_kept_the_next_released(void **state) {
     assert_int_equal(released->owner, 0);
     assert_int_equal(kept->owner, hak_owner(HOME, FOUR));
     /* Kept for this: no unit of the pool, and it is counted as stage 1. */
-    uint32_t stage1 = bin->stage1;
+    const _Atomic uint32_t *stage1 = &hak_bin_rare(HOME, FOUR)->stage1;
+    uint32_t before_stage1 = *stage1;
     take(HOME, FOUR, 4, again);
     assert_ptr_equal(slab_of(again[0]), kept);
-    assert_int_equal(bin->stage1, stage1 + 1);
+    assert_int_equal(*stage1, before_stage1 + 1);
     assert_int_equal(used_units(), before + 1);
     give(HOME, FOUR, again, 4);
     release_all();
@@ -489,6 +492,24 @@ static void many_batches(void **state) {
     assert_int_equal(used_units(), before);
 }
 
+/* 2^32 blocks of 16 bytes are 64 GiB. */
+static void more_blocks_than_32_bits_are_counted(void **state) {
+    (void)state;
+    const size_t many = (size_t)1 << 32;
+    void *blocks[1];
+    hak_bin_t *bin = hak_bin_of(HOME, FOUR);
+    take(HOME, FOUR, 1, blocks);
+    uint64_t used = hak_shard_counts(FOUR).used;
+    size_t in_use = hak_shard_in_use(FOUR);
+    bin->touched += many;
+    assert_int_equal(hak_shard_counts(FOUR).used, used + many);
+    assert_int_equal(hak_shard_in_use(FOUR), in_use + many);
+    give(HOME, FOUR, blocks, 1);
+    assert_int_equal(hak_shard_counts(FOUR).used, used + many - 1);
+    bin->touched -= many;
+    release_all();
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
@@ -512,6 +533,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
         cmocka_unit_test(a_block_behind_the_last_is_reported),
         cmocka_unit_test(many_batches),
+        cmocka_unit_test(more_blocks_than_32_bits_are_counted),
     };
     watchdog(100, "a shard test hangs");
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL);

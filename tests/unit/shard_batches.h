@@ -62,8 +62,8 @@ static inline void check_bin(unsigned shard, unsigned class_index, unsigned full
         touched += some;
         spare += some;
     }
-    REQUIRE(bin->touched == touched, "touched is %u, the slabs have %u", bin->touched, touched);
-    REQUIRE(bin->spare == spare, "spare is %u, the slabs have %u", bin->spare, spare);
+    REQUIRE(bin->touched == touched, "touched is %zu, the slabs have %u", bin->touched, touched);
+    REQUIRE(bin->spare == spare, "spare is %zu, the slabs have %u", bin->spare, spare);
 }
 
 static inline bool is_free(const void *block) {

@@ -198,7 +198,7 @@ static void no_more_is_purged_than_was_touched(void **state) {
     REQUIRE(hak_bin_purged_blocks(slab, &hak_classes[SMALL]) <= count - KEPT,
             "%u blocks purged of %zu", hak_bin_purged_blocks(slab, &hak_classes[SMALL]),
             count - KEPT);
-    REQUIRE(bin->spare <= bin->touched && bin->touched <= count, "touched is %u, spare %u",
+    REQUIRE(bin->spare <= bin->touched && bin->touched <= count, "touched is %zu, spare %zu",
             bin->touched, bin->spare);
     check_bin(HOME, SMALL, 0);
     give(HOME, SMALL, blocks + count - KEPT, KEPT);
