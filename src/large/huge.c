@@ -242,7 +242,14 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
 }
 
 bool hak_huge_was_freed(const void *pointer, size_t *size) {
-    return hak_kept_was_freed(pointer, size);
+    *size = 0;
+    if (!hak_load_relaxed(&hak_huge_stats.mapped)) return false;
+    for (unsigned i = 0; i < hak_mappings_count() && !*size; i++) {
+        hak_lock_acquire(&hak_mappings[i].lock);
+        *size = hak_mappings_freed_size(&hak_mappings[i], (uintptr_t)pointer);
+        hak_lock_release(&hak_mappings[i].lock);
+    }
+    return *size || hak_kept_has(pointer);
 }
 
 typedef struct {
@@ -270,7 +277,7 @@ size_t hak_huge_free(void *block) {
     size_t size = mapping ? mapping->size : 0;
     if (mapping) hak_mappings_remove(table, mapping);
     hak_lock_release(&table->lock);
-    if (size) hak_kept_keep(block, size, true);
+    if (size) hak_kept_keep(block, size);
     hak_gate_leave();
     return size;
 }
@@ -311,12 +318,11 @@ static char *lengthen_in_hand(char *block, size_t old_size, size_t size) {
 static char *resize_in_hand(hak_mappings_t *table, char *block, size_t old_size, size_t size) {
     char *moved = size > old_size ? lengthen_in_hand(block, old_size, size) : block;
     if (moved && moved != block) {
-        hak_kept_note_moved(block, old_size);
         enter_moved(table, moved, size);
     } else {
         put_back(table, block, moved ? size : old_size);
     }
-    if (size < old_size) hak_kept_keep(block + size, old_size - size, false);
+    if (size < old_size) hak_kept_keep(block + size, old_size - size);
     hak_kept_note_use();
     return moved;
 }

@@ -93,10 +93,10 @@ void hak_huge_each_note(hak_huge_visitor_t visit, void *context);
  * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
 
-/* True for a pointer to a block that was freed, or moved away, as far as that is still known; it is
- * in no block now. Each part knows the last HAK_FREED_MAX blocks that its threads freed, and what it
- * keeps; what another thread frees at the same time is in its hands, and not known yet. *size: of
- * that block; 0 when only its memory is known, which is kept. */
+/* True for a pointer to a block that was freed, or moved away, or is in the hands of a thread that does
+ * so, as far as that is still known; it is in no block now. Each table knows the last HAK_FREED_MAX
+ * blocks that were taken out of it, and each part what it keeps. *size: of that block; 0 when only its
+ * memory is known, which is kept. */
 bool hak_huge_was_freed(const void *pointer, size_t *size);
 
 /* Bytes of the block, 0 when `block` is no huge block. */

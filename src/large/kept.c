@@ -241,20 +241,13 @@ static void keep(hak_reuse_t *part, char *start, size_t size, batch_t *batch) {
     release_some(part, batch, size);
 }
 
-void hak_kept_keep(char *start, size_t size, bool is_block) {
+void hak_kept_keep(char *start, size_t size) {
     batch_t batch;
     batch.count = 0; /* the rest is not zeroed: most frees need none of it */
     hak_reuse_t *part = lock_own();
-    if (is_block) hak_reuse_note_freed(part, start, size);
     keep(part, start, size, &batch);
     hak_lock_release(&part->lock);
     unmap_batch(&batch);
-}
-
-void hak_kept_note_moved(char *start, size_t size) {
-    hak_reuse_t *part = lock_own();
-    hak_reuse_note_freed(part, start, size);
-    hak_lock_release(&part->lock);
 }
 
 void hak_kept_put_back(const hak_stretch_t *stretch) {
@@ -355,17 +348,15 @@ uint64_t hak_kept_reused(void) {
     return reused;
 }
 
-bool hak_kept_was_freed(const void *pointer, size_t *size) {
-    bool was = false;
-    *size = 0;
-    for (unsigned i = 0; i < HAK_KEPT_PARTS && !*size; i++) {
-        hak_reuse_t *part = &hak_kept_parts[i];
+bool hak_kept_has(const void *pointer) {
+    bool has = false;
+    unsigned at = 0;
+    for (hak_reuse_t *part; !has && (part = next_part(&at, 0)) != NULL;) {
         hak_lock_acquire(&part->lock);
-        *size = hak_reuse_freed_size(part, pointer);
-        was = was || *size || hak_reuse_has(part, pointer);
+        has = hak_reuse_has(part, pointer);
         hak_lock_release(&part->lock);
     }
-    return was;
+    return has;
 }
 
 void hak_kept_each_range(hak_range_visitor_t visit, void *context) {

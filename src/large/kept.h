@@ -41,12 +41,8 @@ bool hak_kept_take_at(char *start, size_t size);
 /* Keeps a stretch on, as old as it is; unmaps it where there is no place any more. */
 void hak_kept_put_back(const hak_stretch_t *stretch);
 
-/* Keeps what is in the caller's hands, and unmaps what is too much. `is_block`: a block was freed
- * there; it is noted, for the line about a second free. */
-void hak_kept_keep(char *start, size_t size, bool is_block);
-
-/* Notes a block that has moved away. */
-void hak_kept_note_moved(char *start, size_t size);
+/* Keeps what is in the caller's hands, and unmaps what is too much. */
+void hak_kept_keep(char *start, size_t size);
 
 /* Unmaps what is in the caller's hands, and held. */
 void hak_kept_unmap(char *start, size_t size);
@@ -60,8 +56,8 @@ size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget);
 /* Blocks that were served from what is kept, since the process began. */
 uint64_t hak_kept_reused(void);
 
-/* True when a block was freed or moved away at `pointer`, *size bytes, or its memory is kept (0). */
-bool hak_kept_was_freed(const void *pointer, size_t *size);
+/* True for a pointer to memory that is kept. */
+bool hak_kept_has(const void *pointer);
 
 /* Calls `visit` for every stretch, under the lock of its part. */
 void hak_kept_each_range(hak_range_visitor_t visit, void *context);

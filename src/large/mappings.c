@@ -80,14 +80,16 @@ size_t hak_mappings_wanted(const hak_mappings_t *table) {
     return size ? size * 2 : LEAST_SLOTS;
 }
 
+static size_t bytes_of(size_t slots) { return (slots + HAK_FREED_MAX) * sizeof(hak_mapping_t); }
+
 hak_mapping_t *hak_mappings_make(size_t count) {
-    hak_mapping_t *slots = hak_meta_alloc(count * sizeof *slots);
+    hak_mapping_t *slots = hak_meta_alloc(bytes_of(count));
     if (slots) memset(slots, 0, count * sizeof *slots);
     return slots;
 }
 
 void hak_mappings_discard(hak_mapping_t *slots, size_t count) {
-    hak_meta_free(slots, count * sizeof *slots);
+    hak_meta_free(slots, bytes_of(count));
 }
 
 /* n slots replace others with n / 4 entries. When they are full they have n / 2 entries. So n / 4
@@ -96,6 +98,8 @@ void hak_mappings_discard(hak_mapping_t *slots, size_t count) {
 bool hak_mappings_use(hak_mappings_t *table, hak_mapping_t *larger, size_t slots) {
     if (slots <= table->current.size || table->former.used) return false;
     if (table->former.size) hak_mappings_discard(table->former.slots, table->former.size);
+    const hak_mapping_t *gone = table->current.slots + table->current.size;
+    if (table->gone) memcpy(larger + slots, gone, HAK_FREED_MAX * sizeof *gone);
     table->former = table->current;
     table->current = (hak_slots_t){larger, (unsigned)slots, 0};
     table->next_out = 0;
@@ -120,8 +124,22 @@ void hak_mappings_put(hak_mappings_t *table, uintptr_t start, size_t size) {
     put_in(&table->current, (hak_mapping_t){start, size, 0});
 }
 
+static hak_mapping_t *gone_at(const hak_mappings_t *table, unsigned number) {
+    return &table->current.slots[table->current.size + number % HAK_FREED_MAX];
+}
+
+size_t hak_mappings_freed_size(const hak_mappings_t *table, uintptr_t start) {
+    unsigned known = (unsigned)hak_min(table->gone, HAK_FREED_MAX);
+    for (unsigned i = 1; i <= known; i++) {
+        const hak_mapping_t *gone = gone_at(table, table->gone - i);
+        if (gone->start == start) return gone->size;
+    }
+    return 0;
+}
+
 void hak_mappings_remove(hak_mappings_t *table, hak_mapping_t *mapping) {
     hak_slots_t *former = &table->former;
+    *gone_at(table, table->gone++) = *mapping;
     bool is_former = (uintptr_t)mapping - (uintptr_t)former->slots < former->size * sizeof *mapping;
     remove_from(is_former ? former : &table->current, mapping);
 }
@@ -133,6 +151,7 @@ void hak_mappings_take_in_hand(hak_mappings_t *table, hak_mapping_t *mapping) {
 
 void hak_mappings_put_back(hak_mappings_t *table, uintptr_t start, size_t size) {
     table->in_hand--;
+    if (gone_at(table, table->gone - 1)->start == start) table->gone--; /* it is no end of a block */
     hak_mappings_put(table, start, size);
 }
 

@@ -5,6 +5,9 @@
  * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
  * that are entered. So nothing here that is done under the lock is as long as the table.
  *
+ * A block that is taken out is entered in a ring in the same section, for the line about a second free.
+ * So whoever does not find it in the table finds it there, unless HAK_FREED_MAX others went since.
+ *
  * Everything is under the table's lock, but for the making of slots. */
 #ifndef HAK_MAPPINGS_H
 #define HAK_MAPPINGS_H
@@ -31,9 +34,14 @@ typedef struct {
     hak_slots_t current;
     hak_slots_t former; /* its entries move to the current ones */
     size_t next_out;    /* below it, the former slots are empty */
+    unsigned gone;      /* blocks taken out so far; the ring of the last ones lies behind the current
+                           slots */
 } HAK_ALIGNED(HAK_LINE) hak_mappings_t;
 
-enum { HAK_MAPPINGS_MAX = 128 };
+enum {
+    HAK_MAPPINGS_MAX = 128,
+    HAK_FREED_MAX = 256, /* blocks taken out last that a table knows */
+};
 
 extern hak_mappings_t hak_mappings[HAK_MAPPINGS_MAX];
 
@@ -49,7 +57,7 @@ hak_mapping_t *hak_mappings_find(hak_mappings_t *table, uintptr_t start);
 /* Number of slots that are needed to enter one more block; 0 when there is room. */
 size_t hak_mappings_wanted(const hak_mappings_t *table);
 
-/* So many slots, all free; NULL without memory. Without the lock. */
+/* So many slots, all free, and room for the ring; NULL without memory. Without the lock. */
 hak_mapping_t *hak_mappings_make(size_t slots);
 
 /* From now on those. False, and they are still the caller's, when there are as many by now, or
@@ -61,9 +69,13 @@ void hak_mappings_discard(hak_mapping_t *slots, size_t count);
 /* There is room for it. */
 void hak_mappings_put(hak_mappings_t *table, uintptr_t start, size_t size);
 
+/* Takes a block out, and enters it in the ring. */
 void hak_mappings_remove(hak_mappings_t *table, hak_mapping_t *mapping);
 
-/* The same, but room is kept for it, until the caller puts it back, or lets the room go. */
+/* Size of the last block that was taken out and began there, 0 when it is not known. */
+size_t hak_mappings_freed_size(const hak_mappings_t *table, uintptr_t start);
+
+/* Takes a block out, but room is kept for it, until the caller puts it back, or lets the room go. */
 void hak_mappings_take_in_hand(hak_mappings_t *table, hak_mapping_t *mapping);
 void hak_mappings_put_back(hak_mappings_t *table, uintptr_t start, size_t size);
 

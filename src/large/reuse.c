@@ -9,18 +9,16 @@
 enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
 
 hak_stretch_t *hak_reuse_make_places(void) {
-    return hak_meta_alloc((HAK_REUSE_MAX + HAK_FREED_MAX) * sizeof(hak_stretch_t));
+    return hak_meta_alloc(HAK_REUSE_MAX * sizeof(hak_stretch_t));
 }
 
 void hak_reuse_use_places(hak_reuse_t *part, hak_stretch_t *places) {
     if (!places) return;
     if (part->most) {
-        hak_meta_free(places, (HAK_REUSE_MAX + HAK_FREED_MAX) * sizeof *places);
+        hak_meta_free(places, HAK_REUSE_MAX * sizeof *places);
         return;
     }
     part->kept = places;
-    part->freed = places + HAK_REUSE_MAX;
-    memset(part->freed, 0, HAK_FREED_MAX * sizeof *places);
     part->most = HAK_REUSE_MAX;
 }
 
@@ -44,15 +42,13 @@ static bool insert_at(hak_reuse_t *part, unsigned i, hak_stretch_t stretch) {
 /* Called long before the room is used up: if the system has no memory now, it may have some later. */
 void hak_reuse_make_room(hak_reuse_t *part) {
     if (part->count < part->most / 2 || !part->most) return;
-    size_t places = (size_t)2 * part->most + HAK_FREED_MAX;
+    size_t places = (size_t)2 * part->most;
     hak_stretch_t *larger = hak_meta_alloc(places * sizeof *larger), *old = part->kept;
     if (!larger) return;
     memcpy(larger, old, part->count * sizeof *old);
-    memcpy(larger + 2 * (size_t)part->most, part->freed, HAK_FREED_MAX * sizeof *old);
-    hak_meta_free(old, (part->most + (size_t)HAK_FREED_MAX) * sizeof *old);
+    hak_meta_free(old, part->most * sizeof *old);
     part->kept = larger;
     part->most *= 2;
-    part->freed = larger + part->most;
 }
 
 /* First stretch that begins at or behind `start`. */
@@ -190,17 +186,4 @@ bool hak_reuse_has(const hak_reuse_t *part, const char *address) {
 void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context) {
     for (unsigned i = 0; i < part->count; i++)
         visit(context, HAK_RANGE_KEPT, part->kept[i].start, part->kept[i].size);
-}
-
-void hak_reuse_note_freed(hak_reuse_t *part, char *start, size_t size) {
-    if (part->most)
-        part->freed[part->freed_next++ % HAK_FREED_MAX] = (hak_stretch_t){start, size, 0};
-}
-
-size_t hak_reuse_freed_size(const hak_reuse_t *part, const void *start) {
-    for (unsigned i = 1; part->most && i <= HAK_FREED_MAX; i++) {
-        const hak_stretch_t *freed = &part->freed[(part->freed_next - i) % HAK_FREED_MAX];
-        if (freed->start == start) return freed->size;
-    }
-    return 0;
 }

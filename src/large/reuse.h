@@ -16,7 +16,6 @@
 
 enum {
     HAK_REUSE_MAX = 256, /* as long as mappings can be unmapped */
-    HAK_FREED_MAX = 256, /* blocks freed last that are known */
 };
 
 typedef struct {
@@ -31,11 +30,9 @@ typedef struct {
     hak_lock_t lock;
     unsigned count, most; /* lock; stretches, and places for them: 0 before the first */
     unsigned first;       /* lock; where the next search begins if there are many */
-    unsigned freed_next;  /* lock; blocks noted so far */
     size_t bytes;         /* lock */
     size_t noted;         /* lock; of them, in hak_huge_stats.kept_bytes */
     hak_stretch_t *kept;  /* lock */
-    hak_stretch_t *freed; /* lock; a ring */
     uint64_t reused;      /* lock; blocks served */
 } HAK_ALIGNED(HAK_LINE) hak_reuse_t;
 
@@ -72,10 +69,6 @@ bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t wan
 
 /* True for an address in one of them. */
 bool hak_reuse_has(const hak_reuse_t *part, const char *address);
-
-/* Notes a block that was freed; the size of the last one that began there, 0 when it is not known. */
-void hak_reuse_note_freed(hak_reuse_t *part, char *start, size_t size);
-size_t hak_reuse_freed_size(const hak_reuse_t *part, const void *start);
 
 /* Calls `visit` for every stretch. */
 void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context);

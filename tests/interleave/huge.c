@@ -205,14 +205,28 @@ static void one_given_up_that_moves(void) {
     two_that_move();
     given_up();
 }
-static void free_0_again(void) { ends += hak_huge_free(blocks[0].start) != 0; }
+static bool free_0_again(void) {
+    bool counts = hak_huge_free(blocks[0].start) != 0;
+    ends += counts;
+    return counts;
+}
+static void one_free_of_0(void) { free_0_again(); }
 static void grow_0_again(void) {
     char *start = hak_huge_resize(blocks[0].start, 4 * (size_t)UNIT);
     if (start) ends += hak_huge_free(start) != 0;
 }
+/* The other free or resize may be under way. */
+static void known_free_of_0(void) {
+    size_t size;
+    if (free_0_again()) return;
+    EXPLORE_CHECK(hak_huge_was_freed(blocks[0].start, &size), "what is freed twice is foreign");
+    EXPLORE_CHECK(size == 2 * UNIT, "a block of %zu bytes is freed twice", size);
+}
 static void finally_freed(void) {
+    size_t size;
     finally();
     EXPLORE_CHECK(ends == 1, "%u ends of a block are right", ends);
+    EXPLORE_CHECK(hak_huge_was_freed(blocks[0].start, &size), "a block that ended is forgotten");
 }
 
 /* In the child, where nobody else is: what is mapped is known. */
@@ -323,11 +337,15 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"a block is freed twice at once",
      one_given_up,
-     {free_0_again, free_0_again},
+     {known_free_of_0, known_free_of_0},
+     RULES_OF_MISTAKES},
+    {"a block is freed while it is resized, and the second free looks for it",
+     one_given_up_that_moves,
+     {grow_0_again, known_free_of_0},
      RULES_OF_MISTAKES},
     {"a block is freed while it is resized",
      one_given_up_that_moves,
-     {grow_0_again, free_0_again, free_1},
+     {grow_0_again, one_free_of_0, free_1},
      RULES_OF_MISTAKES},
     {"a fork beside a request", one_kept_and_a_fork, {fork_child, zeroed_3_long}, RULES_OF_FORK},
     {"a fork beside a resize", two_and_a_fork, {fork_child, grow_0}, RULES_OF_FORK},

@@ -44,8 +44,8 @@ static struct {
     char rest_of_line[56];
 } kernel HAK_ALIGNED(64);
 
-static hak_mapping_t tables[TABLES][TABLE_SLOTS] HAK_ALIGNED(64);
-static hak_stretch_t places[HAK_KEPT_PARTS + 1][HAK_REUSE_MAX + HAK_FREED_MAX] HAK_ALIGNED(64);
+static hak_mapping_t tables[TABLES][TABLE_SLOTS + HAK_FREED_MAX] HAK_ALIGNED(64);
+static hak_stretch_t places[HAK_KEPT_PARTS + 1][HAK_REUSE_MAX] HAK_ALIGNED(64);
 
 _Atomic uint32_t hak_budget_notes HAK_ALIGNED(64); /* for whoever purges next */
 void hak_tick_hurry(void) {}                       /* who has noted looks at the end of its call */

@@ -12,6 +12,7 @@
 #include "cache/cache.h"
 #include "large/huge.h"
 #include "large/kept.h"
+#include "large/mappings.h"
 #include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -276,8 +277,8 @@ static void what_is_old_stays_so(void **state) {
     unit_child(look_later, NULL, 20, "looks at any time");
 }
 
-/* A second free names the block as freed, whatever has become of its memory: 255 other
- * blocks may be freed between, and all may have gone back. */
+/* A second free names the block as freed, whatever has become of its memory: 255 other blocks of its
+ * table may be freed between, all may have gone back, and the table may have grown. */
 static void blocks_freed_last_are_known(void **state) {
     enum { LAST = 256, SIZE = 1 << 20 };
     static char *held[2 * LAST];
@@ -290,7 +291,20 @@ static void blocks_freed_last_are_known(void **state) {
     for (unsigned i = LAST; i < 2 * LAST; i++)
         REQUIRE(hak_huge_was_freed(held[i], &size) && size == SIZE, "not known: %u frees ago",
                 2 * LAST - i);
-    assert_false(hak_huge_was_freed(held[0], &size));
+    char *last = NULL;
+    for (unsigned i = 0; i < LAST; i++) hak_huge_free(last = hak_huge_alloc(SIZE, 1, false));
+    purge_huge(0);
+    hak_mappings_t *table = hak_mappings_of((uintptr_t)last);
+    for (unsigned i = 0; i < 2 * LAST; i++)
+        if (held[i] != last && hak_mappings_of((uintptr_t)held[i]) == table)
+            REQUIRE(!hak_huge_was_freed(held[i], &size), "known after %u frees", LAST);
+    unsigned slots = table->current.size, count = 0;
+    static char *more[16 * LAST];
+    while (table->current.size == slots && count < 16 * LAST)
+        more[count++] = hak_huge_alloc(SIZE, 1, false);
+    assert_true(table->current.size > slots);
+    assert_true(hak_huge_was_freed(last, &size) && size == SIZE);
+    while (count > 0) hak_huge_free(more[--count]);
 }
 
 /* ---- knobs: this program again, in another environment ---- */
