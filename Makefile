@@ -13,6 +13,7 @@ CMD         ?=
 ARGS        ?=
 FROM        ?=
 SINCE       ?= origin/main
+SECONDS     ?= 60
 
 SITE_PACKAGES := 'mkdocs-material>=9.5,<10'
 
@@ -157,6 +158,12 @@ install: release ## Install: make install PREFIX=/usr/local [DESTDIR=...]
 format: lint-deps ## Format all C and C++ files
 	@$(CLANG_FORMAT) -i $(C_FILES)
 
+fuzz: ## Fuzz the engine and the parsers: make fuzz [SECONDS=60]; needs clang and its libFuzzer
+	@CC=$(or $(shell command -v clang-16),clang) CXX=$(or $(shell command -v clang++-16),clang++) \
+	    $(CMAKE) --preset fuzz --log-level=NOTICE >/dev/null
+	@$(CMAKE) --build --preset fuzz --parallel $(JOBS) $(QUIET)
+	@tests/fuzz/run.sh $(SECONDS)
+
 lint: lint-deps debug ## Check the format, then clang-tidy over the engine
 	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 	@printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 4 $(CLANG_TIDY) --quiet -p build/debug
@@ -167,7 +174,7 @@ clean: ## Remove build/ and the links in the root
 help: ## Show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_JOBS TEST_PRESETS T PRESET CMD ARGS FROM SINCE"
+	@echo "  Variables: PREFIX DESTDIR JOBS CC CXX CMAKE_FLAGS TEST_JOBS TEST_PRESETS T PRESET CMD ARGS FROM SINCE SECONDS"
 
 build-deps:
 	@scripts/install_deps.sh cmake=cmake $(or $(filter-out cc,$(CC)),cc)=gcc \

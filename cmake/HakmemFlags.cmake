@@ -37,6 +37,9 @@ if(HAKMEM_SANITIZE)
     add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all
                         -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${HAKMEM_SANITIZE})
+    if(HAKMEM_FUZZ)
+        add_compile_options(-fsanitize=fuzzer-no-link)
+    endif()
 endif()
 
 add_library(hakmem_warnings INTERFACE)

@@ -28,6 +28,7 @@ ROWS = (
      r"(interleave|programs|model|soak\.finds_.*|stress\.address_space|export|debugger)(\..*)?"),
     (r"src/|tests/(unit|options|support)/", ["asan", "tsan"],
      r"unit\..*|options\..*"),
+    (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),
     (r"src/(api|cache|shard|pool|large|thread)/|tests/soak/", ["release", "asan", "tsan"], r"soak\.long"),
     (r"src/(large|os)/|tests/soak/", ["release"], r"soak\.(huge|limit)\.long"),
     (r"src/thread/|tests/soak/", ["release"], r"soak\.(many|shared|static)\.long"),

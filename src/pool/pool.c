@@ -323,7 +323,7 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
     if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
         hak_superslab_t *super = last_superslab();
-        if (!super || (super != first + n && n >= least)) break;
+        if (!super || (n >= least && super != first + n)) break;
         if (n == 0 || super != first + n) { /* not adjacent: a new row begins here */
             first = super;
             n = 0;

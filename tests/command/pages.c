@@ -43,7 +43,8 @@ enum {
     PAGE_SIZE = 4096,
     SUPERSLAB_UNITS = 16,
     SUPERSLAB_SIZE = SUPERSLAB_UNITS * HAK_UNIT_SIZE,
-    BLOCK_SIZE = (SUPERSLABS + 1) * SUPERSLAB_SIZE
+    BLOCK_SIZE = (SUPERSLABS + 1) * SUPERSLAB_SIZE,
+    NAME_SIZE = 20
 };
 
 /* A page as it should be, of a heap that is one block of this process. */
@@ -156,18 +157,23 @@ static void check_lines(void) {
     CHECK(ftruncate(file, sizeof *page) == 0, "not lengthened");
 }
 
-int main(int argc, char **argv) {
-    size_t count = (size_t)argument(argc, argv, 1, 300), believed = 0;
-    struct rng rng = rng_make((uint64_t)argument(argc, argv, 2, 1));
-    char name[20];
-    watchdog(100, "damaged pages");
+/* `name` becomes the number of this process. */
+static void prepare(char name[NAME_SIZE]) {
     file = memfd_create(HAK_LIVE_NAME, 0);
     CHECK(file >= 0 && ftruncate(file, sizeof *page) == 0, "no memory file");
     page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     block = malloc(BLOCK_SIZE);
     CHECK(page != MAP_FAILED && block, "no memory");
     memset(block, 1, BLOCK_SIZE);
-    snprintf(name, sizeof name, "%d", (int)getpid());
+    snprintf(name, NAME_SIZE, "%d", (int)getpid());
+}
+
+int main(int argc, char **argv) {
+    size_t count = (size_t)argument(argc, argv, 1, 300), believed = 0;
+    struct rng rng = rng_make((uint64_t)argument(argc, argv, 2, 1));
+    char name[NAME_SIZE];
+    watchdog(100, "damaged pages");
+    prepare(name);
     check_lines();
     for (size_t i = 0; i < count; i++) {
         make_page();

@@ -109,17 +109,6 @@ static int be_script(unsigned index) {
     return write(STDOUT_FILENO, &count, sizeof count) != sizeof count;
 }
 
-/* What was broken by these is mended: a hardened block was given out with its guard; addresses that the
- * system refused once were given up for ever. */
-static const struct {
-    const char *script;
-    struct os_plan plan;
-} found[] = {
-    {"hardened", {21, OS_RANDOM, ENOMEM}},
-    {"purged_at_once", {9, OS_RANDOM, ENOSYS}},
-    {"purged_at_once", {39, OS_RANDOM, ENOSYS}},
-};
-
 static void again(const char *name, struct os_plan plan) {
     unsigned s = 0;
     while (s < os_script_count && strcmp(os_scripts[s].name, name) != 0) s++;
@@ -142,8 +131,6 @@ int main(int argc, char **argv) {
     watchdog(every > 1 ? 200 : 7000, "failures of the system");
     proc_no_core_files();
     free(malloc(1));
-    for (unsigned f = 0; f < sizeof found / sizeof *found; f++)
-        again(found[f].script, found[f].plan);
     for (unsigned s = 0; s < os_script_count; s++) {
         unsigned long count = count_calls(s);
         CHECK(count > 0, "%s makes no call of the system", os_scripts[s].name);

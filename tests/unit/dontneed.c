@@ -1,7 +1,8 @@
 /* dontneed.c: the first purge tests whether the system clears purged pages. A program that writes to a
- * freed block at that moment does not change the result. */
+ * freed block at that moment does not change the result. And what an error of mmap means. */
 #include "unit.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "os/os.h"
@@ -30,9 +31,37 @@ static void a_write_after_free_stops_no_purge(void **state) {
     hak_os_unmap(second, SIZE);
 }
 
+static int map_error; /* of the next calls; 0: none */
+
+void *__real_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset);
+void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset);
+void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset) {
+    errno = map_error;
+    return map_error ? MAP_FAILED : __real_mmap(addr, size, prot, flags, file, offset);
+}
+
+/* Addresses that are TAKEN are gone round for ever. */
+static void only_a_mapping_takes_addresses(void **state) {
+    static const int errors[] = {ENOMEM, EAGAIN, EINVAL, EPERM, ENOSYS};
+    (void)state;
+    char *addr = hak_os_map(SIZE, SIZE);
+    REQUIRE(addr, "no memory");
+    CHECK(hak_os_map_at(addr, SIZE) == HAK_OS_TAKEN, "what is mapped is not taken");
+    hak_os_unmap(addr, SIZE);
+    for (unsigned i = 0; i < sizeof errors / sizeof *errors; i++) {
+        map_error = errors[i];
+        hak_os_answer_t answer = hak_os_map_at(addr, SIZE);
+        map_error = 0;
+        CHECK(answer == HAK_OS_REFUSED, "error %d: answer %d", errors[i], (int)answer);
+    }
+    CHECK(hak_os_map_at(addr, SIZE) == HAK_OS_MAPPED, "the addresses are not to be had again");
+    hak_os_unmap(addr, SIZE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_write_after_free_stops_no_purge),
+        cmocka_unit_test(only_a_mapping_takes_addresses),
     };
     return cmocka_run_group_tests_name("dontneed", tests, NULL, NULL);
 }

@@ -14,7 +14,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { PLAIN_MOST = 1 << 20, GAP_MOST = 1 << 30 };
+enum { PLAIN_MOST = 1 << 20, THREADS_MOST = 1 << 20 };
+
+/* A thread that ends unseen, as all do when the process is killed, takes a buffer of events with it. So
+ * many threads may have left nothing at all. More stamps without an event are damage. */
+enum { LOST_OF_THREAD = 22000, UNSEEN_THREADS = 1024 };
 #define EMPTY 0ull
 #define GONE 1ull /* no block lies there */
 #define NOBODY UINT64_MAX
@@ -78,7 +82,7 @@ static uint64_t number(reader_t *reader) {
 static bool event(reader_t *reader, uint64_t *stamp, step_t *step) {
     if (reader->at == reader->end) return false;
     step->kind = *reader->at++;
-    *stamp += number(reader);
+    if (__builtin_add_overflow(*stamp, number(reader), stamp)) reader->is_good = false;
     uint64_t delta = number(reader);
     step->block += delta >> 1 ^ -(delta & 1);
     bool has_size = step->kind == TRACE_MALLOC || step->kind == TRACE_CALLOC ||
@@ -119,7 +123,9 @@ static void count(trace_t *trace, const trace_chunk_t *chunk, reader_t reader) {
     step_t step = {0};
     uint32_t events = 0;
     while (event(&reader, &stamp, &step)) events++;
-    if (!reader.is_good || events != chunk->events || stamp > GAP_MOST + trace->count * 1ull)
+    trace->stamps_most += events + LOST_OF_THREAD;
+    if (!reader.is_good || events != chunk->events || chunk->thread >= THREADS_MOST ||
+        stamp == UINT64_MAX)
         load_fail("the trace is damaged: a chunk of thread %u", chunk->thread);
     if (stamp >= trace->count) trace->count = stamp + 1;
     if (chunk->thread >= trace->threads) trace->threads = chunk->thread + 1;
@@ -149,7 +155,7 @@ static struct entry *slot(map_t *map, uint64_t address) {
 /* The block at the address, which the map forgets; NOBODY when it knows none. */
 static uint64_t take(numbering_t *all, uint64_t address) {
     struct entry *entry = slot(&all->map, address);
-    if (entry->address != address) return NOBODY;
+    if (entry->address != address || address <= GONE) return NOBODY;
     entry->address = GONE;
     return entry->block;
 }
@@ -247,7 +253,7 @@ static void number_all(trace_t *trace) {
 
 trace_t load(const char *path) {
     static char no_end[1];
-    trace_t trace = {.end = no_end};
+    trace_t trace = {.end = no_end, .stamps_most = (size_t)UNSEEN_THREADS * LOST_OF_THREAD};
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &about) != 0) load_fail("%s: %s", path, strerror(errno));
@@ -259,6 +265,7 @@ trace_t load(const char *path) {
     if (memcmp(bytes, TRACE_MAGIC, TRACE_MAGIC_SIZE) != 0) load_fail("%s is not a trace", path);
     each_chunk(bytes, size, &trace, count);
     if (trace.count == 0) load_fail("%s holds no events", path);
+    if (trace.count > trace.stamps_most) load_fail("the trace is damaged: stamps without events");
     trace.steps = load_memory(trace.count * sizeof(step_t));
     each_chunk(bytes, size, &trace, place);
     munmap(bytes, size);

@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
     step_t *steps;
     size_t count;
+    size_t stamps_most; /* `count` of a right trace with its events, at most */
     uint32_t threads;
     size_t blocks;       /* numbers in use at one time, at most */
     size_t lost;         /* stamps without an event: buffers that were never written */
