@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "cache/check.h"
+#include "cache/depot.h"
 #include "cache/lifo.h"
 #include "cache/ration.h"
 #include "cache/stacks.h"
@@ -191,10 +192,11 @@ static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, 
 }
 
 /* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
- * room for, the shard gets the others. */
-static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
+ * room for, then the depot if it may, the shard gets the others. */
+static void flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
+    if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
     if (count > kept) give(cache, class_index, magazine->base + 1 + kept, count - kept);
     size_t left = count_of(magazine) - count;
     memmove(magazine->base + 1, magazine->base + 1 + count, left * sizeof(void *));
@@ -205,7 +207,7 @@ static void flush(hak_cache_t *cache, unsigned class_index, size_t count) {
 static void shrink(hak_cache_t *cache, unsigned class_index) {
     unsigned slots = cache->magazines[class_index].slots / 2u;
     size_t count = count_of(&cache->magazines[class_index]);
-    if (count > slots - 1) flush(cache, class_index, count - (slots - 1));
+    if (count > slots - 1) flush(cache, class_index, count - (slots - 1), false);
     resize(cache, class_index, slots);
 }
 
@@ -261,7 +263,7 @@ static bool rests(hak_cache_t *cache, unsigned class_index, uint32_t clock) {
 static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
     void *blocks[1 + 64];
     size_t count = count_of(&cache->magazines[class_index]);
-    if (count) flush(cache, class_index, count);
+    if (count) flush(cache, class_index, count, false);
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks + 1, count);
     while ((count = hak_ration_take_back(cache, class_index, blocks, 64)) > 0)
@@ -317,14 +319,14 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
         magazine->batch = (uint16_t)way; /* no blocks moved yet */
         cache->streak[class_index] = 0;
     }
-    unsigned most = slots_max(class_index);
-    if (!magazine->slots) return most && resize(cache, class_index, slots_start(class_index));
+    if (!magazine->slots)
+        return slots_max(class_index) && resize(cache, class_index, slots_start(class_index));
     if (!turned && !note_same_way(cache, class_index)) return false;
-    if (magazine->slots >= most) return false;
-    size_t more = (size_t)magazine->slots * hak_classes[class_index].size;
-    if (cache->capacity[tier] + more > hak_load_relaxed(&budgets[tier]) &&
-        (cache->slow_count % STEAL_INTERVAL != 0 || !take_room(cache, tier, before, more)))
-        return false;
+    size_t more = stack_bytes(magazine, class_index);
+    bool has_room = cache->capacity[tier] + more <= hak_load_relaxed(&budgets[tier]);
+    if (!has_room && cache->slow_count % STEAL_INTERVAL != 0) return false;
+    if (magazine->slots >= slots_max(class_index)) return false;
+    if (!has_room && !take_room(cache, tier, before, more)) return false;
     return resize(cache, class_index, magazine->slots * 2u);
 }
 
@@ -392,14 +394,16 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
-    if (!HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
+    if (HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
+        HAK_ADD_OWNED(&counts_of(cache, class_index)->lifo_hits, 1);
+    } else if (!hak_depot_is_open() ||
+               !HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, taken = (unsigned)hak_depot_take(
+                                                        class_index, magazine->base, want))) {
         if (hak_policy_promoted(class_index))
             taken = hak_warm_cache_refill(cache, class_index, want, magazine->base);
         else
             taken = hak_shard_take(cache->shard, class_index, want, magazine->base, NULL);
         count_refill(cache, class_index, taken);
-    } else {
-        HAK_ADD_OWNED(&counts_of(cache, class_index)->lifo_hits, 1);
     }
     if (taken == 0) return NULL;
     hak_store_relaxed(&magazine->top, magazine->base + taken - 1);
@@ -436,7 +440,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
             return;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
-        flush(cache, class_index, next_batch(cache, class_index));
+        flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open());
     } else {
         HAK_COUNT_WAY(HAK_WAY_FREE_ROOM);
     }

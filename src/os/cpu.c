@@ -73,12 +73,13 @@ unsigned hak_os_this_cpu(void) {
     HAK_KEEP_ERRNO();
     int got = sched_getcpu();
     unsigned cpu = got < 0 ? 0 : (unsigned)got, word = cpu / 64, before = 0;
+    uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
+    if (HAK_LIKELY(word == 0 && !(below & ~hak_load_relaxed(&allowed[0]))))
+        return cpu; /* all lower CPUs are allowed */
     hak_os_cpu_count();
     if (word >= KEPT_WORDS) return cpu;
     uint64_t seen = hak_load_relaxed(&allowed[word]);
-    uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
-    if (HAK_LIKELY(word == 0 && !(below & ~seen))) return cpu; /* all lower CPUs are allowed */
-    if (!(seen >> cpu % 64 & 1)) return cpu;                   /* allowed since the last look */
+    if (!(seen >> cpu % 64 & 1)) return cpu; /* allowed since the last look */
     for (unsigned w = 0; w < word; w++) before += hak_bit_count(hak_load_relaxed(&allowed[w]));
     return before + hak_bit_count(seen & below);
 }

@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "cache/depot.h"
 #include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "commit/commit.h"
@@ -55,7 +56,7 @@ typedef struct {
 /* The values that rows may use beside global variables. */
 typedef struct {
     size_t superslabs, caches;
-    uint64_t lifo_hits;
+    uint64_t lifo_hits, depot_blocks;
     uint64_t slab_bytes, free_bytes;
     uint64_t records;
     uint64_t warm_misses, warm_prefilled, warm_revoked, warm_bound;
@@ -104,8 +105,10 @@ static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *ne
                        from_t *from) {
     const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
     hak_warm_cache_counts_t warm = {0};
-    const uint64_t cached = count_caches(newest, class_index, bins, &warm);
+    const uint64_t depots = hak_depot_count(class_index);
+    const uint64_t cached = count_caches(newest, class_index, bins, &warm) + depots;
     const slabs_t sums = count_slabs(class_index, bins, WARM(TAKEN), cached), *slabs = &sums;
+    from->depot_blocks += depots;
     from->warm_misses += WARM(MISSES);
     from->warm_prefilled += WARM(PREFILLED);
     from->warm_revoked += hak_warm_unbound(class_index);

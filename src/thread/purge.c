@@ -3,7 +3,7 @@
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
  * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
  * (pool/budget.h), then goes on with a pass. A pass comes by all that can be given back:
- * waiting caches, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
+ * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
  * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later. What is too
  * much, or is due before a pass (ahead.c, HUGE, ROUND), is a pass of some of these stages.
  *
@@ -29,6 +29,7 @@
  * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
 #include "thread/purge.h"
 
+#include "cache/depot.h"
 #include "commit/commit.h"
 #include "large/heap.h"
 #include "large/huge.h"
@@ -89,7 +90,8 @@ static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
 static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     switch (pass->stages & -pass->stages) {
     case CACHES:
-        if (hak_thread_flush_waiting(&pass->left)) return true;
+        if (hak_thread_flush_waiting(&pass->left))
+            return hak_depot_sweep(&pass->walk, pass->bins != HAK_SPARSE_IDLE, budget);
         hak_budget_look(budget, CALL_LOOKS); /* the blocks may belong to so many slabs */
         return false;
     case BINS:

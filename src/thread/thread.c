@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cache/depot.h"
 #include "cache/warm_cache.h"
 #include "options/load.h"
 #include "hardened/big.h"
@@ -23,6 +24,8 @@
 
 enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
+    TINY_ENOUGH = 128 * 1024, /* to which a share grows, up to twice its size; mid blocks use little
+                                 of theirs where there are many threads */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
@@ -53,8 +56,11 @@ static void share_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
     if (total == 0) total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
     size_t each = total / hak_max(hak_thread_count(), 1);
-    hak_cache_set_budget(HAK_TINY, hak_max(each / TINY_SHARE, BUDGET_LEAST));
-    hak_cache_set_budget(HAK_MID, hak_max(each - each / TINY_SHARE, BUDGET_LEAST));
+    size_t tiny = each / TINY_SHARE;
+    hak_depot_set_share(tiny, hak_thread_count() > hak_os_cpu_count());
+    tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
+    hak_cache_set_budget(HAK_TINY, hak_max(tiny, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
 }
 
 /* List lock held. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
+#include "cache/depot.h"
 #include "cache/ration.h"
 #include "hakmem.h"
 #include "hardened/holder.h"
@@ -192,6 +193,14 @@ static void note_lifos(const void *lifos) {
         trace_holds((const char *)lifos + i * LIFO_SIZE, LIFO_SIZE, "hak_lifo");
 }
 
+static void note_depots(void) {
+    for (unsigned cpu = 0; cpu < HAK_MADE_MOST; cpu++) {
+        hak_depot_t *row = hak_depot_row(cpu);
+        for (unsigned i = 0; row && i < HAK_CLASS_LIMIT; i++)
+            trace_holds(&row[i], sizeof row[i], "hak_depot_t");
+    }
+}
+
 extern size_t hak_sample_lists(void **start); /* an edit of mutants.py */
 
 static void note_types(void) {
@@ -210,6 +219,7 @@ static void note_types(void) {
         if (cache->rationed) trace_holds(hak_ration_of(cache), sizeof(hak_ration_t), "hak_ration");
         if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
     }
+    note_depots();
     hak_region_each_superslab(note_superslab, NULL);
     hak_region_each_superslab(note_states, NULL);
     trace_holds((const void *)hak_map.entries, hak_map.unit_end * sizeof *hak_map.entries,

@@ -254,6 +254,20 @@ static void overflow(void) {
     program_malloc_all(0, 2, PAGES);
 }
 
+/* More threads than CPUs, and a small share each: what leaves one ring comes to the other. */
+static void with_depots(void) {
+    program_begin();
+    program_options(OPTIONS("CACHE_BUDGET=1M", "POOL_RING_CAP=1", "SHARDS=2"));
+    process.cpus = 1;
+    process_start();
+    hakmem_free(hakmem_malloc(1));
+}
+static void overflow_too(void) {
+    program_malloc_all(32, 4, PAGES);
+    program_free_all(32, 4);
+    program_malloc_all(32, 2, PAGES);
+}
+
 /* ---- The bands ------------------------------------------------------------------------------- */
 
 static void all_bands(void) {
@@ -487,6 +501,8 @@ static const explore_scenario_t scenarios[] = {
     {"verification", two_threads, {use_pages, verify, verify}, RULES},
     {"options", two_threads, {set_options, get_options, use_pages}, RULES},
     {"lifos, and statistics", with_lifos, {overflow, read_figures}, RULES},
+    {"depots, and statistics", with_depots, {overflow, overflow_too, read_figures}, RULES},
+    {"depots are swept", with_depots, {overflow, overflow_too, trim}, RULES},
     {"bands are chosen", learning, {use_bands, use_bands_too, set_options}, RULES},
     {"warm slabs, and statistics", all_bands, {bind_and_carve, use_warm, read_figures}, RULES},
     {"blocks are sampled", profiled, {make_samples, free_samples}, RULES},

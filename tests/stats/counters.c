@@ -187,6 +187,12 @@ static void swing_mid(void) {
     }
 }
 
+/* More threads than CPUs: what the ring gives up waits in the CPU's depot. */
+void swing_beside_threads(void) {
+    have_threads((int)sysconf(_SC_NPROCESSORS_CONF));
+    swing_mid();
+}
+
 static void have_many_threads(void) { have_threads(8); }
 
 static void hold_huge(void) { blocks[0] = API(malloc)(64 * MIB); }
@@ -477,6 +483,7 @@ const struct trial counter_trials[] = {
     {"mid", "ace_waste", hold_off_class, 256 * 1024, OFF_CLASS_COUNT * (4608 - 4224)},
     {"remote", "frees", free_in_another_shard_and_drain, COUNT, COUNT},
     {"remote", "drained", free_in_another_shard_and_drain, COUNT, COUNT},
+    {"depot", "taken", swing_mid, 0, 0},
     {"remote", "pending", free_in_another_shard, 100, COUNT},
     {"os", "mmap", hold_huge, 1, 3},
     {"os", "munmap", free_huge, 1, 3},
@@ -511,6 +518,8 @@ const size_t counter_trial_count = COUNT_OF(counter_trials);
 const struct set_trial set_trials[] = {
     {{"pool", "adopted_empty", leave_empty_slabs, 1, 1}, "HAKMEM_TINY_PROFILE=larson_guard"},
     {{"mid", "lifo_hits", swing_mid, 2, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
+    {{"depot", "taken", swing_beside_threads, 20, 2 * COUNT}, "HAKMEM_CACHE_BUDGET=1M"},
+    {{"depot", "blocks", swing_beside_threads, 1, 64}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"mid", "ring_hits", swing_mid, 0, 0}, "HAKMEM_POOL_TLS_RING=0"},
     {{"sampled", "blocks", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "live", hold, 100, 128}, "HAKMEM_GUARD_SAMPLE=1"},

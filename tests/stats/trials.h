@@ -45,6 +45,7 @@ void free_in_another_shard(void);
 void free_in_another_shard_and_drain(void);
 void leave_empty_slabs(void);
 void refill_warm(void);
+void swing_beside_threads(void);
 void free_large(void);
 void free_huge(void);
 

@@ -125,6 +125,7 @@ const struct set_trial way_trials[] = {
     {{"refill", "above", hold_one_of_each, 10, 100}, NULL},
     {{"refill", "lifo", swing_mid, 10, COUNT}, "HAKMEM_TLS_LO_MAX=100"},
     {{"refill", "lifo", swing_mid, 0, 0}, NULL},
+    {{"refill", "depot", swing_beside_threads, 2, COUNT}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"refill", "own", hold, 1, COUNT}, NULL},
     {{"refill", "others", allocate_in_another_shard, 1, 10}, NULL},
     {{"refill", "own_fresh", hold_beside_another_shard, 1, COUNT}, NULL},
@@ -192,7 +193,8 @@ void check_sums(const void *unused) {
     }
     check_sum("total.allocations", "total.frees total.live");
     check_sum("refill.calls",
-              "refill.above refill.lifo refill.own refill.others refill.own_fresh refill.warm "
+              "refill.above refill.lifo refill.depot refill.own refill.others refill.own_fresh "
+              "refill.warm "
               "refill.budget refill.empty refill.pool refill.others_any refill.none");
     check_sum("total.uc_miss",
               "refill.own refill.others refill.own_fresh refill.warm refill.budget refill.empty "

@@ -1,0 +1,130 @@
+/* depot.c: the stacks of the CPUs. A CPU's depots are made when the first thread puts a block there, and
+ * their memory stays. */
+#include "cache/depot.h"
+
+#include <string.h>
+
+#include "classes/classes.h"
+#include "meta/made.h"
+#include "meta/meta.h"
+#include "os/cpu.h"
+#include "shard/give.h"
+
+enum {
+    SHARE_SMALL = 512 * 1024, /* of tiny blocks of a thread, below which depots are open */
+    BYTES_MOST = 64 * 1024,   /* of blocks in a depot, but... */
+    SLOTS_LEAST = 8,          /* ...so many blocks in any case, and... */
+    SLOTS_MOST = 128,         /* ...not more than these */
+    SWEPT_MOST = 64,          /* blocks that a sweep takes under one lock */
+};
+
+_Atomic bool hak_depot_open HAK_READ_OFTEN;
+
+/* By CPU: a row of depots, by class. */
+static hak_made_t rows HAK_APART;
+
+void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
+    hak_store_relaxed(&hak_depot_open, has_more_threads && tiny_bytes < SHARE_SMALL);
+}
+
+hak_depot_t *hak_depot_row(unsigned cpu) { return hak_made_at(&rows, cpu); }
+
+static unsigned this_cpu(void) {
+    const unsigned cpu = hak_os_this_cpu(), count = hak_shard_homes();
+    return HAK_LIKELY(cpu < count) ? cpu : cpu % count;
+}
+
+static bool make_stack(hak_depot_t *depot, unsigned class_index) {
+    size_t slots =
+        hak_max(hak_min(BYTES_MOST / hak_classes[class_index].size, SLOTS_MOST), SLOTS_LEAST);
+    depot->blocks = hak_meta_alloc(slots * sizeof(void *));
+    if (depot->blocks) depot->slots = (uint32_t)slots;
+    return depot->blocks != NULL;
+}
+
+size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
+    hak_depot_t *row =
+        hak_made_open(&rows, this_cpu(), NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
+    hak_depot_t *depot = row ? &row[class_index] : NULL;
+    if (!depot || !hak_lock_try(&depot->lock)) return 0;
+    size_t held = hak_load_relaxed(&depot->count), kept = 0;
+    if (HAK_LIKELY(depot->slots) || make_stack(depot, class_index)) {
+        kept = hak_min(count, depot->slots - held);
+        memcpy(depot->blocks + held, blocks, kept * sizeof(void *));
+        hak_store_relaxed(&depot->count, (uint32_t)(held + kept));
+        depot->is_used = true;
+    }
+    hak_lock_release(&depot->lock);
+    return kept;
+}
+
+/* Lock held. */
+static size_t take(hak_depot_t *depot, void **top, size_t want) {
+    size_t held = hak_load_relaxed(&depot->count), taken = hak_min(want, held);
+    if (!taken) return 0;
+    memcpy(top + 1, depot->blocks + held - taken, taken * sizeof(void *));
+    hak_store_relaxed(&depot->count, (uint32_t)(held - taken));
+    return taken;
+}
+
+size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
+    hak_depot_t *row = hak_depot_row(this_cpu());
+    hak_depot_t *depot = row ? &row[class_index] : NULL;
+    if (!depot || !hak_load_relaxed(&depot->count) || !hak_lock_try(&depot->lock)) return 0;
+    size_t taken = take(depot, top, want);
+    HAK_ADD_OWNED(&depot->taken, taken);
+    depot->is_used = true;
+    hak_lock_release(&depot->lock);
+    return taken;
+}
+
+/* Gives up to `most` blocks of the depot that the walk has come to; returns how many. A depot whose lock
+ * is held is not idle. */
+static unsigned sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all) {
+    void *blocks[1 + SWEPT_MOST];
+    unsigned taken = 0;
+    hak_gate_enter();
+    if (hak_lock_try(&depot->lock)) {
+        if (all || !depot->is_used) taken = (unsigned)take(depot, blocks, most);
+        depot->is_used = false;
+        hak_lock_release(&depot->lock);
+    }
+    if (taken) {
+        const unsigned home = hak_shard_open(walk->shard % hak_shard_homes());
+        hak_shard_give(home, walk->class_index + 1, blocks + 1, taken);
+    }
+    hak_gate_leave();
+    return taken;
+}
+
+bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
+    while ((walk->shard = hak_made_next(&rows, walk->shard)) < HAK_MADE_MOST) {
+        hak_depot_t *row = hak_depot_row(walk->shard);
+        while (walk->class_index < HAK_CLASS_COUNT) {
+            if (hak_budget_is_spent(budget)) return false;
+            hak_depot_t *depot = &row[walk->class_index + 1];
+            unsigned most = hak_min(budget->looks, SWEPT_MOST), taken = 0;
+            if (hak_load_relaxed(&depot->count)) taken = sweep(walk, depot, most, all);
+            hak_budget_look(budget, taken); /* they may be of so many slabs */
+            if (taken < most) walk->class_index++;
+        }
+        walk->class_index = 0;
+        walk->shard++;
+    }
+    return true;
+}
+
+size_t hak_depot_count(unsigned class_index) {
+    size_t count = 0;
+    for (unsigned cpu = 0; (cpu = hak_made_next(&rows, cpu)) < HAK_MADE_MOST; cpu++)
+        count += hak_load_relaxed(&hak_depot_row(cpu)[class_index].count);
+    return count;
+}
+
+uint64_t hak_depot_taken(void) {
+    uint64_t taken = 0;
+    for (unsigned cpu = 0; (cpu = hak_made_next(&rows, cpu)) < HAK_MADE_MOST; cpu++)
+        for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
+            taken += hak_load_relaxed(&hak_depot_row(cpu)[i].taken);
+    return taken;
+}

@@ -1,0 +1,175 @@
+/* depot.c: what leaves a full magazine comes to another thread's on the same CPU, and to the shards when
+ * nobody uses it. */
+#include "cache_calls.h"
+
+#include <sched.h>
+
+#include "cache/depot.h"
+#include "child.h"
+#include "shard/counts.h"
+
+enum { CLASS = 33, MOST = 64, SHARE = 64 * 1024 }; /* 1024 bytes; the depot holds 64 KiB */
+
+/* Depots are open, and all calls come from one CPU. */
+static hak_cache_t *begin(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    hak_depot_set_share(SHARE, true);
+    return make_cache(8 * 1024);
+}
+
+static void sweep(bool all) {
+    hak_walk_t walk = {0};
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    assert_true(hak_depot_sweep(&walk, all, &budget));
+}
+
+static void end(hak_cache_t *cache) {
+    sweep(true);
+    hak_depot_set_share(SHARE, false);
+    drop_cache(cache);
+}
+
+static void open_while_shares_are_small_and_threads_many(void **state) {
+    (void)state;
+    hak_depot_set_share(SHARE, true);
+    assert_true(hak_depot_is_open());
+    hak_depot_set_share(SHARE, false);
+    assert_false(hak_depot_is_open());
+    hak_depot_set_share(512 * 1024, true);
+    assert_false(hak_depot_is_open());
+}
+
+static void a_closed_depot_gets_nothing(void **state) {
+    (void)state;
+    hak_cache_t *cache = make_cache(8 * 1024);
+    swing(cache, CLASS, 200);
+    assert_int_equal(hak_depot_count(CLASS), 0);
+    drop_cache(cache);
+}
+
+static void another_cache_gets_the_blocks(void **state) {
+    (void)state;
+    static void *blocks[2 * MOST], *again[2 * MOST];
+    hak_cache_t *giver = begin(), *taker = make_cache(8 * 1024);
+    for (unsigned i = 0; i < MOST; i++) blocks[i] = take(giver, CLASS);
+    for (unsigned i = 0; i < MOST; i++) give(giver, blocks[i]);
+    const size_t there = hak_depot_count(CLASS);
+    assert_in_range(there, MOST / 2, MOST);
+    const uint64_t taken = hak_depot_taken();
+    const uint64_t locks = hak_shard_counts(CLASS).counts[HAK_SHARD_LOCKS];
+    for (unsigned i = 0; i < there; i++) {
+        again[i] = take(taker, CLASS);
+        unsigned k = 0;
+        while (k < MOST && blocks[k] != again[i]) k++;
+        REQUIRE(k < MOST, "block %u comes from elsewhere", i);
+        blocks[k] = NULL; /* so no block comes twice */
+    }
+    assert_int_equal(hak_shard_counts(CLASS).counts[HAK_SHARD_LOCKS], locks);
+    assert_int_equal(hak_depot_taken() - taken, there);
+    assert_int_equal(hak_depot_count(CLASS), 0);
+    for (unsigned i = 0; i < there; i++) give(giver, again[i]);
+    drop_cache(taker);
+    end(giver);
+}
+
+static void it_holds_no_more_than_its_slots(void **state) {
+    (void)state;
+    hak_cache_t *cache = begin();
+    swing(cache, CLASS, 10 * MOST);
+    assert_int_equal(hak_depot_count(CLASS), MOST);
+    end(cache);
+    assert_int_equal(hak_shard_in_use(CLASS), 0);
+}
+
+static void what_nobody_uses_goes_to_the_shards(void **state) {
+    (void)state;
+    hak_cache_t *cache = begin();
+    swing(cache, CLASS, 10 * MOST);
+    sweep(false);
+    assert_int_equal(hak_depot_count(CLASS), MOST); /* was used since the last sweep */
+    void *block = take(cache, CLASS);
+    give(cache, block);
+    sweep(false);
+    assert_int_equal(hak_depot_count(CLASS), 0);
+    swing(cache, CLASS, 10 * MOST);
+    sweep(true);
+    assert_int_equal(hak_depot_count(CLASS), 0);
+    end(cache);
+}
+
+static void a_sweep_keeps_to_its_budget(void **state) {
+    (void)state;
+    enum { LOOKS = 10 };
+    hak_cache_t *cache = begin();
+    hak_walk_t walk = {0};
+    swing(cache, CLASS, 10 * MOST);
+    for (unsigned left = MOST; left >= LOOKS; left -= LOOKS) {
+        hak_budget_t budget = {LOOKS, SIZE_MAX};
+        assert_int_equal(hak_depot_count(CLASS), left);
+        assert_false(hak_depot_sweep(&walk, true, &budget));
+    }
+    end(cache);
+}
+
+static void what_is_held_is_passed_over(void **state) {
+    (void)state;
+    hak_cache_t *cache = begin();
+    void *block = take(cache, CLASS), *out[2];
+    assert_int_equal(hak_depot_put(CLASS, &block, 1), 1);
+    hak_depot_t *depot = NULL;
+    for (unsigned cpu = 0; cpu < HAK_SHARDS_MAX; cpu++)
+        if (hak_depot_row(cpu) && hak_depot_row(cpu)[CLASS].count)
+            depot = &hak_depot_row(cpu)[CLASS];
+    hak_lock_acquire(&depot->lock);
+    assert_int_equal(hak_depot_put(CLASS, &block, 1), 0);
+    assert_int_equal(hak_depot_take(CLASS, out, 1), 0);
+    sweep(true);
+    assert_int_equal(hak_depot_count(CLASS), 1);
+    hak_lock_release(&depot->lock);
+    assert_int_equal(hak_depot_take(CLASS, out, 1), 1);
+    assert_ptr_equal(out[1], block);
+    give(cache, block);
+    end(cache);
+}
+
+/* One copy in a depot, the other in a bitmap; the slab may be of another shard. */
+static void give_both(const void *unused) {
+    (void)unused;
+    hak_cache_t *cache = begin();
+    void *block = take(cache, CLASS);
+    hak_depot_put(CLASS, &block, 1);
+    give(cache, block);
+    hak_cache_flush_all(cache);
+    sweep(true);
+    hak_shard_release_idle();
+}
+
+static void a_double_free_comes_to_light_at_the_sweep(void **state) {
+    (void)state;
+    struct child_end end_of_child;
+    child_run(give_both, NULL, 20, &end_of_child);
+    REQUIRE(strstr(end_of_child.err, "double free"), "no line about a double free: %s",
+            end_of_child.err);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(
+        argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open_while_shares_are_small_and_threads_many),
+        cmocka_unit_test(a_closed_depot_gets_nothing),
+        cmocka_unit_test(another_cache_gets_the_blocks),
+        cmocka_unit_test(it_holds_no_more_than_its_slots),
+        cmocka_unit_test(what_nobody_uses_goes_to_the_shards),
+        cmocka_unit_test(a_sweep_keeps_to_its_budget),
+        cmocka_unit_test(what_is_held_is_passed_over),
+        cmocka_unit_test(a_double_free_comes_to_light_at_the_sweep),
+    };
+    watchdog(100, "a depot test hangs");
+    return cmocka_run_group_tests_name("depot", tests, NULL, NULL);
+}
