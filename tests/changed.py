@@ -25,7 +25,7 @@ ROWS = (
     (r"include/|packaging/|bindings/|pyproject|cmake/|tests/packages/", ["release"], r"packages\..*"),
     # A second look at what does not depend on the kind of build.
     (r"src/debug/|tests/(interleave|programs|model|soak|stress|command)/|tools/", ["debug"],
-     r"(interleave|programs|model|soak\.finds_.*|stress\.address_space|export|debugger)(\..*)?"),
+     r"(interleave|programs|model|soak\.finds_.*|stress\.address_space|export|debugger|interop)(\..*)?"),
     (r"src/|tests/(unit|options|support)/", ["asan", "tsan"],
      r"unit\..*|options\..*"),
     (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),

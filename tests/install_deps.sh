@@ -30,7 +30,7 @@ fi
 
 # shellcheck disable=SC2086 # lists of pairs
 "$here/../scripts/install_deps.sh" $build $packages py:sqlite3=libpython3-stdlib \
-    strace=strace valgrind=valgrind gdb=gdb objdump=binutils git=git perl=perl sqlite3=sqlite3 \
+    strace=strace valgrind=valgrind gdb=gdb heaptrack=heaptrack objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
     javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript \
     aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user

@@ -1,6 +1,7 @@
 /* resize.c: calloc, realloc, the aligned family, and sized frees, as the C, POSIX and Linux manual
  * pages define them. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/block.h"
@@ -10,6 +11,7 @@
 #include "api/malloc.h"
 #include "api/own.h"
 #include "api/sample.h"
+#include "api/valgrind.h"
 #include "hardened/hardened.h"
 #include "large/fine.h"
 #include "large/huge.h"
@@ -119,6 +121,11 @@ void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     return reallocate(pointer, bytes);
 }
 HAK_TWIN(void *, reallocarray, (void *pointer, size_t count, size_t size))
+HAK_UNDER_VALGRIND(void *, reallocarray, (void *pointer, size_t count, size_t size)) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? hak_out_of_memory()
+                                                       : realloc(pointer, bytes);
+}
 
 void *hakmem_aligned_alloc(size_t align, size_t size) {
     if (HAK_UNLIKELY(!hak_is_pow2(align))) {
@@ -166,6 +173,11 @@ void *hakmem_pvalloc(size_t size) {
     return hak_allocate_aligned(page, hak_max(hak_align_up(size, page), page), HAK_CALLER());
 }
 HAK_TWIN(void *, pvalloc, (size_t size))
+HAK_UNDER_VALGRIND(void *, pvalloc, (size_t size)) {
+    size_t page = hak_os_page_size();
+    return size > PTRDIFF_MAX ? hak_out_of_memory()
+                              : aligned_alloc(page, hak_max(hak_align_up(size, page), page));
+}
 
 /* The size comes from the caller. It is checked against the debug record, if there is one, and in
  * the debug build. */
@@ -178,6 +190,10 @@ void hakmem_free_sized(void *pointer, size_t size) {
     hak_release_sized(pointer, "free_sized", size);
 }
 HAK_TWIN(void, free_sized, (void *pointer, size_t size))
+HAK_UNDER_VALGRIND(void, free_sized, (void *pointer, size_t size)) {
+    (void)size;
+    free(pointer);
+}
 
 void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
     HAK_ASSERT(hak_is_pow2(align) && ((uintptr_t)pointer & (align - 1)) == 0);
@@ -185,6 +201,10 @@ void hakmem_free_aligned_sized(void *pointer, size_t align, size_t size) {
     hakmem_free_sized(pointer, size);
 }
 HAK_TWIN(void, free_aligned_sized, (void *pointer, size_t align, size_t size))
+HAK_UNDER_VALGRIND(void, free_aligned_sized, (void *pointer, size_t align, size_t size)) {
+    (void)align, (void)size;
+    free(pointer);
+}
 
 static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     hak_block_t block = hak_block_of(pointer);
