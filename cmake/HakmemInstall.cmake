@@ -22,6 +22,10 @@ if(HAKMEM_BUILD_TOOLS)
                 RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools OPTIONAL
                 LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools OPTIONAL)
     endif()
+    if(TARGET hakmem_copies)
+        install(TARGETS hakmem_copies
+                LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/hakmem" COMPONENT tools)
+    endif()
     install(FILES "${PROJECT_SOURCE_DIR}/docs/man/hakmem.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
     install(FILES "${tool_dir}/completion.bash" RENAME hakmem

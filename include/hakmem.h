@@ -209,6 +209,15 @@ HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
 HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(2, 3));
 
+/* Checks that size bytes from ptr on lie within one block in use. If not, that is reported as a wrong
+ * free is: one line that names function, and the end of the process unless HAKMEM_ON_ERROR is report.
+ * Returns 1, or 0 after such a report. How long a block is, and what is known to be free, is as for
+ * hakmem_bounds. Takes no lock, so a signal handler may call it. Returns 1 for what it does not look at:
+ * memory of others, blocks above 1 MiB and blocks of hakmem_heap_new. libhakmem_copies.so, preloaded
+ * beside libhakmem.so, asks it for each memcpy, memmove and memset. */
+HAKMEM_API int hakmem_check_range(const void *ptr, size_t size,
+                                  const char *function) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(3));
+
 /* malloc_trim(3): gives free memory back to the system. pad is ignored, since there is no heap end.
  * Returns 1 if any memory was given back, otherwise 0. */
 HAKMEM_API int hakmem_malloc_trim(size_t pad) HAKMEM_NOEXCEPT;

@@ -1,12 +1,12 @@
 """Real programs give the same output on HAKMEM as on the system's allocator.
 
-    compare.py LIBRARY WITNESS PROGRAM     one program of the table below
-    compare.py --list                      their names
+    compare.py LIBRARY WITNESS PROGRAM [OTHER...]   one program of the table below
+    compare.py --list                               their names
 
 Each program runs twice in an empty folder of its own: as it is, and with libhakmem preloaded. Exit
 status, stdout and stderr must be equal. A second preloaded library, the witness, makes every process
 of a run name the library its malloc comes from: in the first run that is never HAKMEM, in the second
-always, and the programs of the row must be among them.
+always, and the programs of the row must be among them. OTHER libraries are preloaded with libhakmem.
 """
 
 import os
@@ -89,7 +89,7 @@ def first_difference(left, right):
     return f"{len(left)} bytes on the system, {len(right)} on HAKMEM"
 
 
-def compare(name, library, witness):
+def compare(name, library, witness, others):
     """Runs one program twice and compares."""
     plain = Run(name, [witness])
     if plain.result.status != 0:
@@ -98,7 +98,7 @@ def compare(name, library, witness):
     if len(plain.result.out) < 20:
         harness.fail(f"{name} printed next to nothing: {plain.result.out!r}")
     check_witness(name, plain, library, False)
-    ours = Run(name, [witness, library])
+    ours = Run(name, [witness, library, *others])
     if ours.result.status != 0:
         harness.fail(f"{name} fails on HAKMEM, status {ours.result.status}: "
                      f"{ours.result.last_words()}")
@@ -115,10 +115,10 @@ def main():
     if sys.argv[1:] == ["--list"]:
         print(" ".join(PROGRAMS))
         return
-    library, witness, name = sys.argv[1:]
+    library, witness, name, *others = sys.argv[1:]
     if name not in PROGRAMS:
         harness.fail(f"no program {name}; there are {' '.join(PROGRAMS)}")
-    compare(name, os.path.realpath(library), os.path.realpath(witness))
+    compare(name, os.path.realpath(library), os.path.realpath(witness), others)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+/* check_range.c: whether bytes that a call uses lie within one block.
+ *
+ * No lock is taken, since copies are made in signal handlers, too. So blocks above 1 MiB and blocks of
+ * the program's heaps are not looked at: the first end at a guard page on the hardened path. */
+#include "api/export.h"
+#include "error/error.h"
+#include "hardened/big.h"
+#include "hardened/hardened.h"
+#include "hardened/state.h"
+#include "large/fine.h"
+#include "large/large.h"
+
+/* A block, or what is left of one. */
+typedef struct {
+    const char *start; /* NULL: not known */
+    size_t size;
+    bool is_free;
+} range_t;
+
+/* A word or a note tells about a block that the hardened path has allocated. */
+static void refine(range_t *range, uint64_t word) {
+    if (hak_state_of(word) == HAK_STATE_NEVER) return;
+    range->is_free = hak_state_of(word) == HAK_STATE_FREE;
+    if (!range->is_free && hak_hardened.canary) range->size = hak_state_size(word);
+}
+
+/* What lies behind the last block of a slab, or before its first one, is not part of a block. */
+static range_t in_slab(const char *pointer, unsigned class_index) {
+    const hak_class_t *info = &hak_classes[class_index];
+    uint32_t offset = hak_block_offset((uintptr_t)pointer, info);
+    uint32_t index = hak_block_index(offset, info->reciprocal);
+    range_t range = {pointer, 0, true};
+    if (index >= info->count) return range;
+    range = (range_t){pointer - (offset - index * info->size), info->size, false};
+    const _Atomic uint32_t *at =
+        hak_hardened_on() ? hak_state_word(hak_state_unit(pointer), info, index) : NULL;
+    if (at) refine(&range, hak_load_acquire(at));
+    return range;
+}
+
+static range_t in_large(const char *pointer) {
+    void *start;
+    range_t range = {NULL, 0, false};
+    if (!hak_large_find(pointer, &start, &range.size)) return range;
+    range.start = start;
+    if (hak_hardened_on() && hak_big_note(start)) {
+        range.is_free = hak_state_of(hak_big_note(start)) == HAK_STATE_FREE;
+        range.size = hak_big_usable(hak_big_note(start));
+    }
+    return range;
+}
+
+static HAK_SLOW_PATH void report(const char *function, const range_t *range, const char *pointer,
+                                 size_t size) {
+    if (range->is_free)
+        hak_error_report(function,
+                         "use after free: %p, from which on %zu %s are used, lies in no block",
+                         (const void *)pointer, HAK_ERROR_BYTES(size));
+    else
+        hak_error_report(function,
+                         "overflow: %p is a block of %zu %s, and %zu from byte %zu on are used",
+                         (const void *)range->start, HAK_ERROR_BYTES(range->size), size,
+                         (size_t)(pointer - range->start));
+}
+
+int hakmem_check_range(const void *pointer, size_t size, const char *function) {
+    if (size == 0) return 1;
+    const hak_unit_t *unit = hak_region_unit_of(pointer);
+    uint16_t owner = unit ? hak_load_acquire(&unit->owner) : 0;
+    if (owner == 0 || owner == HAK_FINE_OWNER) return 1;
+    range_t range =
+        hak_owner_is_bin(owner) ? in_slab(pointer, hak_owner_class(owner)) : in_large(pointer);
+    size_t from = (size_t)((const char *)pointer - range.start);
+    if (HAK_LIKELY(!range.start ||
+                   (!range.is_free && from <= range.size && size <= range.size - from)))
+        return 1;
+    report(function, &range, pointer, size);
+    return 0;
+}
