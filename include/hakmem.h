@@ -232,7 +232,7 @@ struct hakmem_mallinfo2 {
     size_t hblkhd;   /* bytes in blocks with a mapping of their own */
     size_t usmblks;  /* 0, as in glibc */
     size_t fsmblks;  /* 0 */
-    size_t uordblks; /* bytes in live blocks */
+    size_t uordblks; /* bytes in live blocks, without hblkhd, as in glibc */
     size_t fordblks; /* bytes in free blocks */
     size_t keepcost; /* bytes that hakmem_malloc_trim(0) could give back */
 };

@@ -31,7 +31,7 @@ static struct hakmem_mallinfo2 mallinfo_of(const hak_stats_t *stats) {
         .ordblks = VALUE(total_free) + VALUE(total_cached) + dirty / HAK_UNIT_SIZE,
         .hblks = huge[HAK_TIER_STAT_live],
         .hblkhd = huge[HAK_TIER_STAT_live_bytes],
-        .uordblks = VALUE(total_live_bytes),
+        .uordblks = VALUE(total_live_bytes) - huge[HAK_TIER_STAT_live_bytes],
         .fordblks = VALUE(total_free_bytes) + VALUE(total_cached_bytes) + dirty,
         .keepcost = dirty,
     };
@@ -117,7 +117,7 @@ static HAK_SLOW_PATH void write_process(hak_out_t *out) {
     total(out, "rest", info->ordblks, info->fordblks);
     total(out, "mmap", info->hblks, info->hblkhd);
     element(out, "<system type=\"current\"", NULL, info->arena + info->hblkhd);
-    element(out, "<live", NULL, info->uordblks);
+    element(out, "<live", NULL, info->uordblks + info->hblkhd);
     for (unsigned i = 0; i < HAK_STATS_TIERS; i++) {
         hak_out_print(out, "<tier name=\"%s", hak_stats_tier_names[i]);
         element(out, "\"", &printed.tiers[i][HAK_TIER_STAT_live],

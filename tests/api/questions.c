@@ -345,6 +345,9 @@ static void mappings_are_counted(void) {
         with.hblkhd);
     ASK(after.hblks == before.hblks && after.hblkhd == before.hblkhd, "hblks %zu, hblkhd %zu",
         after.hblks, after.hblkhd);
+    ASK(with.uordblks < before.uordblks + 40 * MIB && with.uordblks <= with.arena,
+        "a mapping counts twice: uordblks %zu -> %zu, arena %zu", before.uordblks, with.uordblks,
+        with.arena);
     ASK(API(mallopt)(M_MMAP_THRESHOLD, 200000) == 1, "M_MMAP_THRESHOLD is refused");
     block = API(malloc)(300000);
     void *less = API(malloc)(150000);

@@ -127,6 +127,11 @@ static const struct mix *find_mix(const char *name) {
     check_failed(__FILE__, __LINE__, "no mix is called \"%s\"", name);
 }
 
+static size_t live_bytes(void) {
+    api_mallinfo2 info = API(mallinfo2)();
+    return info.uordblks + info.hblkhd;
+}
+
 int main(int argc, char **argv) {
     run.mix = find_mix(argc > 1 ? argv[1] : "all");
     unsigned long op_count = argument(argc, argv, 2, 200000);
@@ -140,10 +145,10 @@ int main(int argc, char **argv) {
            run.thread_count, run.seed);
     fflush(stdout);
     prepare_blocks();
-    size_t live_before = API(mallinfo2)().uordblks;
+    size_t live_before = live_bytes();
     for (unsigned round = 0; round < ROUND_COUNT; round++) run_round(round);
     release_all();
-    size_t live_after = API(mallinfo2)().uordblks;
+    size_t live_after = live_bytes();
     CHECK(live_after <= live_before + (256 << 10), "%zu bytes live at the end, %zu at the start",
           live_after, live_before);
     puts("model: no violation");

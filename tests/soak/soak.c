@@ -143,16 +143,21 @@ static void prepare(int argc, char **argv) {
     sem_init(&ended, 0, 0);
 }
 
+static size_t live_bytes(void) {
+    api_mallinfo2 info = API(mallinfo2)();
+    return info.uordblks + info.hblkhd;
+}
+
 int main(int argc, char **argv) {
     static struct tally sum;
     prepare(argc, argv);
-    size_t live_before = API(mallinfo2)().uordblks;
+    size_t live_before = live_bytes();
     run();
     for (size_t i = 0; i < settings.thread_count; i++) {
         worker_clear(&places[i]);
         tally_add(&sum, &places[i].tally);
     }
-    size_t live_after = API(mallinfo2)().uordblks;
+    size_t live_after = live_bytes();
     CHECK(live_after <= live_before + SLACK, "%zu bytes live at the end, %zu at the start",
           live_after, live_before);
     tally_report(&sum);
