@@ -18,6 +18,7 @@ ROWS = (
     (r"src/|tests/interleave/", ["release"], r"interleave\.whole\.long"),
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
+    (r"src/|tests/cross/", ["release"], r"cross\..*"),
     (r"src/|tests/(options|stats|command)/|tools/", ["release"], r"(options|stats|command|live)\..*"),
     (r"tools/|docs/guides/|scripts/guides", ["release"], r"command\.guides"),
     (r"src/|tests/(hardened|model|soak|support)/", ["release"], r"hardened\..*"),

@@ -1,11 +1,13 @@
 /* program.c - threads that allocate, resize and free blocks of all tiers, and check their contents; then
- * zeros out of memory that was used and given back. For aarch64.py: an emulator is slow. */
+ * zeros out of memory that was used and given back. For aarch64.py and musl.py: an emulator is slow. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+int malloc_trim(size_t pad); /* musl's header has it not */
 
 enum { THREADS = 3, TURNS = 4000, LIVE = 64, SMALL = 2000, LARGE = 90000, HUGE = 3 << 20 };
 

@@ -1,0 +1,59 @@
+"""The library on musl: built without warnings, and the malloc of a program with threads that is linked with
+the library, that has it preloaded, and that is wholly static.
+
+    musl.py SOURCE
+
+Skipped, with the reason, where musl's compiler is missing.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness  # noqa: E402
+
+SKIPPED = 77
+NEEDED = ("musl-gcc", "cmake")
+
+
+def run(program, env=None):
+    """The program says good, and HAKMEM has served it."""
+    result = harness.must_run([program], seconds=100,
+                              env={"LD_PRELOAD": None, "HAKMEM_STATS": "text", **(env or {})})
+    if b"good" not in result.out or b"hakmem" not in result.err.lower():
+        harness.fail(f"{program}: {result.out!r} {result.last_words()}")
+    print(f"{os.path.basename(program)}: good")
+
+
+def main():
+    source = os.path.realpath(sys.argv[1])
+    missing = [name for name in NEEDED if not shutil.which(name)]
+    if missing:
+        print(f"skipped: there is no {', '.join(missing)}")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory() as folder:
+        harness.must_run(["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
+                          "-DCMAKE_C_COMPILER=musl-gcc", "-DHAKMEM_TLS_MODEL=global-dynamic",
+                          "-DHAKMEM_BUILD_TOOLS=OFF"], seconds=100)
+        harness.must_run(["cmake", "--build", folder, "--parallel", "2", "--target",
+                          "hakmem_shared", "hakmem_static"], seconds=600)
+        compile_it = ["musl-gcc", "-O1", "-fno-builtin", f"{source}/tests/cross/program.c", "-pthread"]
+        harness.must_run([*compile_it, "-o", f"{folder}/linked", f"-L{folder}", "-lhakmem",
+                          f"-Wl,-rpath,{folder}"], seconds=100)
+        harness.must_run([*compile_it, "-o", f"{folder}/static", "-static",
+                          f"{folder}/libhakmem.a"], seconds=100)
+        # musl has no malloc_trim: at link time there is another, which the preloaded library hides.
+        with open(f"{folder}/trim.c", "w", encoding="ascii") as stub:
+            stub.write("int malloc_trim(unsigned long pad) { return (int)pad; }\n")
+        harness.must_run(["musl-gcc", "-shared", "-fPIC", "-o", f"{folder}/libtrim.so",
+                          f"{folder}/trim.c"], seconds=100)
+        harness.must_run([*compile_it, "-o", f"{folder}/preloaded", f"-L{folder}", "-ltrim",
+                          f"-Wl,-rpath,{folder}"], seconds=100)
+        run(f"{folder}/linked")
+        run(f"{folder}/static")
+        run(f"{folder}/preloaded", {"LD_PRELOAD": f"{folder}/libhakmem.so"})
+
+
+main()
