@@ -151,7 +151,8 @@ void hak_mappings_take_in_hand(hak_mappings_t *table, hak_mapping_t *mapping) {
 
 void hak_mappings_put_back(hak_mappings_t *table, uintptr_t start, size_t size) {
     table->in_hand--;
-    if (gone_at(table, table->gone - 1)->start == start) table->gone--; /* it is no end of a block */
+    /* Where it stays where it was, the block has not ended. */
+    if (gone_at(table, table->gone - 1)->start == start) table->gone--;
     hak_mappings_put(table, start, size);
 }
 

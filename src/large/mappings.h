@@ -34,8 +34,7 @@ typedef struct {
     hak_slots_t current;
     hak_slots_t former; /* its entries move to the current ones */
     size_t next_out;    /* below it, the former slots are empty */
-    unsigned gone;      /* blocks taken out so far; the ring of the last ones lies behind the current
-                           slots */
+    unsigned gone; /* blocks taken out so far; the last ones: a ring behind the current slots */
 } HAK_ALIGNED(HAK_LINE) hak_mappings_t;
 
 enum {

@@ -18,6 +18,7 @@ static size_t large_units;
 enum {
     GIVEN_AT_ONCE = 64,  /* units given back in one critical section */
     ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
+    LOOK_UNITS = 256,    /* 16 MiB: units of existing superslabs between two looks at the limit */
 };
 
 static _Atomic(hak_pool_lender_t) lender;
@@ -150,12 +151,19 @@ bool hak_pool_borrow(void) {
     return lent;
 }
 
+/* Units of a superslab that exists. A limit on the address space may have come since the heap grew last:
+ * what is free then would be used up by slabs, of which a part stays empty. Lock held. */
+static void count_stage2(unsigned count) {
+    HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
+    if (hak_load_relaxed(&hak_pool_stats.stage2) % LOOK_UNITS < count) hak_region_look_at_limit();
+}
+
 /* Lock held. */
 static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
     hak_superslab_t *super = choose(count);
     if (!super && hak_pool_borrow()) super = choose(count);
     if (super) {
-        HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
+        count_stage2(count);
     } else {
         super = fresh_superslab();
     }

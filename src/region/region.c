@@ -160,7 +160,7 @@ static HAK_COMMON size_t next_step(bool dense) {
     return hak_min(step, region.window_end - region.limit);
 }
 
-/* Notes whether addresses are short. Called when the heap has grown, or could not grow. */
+/* Notes whether addresses are short. Lock held. */
 static void look_at_limit(void) {
     size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
     if (HAK_LIKELY(units < SHORT_LEAST)) return;
@@ -385,6 +385,11 @@ HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) 
 }
 
 /* ---- figures ---- */
+
+void hak_region_look_at_limit(void) {
+    HAK_HOLD(&hak_region_lock);
+    look_at_limit();
+}
 
 size_t hak_region_uncharged(void) {
     HAK_HOLD(&hak_region_lock);

@@ -89,8 +89,10 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 bool hak_region_wishes_huge(const hak_superslab_t *super);
 bool hak_region_refuses_huge(const hak_superslab_t *super);
 
-/* True when the address space is limited and the heap has a good part of what is allowed, as the
- * last growth found: then blocks are packed (large/fine.h). A hint: anyone reads it, without a lock. */
+/* True when the address space is limited and the heap has a good part of what is allowed: then blocks
+ * are packed (large/fine.h). A hint: anyone reads it, without a lock. Each growth looks at the limit, and
+ * so does the pool when it hands out what is free. */
+void hak_region_look_at_limit(void);
 HAK_FAST_PATH bool hak_region_is_short(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_region_short));
 }

@@ -1,6 +1,7 @@
 /* address_space.c - limits on the address space, set late, and how much of it the heap uses.
  *
- *   test_stress_address_space room LIMIT_MIB SIZE   prints the MiB that malloc gives under a limit
+ *   test_stress_address_space room LIMIT_MIB SIZE WHEN
+ *                                                   prints the KiB that malloc gives under a limit
  *   test_stress_address_space thread LIMIT_MIB      under it: a thread, a library, 3 MiB
  *   test_stress_address_space locked                mlockall(MCL_CURRENT) with up to 1 GiB allowed
  *   test_stress_address_space all_locked LIMIT_MIB SIZE
@@ -28,7 +29,11 @@ static void limit(int resource, const char *mib) {
     struct rlimit both;
     getrlimit(resource, &both);
     both.rlim_cur = strtoul(mib, NULL, 10) * MIB;
-    if (both.rlim_cur > both.rlim_max) both.rlim_cur = both.rlim_max;
+    if (both.rlim_cur > both.rlim_max) {
+        struct rlimit more = {both.rlim_cur, both.rlim_cur};
+        if (setrlimit(resource, &more) == 0) return; /* with the right to raise a limit */
+        both.rlim_cur = both.rlim_max;
+    }
     CHECK(setrlimit(resource, &both) == 0, "the limit cannot be set");
 }
 
@@ -72,10 +77,28 @@ static void take_twice(size_t size, size_t another) {
     printf("%zu\n", count * size / 1024);
 }
 
-static void room(const char *mib, size_t size) {
+/* 100 MiB stay in use, in blocks of many sizes: each is larger than the one before by a third. */
+static void use_much(void) {
+    const size_t most = (size_t)100 * MIB;
+    for (size_t sum = 0, size = 16; sum < most; sum += size) {
+        char *block = API(malloc)(size);
+        CHECK(block != NULL, "no memory without a limit");
+        *block = 1;
+        size = size > MIB ? 16 : size + size / 3;
+    }
+}
+
+/* `when` the limit comes: before the program starts, when it is under way, or has 100 MiB in use. */
+static void room(const char *mib, const char *size, const char *when) {
+    if (strcmp(when, "before") == 0) {
+        limit(RLIMIT_AS, mib);
+        execl("/proc/self/exe", "address_space", "room", mib, size, "since", NULL);
+        CHECK(0, "the program cannot be started under the limit");
+    }
+    if (strcmp(when, "used") == 0) use_much();
     work_a_little();
     limit(RLIMIT_AS, mib);
-    take_twice(size, strtoul(mib, NULL, 10) * MIB / 2);
+    take_twice(strtoul(size, NULL, 10), strtoul(mib, NULL, 10) * MIB / 4);
 }
 
 static void *allocate_in_thread(void *unused) {
@@ -131,8 +154,8 @@ static void used(void) {
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "used";
-    if (strcmp(what, "room") == 0 && argc > 3)
-        room(argv[2], strtoul(argv[3], NULL, 10));
+    if (strcmp(what, "room") == 0 && argc > 4)
+        room(argv[2], argv[3], argv[4]);
     else if (strcmp(what, "thread") == 0 && argc > 2)
         thread(argv[2]);
     else if (strcmp(what, "all_locked") == 0 && argc > 3)

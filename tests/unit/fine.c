@@ -24,6 +24,17 @@ struct held {
     unsigned char mark;
 };
 
+/* The limit on the address space. The linker sends the engine here (--wrap). */
+static size_t address_limit = SIZE_MAX;
+size_t __wrap_hak_os_address_limit(void);
+size_t __wrap_hak_os_address_limit(void) { return address_limit; }
+
+static void set_limit(size_t bytes) {
+    address_limit = bytes;
+    hak_region_look_at_limit();
+    CHECK(hak_region_is_short() == (bytes != SIZE_MAX), "the limit is not seen");
+}
+
 static size_t rounded(size_t size) { return (size + GRAIN - 1) / GRAIN * GRAIN; }
 
 static void check_marks(const struct held *held, size_t size) {
@@ -120,7 +131,7 @@ static void blocks_are_packed(void **state) {
 static void calls_are_served(void **state) {
     (void)state;
     static char *blocks[BLOCKS];
-    hak_store_relaxed(&hak_region_short, true);
+    set_limit(MIB);
     hak_large_stats_t before = hak_large_stats();
     for (unsigned i = 0; i < BLOCKS; i++) {
         size_t size = 100 + (size_t)i * 31 % (MOST - 100), align = (size_t)1 << i % 17;
@@ -141,15 +152,33 @@ static void calls_are_served(void **state) {
         for (size_t k = 0; k < size && k < old; k += 100)
             assert_int_equal((unsigned char)blocks[i][k], (unsigned char)i);
     }
-    hak_store_relaxed(&hak_region_short, false);
+    set_limit(SIZE_MAX);
     for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
     assert_int_equal(hak_large_stats().count, before.count);
     assert_int_equal(hak_verify(), 0);
 }
 
+/* The heap has much that is free when the limit comes. That is not used up before the limit is seen:
+ * it takes 16 MiB, and no growth. */
+static void a_late_limit_is_seen(void **state) {
+    enum { UNITS = 256 };
+    hak_unit_t *units[UNITS];
+    unsigned taken = 0;
+    bool zeroed;
+    (void)state;
+    size_t superslabs = hak_region_mapped_superslabs();
+    address_limit = MIB;
+    assert_false(hak_region_is_short());
+    while (!hak_region_is_short() && taken < UNITS) units[taken++] = hak_pool_take(1, &zeroed);
+    assert_true(hak_region_is_short());
+    assert_int_equal(hak_region_mapped_superslabs(), superslabs);
+    for (unsigned i = 0; i < taken; i++) hak_pool_give(units[i], 1);
+    set_limit(SIZE_MAX);
+}
+
 static void free_twice(const void *unused) {
     (void)unused;
-    hak_store_relaxed(&hak_region_short, true);
+    set_limit(MIB);
     void *block = hak_fine_alloc(3000, 1), *stays = hak_fine_alloc(3000, 1);
     CHECK(block && stays, "no block");
     hakmem_free(block);
@@ -184,7 +213,7 @@ int main(int argc, char **argv) {
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_keep_their_contents), cmocka_unit_test(blocks_are_packed),
-        cmocka_unit_test(calls_are_served), cmocka_unit_test(freed_blocks_are_known),
-        cmocka_unit_test(a_child_goes_on)};
+        cmocka_unit_test(calls_are_served),           cmocka_unit_test(a_late_limit_is_seen),
+        cmocka_unit_test(freed_blocks_are_known),     cmocka_unit_test(a_child_goes_on)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
