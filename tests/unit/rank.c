@@ -23,6 +23,7 @@ extern const hak_rank_row_t __start_hak_lock_ranks[], __stop_hak_lock_ranks[];
 static hak_lock_t *lock_of(unsigned rank, unsigned number) {
     static hak_lock_t without_row[2];
     if (rank == HAK_RANK_STACK) return &without_row[number];
+    if (rank == HAK_RANK_BIN) return &hak_bin_of(0, 1 + number)->lock; /* shards are made */
     for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
         size_t offset = number * row->stride;
         if (row->rank == rank && offset < row->bytes)
@@ -121,6 +122,7 @@ static void what_is_held_is_noted(void **state) {
 }
 
 int main(void) {
+    unit_open_shards(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_wrong_pair_is_named),
         cmocka_unit_test(the_right_order_is_silent),

@@ -123,6 +123,7 @@ int main(int argc, char **argv) {
                           (const char *const[]){"HAKMEM_PROF=1", "HAKMEM_PROF_RATE=65536",
                                                 "HAKMEM_PROF_FILE=/dev/null", "HAKMEM_SHARDS=4",
                                                 "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distances_are_exponential),
         cmocka_unit_test(a_byte_is_drawn_at_the_rate),

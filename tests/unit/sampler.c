@@ -256,6 +256,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < sizeof bodies / sizeof *bodies; i++) {
         if (strcmp(argv[1], bodies[i].name) != 0) continue;
         hak_options_load();
+        unit_open_shards(hak_shard_count());
         clock_ms = hak_os_now_ms() + 1000;
         hak_sampler_pass(clock_ms); /* from here on it counts */
         bodies[i].body();

@@ -99,6 +99,7 @@ int main(void) {
         cmocka_unit_test(without_memory_all_stays),
         cmocka_unit_test(growth_takes_few_records),
     };
+    unit_open_shards(HOME + 1);
     watchdog(100, "a test of stacks hangs");
     return cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
 }
