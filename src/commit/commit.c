@@ -2,12 +2,19 @@
 #include "commit/commit.h"
 
 #include "options/options.h"
+#include "os/cpu.h"
 #include "os/tick.h"
 
 static _Atomic size_t committed;
 static _Atomic uint64_t refused;
 static _Atomic size_t soft_next; /* the next sum that calls for a purge; 0: not set yet */
 static _Atomic bool pressure;
+
+HAK_COMMON size_t hak_commit_soft(void) {
+    int64_t soft = hak_option(HAK_OPTION_LIMIT_SOFT);
+    return HAK_LIKELY(soft != HAK_SOFT_AUTO) ? (size_t)soft
+                                             : (size_t)(hak_os_memory_limit() / 3 * 2);
+}
 
 static void watch_soft(size_t sum, size_t soft) {
     size_t next = hak_load_relaxed(&soft_next);
@@ -19,7 +26,7 @@ static void watch_soft(size_t sum, size_t soft) {
 
 HAK_COMMON bool hak_commit_charge(size_t bytes) {
     size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
-    size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    size_t soft = hak_commit_soft();
     size_t sum = hak_load_relaxed(&committed);
     /* Compared before it is added: nobody ever sees a sum above the limit. */
     do {
@@ -34,7 +41,7 @@ HAK_COMMON bool hak_commit_charge(size_t bytes) {
 
 void hak_commit_release(size_t bytes) {
     size_t sum = hak_add_relaxed(&committed, -bytes) - bytes;
-    size_t next = sum + (size_t)hak_option(HAK_OPTION_LIMIT_SOFT) / 16;
+    size_t next = sum + hak_commit_soft() / 16;
     if (HAK_UNLIKELY(next < hak_load_relaxed(&soft_next))) hak_store_relaxed(&soft_next, next);
 }
 

@@ -19,6 +19,9 @@ void hak_commit_release(size_t bytes);
 /* Bytes charged now. Never above HAKMEM_LIMIT. */
 size_t hak_commit_bytes(void);
 
+/* HAKMEM_LIMIT_SOFT in bytes; 0: none. */
+size_t hak_commit_soft(void);
+
 /* True once after the sum has crossed HAKMEM_LIMIT_SOFT, and again after each further
  * sixteenth of it: the caller then purges. The thread that has crossed it looks at its next tick. */
 bool hak_commit_pressure(void);

@@ -65,6 +65,7 @@ HAK_FAST_PATH bool hak_option_is_number(hak_option_kind_t kind) {
 HAK_FAST_PATH bool hak_option_is_served(const hak_option_row_t *row, int64_t value) {
     return HAKMEM_DEBUG || row->kind != HAK_OPTION_IS_DEBUG || value == row->fallback;
 }
+enum { HAK_SOFT_AUTO = -1 }; /* the word "auto" of LIMIT_SOFT */
 enum { HAK_DYN1_AUTO = -1 }; /* the word "auto" of MID_DYN1 */
 
 /* The row of an option; its texts live as long as the process. */

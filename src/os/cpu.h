@@ -9,12 +9,12 @@
 unsigned hak_os_cpu_count(void);
 
 /* Looks again, at the affinity and at the quotas of the process's control groups. That takes some
- * syscalls, so callers do it now and then only. True when the number has changed. */
+ * syscalls, so callers do it now and then only. True when a number has changed. */
 bool hak_os_cpu_look(void);
 
-/* Number of CPUs that the quotas of control groups allow; 0 for no limit. The file `groups` names
- * the groups, in the format of /proc/self/cgroup; their directories are below `root`. */
-unsigned hak_os_cpu_quota(const char *groups, const char *root);
+/* Bytes of memory that the control groups of the process allow, as of the last look; 0 for no limit, and
+ * before the first look. */
+uint64_t hak_os_memory_limit(void);
 
 /* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary
  * number when it runs on a CPU that was allowed later. A syscall only if libc has neither rseq nor

@@ -69,7 +69,7 @@ static bool is_dense(void) {
     size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
                     hak_load_relaxed(&hak_pool_stats.first_units);
     return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
-           !hak_option(HAK_OPTION_LIMIT) && !hak_option(HAK_OPTION_LIMIT_SOFT);
+           !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft();
 }
 
 /* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made

@@ -17,6 +17,7 @@
  *   kept   = max(LEAST, peak / PART, swing, slowly sinking) */
 #include "thread/ahead.h"
 
+#include "commit/commit.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "options/options.h"
@@ -94,7 +95,7 @@ static void follow(size_t used) {
 }
 
 void hak_ahead_look(uint64_t now_ms) {
-    size_t used = in_use(), soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    size_t used = in_use(), soft = hak_commit_soft();
     sink(now_ms);
     follow(used);
     peak = hak_max(peak, used);

@@ -212,7 +212,7 @@ typedef struct {
 /* True when frees give back ahead of time. A user who sets a long delay wants to keep free memory, as
  * long as LIMIT_SOFT is far away. */
 static bool gets_ahead(int64_t delay_ms) {
-    size_t soft = (size_t)hak_option(HAK_OPTION_LIMIT_SOFT);
+    size_t soft = hak_commit_soft();
     if (HAK_UNLIKELY(soft && hak_commit_bytes() > soft / 2)) return true;
     return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
 }

@@ -27,6 +27,7 @@ enum {
     TINY_ENOUGH = 128 * 1024, /* to which a share grows, up to twice its size; mid blocks use little
                                  of theirs where there are many threads */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
+    LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
@@ -51,11 +52,17 @@ static bool ready;                             /* list lock */
 
 unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 
+size_t hak_thread_budget(void) {
+    size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
+    if (total) return total;
+    uint64_t limit = hak_os_memory_limit();
+    total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
+    return limit ? hak_min(total, limit / LIMIT_PART) : total;
+}
+
 /* Divides the budget: the more threads there are, the less each of them gets. */
 static void share_budget(void) {
-    size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
-    if (total == 0) total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
-    size_t each = total / hak_max(hak_thread_count(), 1);
+    size_t each = hak_thread_budget() / hak_max(hak_thread_count(), 1);
     size_t tiny = each / TINY_SHARE;
     hak_depot_set_share(tiny, hak_thread_count() > hak_os_cpu_count());
     tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
@@ -132,7 +139,7 @@ unsigned hak_thread_shard_most(void) {
     return (unsigned)most;
 }
 
-/* Adapts shards and budgets to the number of CPUs. */
+/* Adapts shards and budgets to the number of CPUs and the memory that the process may use. */
 static void follow_cpus(void) {
     if (!hak_os_cpu_look()) return;
     HAK_HOLD(&hak_thread_list_lock);
@@ -212,7 +219,8 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
-    if (hak_thread_count() > 0) hak_thread_follow_cpus(hak_os_now_ms(), true);
+    if (hak_thread_count() > 0 || HAK_UNLIKELY(hak_option(HAK_OPTION_LIMIT_SOFT) == HAK_SOFT_AUTO))
+        hak_thread_follow_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;

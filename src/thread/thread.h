@@ -25,6 +25,9 @@ bool hak_thread_flush_waiting(unsigned *caches);
 /* Computes all values again that depend on options, after an option was changed. */
 void hak_thread_apply_options(void);
 
+/* Bytes of free blocks that all caches may hold together. */
+size_t hak_thread_budget(void);
+
 /* Default of HAKMEM_CACHE_BUDGET for each CPU: bytes of free blocks in caches. */
 enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
 

@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 #include "cache/cache.h"
+#include "commit/commit.h"
 #include "hakmem.h"
 #include "large/large.h"
 #include "os/cpu.h"
+#include "os/quota.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "stats/collect.h"
@@ -50,58 +52,88 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 typedef struct {
     const char *what, *groups;
     const char *files[4][2];
-    unsigned cpus;
+    hak_quota_t quota;
 } groups_t;
 
 #define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
 static const groups_t cases[] = {
-    {"nothing at all", NULL, {{NULL}}, 0},
-    {"no limit", "0::/a\n", {{"/a/cpu.max", "max 100000\n"}}, 0},
-    {"one and a half", "0::/a\n", {{"/a/cpu.max", "150000 100000\n"}}, 2},
-    {"a part of one", "0::/a\n", {{"/a/cpu.max", "5000 100000\n"}}, 1},
-    {"exactly three", "0::/a\n", {{"/a/cpu.max", "300000 100000\n"}}, 3},
+    {"nothing at all", NULL, {{NULL}}, {0, 0}},
+    {"no limit", "0::/a\n", {{"/a/cpu.max", "max 100000\n"}}, {0, 0}},
+    {"one and a half", "0::/a\n", {{"/a/cpu.max", "150000 100000\n"}}, {2, 0}},
+    {"a part of one", "0::/a\n", {{"/a/cpu.max", "5000 100000\n"}}, {1, 0}},
+    {"exactly three", "0::/a\n", {{"/a/cpu.max", "300000 100000\n"}}, {3, 0}},
     {"the smallest of nested ones, inside",
      "0::/a/b/c\n",
      {{"/a/cpu.max", "800000 100000\n"}, {"/a/b/c/cpu.max", "200000 100000\n"}},
-     2},
+     {2, 0}},
     {"the smallest of nested ones, outside",
      "0::/a/b/c\n",
      {{"/a/cpu.max", "200000 100000\n"},
       {"/a/b/cpu.max", "max 100000\n"},
       {"/a/b/c/cpu.max", "800000 100000\n"}},
-     2},
-    {"in a container, its root", "0::/\n", {{"/cpu.max", "400000 100000\n"}}, 4},
-    {"a group that is not to be seen", "0::/host/b\n", {{"/cpu.max", "400000 100000\n"}}, 4},
-    {"a group outside", "0::/../../b\n", {{"/cpu.max", "400000 100000\n"}}, 4},
-    {"garbage", "0::/a\n", {{"/a/cpu.max", "many of them\n"}}, 0},
-    {"an empty file", "0::/a\n", {{"/a/cpu.max", ""}}, 0},
-    {"no period", "0::/a\n", {{"/a/cpu.max", "100000"}}, 0},
-    {"a period of 0", "0::/a\n", {{"/a/cpu.max", "100000 0\n"}}, 0},
-    {"a number without end", "0::/a\n", {{"/a/cpu.max", "9" LONG " 1\n"}}, 0},
-    {"a garbled list", "what is this\n::::\n\n0::/a", {{"/a/cpu.max", "100000 100000\n"}}, 0},
+     {2, 0}},
+    {"in a container, its root", "0::/\n", {{"/cpu.max", "400000 100000\n"}}, {4, 0}},
+    {"a group that is not to be seen", "0::/host/b\n", {{"/cpu.max", "400000 100000\n"}}, {4, 0}},
+    {"a group outside", "0::/../../b\n", {{"/cpu.max", "400000 100000\n"}}, {4, 0}},
+    {"garbage", "0::/a\n", {{"/a/cpu.max", "many of them\n"}}, {0, 0}},
+    {"an empty file", "0::/a\n", {{"/a/cpu.max", ""}}, {0, 0}},
+    {"no period", "0::/a\n", {{"/a/cpu.max", "100000"}}, {0, 0}},
+    {"a period of 0", "0::/a\n", {{"/a/cpu.max", "100000 0\n"}}, {0, 0}},
+    {"a number without end", "0::/a\n", {{"/a/cpu.max", "9" LONG " 1\n"}}, {0, 0}},
+    {"a garbled list", "what is this\n::::\n\n0::/a", {{"/a/cpu.max", "100000 100000\n"}}, {0, 0}},
     {"version 1",
      "12:cpuset:/b\n4:cpu,cpuacct:/a\n1:name=systemd:/a\n",
      {{"/cpu,cpuacct/a/cpu.cfs_quota_us", "250000\n"},
       {"/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"},
       {"/cpuset/b/cpu.max", "100000 100000\n"}},
-     3},
+     {3, 0}},
     {"version 1 without a limit",
      "4:cpu:/a\n",
      {{"/cpu/a/cpu.cfs_quota_us", "-1\n"}, {"/cpu/a/cpu.cfs_period_us", "100000\n"}},
-     0},
+     {0, 0}},
     {"version 1 in a container",
      "4:cpuacct,cpu:/docker/" LONG "\n",
      {{"/cpuacct,cpu/cpu.cfs_quota_us", "200000\n"},
       {"/cpuacct,cpu/cpu.cfs_period_us", "100000\n"}},
-     2},
+     {2, 0}},
     {"version 1 by the name of one controller",
      "4:cpuacct,cpu:/a\n",
      {{"/cpu/a/cpu.cfs_quota_us", "100001\n"}, {"/cpu/a/cpu.cfs_period_us", "100000\n"}},
-     2},
+     {2, 0}},
+    {"memory", "0::/a\n", {{"/a/memory.max", "1073741824\n"}}, {0, 1073741824}},
+    {"memory without a limit",
+     "0::/a\n",
+     {{"/a/memory.max", "max\n"}, {"/a/memory.high", "max\n"}},
+     {0, 0}},
+    {"memory and CPUs, the smallest of nested ones",
+     "0::/a/b\n",
+     {{"/a/memory.max", "100000\n"},
+      {"/a/b/memory.max", "max\n"},
+      {"/a/b/memory.high", "200000\n"},
+      {"/a/b/cpu.max", "200000 100000\n"}},
+     {2, 100000}},
+    {"memory that is reclaimed early",
+     "0::/a\n",
+     {{"/a/memory.max", "300000\n"}, {"/a/memory.high", "200000\n"}},
+     {0, 200000}},
+    {"memory in a container", "0::/../../b\n", {{"/memory.max", "4096000\n"}}, {0, 4096000}},
+    {"memory of version 1",
+     "9:memory:/a\n4:cpu,cpuacct:/a\n",
+     {{"/memory/a/memory.limit_in_bytes", "536870912\n"},
+      {"/memory/memory.limit_in_bytes", "9223372036854771712\n"}},
+     {0, 536870912}},
+    {"memory of version 1 without a limit",
+     "9:memory:/a\n",
+     {{"/memory/a/memory.limit_in_bytes", "9223372036854771712\n"}},
+     {0, 0}},
+    {"memory of another controller",
+     "9:pids:/a\n",
+     {{"/pids/a/memory.max", "4096\n"}, {"/memory/memory.limit_in_bytes", "8192\n"}},
+     {0, 0}},
     {"a path that is too long",
      "0::/" LONG LONG LONG LONG LONG LONG LONG "\n",
      {{"/cpu.max", "100000 100000\n"}},
-     1},
+     {1, 0}},
 };
 
 static void quotas_of_made_up_groups(void **state) {
@@ -113,9 +145,12 @@ static void quotas_of_made_up_groups(void **state) {
         if (cases[i].groups) write_file("/groups", cases[i].groups);
         for (unsigned k = 0; k < 4 && cases[i].files[k][0]; k++)
             write_file(cases[i].files[k][0], cases[i].files[k][1]);
-        unsigned cpus = hak_os_cpu_quota(groups, root);
+        hak_quota_t quota = hak_quota_of(groups, root);
         nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-        REQUIRE(cpus == cases[i].cpus, "%s: %u CPUs, not %u", cases[i].what, cpus, cases[i].cpus);
+        REQUIRE(quota.cpus == cases[i].quota.cpus, "%s: %u CPUs, not %u", cases[i].what,
+                (unsigned)quota.cpus, (unsigned)cases[i].quota.cpus);
+        REQUIRE(quota.bytes == cases[i].quota.bytes, "%s: %zu bytes, not %zu", cases[i].what,
+                (size_t)quota.bytes, (size_t)cases[i].quota.bytes);
     }
 }
 
@@ -137,6 +172,11 @@ unsigned __wrap_hak_os_cpu_count(void) {
 bool __wrap_hak_os_cpu_look(void) {
     return atomic_load(&made_up) ? atomic_exchange(&has_changed, false) : __real_hak_os_cpu_look();
 }
+
+/* The limit of a made-up group, as of the last look. */
+static _Atomic uint64_t made_up_limit;
+uint64_t __wrap_hak_os_memory_limit(void);
+uint64_t __wrap_hak_os_memory_limit(void) { return atomic_load(&made_up_limit); }
 
 /* Long after the last look. */
 static void look(void) {
@@ -332,9 +372,32 @@ static void shards_grow_under_load(void **state) {
     unit_child(the_number_changes_while_threads_work, NULL, 60, "growth");
 }
 
+static void budget_and_soft_limit_follow_the_memory(void **state) {
+    (void)state;
+    size_t by_cpus = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
+    assert_int_equal(hak_thread_budget(), by_cpus);
+    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "auto"), 0);
+    assert_int_equal(hak_commit_soft(), 0);
+    atomic_store(&made_up_limit, 96 * MIB);
+    assert_int_equal(hak_thread_budget(), 12 * MIB);
+    assert_int_equal(hak_commit_soft(), 64 * MIB);
+    atomic_store(&made_up_limit, (uint64_t)1 << 40);
+    assert_int_equal(hak_thread_budget(), by_cpus);
+    assert_in_range(hak_commit_soft(), ((uint64_t)1 << 40) / 3 * 2, (uint64_t)1 << 40);
+    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "48M"), 0);
+    assert_int_equal(hak_commit_soft(), 48 * MIB);
+    assert_int_equal(hakmem_option_set("CACHE_BUDGET", "1M"), 0);
+    assert_int_equal(hak_thread_budget(), MIB);
+    assert_int_equal(hakmem_option_set("CACHE_BUDGET", "0"), 0);
+    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "0"), 0);
+    assert_int_equal(hak_commit_soft(), 0);
+    atomic_store(&made_up_limit, 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas_of_made_up_groups),
+        cmocka_unit_test(budget_and_soft_limit_follow_the_memory),
         cmocka_unit_test(a_process_that_gets_more_cpus_gets_more_shards),
         cmocka_unit_test(a_process_that_is_confined_later_gets_fewer),
         cmocka_unit_test(shards_grow_under_load),

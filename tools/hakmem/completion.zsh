@@ -34,6 +34,7 @@ _hakmem_values() {
     CHECK_MISMATCH) echo '0 1' ;;
     GUARD_LARGE) echo '0 1' ;;
     GUARD_EMPTY) echo '0 1' ;;
+    LIMIT_SOFT) echo '0 auto' ;;
     SS_SIZE) echo '512K 1M 2M' ;;
     TINY_SS_PARTIAL) echo '0 1' ;;
     TINY_USE_SUPERSLAB) echo '0 1' ;;

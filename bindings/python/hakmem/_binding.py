@@ -266,8 +266,9 @@ def set_limit(size: Union[str, int, None]) -> None:
 
 def soft_limit() -> Optional[int]:
     """The committed bytes above which free memory goes back before more is taken; None: no such
-    limit."""
-    return int(options["LIMIT_SOFT"]) or None
+    limit, or one that follows the control group ("auto")."""
+    size = options["LIMIT_SOFT"]
+    return None if size == "auto" else int(size) or None
 
 
 def set_soft_limit(size: Union[str, int, None]) -> None:

@@ -134,7 +134,8 @@ pub fn set_limit(size: Option<u64>) -> Result<(), Error> {
     set_limit_of("LIMIT", size)
 }
 
-/// The committed bytes above which free memory goes back before more is taken.
+/// The committed bytes above which free memory goes back before more is taken; `None`: no such limit, or one
+/// that follows the control group (`auto`).
 pub fn soft_limit() -> Option<u64> {
     limit_of("LIMIT_SOFT")
 }
