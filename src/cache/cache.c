@@ -27,6 +27,7 @@
 
 #include <string.h>
 
+#include "base/probe.h"
 #include "cache/check.h"
 #include "cache/depot.h"
 #include "cache/lifo.h"
@@ -195,6 +196,7 @@ static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, 
  * room for, then the depot if it may, the shard gets the others. */
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
+    HAK_PROBE(flush, hak_classes[class_index].size, count);
     size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
     if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
     if (count > kept) give(cache, class_index, magazine->base + 1 + kept, count - kept);
@@ -406,6 +408,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         count_refill(cache, class_index, taken);
     }
     if (taken == 0) return NULL;
+    HAK_PROBE(refill, hak_classes[class_index].size, taken);
     hak_store_relaxed(&magazine->top, magazine->base + taken - 1);
     HAK_CACHE_CHECK_AFTER(cache, class_index);
     return magazine->base[taken];

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/probe.h"
 #include "os/file.h"
 
 /* Operations of futex(2); a libc without the kernel's headers has no names for them. */
@@ -188,6 +189,7 @@ bool hak_os_purge(void *addr, size_t size) {
     if (HAK_UNLIKELY(known == NO)) return false;
     if (HAK_UNLIKELY(known == UNKNOWN)) *word = UINT64_MAX;
     if (!advise(addr, size, MADV_DONTNEED)) return false;
+    HAK_PROBE(purge, addr, size);
     if (HAK_UNLIKELY(known == UNKNOWN)) {
         hak_store_relaxed(&works, *word == 0 || purges_own_page() ? YES : NO);
         advise(addr, size, MADV_DONTNEED); /* again, since the test has brought a page back */

@@ -1,6 +1,7 @@
 /* sample.c: the table of samples. */
 #include "profile/sample.h"
 
+#include "base/probe.h"
 #include "cache/ration.h"
 #include "meta/meta.h"
 #include "os/lock.h"
@@ -96,6 +97,7 @@ void hak_sample_enter(const void *block, const void *site, size_t requested, siz
         return;
     }
     sample->block = block;
+    HAK_PROBE(sample, block, requested);
     put_in(sample);
     hak_site_add(sample->site, HAK_SITE_ALLOC_OBJECTS, weight);
     hak_site_add(sample->site, HAK_SITE_ALLOC_BYTES, scaled(weight, requested));
@@ -116,6 +118,7 @@ hak_sample_t *hak_sample_take(const void *block) {
 
 void hak_sample_end(hak_sample_t *sample, bool stays) {
     if (stays) return put_in(sample);
+    HAK_PROBE(sample_end, sample->block, sample->requested);
     hak_site_t *site = sample->site;
     hak_site_add(site, HAK_SITE_FREED_OBJECTS, sample->weight);
     hak_site_add(site, HAK_SITE_FREED_BYTES, scaled(sample->weight, sample->requested));

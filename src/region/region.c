@@ -1,6 +1,7 @@
 /* region.c: one window of addresses: its layout, its growth, its holes, and look-up. */
 #include "region/region.h"
 
+#include "base/probe.h"
 #include "meta/area.h"
 #include "meta/check.h"
 #include "meta/meta.h"
@@ -223,6 +224,7 @@ static hak_superslab_t *make_superslab(size_t number) {
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         slabs[i].base = address_of(number) + ((size_t)i << HAK_UNIT_SHIFT);
     hak_store_relaxed(&super->mapped, true);
+    HAK_PROBE(grow, address_of(number), hak_superslab_size());
     return super;
 }
 

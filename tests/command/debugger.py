@@ -116,13 +116,31 @@ def case_static(folder):
 
 def case_printers(_):
     """A descriptor and a magazine in one line, where there is debug information."""
-    text, _ = gdb(DUMPED, library=os.path.realpath(LIBRARY), commands=[
+    text, err = gdb(DUMPED, library=os.path.realpath(LIBRARY), commands=[
         "break looked_at", "run",
         "print *(hak_unit_t *)(hak_map.units + (((unsigned long)used - (unsigned long)hak_map.entries) >> 16) * 64)",
-        "print all_caches->magazines[1]", "kill"])
+        "print hak_cache->magazines[1]", "kill"])
     if not re.search(r"^\$1 = slab 0x[0-9a-f]+ of shard \d+, size class 224, \d+ free$", text, re.M) or \
             not re.search(r"^\$2 = magazine of \d+ blocks, room for \d+$", text, re.M):
-        harness.fail(f"printed: {text[-600:]}")
+        harness.fail(f"printed: {text[-600:]} {err[-300:]}")
+
+
+def case_probes(_):
+    """gdb stops at the probes, and reads their arguments."""
+    def stop(number, probe, condition):
+        return [f"break -probe-stap hakmem:{probe}", f"condition {number} {condition}", "continue",
+                f"disable {number}", "print $_probe_arg0", "print $_probe_arg1"]
+
+    text, _ = gdb(DUMPED, library=os.path.realpath(LIBRARY), commands=[
+        "set environment HAKMEM_PROF_RATE 1", "set environment HAKMEM_PROF 1", "set environment HAKMEM_PROF_FILE /dev/null",
+        "break main", "run", *stop(2, "sample", "$_probe_arg1 == 1000"), "hakmem block $1", "kill"])
+    if "\n$2 = 1000\n" not in text or "lies in a chunk of blocks that are cut to measure" not in text:
+        harness.fail(f"sample: {text[-600:]}")
+    text, _ = gdb(DUMPED, library=os.path.realpath(LIBRARY), commands=[
+        "break main", "run", *stop(2, "refill", "$_probe_arg0 == 224"), *stop(3, "flush", "$_probe_arg0 == 224"), "kill"])
+    figures = [int(figure) for figure in re.findall(r"^\$\d = (\d+)$", text, re.M)]
+    if len(figures) != 4 or figures[::2] != [224, 224] or not all(1 <= count <= 1000 for count in figures[1::2]):
+        harness.fail(f"refill and flush: {text[-600:]}")
 
 
 def case_refused(folder):

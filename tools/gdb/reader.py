@@ -326,7 +326,8 @@ class Heap:
 
     def large_block(self, address, unit):
         if self.unit_field(unit, "owner", 2) == LAYOUT["HAK_FINE_OWNER"]:
-            return [f"{address:#x} lies among closely packed blocks (addresses are short)"]
+            return [f"{address:#x} lies in a chunk of blocks that are cut to measure",
+                    "  of a heap of the program, sampled ones, or any where addresses are short"]
         grain = LAYOUT["HAK_GRAIN_SIZE"]
         for back in range(unit, max(unit - 33, -1), -1):
             if self.unit_class(back) != LAYOUT["HAK_CLASS_LARGE"]:
@@ -342,8 +343,8 @@ class Heap:
     # -- all of it
 
     def walk(self):
-        """Sums: {class: [slabs, free in slabs, pending]}, large [blocks, bytes], units [free, dirty, large]."""
-        slabs, large, units = {}, [0, 0], [0, 0, 0]
+        """Sums: {class: [slabs, free in slabs, pending]}, large [blocks, bytes], units [free, dirty, large, cut to measure]."""
+        slabs, large, units = {}, [0, 0], [0, 0, 0, 0]
         entries = struct.unpack(f"<{self.unit_end}H", self.read(self.entries, 2 * self.unit_end))
         count = 1 << self.super_shift
         used = [at for at in range(0, self.unit_end, count) if any(entries[at:at + count])]
@@ -378,9 +379,10 @@ class Heap:
             return int.from_bytes(row[at:at + size], "little")
 
         if class_index == LAYOUT["HAK_CLASS_LARGE"]:
-            units[2] += 1
+            is_fine = field("owner", 2) == LAYOUT["HAK_FINE_OWNER"]
+            units[3 if is_fine else 2] += 1
             run = field("large", 4)
-            if field("owner", 2) != LAYOUT["HAK_FINE_OWNER"] and run and not run & LAYOUT["HAK_LARGE_FREED"]:
+            if not is_fine and run and not run & LAYOUT["HAK_LARGE_FREED"]:
                 large[0] += 1
                 large[1] += (run >> 5) * LAYOUT["HAK_GRAIN_SIZE"]
             return
@@ -418,6 +420,7 @@ class Heap:
                  ("thread caches", sums[1], "free blocks that threads keep at hand"),
                  ("free in slabs", sums[2], "also blocks that were never used, whose pages are not resident"),
                  ("free, large", units[2] * unit - large[1], "of large heaps"),
+                 ("cut to measure", units[3] * unit, "of heaps of the program, and sampled blocks; used and free"),
                  ("free units", units[0] * unit, f"of them {amount(units[1] * unit)} still have their pages"),
                  ("kept", kept, "freed mappings, kept for reuse"))
         lines.append("")
