@@ -394,7 +394,7 @@ static bool find_other(const void *pointer, found_t *found) {
 }
 
 /* Bytes of a block in use that the program may use. False when none begins there. */
-HAK_FAST_PATH bool find_usable(const void *pointer, size_t *size) {
+static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
     spot_t spot;
     found_t found;
     bool is_used = find_used(pointer, &spot);
@@ -477,11 +477,29 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
 
 /* ---- questions ---- */
 
-size_t hak_hardened_usable(const void *pointer) {
+static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
     size_t size;
     if (HAK_LIKELY(find_usable(pointer, &size))) return size;
     hak_hardened_report_pointer("malloc_usable_size", pointer);
     return 0;
+}
+
+/* As free_small: a block of a class without colours, with a canary. */
+size_t hak_hardened_usable(const void *pointer) {
+    size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return usable_other(pointer);
+    size_t class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
+    if (HAK_UNLIKELY(class_index - 1 >= HAK_CLASS_TINY || !hak_hardened.canary))
+        return usable_other(pointer);
+    const hak_class_t *info = &hak_classes[class_index];
+    uint32_t offset = (uint16_t)(uintptr_t)pointer;
+    const _Atomic uint32_t *at =
+        hak_state_word(unit, info, hak_block_index(offset, info->reciprocal));
+    if (HAK_UNLIKELY(!at || !hak_is_block_start(offset, info->start_test)))
+        return usable_other(pointer);
+    uint32_t word = hak_load_relaxed(at);
+    return HAK_LIKELY(hak_state_of(word) == HAK_STATE_USED) ? hak_state_size(word)
+                                                            : usable_other(pointer);
 }
 
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {

@@ -91,12 +91,12 @@ static void put_canary(char *block, size_t size) {
     if (hak_hardened.canary) memset(block + size, byte_of(block), room_of(block, size) - size);
 }
 
+/* All of these bytes are equal when each is equal to the next one. */
 bool hak_big_holds(const void *block, uint64_t note) {
-    const unsigned char *bytes = block, byte = byte_of(block);
     size_t size = hak_big_size(note), room = room_of(block, size);
-    for (size_t i = size; hak_hardened.canary && i < room; i++)
-        if (bytes[i] != byte) return false;
-    return true;
+    const unsigned char *bytes = (const unsigned char *)block + size;
+    if (!hak_hardened.canary || size == room) return true;
+    return bytes[0] == byte_of(block) && memcmp(bytes, bytes + 1, room - size - 1) == 0;
 }
 
 size_t hak_big_usable(uint64_t note) {

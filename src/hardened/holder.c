@@ -52,7 +52,8 @@ static uint32_t index_of(const void *block, const hak_class_t *info) {
 }
 
 /* Takes up to `want` blocks, and notes that they are out of their slabs; those without memory for the
- * note go back. */
+ * note go back. A small one that is zero now must be so when it is given out: a write before its
+ * neighbour is seen then. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL), kept = 0;
@@ -67,7 +68,9 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
             continue;
         }
         entries[kept] = (hak_entry_t){top[i], &words[index_of(top[i], info)]};
-        hak_store_relaxed(entries[kept++].at, HAK_STATE_FRESH);
+        bool known = hak_hardened.check_freed && info->size <= HAK_SMALL_MAX &&
+                     hak_is_zero(top[i], info->size);
+        hak_store_relaxed(entries[kept++].at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
     }
     return kept;
 }
@@ -90,8 +93,12 @@ hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned clas
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
     unsigned count = take(home, class_index, (stock->room - stock->count) / 2u, taken);
-    for (unsigned i = 0; i < count; i++)
-        hak_holder_push((hak_rest_t){taken[i], stock}, chance(holder), stock->room);
+    uint32_t chances = 0; /* one random number is good for two places */
+    for (unsigned i = 0; i < count; i++) {
+        chances = i % 2 ? chances >> 16 : hak_random_next(&holder->random);
+        uint16_t at = hak_hardened.random ? (uint16_t)chances : UINT16_MAX;
+        hak_holder_push((hak_rest_t){taken[i], stock}, at, stock->room);
+    }
     return stock->count ? *hak_holder_pop(stock, stock->count) : none;
 }
 

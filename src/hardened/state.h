@@ -3,8 +3,8 @@
  *   word = requested size << 4 | origin << 2 | state
  *
  *   NEVER  the hardened path has not had the block yet
- *   FREE   in a stock, in a quarantine or in its slab; with a size other than 0 (FRESH) the program has
- *          not had it since it left its slab, and nobody knows what it contains
+ *   FREE   in a stock, in a quarantine or in its slab; with a size other than 0 (FRESH) nobody knows what
+ *          it contains: it came from its slab so
  *   USED   the program has it
  *
  * The words of a unit are an array by block index. Which array depends on the level of the class: a

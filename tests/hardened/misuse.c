@@ -131,6 +131,21 @@ static void free_never_given(size_t size) {
     }
 }
 
+/* The byte before a block, which is the last one of a free block: of two neighbours the lower one is
+ * freed. */
+static void underflow(size_t size) {
+    enum { MANY = 64 };
+    char *blocks[MANY], *low = NULL, *high = NULL;
+    for (int i = 0; i < MANY; i++) blocks[i] = victim(size);
+    for (int i = 0; i < MANY * MANY; i++) {
+        char *one = blocks[i / MANY], *other = blocks[i % MANY];
+        if (one < other && (!low || other - one < high - low)) low = one, high = other;
+    }
+    API(free)(low);
+    *(volatile char *)((uintptr_t)high - 1) = 1;
+    use_again(size);
+}
+
 /* ---- calls that do not match ------------------------------------------------------------------ */
 
 static void *call(const char *name, size_t size) {
@@ -216,6 +231,7 @@ static const struct misuse {
     {"write after free of a big block", write_after_free, NULL, BIG, 16 * MIB, true, false},
     {"double free among many", double_free_among_many, "free(): double free", 1, 16 * MIB, false,
      false},
+    {"one byte before the block", underflow, "malloc(): write after free", 24, 1000, false, true},
     {"malloc_usable_size after free", usable_size_after_free, "malloc_usable_size(): double free",
      1, 16 * MIB, false, false},
     {"realloc after free", realloc_after_free, "realloc(): double free", 1, 16 * MIB, false, false},
