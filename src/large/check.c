@@ -39,18 +39,13 @@ void hak_grains_check(hak_check_t *check, const hak_superslab_t *super) {
 
 /* ---- heaps ---- */
 
-typedef struct {
-    size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
-    size_t free, idle;                         /* of extents, as the next visit finds them */
-    size_t lent;                               /* superslabs without a used grain */
-} sum_t;
-
-static sum_t sums[HAK_HEAPS_MAX] HAK_APART; /* hak_verify runs once at a time */
-
 static void add_superslab(hak_superslab_t *super, void *check) {
     if (!super->large) return;
     uint16_t owner = hak_load_relaxed(&super->units[0].owner);
-    sum_t *sum = &sums[hak_owner_shard(owner) % HAK_HEAPS_MAX];
+    hak_heap_t *heap = hak_heap_at(hak_owner_shard(owner));
+    hak_check_that(check, of_super, super, "its heap is made", heap != NULL);
+    if (!heap) return;
+    hak_heap_sum_t *sum = &heap->sum;
     hak_grains_check(check, super);
     hak_check_equal(check, of_super, super, "a unit is dirty <=> a grain of it is touched",
                     super->dirty, touched_units(super));
@@ -68,7 +63,7 @@ static void add_superslab(hak_superslab_t *super, void *check) {
 }
 
 static void add_extent(const hak_unit_t *unit, void *context) {
-    sum_t *sum = context;
+    hak_heap_sum_t *sum = context;
     char *at;
     size_t left = hak_extent_in(unit, &at);
     hak_part_t part;
@@ -105,8 +100,8 @@ static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t 
 }
 
 /* At rest no purge has claimed anything: what is used is in blocks. */
-void hak_heap_check(hak_check_t *check, const hak_heap_t *heap) {
-    sum_t *sum = &sums[heap - hak_heaps];
+void hak_heap_check(hak_check_t *check, hak_heap_t *heap) {
+    hak_heap_sum_t *sum = &heap->sum;
     hak_extents_check(check, &heap->extents, add_extent, sum);
     hak_transfer_check(check, heap);
     check_dirty_list(check, heap, sum->listed);
@@ -125,15 +120,15 @@ void hak_heap_check(hak_check_t *check, const hak_heap_t *heap) {
 
 void hak_heaps_check(hak_check_t *check) {
     size_t published = 0;
-    memset(sums, 0, sizeof sums);
+    HAK_EACH_HEAP (i) hak_heap_at(i)->sum = (hak_heap_sum_t){0};
     hak_region_each_superslab(add_superslab, check);
     hak_fine_check(check);
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
-        published += hak_heaps[i].idle_published;
-        if (hak_load_relaxed(&hak_heaps[i].runs) || sums[i].grains)
-            hak_heap_check(check, &hak_heaps[i]);
+    HAK_EACH_HEAP (i) {
+        hak_heap_t *heap = hak_heap_at(i);
+        published += heap->idle_published;
+        if (hak_load_relaxed(&heap->runs) || heap->sum.grains) hak_heap_check(check, heap);
     }
-    hak_check_equal(check, of_heap, hak_heaps, "the sum of what heaps have published as idle",
+    hak_check_equal(check, of_heap, &hak_heap_table, "the sum of what heaps have published as idle",
                     hak_large_idle_about() >> HAK_GRAIN_SHIFT, published);
 }
 

@@ -19,7 +19,7 @@ void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap);
 
 /* A heap's extents, lists and sums; all heaps, and what they have in common; all huge blocks, and
  * what is kept. With every thread outside the engine. */
-void hak_heap_check(hak_check_t *check, const hak_heap_t *heap);
+void hak_heap_check(hak_check_t *check, hak_heap_t *heap);
 void hak_heaps_check(hak_check_t *check);
 void hak_huge_check(hak_check_t *check);
 

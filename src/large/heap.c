@@ -15,12 +15,27 @@ enum {
     FAILURES_MAX = 16, /* superslabs without a purged page, after which a purge ends */
 };
 
-hak_heap_t hak_heaps[HAK_HEAPS_MAX] HAK_APART;
-HAK_LOCK_RANKS(heap_ranks, HEAP, &hak_heaps[0].lock, sizeof hak_heaps, sizeof *hak_heaps,
-               hak_heap_check_at_release);
-HAK_LOCK_RANKS(transfer_ranks, TRANSFER, &hak_heaps[0].transfer_lock,
-               sizeof hak_heaps - offsetof(hak_heap_t, transfer_lock), sizeof *hak_heaps,
-               hak_transfer_check_at_release);
+enum { HEAPS_OWN = 2 }; /* heaps whose memory is our own */
+
+static hak_heap_t own[HEAPS_OWN] HAK_APART;
+hak_made_t hak_heap_table HAK_APART;
+
+unsigned hak_heap_open(unsigned number) {
+    void *memory = number < HEAPS_OWN ? &own[number] : NULL;
+    if (hak_made_open(&hak_heap_table, number, memory, sizeof(hak_heap_t))) return number;
+    return hak_heap_open(0);
+}
+
+#if HAKMEM_VERIFY
+static bool is_heap_lock(const void *lock) {
+    return hak_made_has(&hak_heap_table, lock, offsetof(hak_heap_t, lock), 1, 1);
+}
+static bool is_transfer_lock(const void *lock) {
+    return hak_made_has(&hak_heap_table, lock, offsetof(hak_heap_t, transfer_lock), 1, 1);
+}
+#endif
+HAK_LOCK_RANKS_MADE(heap_ranks, HEAP, is_heap_lock, hak_heap_check_at_release);
+HAK_LOCK_RANKS_MADE(transfer_ranks, TRANSFER, is_transfer_lock, hak_transfer_check_at_release);
 
 /* ---- bits ---- */
 
@@ -149,14 +164,15 @@ static void receive(hak_heap_t *heap, hak_superslab_t *super) {
     if (super->dirty) dirty_append(heap, super, hak_os_now_ms());
 }
 
-bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
+bool hak_heap_grow(unsigned number, size_t least, size_t grains) {
+    hak_heap_t *heap = hak_heap_at(number);
     HAK_TIMED(l25_alloc_tls_page);
     size_t fewest = (least + hak_superslab_grains() - 1) / hak_superslab_grains();
     size_t most = (grains + hak_superslab_grains() - 1) / hak_superslab_grains();
     unsigned taken;
     hak_superslab_t *first = hak_pool_take_superslabs((unsigned)fewest, (unsigned)most, &taken);
     if (!first) return false;
-    heap->extents.owner = hak_owner((unsigned)(heap - hak_heaps), HAK_CLASS_LARGE);
+    heap->extents.owner = hak_owner(number, HAK_CLASS_LARGE);
     for (unsigned i = 0; i < taken; i++) receive(heap, &first[i]);
     HAK_ADD_OWNED(&heap->lent, taken);
     HAK_ADD_OWNED(&heap->runs, 1);

@@ -1,7 +1,7 @@
 /* heap.h: large heaps: superslabs, grain by grain, one heap for each CPU.
  *
- * There are as many heaps as shards, whose number may grow, and a thread's heap is that of the CPU
- * it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other
+ * There are as many heaps as shards, each made at its first use (meta/made.h), and a thread's heap is
+ * that of the CPU it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other
  * have different ones, and then each CPU writes to the lines of several heaps.
  *
  * Who owns what: a superslab belongs to one heap, or to the pool. A block belongs to
@@ -30,6 +30,7 @@
 
 #include "base/base.h"
 #include "large/extent.h"
+#include "meta/made.h"
 #include "os/lock.h"
 #include "pool/budget.h"
 #include "region/superslab.h"
@@ -40,6 +41,13 @@ enum {
     HAK_TRANSFER_MAX = 256,
     HAK_LARGE_FREED = 16,
 };
+
+/* What the check of a heap adds up (check.c). */
+typedef struct {
+    size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
+    size_t free, idle;                         /* of extents, as the next visit finds them */
+    size_t lent;                               /* superslabs without a used grain */
+} hak_heap_sum_t;
 
 typedef struct {
     hak_lock_t lock HAK_ALIGNED(HAK_LINE);
@@ -59,11 +67,24 @@ typedef struct {
     _Atomic size_t transfer_grains; /* written under the transfer lock */
     _Atomic uint64_t transferred, spilled;
     hak_unit_t *transfer[HAK_TRANSFER_MAX]; /* transfer lock; newest last */
+    hak_heap_sum_t sum;                     /* hak_verify runs once at a time */
 } hak_heap_t;
 
-extern hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+extern hak_made_t hak_heap_table;
 
-HAK_FAST_PATH unsigned hak_heap_count(void) { return hak_shard_count(); }
+/* NULL for a heap that is not made. */
+HAK_FAST_PATH hak_heap_t *hak_heap_at(unsigned number) {
+    return hak_made_at(&hak_heap_table, number);
+}
+
+/* The heaps that are made. */
+#define HAK_EACH_HEAP(i)                                                    \
+    for (unsigned i = hak_made_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \
+         i = hak_made_next(&hak_heap_table, i + 1))
+
+/* Makes a heap, unless it is there. Returns its number, or 0, which needs no memory, when there is
+ * none for another one. */
+unsigned hak_heap_open(unsigned number);
 
 /* Of the word `large`. */
 HAK_FAST_PATH size_t hak_large_length(uint32_t run) { return run >> 5; }
@@ -88,7 +109,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
 
 /* Adds free superslabs of the pool in a row: `grains` or more, or fewer where the row
  * ends, but `least` in one extent; false without memory. */
-bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains);
+bool hak_heap_grow(unsigned number, size_t least, size_t grains);
 
 /* The following take the lock themselves. */
 

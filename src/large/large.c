@@ -13,6 +13,7 @@
 
 enum {
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
+    SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
     TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
 };
@@ -40,8 +41,8 @@ static char *block_start(const hak_unit_t *unit, uint32_t word) {
     return unit->base + ((size_t)(word % HAK_UNIT_GRAINS) << HAK_GRAIN_SHIFT);
 }
 
-static hak_heap_t *heap_of(const hak_unit_t *unit) {
-    return &hak_heaps[hak_owner_shard(hak_load_acquire(&unit->owner))];
+static unsigned number_of(const hak_unit_t *unit) {
+    return hak_owner_shard(hak_load_acquire(&unit->owner));
 }
 
 static bool is_fine(const hak_unit_t *unit) {
@@ -68,7 +69,7 @@ HAK_COMMON size_t hak_large_idle_about(void) {
 
 size_t hak_large_idle(void) {
     size_t sum = 0;
-    for (unsigned i = 0; i < hak_heap_count(); i++) sum += hak_load_relaxed(&hak_heaps[i].idle);
+    HAK_EACH_HEAP (i) sum += hak_load_relaxed(&hak_heap_at(i)->idle);
     return sum << HAK_GRAIN_SHIFT;
 }
 
@@ -191,7 +192,7 @@ static outcome_t take_grown(hak_heap_t *heap, request_t *request) {
     size_t least = is_short ? request->grains : sure;
     outcome_t outcome = NO_ROOM;
     for (; outcome == NO_ROOM; least = sure) {
-        if (!hak_heap_grow(heap, least, hak_max(run, least))) break;
+        if (!hak_heap_grow(request->home, least, hak_max(run, least))) break;
         outcome = take_extent(heap, request);
         if (least == sure) break;
     }
@@ -229,18 +230,18 @@ static bool can_spare(const hak_heap_t *heap, const request_t *request) {
            free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
 }
 
-/* Asks the other heaps for idle memory, before fresh memory is touched: for what they can spare, or
- * for `all` of it. */
+/* Asks other heaps for idle memory: the next few, before fresh memory is touched, for what they can
+ * spare; or all, for all that they have. */
 static outcome_t steal(request_t *request, bool all) {
-    unsigned count = hak_heap_count(), own = request->home;
+    unsigned own = request->home, left = all ? HAK_HEAPS_MAX : SEARCH_MOST;
     outcome_t said = NO_ROOM;
-    for (unsigned i = 1; i < count; i++) {
-        hak_heap_t *heap = &hak_heaps[(own + i) % count];
+    for (unsigned at = own; left-- && (at = hak_made_after(&hak_heap_table, at)) != own;) {
+        hak_heap_t *heap = hak_heap_at(at);
         if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
         outcome_t outcome;
         HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
         if (outcome == FOUND) {
-            hak_add_relaxed(&hak_heaps[own].stolen, 1);
+            hak_add_relaxed(&hak_heap_at(own)->stolen, 1);
             return FOUND;
         }
         if (outcome == REFUSED) said = REFUSED; /* another heap may need no more commitment */
@@ -249,31 +250,29 @@ static outcome_t steal(request_t *request, bool all) {
 }
 
 static bool lend(void) {
-    for (unsigned i = 0; i < hak_heap_count(); i++)
-        if (hak_heap_lend(&hak_heaps[i])) return true;
+    HAK_EACH_HEAP (i)
+        if (hak_heap_lend(hak_heap_at(i))) return true;
     return false;
 }
 
-/* Called once. The first region determines the size of superslabs. */
-static HAK_SLOW_PATH void prepare(void) {
+/* Makes the caller's heap. The first region determines the size of superslabs. */
+static HAK_SLOW_PATH unsigned open_home(unsigned home) {
     hak_region_prepare();
     hak_pool_set_lender(lend);
+    return hak_heap_open(home);
 }
 
 unsigned hak_large_home(void) { return hak_os_this_cpu() % hak_shard_homes(); }
 
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
-    static _Atomic bool prepared;
-    if (HAK_UNLIKELY(!hak_load_acquire(&prepared))) {
-        prepare();
-        hak_store_release(&prepared, true);
-    }
+    if (HAK_UNLIKELY(!hak_heap_at(home))) home = open_home(home);
     request_t request = {.home = home, .grains = grains_of(size), .zero = zero};
     request.align_grains = hak_max(grains_of(align), 1);
-    outcome_t outcome = ask(&hak_heaps[home], &request, false);
+    hak_heap_t *heap = hak_heap_at(home);
+    outcome_t outcome = ask(heap, &request, false);
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
         outcome = steal(&request, false);
-        if (outcome == NO_ROOM) outcome = ask(&hak_heaps[home], &request, true);
+        if (outcome == NO_ROOM) outcome = ask(heap, &request, true);
     }
     if (HAK_UNLIKELY(outcome != FOUND)) outcome = steal(&request, true);
     if (HAK_UNLIKELY(outcome != FOUND)) return NULL;
@@ -317,9 +316,10 @@ static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool 
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
     if (HAK_UNLIKELY(is_fine(unit))) return hak_fine_free(block);
-    hak_heap_t *heap = heap_of(unit);
+    const unsigned number = number_of(unit);
+    hak_heap_t *heap = hak_heap_at(number);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
-    bool remote = batch && heap != &hak_heaps[home];
+    bool remote = batch && number != home;
     hak_gate_enter();
     size_t grains = mark_freed(unit, block);
     if (grains && !(remote && put_transferred(heap, unit, grains)))
@@ -356,7 +356,7 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
 bool hak_large_resize(void *block, size_t size) {
     hak_unit_t *unit = hak_unit_of(block);
     if (HAK_UNLIKELY(is_fine(unit))) return false;
-    hak_heap_t *heap = heap_of(unit);
+    hak_heap_t *heap = hak_heap_at(number_of(unit));
     uint32_t word = hak_load_acquire(&unit->large);
     size_t want = grains_of(size), have = hak_large_length(word);
     char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
@@ -395,18 +395,19 @@ static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budg
  * run of another thread: the next round sees it. */
 HAK_COMMON size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
-    for (; *at < hak_heap_count(); ++*at) {
-        if (!hak_load_relaxed(&hak_heaps[*at].runs)) continue;
-        purged += purge_heap(&hak_heaps[*at], delay_ms, budget);
+    while ((*at = hak_made_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
+        hak_heap_t *heap = hak_heap_at(*at);
+        if (hak_load_relaxed(&heap->runs)) purged += purge_heap(heap, delay_ms, budget);
         if (hak_budget_is_spent(budget)) break;
+        ++*at;
     }
     return purged;
 }
 
 hak_large_stats_t hak_large_stats(void) {
     hak_large_stats_t sum = {0};
-    for (unsigned i = 0; i < hak_heap_count(); i++) {
-        hak_heap_t *heap = &hak_heaps[i];
+    HAK_EACH_HEAP (i) {
+        hak_heap_t *heap = hak_heap_at(i);
         hak_lock_acquire(&heap->lock);
         hak_lock_acquire(&heap->transfer_lock);
         size_t waiting = hak_load_relaxed(&heap->transfer_grains);

@@ -98,7 +98,7 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         return hak_shard_release_piece(&pass->walk, budget);
     case LARGE:
         *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
-        return pass->heap == hak_heap_count();
+        return pass->heap >= HAK_HEAPS_MAX;
     case HUGE:
         *bytes += hak_huge_purge_piece(pass->delay_ms, budget);
         return !hak_budget_is_spent(budget);

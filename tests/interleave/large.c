@@ -12,6 +12,7 @@
 #include "large/fine.h"
 #include "large/heap.h"
 #include "memory.h"
+#include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -31,7 +32,8 @@ enum {
 
 static char units[UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
 static hak_unit_t slabs[UNITS] __attribute__((aligned(64)));
-hak_heap_t hak_heaps[HAK_HEAPS_MAX];
+static hak_heap_t heaps[2];
+hak_made_t hak_heap_table = {.end = 2, .places = {&heaps[0], &heaps[1]}};
 hak_map_t hak_map;
 
 /* What stands for the extents: blocks in free memory, and the grains behind each that it grew by;
@@ -68,7 +70,6 @@ int64_t hak_option(hak_option_t option) {
                                              : 0;
 }
 
-unsigned hak_shard_count(void) { return 2; }
 unsigned hak_shard_homes(void) { return 2; }
 unsigned hak_os_this_cpu(void) { return HEAP; }
 
@@ -93,7 +94,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     unsigned i = number_of(start);
     size_t before = grains_before(start);
     memory_write(&extents, sizeof extents);
-    EXPLORE_CHECK(heap == &hak_heaps[HEAP] && before + grains == GRAINS + extents.more[i],
+    EXPLORE_CHECK(heap == &heaps[HEAP] && before + grains == GRAINS + extents.more[i],
                   "block %u is not whole", i);
     EXPLORE_CHECK(!extents.is_free[i], "block %u is merged twice", i);
     extents.is_free[i] = before == 0;
@@ -117,10 +118,16 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part) {
     (void)at, (void)left, (void)part;
     return false;
 }
-bool hak_heap_grow(hak_heap_t *heap, size_t least, size_t grains) {
-    (void)heap, (void)least, (void)grains;
+bool hak_heap_grow(unsigned number, size_t least, size_t grains) {
+    (void)number, (void)least, (void)grains;
     return false;
 }
+unsigned hak_heap_open(unsigned number) { return number; }
+void *hak_meta_alloc_zeroed(size_t size) {
+    (void)size;
+    return NULL;
+}
+void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
 bool hak_heap_lend(hak_heap_t *heap) {
     (void)heap;
     return false;
@@ -169,8 +176,8 @@ static void release(unsigned home, unsigned i) {
 
 /* All blocks in use, made for the heap's own CPU. */
 static void prepare(int64_t array_size, int64_t array_first) {
-    memset(hak_heaps, 0, sizeof hak_heaps);
-    hak_store_relaxed(&hak_heaps[HEAP].runs, 1); /* what it has was a run once */
+    memset(heaps, 0, sizeof heaps);
+    hak_store_relaxed(&heaps[HEAP].runs, 1); /* what it has was a run once */
     memset(&model, 0, sizeof model);
     gates_reset(false);
     memset(slabs, 0, sizeof slabs);
@@ -250,7 +257,7 @@ static bool is_waiting(const hak_heap_t *heap, unsigned i) {
 
 /* Every block is held, or free, or in the array; and a free that counted was the only one. */
 static void finally(void) {
-    hak_heap_t *heap = &hak_heaps[HEAP];
+    hak_heap_t *heap = &heaps[HEAP];
     unsigned held = 0;
     size_t held_grains = 0, waiting_grains = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
@@ -272,10 +279,10 @@ static void finally(void) {
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < BLOCKS; i++)
         if (variable == &slabs[2 * i].large) return "a block's word";
-    return variable == &hak_heaps[HEAP].lock            ? "the heap's lock"
-           : variable == &hak_heaps[HEAP].transfer_lock ? "the array's lock"
-           : variable == &extents                       ? "the free memory"
-                                                        : NULL;
+    return variable == &heaps[HEAP].lock            ? "the heap's lock"
+           : variable == &heaps[HEAP].transfer_lock ? "the array's lock"
+           : variable == &extents                   ? "the free memory"
+                                                    : NULL;
 }
 
 #define RULES .finally = finally, .describe = describe
@@ -325,7 +332,7 @@ static const explore_scenario_t scenarios[] = {
 };
 
 int main(int argc, char **argv) {
-    memory_track(&hak_heaps[HEAP], sizeof(hak_heap_t));
+    memory_track(&heaps[HEAP], sizeof(hak_heap_t));
     memory_track(slabs, sizeof slabs);
     memory_track(&extents, sizeof extents);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

@@ -47,9 +47,9 @@ static void gather_locks(void) {
     HAK_EACH_SHARD (shard)
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
             add(&hak_bin_of(shard, i)->lock, "a bin's", NULL);
-    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
-        add(&hak_heaps[i].lock, "a large heap's", NULL);
-        add(&hak_heaps[i].transfer_lock, "a transfer array's", &hak_heaps[i].lock);
+    HAK_EACH_HEAP (i) {
+        add(&hak_heap_at(i)->lock, "a large heap's", NULL);
+        add(&hak_heap_at(i)->transfer_lock, "a transfer array's", &hak_heap_at(i)->lock);
     }
     add(&hak_pool_lock, "the pool's", NULL);
     add(&hak_region_lock, "the region's", NULL);

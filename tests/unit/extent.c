@@ -23,7 +23,7 @@ enum {
 
 static const char *const variables[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", NULL};
 
-static uint64_t looks(void) { return hak_heaps[0].extents.looks; }
+static uint64_t looks(void) { return hak_heap_at(0)->extents.looks; }
 
 static char *get(size_t size, size_t align) {
     char *block = hak_large_alloc(0, size, align, false);
@@ -100,8 +100,9 @@ static void blocks_and_extents_are_all(const void *unused) {
         if (blocks[i]) drop(blocks[i]);
     check_all();
     purge_large(0);
-    while (hak_heaps[0].lent) CHECK(hak_heap_lend(&hak_heaps[0]), "a free superslab is not found");
-    CHECK(hak_load_relaxed(&hak_heaps[0].live) == 0, "a block is left");
+    while (hak_heap_at(0)->lent)
+        CHECK(hak_heap_lend(hak_heap_at(0)), "a free superslab is not found");
+    CHECK(hak_load_relaxed(&hak_heap_at(0)->live) == 0, "a block is left");
 }
 
 /* ---- What is looked at ----------------------------------------------------------------------- */
@@ -151,7 +152,7 @@ static void a_purge_finds_an_extent(const void *unused) {
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = get(HAK_LARGE_MAX, 1);
     for (unsigned i = COUNT; i-- > 0;) drop(blocks[i]);
     check_all();
-    uint64_t before = looks(), superslabs = hak_heaps[0].lent;
+    uint64_t before = looks(), superslabs = hak_heap_at(0)->lent;
     CHECK(superslabs >= COUNT / 2, "%u superslabs", (unsigned)superslabs);
     CHECK(purge_large(0) >= (size_t)COUNT * HAK_LARGE_MAX, "too little");
     uint64_t each = (looks() - before) / superslabs;

@@ -56,9 +56,9 @@ static void check_locks(void) {
     HAK_EACH_SHARD (shard)
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
             is_free(&hak_bin_of(shard, i)->lock, "a bin");
-    for (unsigned i = 0; i < hak_heap_count(); i++) {
-        is_free(&hak_heaps[i].lock, "a large heap");
-        is_free(&hak_heaps[i].transfer_lock, "a large heap");
+    HAK_EACH_HEAP (i) {
+        is_free(&hak_heap_at(i)->lock, "a large heap");
+        is_free(&hak_heap_at(i)->transfer_lock, "a large heap");
     }
     is_free(&hak_pool_lock, others);
     is_free(&hak_region_lock, others);
@@ -117,7 +117,7 @@ static void check_heap(const void *unused) {
     (void)unused;
     check_locks();
     hak_region_each_superslab(check_superslab, &sums);
-    for (unsigned i = 0; i < hak_heap_count(); i++) live += hak_heaps[i].live;
+    HAK_EACH_HEAP (i) live += hak_heap_at(i)->live;
     CHECK(sums.used_grains == sums.block_grains, "%zu grains are used, those of blocks are %zu",
           sums.used_grains, sums.block_grains);
     CHECK(live == sums.block_grains, "%zu grains are live, those of blocks are %zu", live,

@@ -183,10 +183,10 @@ static void free_superslabs_are_lent(void **state) {
     bool zeroed;
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);
     for (unsigned i = 0; i < COUNT; i++) assert_true(hak_large_free(0, blocks[i]));
-    assert_true(hak_heaps[0].lent >= COUNT / 2);
+    assert_true(hak_heap_at(0)->lent >= COUNT / 2);
     uint64_t fresh = hak_pool_stats.stage3;
     unsigned count = 0;
-    while (hak_heaps[0].lent > 0 && count < 4096) units[count++] = hak_pool_take(1, &zeroed);
+    while (hak_heap_at(0)->lent > 0 && count < 4096) units[count++] = hak_pool_take(1, &zeroed);
     assert_int_equal(hak_pool_stats.stage3, fresh);
     while (count > 0) hak_pool_give(units[--count], 1);
 }

@@ -127,7 +127,7 @@ static void make_large(void) {
     }
     world.block = hak_unit_of(large[0]);
     world.extent = hak_unit_of(large[1]);
-    world.heap = &hak_heaps[hak_owner_shard(world.block->owner)];
+    world.heap = hak_heap_at(hak_owner_shard(world.block->owner));
     hakmem_free(large[1]); /* by the heap's own CPU, or it lies in the transfer array: emptied */
     hak_heap_purge(world.heap, UINT32_MAX, &(hak_budget_t){0, 0});
     world.huge = hakmem_malloc(HUGE);
