@@ -35,7 +35,7 @@
 
 enum {
     HAK_FINE_SHIFT = 6, /* log2 of the bytes of a grain, in the process's heap */
-    HAK_FINE_OWNER = 0x7f << 8 | HAK_CLASS_LARGE,
+    HAK_FINE_OWNER = HAK_OWNER_WARM | HAK_CLASS_LARGE, /* no unit of a large heap is ever warm */
 };
 
 /* A block of at least `size` bytes, up to 64 KiB, at a multiple of `align`, a power of two up to

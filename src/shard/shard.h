@@ -67,7 +67,7 @@
 #include "region/region.h"
 #include "region/unit.h"
 
-enum { HAK_SHARDS_MAX = 16 };
+enum { HAK_SHARDS_MAX = 256 }; /* an owner word has eight bits for it */
 
 /* What is counted while a bin's lock is held. */
 enum {

@@ -32,12 +32,14 @@ enum {
     SWEEP_MS = 250,           /* between two passes */
     VISIT_UNITS = 4,          /* slabs taken from the pool between two visits of shards */
     LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each 64 KiB that is wanted */
+    GROWN_SHARDS = 16,        /* shards that are looked at when the heap has grown */
     REST_PART = 64,           /* a bin is idle when 1 of so many units in use were taken */
 };
 
 static _Atomic uint64_t purged_bytes;
-static _Atomic uint32_t taken;  /* atomic; units that became slabs, modulo 2^32 */
-static _Atomic uint32_t visits; /* atomic; of shards, modulo 2^32 */
+static _Atomic uint32_t taken;      /* atomic; units that became slabs, modulo 2^32 */
+static _Atomic uint32_t visits;     /* atomic; of shards, modulo 2^32 */
+static _Atomic unsigned grown_last; /* the last shard that was looked at when the heap had grown */
 
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 
@@ -145,11 +147,13 @@ static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
 }
 
-/* Purges the bin with the most spare bytes; one bin in each call. */
+/* Purges one bin in each call: that with the most spare bytes of the next few shards. */
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
-    unsigned best_shard = 0, best_class = 0;
+    const unsigned last = hak_load_relaxed(&grown_last);
+    unsigned best_shard = 0, best_class = 0, shard = last, left = GROWN_SHARDS;
     size_t most = 0;
-    HAK_EACH_SHARD (shard) {
+    do {
+        shard = hak_shard_after(shard);
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
             if (spare <= most) continue;
@@ -157,7 +161,8 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
             best_shard = shard;
             best_class = class_index;
         }
-    }
+    } while (--left && shard != last);
+    hak_store_relaxed(&grown_last, shard);
     return most ? purge_some(best_shard, best_class, bytes, budget) : 0;
 }
 

@@ -18,6 +18,8 @@ enum {
 };
 
 _Atomic uint32_t hak_warm_total HAK_OWN_LINE;
+static _Atomic bool any_bound
+    HAK_READ_OFTEN; /* a slab is or was bound: before, no ring has anything */
 
 static hak_warm_ring_t *ring_of(const hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
@@ -76,6 +78,7 @@ static void bind(hak_warm_slot_t *slot, hak_bin_t *bin, hak_unit_t *slab) {
     HAK_ADD_OWNED(&ring->count, 1);
     ring->used += used_of(slab, hak_bin_ready(slab, class_of(slab)));
     (void)hak_add_relaxed(&hak_warm_total, 1);
+    if (HAK_UNLIKELY(!hak_load_relaxed(&any_bound))) hak_store_relaxed(&any_bound, true);
     HAK_ADD_OWNED(&slot->carves, 1); /* the next sweep takes it for used */
     note("bind", slab);
     unclaim(slot, slab);
@@ -297,6 +300,7 @@ bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
 /* Adds up a field of the rings of a class. */
 #define SUM_OF(field, class_index)                                                                \
     uint64_t sum = 0;                                                                             \
+    if (!hak_load_relaxed(&any_bound)) return 0;                                                  \
     HAK_EACH_SHARD (shard) sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
     return sum
 

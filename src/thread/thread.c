@@ -120,15 +120,17 @@ HAK_BEHIND static void on_thread_exit(void *argument) {
     hak_helper_wake();
 }
 
-/* Chooses the home of a new thread: the shard with the fewest threads, or that of its CPU. A cache
- * may change its shard with its thread, since each block in a magazine goes back to its own slab,
- * whichever shard owns that. */
-static unsigned home_shard(void) {
-    unsigned best = 0, count = hak_shard_homes();
+/* Chooses the home of a new thread: the shard of its cache's last thread, if that has no more than its
+ * share of the threads, or the next one that has not; or that of its CPU. There is one with no more
+ * than the average, and a search begins where the last one ended: it looks at few of many shards. A
+ * cache may change its shard with its thread, since each block in a magazine goes back to its own
+ * slab, whichever shard owns that. List lock held. */
+static unsigned home_shard(const hak_cache_t *cache) {
+    static unsigned last; /* list lock */
+    unsigned home = cache->shard, count = hak_shard_homes(), share = hak_thread_count() / count;
     if (!hak_option(HAK_OPTION_SHARD_MIX)) return hak_shard_open(hak_os_this_cpu() % count);
-    for (unsigned shard = 1; shard < count; shard++)
-        if (shard_threads[shard] < shard_threads[best]) best = shard;
-    return hak_shard_open(best);
+    while (home >= count || shard_threads[home] > share) home = last = (last + 1) % count;
+    return hak_shard_open(home);
 }
 
 unsigned hak_thread_shard_most(void) {
@@ -193,7 +195,7 @@ static hak_cache_t *acquire_cache(void) {
     hak_gate_take(&cache->post);
     cache->tid = hak_os_thread_id();
     cache->born = cache->slow_count;
-    cache->shard = (uint8_t)home_shard();
+    cache->shard = (uint8_t)home_shard(cache);
     shard_threads[cache->shard]++;
     HAK_ADD_OWNED(&thread_count, 1u);
     share_budget();

@@ -237,7 +237,7 @@ static const struct effect {
     {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"1", 1, 1}},
     {"PURGE_THREAD", NULL, helper_threads, {"0", 0, 0}, {"2", 1, 1}},
     {"CACHE_BUDGET", NULL, cached_kib, {"1", 1, 64}, {"1G", 1000, 20000}},
-    {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"16", 4, 4}},
+    {"SHARDS", "HAKMEM_TRYLOCK_PROBES=0", slabs_of_four_threads, {"1", 1, 1}, {"256", 4, 4}},
     {"SHARD_MIX",
      "HAKMEM_SHARDS=4 HAKMEM_TRYLOCK_PROBES=0",
      slabs_on_one_cpu,

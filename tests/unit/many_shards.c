@@ -1,0 +1,214 @@
+/* many_shards.c - 256 shards and as many large heaps: what is made when, where it is found, and what is done
+ * where there is no memory for more. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "commit/commit.h"
+#include "hakmem.h"
+#include "large/heap.h"
+#include "large/large.h"
+#include "meta/meta.h"
+#include "shard/counts.h"
+#include "shard/table.h"
+#include "thread/purge.h"
+#include "thread/thread.h"
+#include "thread/verify.h"
+#include "shard_batches.h"
+
+enum { CLASS = 63, FAR = 200, THREADS = 300, ROUNDS = 20, KEPT = 16 };
+
+static const char *const variables[] = {"HAKMEM_SHARDS=256", "HAKMEM_PURGE_THREAD=0",
+                                        "HAKMEM_LIMIT=1G", "HAKMEM_TRYLOCK_PROBES=2", NULL};
+static const size_t limit = (size_t)1 << 30;
+
+static unsigned shards_made(void) {
+    unsigned count = 0;
+    HAK_EACH_SHARD (shard) count++;
+    return count;
+}
+
+static unsigned heaps_made(void) {
+    unsigned count = 0;
+    HAK_EACH_HEAP (i) count++;
+    return count;
+}
+
+/* Each shard and heap is made at its first use, and the first ones take no memory for records. */
+static void small_processes_make_little(void **state) {
+    (void)state;
+    size_t before = hak_meta_bytes();
+    hakmem_free(hakmem_malloc(100));
+    assert_int_equal(shards_made(), 1);
+    assert_int_equal(hak_shard_open(1), 1);
+    assert_int_equal(shards_made(), 2);
+    assert_int_equal(hak_meta_bytes(), before);
+    unsigned heaps = heaps_made();
+    hak_large_free(7, hak_large_alloc(7, 100000, 1, false));
+    assert_int_equal(heaps_made(), heaps + 1);
+    assert_non_null(hak_heap_at(7));
+    hak_bin_t *bin = hak_bin_of(hak_shard_open(FAR), CLASS);
+    assert_int_equal(shards_made(), 3);
+    assert_ptr_equal(hak_bin_of(hak_shard_open(FAR), CLASS), bin);
+}
+
+/* A search looks at the next shards that are made, round; it passes over those further on. */
+static void the_next_shards_are_searched(void **state) {
+    (void)state;
+    void *blocks[4], *one[2];
+    unit_open_shards(2);
+    assert_int_equal(hak_shard_after(1), FAR);
+    assert_int_equal(hak_shard_after(FAR), 0);
+    take(1, CLASS, 4, blocks); /* a slab of four blocks */
+    give(1, CLASS, blocks, 3);
+    one[1] = NULL;
+    assert_int_equal(hak_shard_take(FAR, CLASS, 1, one, NULL), 1);
+    assert_int_equal(hak_owner_shard(slab_of(one[1])->owner), 1); /* the second that it asks */
+    hak_shard_give(FAR, CLASS, &one[1], 1);
+    for (unsigned i = 210; i < 220; i++) assert_int_equal(hak_shard_open(i), i);
+    assert_int_equal(hak_shard_take(FAR, CLASS, 1, one, NULL), 1);
+    assert_int_equal(hak_owner_shard(slab_of(one[1])->owner), FAR); /* now they are too far */
+    hak_shard_give(FAR, CLASS, &one[1], 1);
+    give(1, CLASS, &blocks[3], 1);
+    release_all();
+}
+
+/* Where nothing else is left, a thread takes what any other shard has; and without memory for a shard
+ * of its own it is at home in the first one. */
+static void without_memory_others_serve(void **state) {
+    (void)state;
+    void *blocks[4], *one[2];
+    enum { MORE = 64, LAST = HAK_SHARDS_MAX - 1 };
+    take(FAR, CLASS, 4, blocks);
+    give(FAR, CLASS, blocks, 3);
+    size_t room = limit - hak_commit_bytes();
+    assert_true(hak_commit_charge(room));
+    unsigned refused = 0;
+    for (unsigned i = MORE; i < LAST; i++) refused += hak_shard_open(i) != i;
+    REQUIRE(refused > 0, "no shard is refused at the limit");
+    assert_int_equal(hak_shard_open(LAST), 0);
+    assert_false(hak_shard_is_made(LAST));
+    assert_int_equal(hak_heap_open(LAST), 0);
+    hak_unit_t *units[64];
+    unsigned count = 0;
+    bool zeroed;
+    while (count < 64 && (units[count] = hak_pool_take(1, &zeroed)) != NULL) count++;
+    REQUIRE(count < 64, "the pool has too many units with pages");
+    assert_int_equal(hak_shard_take(0, CLASS, 1, one, NULL), 1); /* many shards further on */
+    while (count > 0) hak_pool_give(units[--count], 1);
+    hak_commit_release(room);
+    assert_int_equal(hak_owner_shard(slab_of(one[1])->owner), FAR);
+    give(0, CLASS, &one[1], 1);
+    give(FAR, CLASS, &blocks[3], 1);
+    assert_int_equal(hak_shard_open(LAST), LAST);
+    release_all();
+}
+
+/* Owner words of all shards and heaps differ from each other, and from those of other blocks. */
+static void each_number_owns_its_blocks(void **state) {
+    (void)state;
+    void *large[HAK_HEAPS_MAX], *small[HAK_SHARDS_MAX][1];
+    void *idle = hak_large_alloc(7, 100000, 1, false); /* else it would serve heap 0 */
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        large[i] = hak_large_alloc(i, 100000, 1, false);
+        assert_int_equal(slab_of(large[i])->owner, hak_owner(i, HAK_CLASS_LARGE));
+        assert_int_equal(hak_shard_open(i), i);
+        take(i, CLASS, 1, small[i]);
+    }
+    for (unsigned i = 0; i < HAK_HEAPS_MAX; i++) {
+        size_t size;
+        void *start;
+        assert_true(hak_large_find(large[i], &start, &size) && start == large[i]);
+        assert_true(hak_large_free((i + 1) % HAK_HEAPS_MAX, large[i]) != 0);
+        assert_false(hak_large_free(i, large[i]));
+        give((i + 1) % HAK_SHARDS_MAX, CLASS, small[i], 1);
+    }
+    assert_true(hak_large_free(7, idle) != 0);
+    assert_int_equal(hak_verify(), 0);
+    release_all();
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static pthread_barrier_t all_there;
+static void *kept[THREADS][KEPT];
+static unsigned threads_at[HAK_SHARDS_MAX];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t size_of(unsigned i) { return i % 8 == 7 ? 100000 : (size_t)40 << i % 7; }
+
+/* Takes blocks, and frees those of the thread before it: of another shard. */
+static void *work(void *number) {
+    unsigned own = (unsigned)(uintptr_t)number;
+    for (unsigned i = 0; i < KEPT; i++) {
+        kept[own][i] = hakmem_malloc(size_of(i));
+        CHECK(kept[own][i] != NULL, "no memory");
+        memset(kept[own][i], 1, 16);
+    }
+    pthread_mutex_lock(&mutex);
+    threads_at[hak_thread_cache()->shard]++;
+    pthread_mutex_unlock(&mutex);
+    pthread_barrier_wait(&all_there);
+    for (unsigned i = 0; i < KEPT; i++) hakmem_free(kept[(own + 1) % THREADS][i]);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        void *blocks[KEPT];
+        for (unsigned i = 0; i < KEPT; i++) blocks[i] = hakmem_malloc(size_of(i + round));
+        for (unsigned i = 0; i < KEPT; i++) hakmem_free(blocks[i]);
+    }
+    pthread_barrier_wait(&all_there);
+    return NULL;
+}
+
+static void run_threads(void) {
+    static pthread_t threads[THREADS];
+    pthread_attr_t small;
+    memset(threads_at, 0, sizeof threads_at);
+    CHECK(pthread_barrier_init(&all_there, NULL, THREADS) == 0, "no barrier");
+    CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 1 << 18) == 0,
+          "no small stacks");
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], &small, work, (void *)(uintptr_t)i) == 0, "no thread");
+    for (unsigned i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&small);
+    pthread_barrier_destroy(&all_there);
+}
+
+/* 300 threads and main have a shard each as far as there are any, the second time, too, when their
+ * caches served other threads before; and what they free comes back to its own shard. */
+static void threads_spread_over_all_shards(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 2; round++) {
+        run_threads();
+        threads_at[hak_thread_cache()->shard]++;
+        for (unsigned i = 0; i < HAK_SHARDS_MAX; i++)
+            REQUIRE(threads_at[i] == 1 || threads_at[i] == 2, "%u threads at home in shard %u",
+                    threads_at[i], i);
+        assert_int_equal(shards_made(), HAK_SHARDS_MAX);
+        assert_int_equal(hak_verify(), 0);
+    }
+    hak_purge_all();
+    uint64_t remote = 0, drained = 0;
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        const hak_shard_counts_t counts = hak_shard_counts(i);
+        remote += counts.remote;
+        drained += counts.counts[HAK_SHARD_DRAINED];
+    }
+    REQUIRE(remote > 0 && drained == remote, "%llu blocks came back, of %llu",
+            (unsigned long long)drained, (unsigned long long)remote);
+    assert_int_equal(hak_verify(), 0);
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_processes_make_little),
+        cmocka_unit_test(the_next_shards_are_searched),
+        cmocka_unit_test(without_memory_others_serve),
+        cmocka_unit_test(each_number_owns_its_blocks),
+        cmocka_unit_test(threads_spread_over_all_shards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
