@@ -51,7 +51,7 @@ ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full test-changed check \
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full test-changed check suites \
         package-test lab-test run bench bench-report deb site install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
@@ -70,7 +70,7 @@ nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem
 
 # Tests need a package that a plain build does not: a fresh folder has them only for a test goal, and
 # keeps them from then on; debug, which is for those who change the engine, always has them.
-TEST_GOALS := $(filter test test-full test-changed check,$(MAKECMDGOALS))
+TEST_GOALS := $(filter test test-full test-changed check suites,$(MAKECMDGOALS))
 TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
@@ -119,6 +119,11 @@ check: test-build-deps ## Build what some tests need, and run them: make check T
 	@targets=$$(python3 tests/support/targets.py build/$(PRESET) '$(T)') && \
 	    $(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target $$targets $(QUIET)
 	@ctest --preset $(PRESET) -R '$(T)' $(DOSE) -j $(TEST_JOBS)
+
+suites: test-deps release ## Run test suites of real programs on HAKMEM and on the system's malloc: hours [ARGS='redis']
+	@$(CMAKE) --build --preset release --parallel $(JOBS) --target hakmem_shared test_witness $(QUIET)
+	@python3 tests/programs/suites.py build/release/libhakmem.so build/release/tests/libtest_witness.so all \
+	    --table build/suites.md $(ARGS)
 
 package-test: ## Build, install and use every package and binding, each from a clean folder: minutes
 	@tests/install_deps.sh packages

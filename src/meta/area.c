@@ -19,7 +19,7 @@ void hak_area_remove(hak_area_t *area) {
     hak_commit_release(hak_area_charged(area));
     size_t page = hak_os_page_size();
     hak_os_unmap(area->base - page, page + area->reserved);
-    area->base = NULL;
+    *area = (hak_area_t){.base = NULL}; /* nothing of it is charged: it may not be placed again */
 }
 
 /* Maps up to `size` bytes in all. */

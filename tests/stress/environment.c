@@ -84,7 +84,8 @@ static void small_data(int mib) { limit(RLIMIT_DATA, (rlim_t)mib * MIB); }
 static void small_locked(int mib) { limit(RLIMIT_MEMLOCK, (rlim_t)mib * MIB); }
 static void small_stack(int mib) { limit(RLIMIT_STACK, (rlim_t)mib * MIB); }
 static void few_files(int count) {
-    for (int file = STDERR_FILENO + 1; file < 256; file++) close(file); /* those of who started us */
+    for (int file = STDERR_FILENO + 1; file < 256; file++)
+        close(file); /* those of who started us */
     limit(RLIMIT_NOFILE, (rlim_t)count);
 }
 static void no_huge_pages(int unused) {

@@ -57,14 +57,81 @@ static void *by_trim(size_t size) {
     return by_malloc(size);
 }
 
+static void *by_posix_memalign(size_t size) {
+    void *block = NULL;
+    int error =
+        ((int (*)(void **, size_t, size_t))found("hakmem_posix_memalign"))(&block, 4096, size);
+    return error == 0 ? block : NULL;
+}
+
+static void *by_memalign(size_t size) {
+    return ((void *(*)(size_t, size_t))found("hakmem_memalign"))(256, size);
+}
+
+static void *by_valloc(size_t size) { return ((void *(*)(size_t))found("hakmem_valloc"))(size); }
+
+static void *by_reallocarray(size_t size) {
+    return ((void *(*)(void *, size_t, size_t))found("hakmem_reallocarray"))(NULL, size, 1);
+}
+
+static void *by_huge_calloc(size_t size) {
+    return ((void *(*)(size_t, size_t))found("hakmem_calloc"))(2 << 20, size);
+}
+
+static void *by_mallopt(size_t size) {
+    ((int (*)(int, int))found("hakmem_mallopt"))(-1, 1 << 20);
+    return by_malloc(size);
+}
+
+static void *by_stats(size_t size) {
+    char text[200];
+    ((size_t(*)(char *, size_t))found("hakmem_stats_json"))(text, sizeof text);
+    return by_malloc(size);
+}
+
+static void *by_option(size_t size) {
+    char text[200];
+    ((int (*)(const char *, char *, size_t))found("hakmem_option_get"))("HAKMEM_THP", text,
+                                                                        sizeof text);
+    ((int (*)(const char *, const char *))found("hakmem_option_set"))("HAKMEM_THP", "0");
+    return by_malloc(size);
+}
+
+static void *by_verify(size_t size) {
+    size_t wrong = ((size_t(*)(void))found("hakmem_verify"))();
+    CHECK(wrong == 0, "%zu violations before the first block", wrong);
+    return by_malloc(size);
+}
+
+static void *by_bounds(size_t size) {
+    void *start, *end;
+    int found_one =
+        ((int (*)(const void *, void **, void **))found("hakmem_bounds"))(&start, &start, &end);
+    CHECK(found_one == 0, "an address of the stack lies in a block");
+    return by_malloc(size);
+}
+
 static const struct entry {
     const char *name;
     void *(*first)(size_t size);
 } entries[] = {
-    {"malloc", by_malloc},           {"calloc", by_calloc},
-    {"realloc", by_realloc},         {"aligned_alloc", by_aligned_alloc},
-    {"free(NULL)", by_free_of_null}, {"malloc_usable_size(NULL)", by_usable_size},
+    {"malloc", by_malloc},
+    {"calloc", by_calloc},
+    {"realloc", by_realloc},
+    {"aligned_alloc", by_aligned_alloc},
+    {"free(NULL)", by_free_of_null},
+    {"malloc_usable_size(NULL)", by_usable_size},
     {"malloc_trim", by_trim},
+    {"posix_memalign", by_posix_memalign},
+    {"memalign", by_memalign},
+    {"valloc", by_valloc},
+    {"mallopt", by_mallopt},
+    {"reallocarray", by_reallocarray},
+    {"calloc of MiB", by_huge_calloc},
+    {"hakmem_stats_json", by_stats},
+    {"hakmem_option_set", by_option},
+    {"hakmem_verify", by_verify},
+    {"hakmem_bounds", by_bounds},
 };
 
 #define ENTRY_COUNT (sizeof entries / sizeof entries[0])

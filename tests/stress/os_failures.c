@@ -131,6 +131,8 @@ int main(int argc, char **argv) {
     watchdog(every > 1 ? 200 : 7000, "failures of the system");
     proc_no_core_files();
     free(malloc(1));
+    /* Here records of addresses that were given up stayed charged. */
+    again("live", (struct os_plan){9, OS_ON, ENOMEM});
     for (unsigned s = 0; s < os_script_count; s++) {
         unsigned long count = count_calls(s);
         CHECK(count > 0, "%s makes no call of the system", os_scripts[s].name);
