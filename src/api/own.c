@@ -151,7 +151,7 @@ hakmem_heap_t *hakmem_heap_of(const void *pointer) {
 hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *handle) {
     for (size_t i = (uint32_t)(uintptr_t)handle + (size_t)1; i < hak_own_slots(); i++) {
         const hak_own_t *heap = hak_own_at(i);
-        if (hak_load_acquire(&heap->is_used)) return hak_own_handle(heap);
+        if (hak_load_relaxed(&heap->is_used)) return hak_own_handle(heap);
     }
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* fine.c: chunks that are cut in grains, by bitmaps: each search goes on where the last one ended. */
+/* fine.c: chunks that are cut in grains, by bitmaps. */
 #include "large/fine.h"
 
 #include <string.h>
@@ -12,6 +12,9 @@
 
 enum {
     LOOKS_MAX = 8,          /* chunks that a request searches before it takes a fresh one */
+    SWEEPS_MAX = 3,         /* the same of short requests, which look at more */
+    SWEPT_PART = 5,         /* one part of so many of a chunk is free when a sweep begins */
+    SHORT = 64,             /* grains of a short request, at most */
     OWN_SHIFT = 4,          /* log2 of the bytes of a grain, in a heap of the program */
     WHOLE = HAK_UNIT_SHIFT, /* the same in a chunk that is one block */
 };
@@ -100,6 +103,11 @@ typedef struct {
     size_t grains, align;
 } request_t;
 
+/* In heaps of the program short requests need not find the last hole. */
+static bool is_swept(const hak_own_t *heap, const request_t *request) {
+    return !is_process(heap) && request->grains <= SHORT;
+}
+
 /* The first place in the free stretches that begin in from .. until - 1, or a little behind; the end when
  * there is none. *longest is raised to the length of those that are too short. */
 static size_t search(const fine_t *fine, size_t from, size_t until, const request_t *request,
@@ -127,21 +135,31 @@ static size_t search(const fine_t *fine, size_t from, size_t until, const reques
     return fine->grains;
 }
 
+static char *address_of(const fine_t *fine, size_t grain) {
+    return fine->units[0].base + (grain << fine->shift);
+}
+
+/* Makes free grains a block. */
+static void *cut(hak_own_t *heap, fine_t *fine, size_t at, size_t grains) {
+    turn(fine->in_use, at, grains);
+    turn(fine->begins, at, 1);
+    fine->used += (uint32_t)grains;
+    if (fine != heap->current || grains <= SHORT) fine->hint = (uint32_t)(at + grains);
+    HAK_ADD_OWNED(&heap->blocks, 1);
+    HAK_ADD_OWNED(&heap->bytes, grains << fine->shift);
+    return address_of(fine, at);
+}
+
 /* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
 static void *carve(hak_own_t *heap, fine_t *fine, const request_t *request) {
-    size_t longest = 0, at = search(fine, fine->hint, fine->grains, request, &longest);
-    if (at == fine->grains) at = search(fine, 0, fine->hint, request, &longest);
+    const size_t hint = fine == heap->current ? 0 : fine->hint;
+    size_t longest = 0, at = search(fine, hint, fine->grains, request, &longest);
+    if (at == fine->grains) at = search(fine, 0, hint, request, &longest);
     if (at == fine->grains) {
         set_longest(heap, fine, longest);
         return NULL;
     }
-    turn(fine->in_use, at, request->grains);
-    turn(fine->begins, at, 1);
-    fine->used += (uint32_t)request->grains;
-    fine->hint = (uint32_t)(at + request->grains);
-    HAK_ADD_OWNED(&heap->blocks, 1);
-    HAK_ADD_OWNED(&heap->bytes, request->grains << fine->shift);
-    return fine->units[0].base + (at << fine->shift);
+    return cut(heap, fine, at, request->grains);
 }
 
 /* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
@@ -155,6 +173,58 @@ static void *find_room(hak_own_t *heap, const request_t *request, size_t looks) 
             void *block = carve(heap, fine, request);
             if (block) return block;
         }
+    return NULL;
+}
+
+/* The bits of `low` where so many bits in a row are set, up to 64; `high` is the word behind. */
+static uint64_t begins_of(uint64_t low, uint64_t high, size_t count) {
+    for (size_t some = 1, more; some < count && low; some += more) {
+        more = hak_min(some, count - some);
+        low &= low >> more | high << (64 - more);
+        high &= high >> more;
+    }
+    return low;
+}
+
+/* The first place for up to 64 grains from the hint on; the end when there is none. */
+static size_t search_short(const fine_t *fine, const request_t *request) {
+    const size_t words = bitmap_words(fine->grains), align = request->align;
+    const uint64_t aligned = align < 64 ? ~(uint64_t)0 / (~(uint64_t)0 >> (64 - align)) : 1;
+    uint64_t mask = ~(uint64_t)0 << fine->hint % 64;
+    for (size_t w = fine->hint / 64; w < words; w++, mask = ~(uint64_t)0) {
+        uint64_t high = w + 1 < words ? ~fine->in_use[w + 1] : 0;
+        uint64_t begins = begins_of(~fine->in_use[w] & mask, high, request->grains) & aligned;
+        if (begins && (w * 64 & (align - 1)) < 64) return w * 64 + hak_lowest_bit(begins);
+    }
+    return fine->grains;
+}
+
+/* The next chunk to sweep: a part of it is free, and there may be room. */
+static fine_t *pick(const hak_own_t *heap, size_t grains) {
+    size_t looks = LOOKS_MAX;
+    for (unsigned list = HAK_OWN_LISTS; list-- > list_of(grains);)
+        for (fine_t *fine = heap->lists[list]; fine && looks; fine = fine->next, looks--)
+            if (fine->longest >= grains && fine->grains - fine->used >= fine->grains / SWEPT_PART)
+                return fine;
+    return NULL;
+}
+
+/* A block of up to 64 grains. A sweep goes through a chunk from its beginning to its end; so a free
+ * stretch is looked at once in a sweep, and each sweep finds a part of the chunk free. What is freed
+ * behind it waits for the next sweep. NULL: a fresh chunk is needed. */
+static void *sweep(hak_own_t *heap, const request_t *request) {
+    for (unsigned looks = 0; looks < SWEEPS_MAX; looks++) {
+        fine_t *fine = heap->current;
+        size_t at = fine ? search_short(fine, request) : 0, longest = 0;
+        if (fine && at < fine->grains) return cut(heap, fine, at, request->grains);
+        if (fine) {
+            search(fine, 0, fine->grains, &(request_t){SIZE_MAX / 2, 1}, &longest);
+            set_longest(heap, fine, longest);
+        }
+        heap->current = pick(heap, request->grains);
+        if (!heap->current) break;
+        heap->current->hint = 0;
+    }
     return NULL;
 }
 
@@ -203,6 +273,7 @@ static void *enter_chunk(hak_own_t *heap, fine_t *fine, const request_t *request
     link_to_list(heap, fine);
     void *block = carve(heap, fine, request);
     if (request->grains == fine->grains) set_longest(heap, fine, 0);
+    if (is_swept(heap, request)) heap->current = fine;
     return block;
 }
 
@@ -231,7 +302,8 @@ static void *alloc(hak_own_t *heap, size_t size, size_t align) {
     const request_t request = {((hak_max(size, 1) - 1) >> shift) + 1, hak_max(align >> shift, 1)};
     bool zeroed;
     hak_lock_acquire(&heap->lock);
-    void *block = find_room(heap, &request, LOOKS_MAX);
+    void *block =
+        is_swept(heap, &request) ? sweep(heap, &request) : find_room(heap, &request, LOOKS_MAX);
     hak_lock_release(&heap->lock);
     if (HAK_LIKELY(block != NULL)) return block;
     block =
@@ -260,10 +332,6 @@ static fine_t *lock_and_find(const void *pointer, hak_own_t **heap, size_t *grai
     return fine;
 }
 
-static char *address_of(const fine_t *fine, size_t grain) {
-    return fine->units[0].base + (grain << fine->shift);
-}
-
 /* Grains of the block that begins at a grain. */
 static size_t length_at(const fine_t *fine, size_t grain) {
     size_t end = next(fine->in_use, grain, fine->grains, false);
@@ -273,6 +341,7 @@ static size_t length_at(const fine_t *fine, size_t grain) {
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
 static void leave_heap(hak_own_t *heap, fine_t *fine) {
     unlink_from_list(heap, fine);
+    if (heap->current == fine) heap->current = NULL;
     HAK_ADD_OWNED(&heap->committed, -chunk_bytes(fine));
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, -(size_t)fine->unit_count);
     set_owner(fine, 0);
@@ -289,7 +358,7 @@ static size_t release(hak_own_t *heap, fine_t *fine, size_t at) {
     turn(fine->in_use, at, grains);
     turn(fine->begins, at, 1);
     fine->used -= (uint32_t)grains;
-    fine->hint = (uint32_t)first;
+    if (fine != heap->current || at + grains == fine->hint) fine->hint = (uint32_t)first;
     HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
     HAK_ADD_OWNED(&heap->bytes, -(grains << fine->shift));
     if (fine->longest < fine->grains - fine->used) {

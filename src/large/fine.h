@@ -7,7 +7,9 @@
  *    blocks above 1 KiB. Each such block that no slab has is cut in steps of 64 bytes, out of chunks that
  *    are whole superslabs.
  *  - Those of the program (hakmem_heap_new), blocks up to 64 KiB in steps of 16 bytes, out of chunks of
- *    one unit. A longer block has a chunk of whole units, up to a superslab, or a mapping.
+ *    one unit. A longer block has a chunk of whole units, up to a superslab, or a mapping. Short blocks
+ *    come from a sweep through one chunk after the other: less than half of the instructions of a search
+ *    for the last hole, and a quarter more memory, where blocks of 16 to 515 bytes come and go by chance.
  *
  * Who owns what: a chunk's units have the owner HAK_FINE_OWNER, of the class of large blocks, and the
  * heap's number in their word `large`. So threads do not cache its blocks, and large.c passes them on to

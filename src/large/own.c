@@ -61,7 +61,7 @@ hak_own_t *hak_own_make(size_t limit) {
     first_free = heap->next_free;
     heap->next_free = 0;
     hak_store_relaxed(&heap->limit, limit);
-    hak_store_release(&heap->is_used, true);
+    hak_store_relaxed(&heap->is_used, true);
     return heap;
 }
 
@@ -72,7 +72,7 @@ void *hak_own_handle(const hak_own_t *heap) {
 
 hak_own_t *hak_own_of_handle(const void *handle) {
     hak_own_t *heap = handle ? hak_own_at((uint32_t)(uintptr_t)handle) : NULL;
-    return heap && hak_load_acquire(&heap->is_used) && hak_own_handle(heap) == handle ? heap : NULL;
+    return heap && hak_load_relaxed(&heap->is_used) && hak_own_handle(heap) == handle ? heap : NULL;
 }
 
 hak_own_t *hak_own_close(const void *handle) {

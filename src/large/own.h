@@ -36,6 +36,7 @@ typedef struct hak_own {
     _Atomic size_t huge_blocks; /* the same of those with a mapping */
     _Atomic size_t huge_bytes;
     struct hak_fine *lists[HAK_OWN_LISTS]; /* lock */
+    struct hak_fine *current;              /* lock; the chunk that short requests sweep, or NULL */
     struct hak_own_huge *huge;             /* lock; records of huge blocks */
 } HAK_ALIGNED(256) hak_own_t;
 

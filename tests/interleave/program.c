@@ -13,6 +13,7 @@
 #include "hakmem.h"
 #include "hardened/holder.h"
 #include "hardened/state.h"
+#include "large/own.h"
 #include "live/fill.h"
 #include "memory.h"
 #include "pool/budget.h"
@@ -120,6 +121,17 @@ void program_free(unsigned slot) {
     hakmem_free(block);
 }
 
+void program_heap_malloc(hakmem_heap_t *heap, unsigned slot, size_t size) {
+    void *block = hakmem_heap_malloc(heap, size);
+    EXPLORE_CHECK(hakmem_heap_of(block) == heap, "heap_malloc(%zu) = %p is in another heap", size,
+                  block);
+    enter(slot, block, size, "heap_malloc");
+}
+
+void program_forget(unsigned first, unsigned count) {
+    for (unsigned i = first; i < first + count; i++) leave(i);
+}
+
 size_t program_usable(unsigned slot) { return hakmem_malloc_usable_size(slots[slot].block); }
 
 void program_malloc_all(unsigned first, unsigned count, size_t size) {
@@ -220,6 +232,8 @@ static void note_types(void) {
         if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
     }
     note_depots();
+    for (size_t i = 0; i < hak_own_slots(); i++)
+        trace_holds(hak_own_at(i), sizeof(hak_own_t), "hak_own");
     hak_region_each_superslab(note_superslab, NULL);
     hak_region_each_superslab(note_states, NULL);
     trace_holds((const void *)hak_map.entries, hak_map.unit_end * sizeof *hak_map.entries,

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "explore.h"
+#include "hakmem.h"
 
 enum {
     PROGRAM_SLOTS = 192
@@ -22,6 +23,10 @@ void program_aligned(unsigned slot, size_t align, size_t size);
 void program_realloc(unsigned slot, size_t size);
 void program_free(unsigned slot);
 size_t program_usable(unsigned slot);
+
+/* A block of a heap of the program's own, which program_free frees, too; and blocks that go with it. */
+void program_heap_malloc(hakmem_heap_t *heap, unsigned slot, size_t size);
+void program_forget(unsigned first, unsigned count);
 
 /* The same for slots first .. first + count - 1. */
 void program_malloc_all(unsigned first, unsigned count, size_t size);

@@ -89,6 +89,107 @@ static void use_fine_too(void) {
     process_end_thread();
 }
 
+/* Heaps of the program's own. */
+static hakmem_heap_t *heap;
+static void with_heap(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(0);
+    program_heap_malloc(heap, 60, SMALL);
+}
+static void without_blocks(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(0);
+}
+static void with_limit(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(3 * HUGE);
+}
+static void fill_heap_and_post(void) {
+    for (unsigned i = 0; i < 3; i++) program_heap_malloc(heap, i, SMALL);
+    program_heap_malloc(heap, 3, LARGE);
+    program_heap_malloc(heap, 4, HUGE);
+    program_post(0);
+    program_heap_malloc(heap, 5, PAGES);
+    program_heap_malloc(heap, 6, HUGE);
+}
+static void await_and_free_of_heap(void) {
+    program_await(0);
+    program_free_all(0, 5);
+    program_heap_malloc(heap, 8, PAGES);
+    program_free(8);
+}
+static void use_heap(void) {
+    program_heap_malloc(heap, 0, PAGES);
+    program_free(0);
+}
+static void use_heap_too(void) {
+    program_heap_malloc(heap, 8, PAGES);
+    program_free(8);
+}
+static void huge_of_heap(void) {
+    program_heap_malloc(heap, 0, HUGE);
+    program_heap_malloc(heap, 1, HUGE);
+    program_free(0);
+}
+static void huge_of_heap_too(void) {
+    program_heap_malloc(heap, 8, HUGE);
+    program_free(8);
+}
+static void begin_and_end_heaps(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        hakmem_heap_t *own = hakmem_heap_new(0);
+        program_heap_malloc(own, 0, SMALL);
+        program_heap_malloc(own, 1, HUGE);
+        program_forget(0, 2);
+        hakmem_heap_destroy(own);
+    }
+}
+static void begin_and_end_heaps_too(void) {
+    hakmem_heap_t *own = hakmem_heap_new(0), *other = hakmem_heap_new(0);
+    program_heap_malloc(own, 8, PAGES);
+    program_heap_malloc(other, 9, PAGES);
+    program_forget(8, 2);
+    hakmem_heap_free_all(own);
+    hakmem_heap_destroy(other);
+    hakmem_heap_destroy(own);
+}
+static void list_heaps(void) {
+    struct hakmem_heap_stat stat;
+    size_t blocks = 0;
+    for (hakmem_heap_t *at = NULL; (at = hakmem_heap_next(at)) != NULL;)
+        if (hakmem_heap_stats(at, &stat, sizeof stat) == 0) blocks += stat.blocks;
+    EXPLORE_CHECK(blocks < 8, "heaps have %zu blocks", blocks);
+}
+static void use_heap_and_fork(void) {
+    program_heap_malloc(heap, 0, LARGE);
+    if (process_fork()) {
+        explore_start(3);
+        program_heap_malloc(heap, 2, PAGES);
+        explore_join(3);
+    } else {
+        EXPLORE_CHECK(hakmem_verify() == 0, "the records do not hold in a child");
+    }
+    program_free(0);
+}
+static void check_heap(void) {
+    program_check();
+    EXPLORE_CHECK(hakmem_verify() == 0, "the records of the engine do not hold");
+}
+
+/* Two threads free one block: one of them is told so, whatever has become of its chunk. */
+static void *freed_twice;
+static void with_one_block(void) {
+    program_start(OPTIONS("SHARDS=2", "ON_ERROR=report"));
+    heap = hakmem_heap_new(0);
+    freed_twice = hakmem_heap_malloc(heap, RAGGED);
+}
+static void free_one_block(void) { hakmem_free(freed_twice); }
+static void check_one_report(void) {
+    EXPLORE_CHECK(process.reports == 1, "%u reports of a double free", process.reports);
+    process.reports = 0;
+    check_heap();
+}
+
 static void use_pages(void) {
     program_malloc_all(0, 3, PAGES);
     program_free_all(0, 3);
@@ -432,6 +533,7 @@ static const explore_bounds_t many = {.preemptions = 2, .most = 4000, .samples =
 
 #define CHECKED(check, how) .finally = check, .describe = program_describe, how
 #define RULES CHECKED(program_check, .bounds = &some)
+#define RULES_OF_HEAP CHECKED(check_heap, .bounds = &some)
 #define LONG CHECKED(program_check, .bounds = &many), .heavy = true
 
 static const explore_scenario_t scenarios[] = {
@@ -459,6 +561,31 @@ static const explore_scenario_t scenarios[] = {
     {"small budgets", two_threads_of_a_shard, {use_pages, use_other_pages}, RULES},
     {"addresses are short", addresses_are_short, {use_fine, use_fine_too, verify}, RULES},
     {"addresses become short", addresses_become_short, {use_fine, use_fine_too}, RULES},
+    {"a heap of the program's own, blocks of another thread, and statistics",
+     with_heap,
+     {fill_heap_and_post, await_and_free_of_heap, read_figures},
+     RULES_OF_HEAP},
+    {"a heap becomes empty beside requests",
+     without_blocks,
+     {use_heap, use_heap_too, verify},
+     RULES_OF_HEAP},
+    {"huge blocks of a heap",
+     with_limit,
+     {huge_of_heap, huge_of_heap_too, list_heaps},
+     RULES_OF_HEAP},
+    {"heaps begin and end",
+     two_threads,
+     {begin_and_end_heaps, begin_and_end_heaps_too, list_heaps},
+     RULES_OF_HEAP},
+    {"a block of a heap is freed twice",
+     with_one_block,
+     {free_one_block, free_one_block},
+     CHECKED(check_one_report, .bounds = &some)},
+    {"a heap, and a fork",
+     with_heap,
+     {use_heap_and_fork, use_heap_too, thread_of_child},
+     RULES_OF_HEAP,
+     .later = 1 << 3},
     {"large blocks", two_threads, {use_large, use_other_large}, RULES},
     {"huge blocks", two_threads, {use_huge, use_other_huge}, RULES},
     {"huge blocks that do not grow", lengthens_nothing, {use_huge, use_other_huge}, RULES},

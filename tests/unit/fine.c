@@ -1,4 +1,5 @@
-/* fine.c: blocks of 1 to 64 KiB that are cut to measure where addresses are short. */
+/* fine.c: blocks that are cut to measure: those of 1 to 64 KiB where addresses are short, and those of
+ * heaps of the program's own. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -104,6 +105,88 @@ static void blocks_keep_their_contents(void **state) {
 }
 
 static size_t units_now(void) { return hak_load_relaxed(&hak_pool_stats.used_units); }
+
+/* Blocks of all sizes of one heap: short ones that a sweep finds, and longer ones. */
+static void *work_in_heap(void *context) {
+    hak_own_t *heap = context;
+    struct held *blocks = calloc(BLOCKS, sizeof *blocks);
+    unsigned random = (unsigned)(uintptr_t)&random >> 4;
+    for (unsigned turn = 0; turn < 2 * TURNS; turn++) {
+        random = random * 1664525u + 1013904223u;
+        struct held *held = &blocks[random / 65536 % BLOCKS];
+        if (held->start) {
+            check_marks(held, held->size);
+            REQUIRE(hak_large_free(0, held->start) == held->size, "a block of %zu is not freed",
+                    held->size);
+            held->start = NULL;
+            continue;
+        }
+        size_t size = 1 + (random >> 7) % (random % 8 ? 600 : MOST), align = 1 << (random >> 5) % 8;
+        held->start = hak_fine_alloc_in(heap, size, align, false);
+        held->size = (size + 15) / 16 * 16;
+        held->mark = (unsigned char)random;
+        REQUIRE(held->start && (uintptr_t)held->start % align == 0, "%p for %zu at %zu",
+                (void *)held->start, size, align);
+        memset(held->start, held->mark, held->size);
+        REQUIRE(found_at(held->start + held->size - 1, held->start) == held->size,
+                "a block of %zu is not found", held->size);
+        if (turn % 8000 == 0) REQUIRE(hak_verify() == 0, "an invariant does not hold");
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i].start) check_marks(&blocks[i], blocks[i].size);
+    free(blocks);
+    return NULL;
+}
+
+static void heaps_keep_contents_and_let_go(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    hak_own_t *heap = hak_own_make(0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work_in_heap, heap), 0);
+    for (unsigned i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    hak_own_stats_t stats = hak_own_stats_of(heap);
+    assert_true(stats.blocks > BLOCKS && stats.committed < 2 * stats.bytes);
+    hak_fine_free_all(heap, NULL);
+    stats = hak_own_stats_of(heap);
+    assert_int_equal(stats.blocks | stats.bytes | stats.committed, 0);
+    assert_true(hak_load_relaxed(&hak_pool_stats.used_units) < used + hak_superslab_units());
+    assert_int_equal(hak_verify(), 0);
+    assert_ptr_equal(hak_own_close(hak_own_handle(heap)), heap);
+    hak_own_recycle(heap);
+}
+
+static size_t peak_of_churn(unsigned turns) {
+    static void *blocks[5000];
+    size_t peak = 0;
+    hak_own_t *heap = hak_own_make(0);
+    for (unsigned turn = 0, random = 1; turn < turns; turn++) {
+        random = random * 1664525u + 1013904223u;
+        void **block = &blocks[random / 65536 % 5000];
+        if (*block) {
+            hak_large_free(0, *block);
+            *block = NULL;
+            continue;
+        }
+        *block = hak_fine_alloc_in(heap, 16 + (random >> 7) % 500, 1, false);
+        hak_own_stats_t stats = hak_own_stats_of(heap);
+        if (stats.committed > peak) peak = stats.committed;
+    }
+    REQUIRE(peak < hak_own_stats_of(heap).bytes * 2, "%zu bytes for %zu", peak,
+            hak_own_stats_of(heap).bytes);
+    hak_fine_free_all(heap, NULL);
+    memset(blocks, 0, sizeof blocks);
+    hak_own_recycle(hak_own_close(hak_own_handle(heap)));
+    return peak;
+}
+
+/* Holes between blocks are found again: a heap does not grow with time. */
+static void heaps_do_not_creep(void **state) {
+    (void)state;
+    size_t young = peak_of_churn(50000), old = peak_of_churn(1000000);
+    REQUIRE(old < young * 5 / 4, "%zu bytes at first, later %zu", young, old);
+}
 
 /* What is full to the last grain is left alone, and what is freed in it is found again. */
 static void blocks_are_packed(void **state) {
@@ -211,9 +294,13 @@ static void a_child_goes_on(void **state) {
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_keep_their_contents), cmocka_unit_test(blocks_are_packed),
-        cmocka_unit_test(calls_are_served),           cmocka_unit_test(a_late_limit_is_seen),
-        cmocka_unit_test(freed_blocks_are_known),     cmocka_unit_test(a_child_goes_on)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_keep_their_contents),
+                                       cmocka_unit_test(blocks_are_packed),
+                                       cmocka_unit_test(heaps_keep_contents_and_let_go),
+                                       cmocka_unit_test(heaps_do_not_creep),
+                                       cmocka_unit_test(calls_are_served),
+                                       cmocka_unit_test(a_late_limit_is_seen),
+                                       cmocka_unit_test(freed_blocks_are_known),
+                                       cmocka_unit_test(a_child_goes_on)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
