@@ -173,6 +173,14 @@ lint: lint-deps debug ## Check the format, then clang-tidy over the engine
 	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
 	@printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 4 $(CLANG_TIDY) --quiet -p build/debug
 
+# One file at a time; clang's own analyzer is among the checks of lint.
+ANALYZE = gcc -std=gnu11 -O1 -fanalyzer -Werror -D_GNU_SOURCE -DHAKMEM_CHECKS=1 -DHAKMEM_PREFIXED_ONLY=0 \
+          -Isrc -Iinclude -c -o /dev/null
+
+analyze: build-deps ## Run gcc's analyzer over the engine, as release and as debug: no finding is left
+	@for debug in 0 1; do printf '%s\n' $(filter src/%,$(TIDY_FILES)) | \
+	    xargs -P $(JOBS) -n 1 $(ANALYZE) -DHAKMEM_DEBUG=$$debug || exit 1; done
+
 clean: ## Remove build/ and the links in the root
 	@rm -rf build $(LINKS)
 

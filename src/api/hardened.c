@@ -478,7 +478,7 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
 /* ---- questions ---- */
 
 static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
-    size_t size;
+    size_t size = 0;
     if (HAK_LIKELY(find_usable(pointer, &size))) return size;
     hak_hardened_report_pointer("malloc_usable_size", pointer);
     return 0;

@@ -20,7 +20,7 @@ typedef struct {
 /* Spent as soon as less than two units are left: the smallest step gives back a unit or, in a
  * large heap, a little more. */
 HAK_FAST_PATH bool hak_budget_is_spent(const hak_budget_t *budget) {
-    return budget->looks == 0 || budget->bytes < 2 * HAK_UNIT_SIZE;
+    return budget->looks == 0 || budget->bytes < 2 * (size_t)HAK_UNIT_SIZE;
 }
 
 /* Both leave an unlimited amount as it is. */

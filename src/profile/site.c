@@ -22,7 +22,7 @@ static uint64_t hash_of(const uintptr_t *frames, unsigned depth, uint32_t size) 
 /* The sites from `first` to `end`, which is left out. */
 static hak_site_t *find(hak_site_t *first, const hak_site_t *end, const hak_site_t *wanted,
                         const uintptr_t *frames) {
-    for (hak_site_t *site = first; site != end; site = site->next)
+    for (hak_site_t *site = first; site && site != end; site = site->next)
         if (site->hash == wanted->hash && site->size == wanted->size &&
             site->depth == wanted->depth &&
             memcmp(site->frames, frames, site->depth * sizeof *frames) == 0)

@@ -12,7 +12,7 @@ what=$1
 shift
 targets=${*:-$ops}
 # Values of json are never freed; the mappings of a trace are the target's.
-export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 TEST_ABORT=1
 
 if [ "$what" = keep ]; then
     for target in $targets; do

@@ -109,7 +109,9 @@ def redis_parts(folder):
 
 
 def redis_command(part, folder):
-    return ["sh", "-c", f"cd {folder}/redis && exec tclsh tests/test_helper.tcl --clients 1 --single unit/{part}"]
+    port = 21111 + os.getpid() % 200 * 100  # two runs do not meet
+    return ["sh", "-c", f"cd {folder}/redis && exec tclsh tests/test_helper.tcl --clients 1 --baseport {port} "
+                        f"--single unit/{part}"]
 
 
 def redis_read(status, output):
@@ -123,7 +125,7 @@ def redis_read(status, output):
 # ---- stress-ng ----
 
 def stress_command(part, folder):
-    return ["stress-ng", f"--{part}", "2", f"--{part}-ops", "200", "--verify", "--timeout", "60",
+    return ["stress-ng", f"--{part}", "2", f"--{part}-ops", "200", "--verify", "--timeout", "4",
             "--temp-path", folder]
 
 

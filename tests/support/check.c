@@ -32,6 +32,7 @@ _Noreturn void check_failed(const char *file, int line, const char *format, ...)
     if (length > sizeof text - 2) length = sizeof text - 2;
     text[length++] = '\n';
     put(text, length);
+    if (getenv("TEST_ABORT")) abort(); /* only then libFuzzer keeps the input */
     _exit(1);
 }
 

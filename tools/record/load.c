@@ -113,8 +113,11 @@ static void each_chunk(const unsigned char *file, size_t size, trace_t *trace,
     }
 }
 
+static char no_end[1];
+
 static void count(trace_t *trace, const trace_chunk_t *chunk, reader_t reader) {
     if (chunk->thread == TRACE_END) {
+        if (trace->end != no_end) load_fail("the trace is damaged: it ends twice");
         trace->end = load_memory(chunk->plain + 1);
         memcpy(trace->end, reader.at, chunk->plain);
         return;
@@ -252,7 +255,6 @@ static void number_all(trace_t *trace) {
 }
 
 trace_t load(const char *path) {
-    static char no_end[1];
     trace_t trace = {.end = no_end, .stamps_most = (size_t)UNSEEN_THREADS * LOST_OF_THREAD};
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC);
