@@ -33,8 +33,7 @@ PYTHON_LEFT_OUT = {"test_tools", "test_peg_generator", "test_tkinter", "test_ttk
                    "test_multiprocessing_fork", "test_multiprocessing_forkserver", "test_lib2to3",
                    "test_embed", "test_distutils", "test_ensurepip", "test_venv"}
 STRESSORS = ("malloc", "bsearch", "qsort", "heapsort", "mergesort", "radixsort", "tree", "skiplist", "list",
-             "hsearch", "judy", "str", "wcs", "zlib", "sparsematrix", "matrix", "shellsort", "tsearch",
-             "bitonicsort", "prime")
+             "hsearch", "judy", "str", "wcs", "zlib", "sparsematrix", "matrix", "shellsort", "tsearch")
 REDIS_UNITS = ("dump", "auth", "protocol", "keyspace", "scan", "info", "type/string", "type/incr",
                "type/list", "type/list-2", "type/list-3", "type/set", "type/zset", "type/hash", "type/stream",
                "sort", "expire", "other", "multi", "quit", "aofrw", "pubsub", "slowlog", "scripting",
