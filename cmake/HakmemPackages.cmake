@@ -51,6 +51,10 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION
     "This package has headers, static library, single object, pkg-config file and CMake package.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${same_version}")
+# `hakmem prof` and `explain CORE` need python3 alone; compare and tune, the others, too.
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS python3)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS
+    "python3-rich, python3-psutil, python3-numpy, python3-scipy, python3-matplotlib, python3-jinja2, gdb")
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION
     "This package has the command that starts programs on it and shows what it holds.")
 include(CPack)

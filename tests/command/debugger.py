@@ -167,7 +167,7 @@ def case_refused(folder):
     if err.count("does not run on HAKMEM") != 2:
         harness.fail(f"gdb on another program: {err[-400:]}")
     python = subprocess.run([COMMAND, "explain", core], capture_output=True, text=True, check=False,
-                            env=os.environ | {"HAKMEM_PYTHON": "/no/python"})
+                            env=os.environ | {"HAKMEM_BENCH_PYTHON": "/no/python"})
     if python.returncode != 1 or "a core file needs /no/python" not in python.stderr:
         harness.fail(f"without python: {python}")
 

@@ -48,6 +48,17 @@ def main():
             harness.fail(f"python: {result.status} {result.out!r} {result.last_words()}")
         harness.must_run(["python", os.path.join(HERE, "python_module.py")], env=path)
 
+        for name in ("compare", "tune"):  # without the packages of the extra `lab`
+            result = harness.run(["hakmem", name, "--", "true"], env=path)
+            if result.status != 1 or result.err.count(b"\n") != 1 or b"it needs the Python packages" not in result.err:
+                harness.fail(f"hakmem {name}: {result.status} {result.last_words()}")
+        result = harness.run(["hakmem", "explain", "/bin/true"], env=path)
+        if b"is no core file" not in result.err:
+            harness.fail(f"hakmem explain: {result.status} {result.last_words()}")
+        trace = os.path.join(folder, "trace")
+        harness.must_run(["hakmem", "record", "--out", trace, "--", "true"], env=path)
+        harness.must_run(["hakmem", "replay", trace], env=path)
+
         harness.must_run(["pip", "uninstall", "--yes", "--quiet", "hakmem"], env=path)
         left = glob.glob(os.path.join(folder, "venv", "**", "*hakmem*"), recursive=True)
         if left:

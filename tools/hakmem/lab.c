@@ -24,11 +24,11 @@ static void set_command(void) {
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0) return;
     path[length] = 0;
-    set("HAKMEM_COMMAND", path);
+    set("HAKMEM_BENCH_COMMAND", path);
 }
 
 const char *python_name(void) {
-    const char *name = getenv("HAKMEM_PYTHON");
+    const char *name = getenv("HAKMEM_BENCH_PYTHON");
     return name && *name ? name : "python3";
 }
 

@@ -9,6 +9,7 @@ from . import library
 def main() -> None:
     """Becomes the command, with the words of this command line."""
     command = os.path.join(os.path.dirname(library()), "..", "bin", "hakmem")
+    os.environ.setdefault("HAKMEM_BENCH_PYTHON", sys.executable)  # which has its Python parts' packages
     try:
         os.execv(command, ["hakmem", *sys.argv[1:]])
     except OSError as error:

@@ -16,7 +16,7 @@ SECONDS = 30
 
 def _published(pid) -> dict:
     """The options on the live page of a process: a server may have written its title over its environment."""
-    command = os.environ.get("HAKMEM_COMMAND")
+    command = os.environ.get("HAKMEM_BENCH_COMMAND")
     if not command:
         return {}
     shown = subprocess.run([command, "stat", str(pid), "--json"], capture_output=True, check=False)
