@@ -23,7 +23,7 @@ _Atomic bool hak_depot_open HAK_READ_OFTEN;
 /* By CPU: a row of depots, by class. */
 static hak_made_t rows HAK_APART;
 
-void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
+HAK_COMMON void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     hak_store_relaxed(&hak_depot_open, has_more_threads && tiny_bytes < SHARE_SMALL);
 }
 

@@ -397,7 +397,7 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     return is_used;
 }
 
-hak_own_t *hak_fine_heap_of(const void *pointer) {
+HAK_COMMON hak_own_t *hak_fine_heap_of(const void *pointer) {
     hak_unit_t *unit = hak_region_unit_of(pointer);
     if (!unit) return hak_own_huge_heap(pointer);
     if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;

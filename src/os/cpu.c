@@ -125,7 +125,7 @@ static unsigned look_at_affinity(void) {
     return note_allowed(&cpus);
 }
 
-uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&known_bytes); }
+HAK_COMMON uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&known_bytes); }
 
 bool hak_os_cpu_look(void) {
     unsigned before = hak_os_cpu_count(), now = look_at_affinity();

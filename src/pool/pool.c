@@ -96,7 +96,7 @@ static hak_superslab_t *last_superslab(void) {
 }
 
 /* True when a superslab is wholly free; an unmapped one is mapped again first. Under the lock. */
-static bool joins_row(hak_superslab_t *super) {
+static HAK_BEHIND bool joins_row(hak_superslab_t *super) {
     if (hak_region_is_mapped(super)) return super->longest == hak_superslab_units();
     if (!hak_region_map_again(super)) return false;
     enter(super);
@@ -323,7 +323,8 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
 
 /* While the region has unmapped superslabs it grows by no more than is needed, because the
  * records of what it grows by stay for ever. */
-hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
+HAK_BEHIND hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most,
+                                                     unsigned *taken) {
     HAK_HOLD(&hak_pool_lock);
     unsigned n;
     hak_superslab_t *first = find_row(least, most, &n);

@@ -246,7 +246,7 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
 
 /* Maps a superslab of the list of holes again. Takes it off the list, unless the system refuses. If a
  * foreign mapping has taken its addresses, it stays a hole for ever. */
-static hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
+static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = hak_os_map_at(address_of(number), hak_superslab_size());
     if (answer == HAK_OS_REFUSED) return answer;

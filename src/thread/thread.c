@@ -274,7 +274,7 @@ static void put_back(hak_cache_t *cache, bool holds) {
 
 /* Without the lock, since this may find a double free, and the program's handler of SIGABRT may start
  * a thread. */
-bool hak_thread_flush_waiting(unsigned *caches) {
+HAK_BEHIND bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     hak_cache_t *cache = take_full();
     if (!cache) return true;
