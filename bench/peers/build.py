@@ -125,7 +125,9 @@ def fetch_crate(peer: Peer, shop: Shop) -> Path:
     return shop.work / "vendor" / peer.package
 
 
-def cmake_build(source: Path, shop: Shop, target: str, options: tuple[str, ...]) -> Path:
+def cmake_build(
+    source: Path, shop: Shop, target: str, options: tuple[str, ...], library: str = ""
+) -> Path:
     build = shop.work / "build"
     shop.run(
         "cmake",
@@ -139,15 +141,17 @@ def cmake_build(source: Path, shop: Shop, target: str, options: tuple[str, ...])
         *options,
     )
     shop.run("cmake", "--build", build, "--target", target, "-j", str(shop.jobs))
-    made = [path for path in build.glob(f"**/lib{target}.so*") if not path.is_symlink()]
+    library = library or target
+    made = [path for path in build.glob(f"**/lib{library}.so*") if not path.is_symlink()]
     if len(made) != 1:
-        raise PeerError(f"expected one lib{target}.so below {build}, found {len(made)}")
+        raise PeerError(f"expected one lib{library}.so below {build}, found {len(made)}")
     return made[0]
 
 
 def recipe_cmake(peer: Peer, shop: Shop) -> Path:
     """The package's own CMake project, release settings."""
-    return cmake_build(fetch_crate(peer, shop) / peer.source, shop, peer.target, peer.options)
+    source = fetch_crate(peer, shop) / peer.source
+    return cmake_build(source, shop, peer.target, peer.options, peer.files)
 
 
 EXPORTS = """{
@@ -179,7 +183,7 @@ def recipe_sources(peer: Peer, shop: Shop) -> Path:
     inside goes through the PLT.
     """
     root = fetch_crate(peer, shop) / peer.source
-    files = [peer.files] if peer.files else crate_sources(root)
+    files = peer.files.split() if peer.files else crate_sources(root)
     project = shop.work / "project"
     project.mkdir()
     (project / "exports.map").write_text(EXPORTS)
@@ -232,7 +236,8 @@ def recipe_debian(peer: Peer, shop: Shop) -> Path:
         shop.run("apt-get", "download", peer.package)
     package = next(shop.work.glob("*.deb"))
     shop.run("dpkg-deb", "-x", package, "unpacked")
-    return next(p for p in (shop.work / "unpacked").glob("**/*.so.*") if not p.is_symlink())
+    pattern = peer.files or "*.so.*"
+    return next(p for p in (shop.work / "unpacked").glob(f"**/{pattern}") if not p.is_symlink())
 
 
 RECIPES = {

@@ -25,7 +25,7 @@ class Peer:
     source: str = ""  # folder inside the package
     target: str = ""  # of CMake
     options: tuple[str, ...] = ()  # of CMake or configure; definitions for the sources recipe
-    files: str = ""  # sources recipe: one file, or "" for the list in the crate's build.rs
+    files: str = ""  # sources: files, or "" for the crate's list; debian, cmake: the library
     includes: tuple[str, ...] = ()
     flags: str = ""
     environment: tuple[tuple[str, str], ...] = ()  # that its users are told to run it with
@@ -113,6 +113,52 @@ PEERS = (
         package="libmimalloc2.0",
         version="",
         recipe="debian",
+        default=False,
+    ),
+    # Hardened allocators, for `lab misuse`
+    Peer(
+        name="mimalloc-secure",
+        title="mimalloc v3 secure",
+        package="libmimalloc-sys2",
+        version="0.1.65",
+        recipe="cmake",
+        source="c_src/mimalloc3",
+        target="mimalloc",
+        files="mimalloc-secure",
+        options=(*MIMALLOC_OPTIONS, "-DMI_SECURE=ON"),
+        default=False,
+    ),
+    Peer(
+        name="scudo",
+        title="scudo (LLVM 16)",
+        package="libclang-rt-16-dev",
+        version="",
+        recipe="debian",
+        files="libclang_rt.scudo_standalone-x86_64.so",
+        default=False,
+    ),
+    Peer(
+        name="hardened-malloc",
+        title="hardened_malloc",
+        package="hardened-malloc-sys",
+        version="16.0.2026071503",
+        recipe="sources",
+        source="vendor/hardened-malloc",
+        files="chacha.c h_malloc.c memory.c pages.c random.c util.c",
+        options=(
+            *("_GNU_SOURCE", "NDEBUG", "N_ARENA=4", "CONFIG_EXTENDED_SIZE_CLASSES=true"),
+            *("CONFIG_SEAL_METADATA=false", "ZERO_ON_FREE=true", "WRITE_AFTER_FREE_CHECK=true"),
+            *("SLOT_RANDOMIZE=true", "SLAB_CANARY=true", "CONFIG_LARGE_SIZE_CLASSES=true"),
+            *("SLAB_QUARANTINE_RANDOM_LENGTH=1", "SLAB_QUARANTINE_QUEUE_LENGTH=1"),
+            *("GUARD_SLABS_INTERVAL=1", "GUARD_SIZE_DIVISOR=2", "CONFIG_STATS=false"),
+            *("REGION_QUARANTINE_RANDOM_LENGTH=256", "REGION_QUARANTINE_QUEUE_LENGTH=1024"),
+            *("REGION_QUARANTINE_SKIP_THRESHOLD=33554432", "CONFIG_SELF_INIT=true"),
+            *("FREE_SLABS_QUARANTINE_RANDOM_LENGTH=32", "CONFIG_CLASS_REGION_SIZE=34359738368"),
+        ),
+        includes=("include", "third_party"),
+        # what C23 has as words, for older compilers
+        flags="-fvisibility=hidden -fno-builtin -Dalignas=_Alignas -Dstatic_assert=_Static_assert "
+        "-Dthread_local=_Thread_local -Dnullptr=NULL",
         default=False,
     ),
     # Google's tcmalloc, with the page size of its default build; its caches are per CPU only

@@ -1,10 +1,12 @@
 /* misuse.c - which misuse of blocks an allocator notices: one process for each kind and size.
  *
+ *   misuse [KIND]    all kinds, or one of them
+ *
  * It calls malloc and free only, so any allocator can be preloaded. Each trial prints
  *     kind <tab> size <tab> call|later|missed|none
  * "call": the process ended in the wrong call or access; "later": while blocks of that size came and
- * went afterwards, or its thread ended; "missed": it ended as if nothing had happened; "none": the size
- * has no such trial. A process that breaks by chance counts as one that noticed. */
+ * went afterwards, or its thread ended; "missed": it ended as if nothing had happened, or hung; "none":
+ * the size has no such trial. A process that breaks by chance counts as one that noticed. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,9 +20,10 @@
 #include <unistd.h>
 
 size_t malloc_usable_size(void *block);
+int malloc_trim(size_t pad); /* of the allocator, else of glibc: flushes caches */
 
 #define MIB ((size_t)1 << 20)
-enum { SECONDS = 20, AGAIN = 3000, OTHERS = 5000, FEW = 50, PAGE = 4096 };
+enum { SECONDS = 2, AGAIN = 3000, OTHERS = 5000, FEW = 50, PAGE = 4096 };
 
 static const size_t sizes[] = {8,    16,    24,    48,     100, 256,    1000,
                                4096, 20000, 65536, 100000, MIB, 4 * MIB};
@@ -219,6 +222,7 @@ static void *commit(void *context) {
     trial->kind->commit(trial->size);
     *reached = 1;
     free_others(trial->size, AGAIN);
+    malloc_trim(0);
     return NULL;
 }
 
@@ -245,15 +249,16 @@ static const char *run(const struct kind *kind, size_t size) {
     if (child < 0 || waitpid(child, &status, 0) != child) exit(1);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 3) return "none";
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "missed";
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return "missed"; /* it hangs */
     return *reached ? "later" : "call";
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL); /* where the allocator has no operator new */
     reached = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reached == MAP_FAILED) return 1;
     for (int k = 0; k < KINDS; k++)
-        for (int i = 0; i < SIZES; i++) {
+        for (int i = 0; i < SIZES && (argc < 2 || strcmp(argv[1], kinds[k].name) == 0); i++) {
             printf("%s\t%zu\t%s\n", kinds[k].name, sizes[i], run(&kinds[k], sizes[i]));
             fflush(stdout);
         }

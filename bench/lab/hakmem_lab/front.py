@@ -58,6 +58,8 @@ COMMANDS = {
                            "counters, hot spots, call graph, annotated malloc and free"),
     "kill_bench": Command("suites.kill:parser", "suites.kill:run",
                           "ends what benchmarks left running", builds=False),
+    "misuse": Command("misuse:parser", "misuse:run",
+                      "which double frees, overflows and other misuse each allocator notices"),
     "scale": Command("scale.options:parser", "scale.command:run",
                      "lines that pass between CPUs, on a simulated machine of up to 192"),
     "train": Command("train:parser", "train:run", "trains a profile-guided build (make pgo)"),
