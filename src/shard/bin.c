@@ -112,7 +112,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed) {
 void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_unit_t *slab) {
     hak_store_release(&slab->owner, hak_owner(shard, class_index)); /* partner: any look at it */
     hak_region_set_class(slab, 1, class_index);
-    hak_add_relaxed(hak_bin_slab_count(shard), 1);
+    hak_bin_add_slabs(shard, 1);
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
     HAK_ADD_OWNED(&bin->adopted, 1);
     HAK_ADD_OWNED(&bin->touched, blocks);
@@ -132,7 +132,7 @@ static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     }
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
-    hak_add_relaxed(hak_bin_slab_count(hak_owner_shard(owner)), -1u);
+    hak_bin_add_slabs(hak_owner_shard(owner), -1u);
     HAK_ADD_OWNED(&rare_of(owner)->left, 1);
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);

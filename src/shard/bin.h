@@ -72,8 +72,9 @@ HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_unit_t *sl
 /* Of a shard that is made (table.c), as the functions below. */
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 
-/* Slabs that all bins of a shard have; written under the lock of the slab's bin. */
-_Atomic uint32_t *hak_bin_slab_count(unsigned shard);
+/* Slabs that all bins of a shard have; the second adds some, under the lock of their bin. */
+uint32_t hak_bin_slab_count(unsigned shard);
+void hak_bin_add_slabs(unsigned shard, uint32_t more);
 
 /* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
  * one to the carries of its class, afterwards; who reads without the lock reads the

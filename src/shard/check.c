@@ -201,7 +201,7 @@ void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
         uint32_t slabs = 0;
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) slabs += hak_bin_sum_of(shard, i)->slabs;
         hak_check_equal(check, "shard", hak_bin_of(shard, 0), "slabs of its bins",
-                        hak_load_relaxed(hak_bin_slab_count(shard)), slabs);
+                        hak_bin_slab_count(shard), slabs);
     }
     hak_check_equal(check, of_ring, &hak_warm_total, "the sum of all counts",
                     hak_load_relaxed(&hak_warm_total), warm);

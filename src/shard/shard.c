@@ -272,8 +272,7 @@ uint64_t hak_shard_adopted_empty(void) { return hak_load_relaxed(&adopted_empty)
 /* True when a shard has as many slabs as SS_BUDGET allows, and must reclaim before it takes one more. */
 static bool at_budget(unsigned shard) {
     uint64_t budget = (uint64_t)hak_option(HAK_OPTION_SS_BUDGET);
-    return HAK_UNLIKELY(budget != 0) &&
-           hak_load_relaxed(hak_bin_slab_count(shard)) >= budget * hak_superslab_units();
+    return HAK_UNLIKELY(budget != 0) && hak_bin_slab_count(shard) >= budget * hak_superslab_units();
 }
 
 /* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the

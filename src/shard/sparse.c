@@ -37,9 +37,8 @@ enum {
 };
 
 static _Atomic uint64_t purged_bytes;
-static _Atomic uint32_t taken;      /* atomic; units that became slabs, modulo 2^32 */
-static _Atomic uint32_t visits;     /* atomic; of shards, modulo 2^32 */
-static _Atomic unsigned grown_last; /* the last shard that was looked at when the heap had grown */
+static _Atomic uint32_t taken;  /* atomic; units that became slabs, modulo 2^32 */
+static _Atomic uint32_t visits; /* atomic; of shards, modulo 2^32 */
 
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 
@@ -147,13 +146,29 @@ static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
 }
 
+/* Number of shards that are made. */
+static unsigned shards_made(void) {
+    unsigned count = 0;
+    HAK_EACH_SHARD (made) count++;
+    return count;
+}
+
+/* The shard whose turn it is, of `count` that are made; the next `visited` ones have had theirs. */
+static unsigned take_turn(unsigned count, unsigned visited) {
+    unsigned shard = hak_made_next(&hak_shard_table, 0);
+    for (unsigned n = hak_add_relaxed(&visits, visited) % count; n; n--)
+        shard = hak_shard_after(shard);
+    return shard;
+}
+
 /* Purges one bin in each call: that with the most spare bytes of the next few shards. */
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
-    const unsigned last = hak_load_relaxed(&grown_last);
-    unsigned best_shard = 0, best_class = 0, shard = last, left = GROWN_SHARDS;
+    const unsigned count = shards_made();
+    if (count == 0) return 0;
+    unsigned best_shard = 0, best_class = 0, left = (unsigned)hak_min(count, GROWN_SHARDS);
+    unsigned shard = take_turn(count, left);
     size_t most = 0;
-    do {
-        shard = hak_shard_after(shard);
+    for (; left; left--, shard = hak_shard_after(shard)) {
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
             if (spare <= most) continue;
@@ -161,8 +176,7 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
             best_shard = shard;
             best_class = class_index;
         }
-    } while (--left && shard != last);
-    hak_store_relaxed(&grown_last, shard);
+    }
     return most ? purge_some(best_shard, best_class, bytes, budget) : 0;
 }
 
@@ -207,10 +221,9 @@ bool hak_shard_count_taken(unsigned units) {
 
 /* After a purge that gave back little, the bin is not purged again for a while. */
 size_t hak_shard_purge_taken(hak_budget_t *budget) {
-    unsigned count = 0, shard = hak_made_next(&hak_shard_table, 0);
-    HAK_EACH_SHARD (made) count++;
+    const unsigned count = shards_made();
     if (count == 0) return 0;
-    for (unsigned n = hak_add_relaxed(&visits, 1) % count; n; n--) shard = hak_shard_after(shard);
+    const unsigned shard = take_turn(count, 1);
     const unsigned class_index = idle_bin(shard, visits_of_rest(count));
     if (!class_index) return 0;
     const size_t wanted = hak_superslab_size();

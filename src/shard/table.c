@@ -40,7 +40,13 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
     return &record_of(shard)->counts[class_index];
 }
 
-_Atomic uint32_t *hak_bin_slab_count(unsigned shard) { return &record_of(shard)->slab_count; }
+uint32_t hak_bin_slab_count(unsigned shard) {
+    return hak_load_relaxed(&record_of(shard)->slab_count);
+}
+
+void hak_bin_add_slabs(unsigned shard, uint32_t more) {
+    hak_add_relaxed(&record_of(shard)->slab_count, more);
+}
 
 hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index) {
     return &record_of(shard)->rare[class_index];

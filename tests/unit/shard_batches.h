@@ -21,7 +21,7 @@ static inline unsigned blocks_of(unsigned class_index) { return hak_classes[clas
 
 static inline unsigned used_units(void) { return (unsigned)hak_pool_stats.used_units; }
 
-static inline unsigned slab_count(unsigned shard) { return *hak_bin_slab_count(shard); }
+static inline unsigned slab_count(unsigned shard) { return hak_bin_slab_count(shard); }
 
 static inline hak_unit_t *slab_of(const void *block) { return hak_region_unit_of(block); }
 

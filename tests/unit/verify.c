@@ -63,7 +63,7 @@ static void ring_none(void) { ring()->oldest = NULL; }
 static void ring_used(void) { ring()->used++; }
 static void warm_total(void) { hak_warm_total++; }
 static void ragged(void) { hak_pool_stats.ragged_units++; }
-static void shard_slabs(void) { ++*hak_bin_slab_count(0); }
+static void shard_slabs(void) { hak_bin_add_slabs(0, 1); }
 
 static void longest(void) { world.super->longest++; }
 static void other_list(void) { hak_lists.by_span[world.super->longest] = NULL; }
