@@ -107,9 +107,8 @@ GROUPS = {
             (r"POOL_PART = \d+", "POOL_PART = 1"),
             (r"REPORT_INTERVAL = \d+", "REPORT_INTERVAL = 1"),
             (r"return count > OWN;", "return count > 0;"),
-            # Nearly all shards and large heaps are made as they are used.
+            # Nearly all shards are made as they are used.
             (r"enum \{ SHARDS_OWN = 2 \}", "enum { SHARDS_OWN = 1 }"),
-            (r"enum \{ HEAPS_OWN = 2 \}", "enum { HEAPS_OWN = 1 }"),
             # A scenario looks at them; the trace says what they are.
             (r"bool hak_sample_start\(void\) \{",
              "size_t hak_sample_lists(void **start) {\n"
