@@ -14,6 +14,7 @@
 #include "error/error.h"
 #include "hardened/hardened.h"
 #include "large/fine.h"
+#include "os/os.h"
 #include "profile/sample.h"
 #include "region/region.h"
 #include "thread/purge.h"
@@ -32,16 +33,18 @@ static hak_own_t *heap_of(const hakmem_heap_t *handle, const char *function) {
 }
 
 /* True when the heap's own limit refuses a block: nothing that is given back would help. */
-static bool is_at_limit(const hak_own_t *heap, size_t size) {
+static bool is_at_limit(const hak_own_t *heap, size_t size, size_t align) {
     size_t limit = hak_load_relaxed(&heap->limit);
-    return limit && hak_load_relaxed(&heap->committed) + hak_max(size, HAK_UNIT_SIZE) > limit;
+    bool is_cut = hak_max(size, align) <= HAK_UNIT_SIZE; /* else a mapping of whole pages will do */
+    size = hak_align_up(hak_max(size, 1), is_cut ? HAK_UNIT_SIZE : hak_os_page_size());
+    return limit && hak_load_relaxed(&heap->committed) + size > limit;
 }
 
 static void *allocate(hak_own_t *heap, size_t size, size_t align, bool zero, const void *site) {
     if (HAK_UNLIKELY(size > PTRDIFF_MAX - align)) return hak_out_of_memory();
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     void *block = hak_fine_alloc_in(heap, size, align, zero);
-    if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size) && hak_purge_all() > 0)
+    if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align) && hak_purge_all() > 0)
         block = hak_fine_alloc_in(heap, size, align, zero);
     hak_purge_tick_malloc(size);
     if (HAK_UNLIKELY(!block)) return hak_out_of_memory();

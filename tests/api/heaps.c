@@ -172,6 +172,21 @@ static void a_limit_holds(void **state) {
     hakmem_heap_destroy(heap);
 }
 
+/* What a heap's limit refuses makes nobody else give memory back: the caches stay as they are. */
+static void a_limit_disturbs_nobody(void **state) {
+    (void)state;
+    enum { SIZE = UNIT + 1000, BLOCKS = 5 };
+    void *blocks[HELD];
+    hakmem_heap_t *heap = hakmem_heap_new(BLOCKS * 2 * UNIT + SIZE);
+    for (unsigned i = 0; i < HELD; i++) assert_non_null(blocks[i] = API(malloc)(64));
+    for (unsigned i = 0; i < HELD; i++) API(free)(blocks[i]);
+    for (unsigned i = 0; i < BLOCKS; i++) assert_non_null(hakmem_heap_malloc(heap, SIZE));
+    const uint64_t cached = figure("total.cached");
+    assert_refused(hakmem_heap_malloc(heap, SIZE), ENOMEM); /* a page too much */
+    assert_int_equal(figure("total.cached"), cached);
+    hakmem_heap_destroy(heap);
+}
+
 /* Under the limit of the process memory that is free elsewhere is given back first, and then the request
  * fails; the next finds what was freed. */
 static void the_limit_of_the_process_holds(void **state) {
@@ -434,6 +449,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(sizes_beyond_all_are_refused),
         cmocka_unit_test(resized_blocks_keep_contents_and_heap),
         cmocka_unit_test(a_limit_holds),
+        cmocka_unit_test(a_limit_disturbs_nobody),
         cmocka_unit_test(the_limit_of_the_process_holds),
         cmocka_unit_test(all_blocks_are_freed_at_once),
         cmocka_unit_test(heaps_are_listed),
