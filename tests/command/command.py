@@ -127,7 +127,7 @@ def case_options(_):
             harness.fail(f"no {part!r} in {one!r}")
     bad = hakmem("options", env={"HAKMEM_SHARDS": "many"})
     expect("a bad value", bad.err, b"hakmem: option HAKMEM_SHARDS: 'many' is not a number in "
-                                   b"0..16 shards; it is ignored\n")
+                                   b"0..256 shards; it is ignored\n")
 
 
 TRANSLATED = re.compile(r'^SETTING\((\w+), "(.*?)", "(.*?)", (?:"(\w+)"|NULL), "(.*?)",', re.MULTILINE)
@@ -156,7 +156,7 @@ def case_translate(_):
     both = hakmem("options", "--from-mimalloc=MIMALLOC_PURGE_DELAY=0,show_stats=1").out.decode()
     expect("two", [line for line in both.splitlines() if line[0] != "#"],
            ["HAKMEM_PURGE_DELAY_MS=0", "HAKMEM_STATS=text"])
-    for setting, parts in (("narenas:64", ("narenas:64", "HAKMEM_SHARDS accepts 0..16 shards")),
+    for setting, parts in (("narenas:512", ("narenas:512", "HAKMEM_SHARDS accepts 0..256 shards")),
                            ("thp:sometimes", ("thp:sometimes", "value", "not known here")),
                            ("lg_prof_sample:99", ("HAKMEM_PROF_RATE accepts", "not '2^99'")),
                            ("lg_prof_sample:x", ("not '2^x'",)),
@@ -173,8 +173,8 @@ def case_bad_settings(folder):
     witness = build(folder, "witness", WITNESS)
     for arguments, parts in (
         (("--opt", "SHARD=1"), ("SHARD", "did you mean HAKMEM_SHARDS?")),
-        (("--opt", "SHARDS=many"), ("many", "HAKMEM_SHARDS", "0..16 shards")),
-        (("--opt=HAKMEM_SHARDS=17",), ("17", "HAKMEM_SHARDS", "0..16 shards")),
+        (("--opt", "SHARDS=many"), ("many", "HAKMEM_SHARDS", "0..256 shards")),
+        (("--opt=HAKMEM_SHARDS=257",), ("257", "HAKMEM_SHARDS", "0..256 shards")),
         (("--opt", "CONF=SHARDS:1"), ("HAKMEM_CONF", "--opt")),
         (("--opt", "SHARDS"), ("SHARDS", "NAME=VALUE")),
         (("--profile=NONE_SUCH",), ("NONE_SUCH", "none|", "|LOWMEM|")),
