@@ -1,0 +1,108 @@
+/* heaps.c: what threads do with heaps of the program's own. */
+#include "heaps.h"
+
+#include "hakmem.h"
+#include "explore.h"
+#include "process.h"
+#include "program.h"
+
+static hakmem_heap_t *heap;
+
+void with_heap(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(0);
+    program_heap_malloc(heap, 60, SMALL);
+}
+void without_blocks(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(0);
+}
+void with_limit(void) {
+    program_start(OPTIONS("SHARDS=2"));
+    heap = hakmem_heap_new(3 * HUGE);
+}
+void fill_heap_and_post(void) {
+    for (unsigned i = 0; i < 3; i++) program_heap_malloc(heap, i, SMALL);
+    program_heap_malloc(heap, 3, LARGE);
+    program_heap_malloc(heap, 4, HUGE);
+    program_post(0);
+    program_heap_malloc(heap, 5, PAGES);
+    program_heap_malloc(heap, 6, HUGE);
+}
+void await_and_free_of_heap(void) {
+    program_await(0);
+    program_free_all(0, 5);
+    program_heap_malloc(heap, 8, PAGES);
+    program_free(8);
+}
+void use_heap(void) {
+    program_heap_malloc(heap, 0, PAGES);
+    program_free(0);
+}
+void use_heap_too(void) {
+    program_heap_malloc(heap, 8, PAGES);
+    program_free(8);
+}
+void huge_of_heap(void) {
+    program_heap_malloc(heap, 0, HUGE);
+    program_heap_malloc(heap, 1, HUGE);
+    program_free(0);
+}
+void huge_of_heap_too(void) {
+    program_heap_malloc(heap, 8, HUGE);
+    program_free(8);
+}
+void begin_and_end_heaps(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        hakmem_heap_t *own = hakmem_heap_new(0);
+        program_heap_malloc(own, 0, SMALL);
+        program_heap_malloc(own, 1, HUGE);
+        program_forget(0, 2);
+        hakmem_heap_destroy(own);
+    }
+}
+void begin_and_end_heaps_too(void) {
+    hakmem_heap_t *own = hakmem_heap_new(0), *other = hakmem_heap_new(0);
+    program_heap_malloc(own, 8, PAGES);
+    program_heap_malloc(other, 9, PAGES);
+    program_forget(8, 2);
+    hakmem_heap_free_all(own);
+    hakmem_heap_destroy(other);
+    hakmem_heap_destroy(own);
+}
+void list_heaps(void) {
+    struct hakmem_heap_stat stat;
+    size_t blocks = 0;
+    for (hakmem_heap_t *at = NULL; (at = hakmem_heap_next(at)) != NULL;)
+        if (hakmem_heap_stats(at, &stat, sizeof stat) == 0) blocks += stat.blocks;
+    EXPLORE_CHECK(blocks < 8, "heaps have %zu blocks", blocks);
+}
+void use_heap_and_fork(void) {
+    program_heap_malloc(heap, 0, LARGE);
+    if (process_fork()) {
+        explore_start(3);
+        program_heap_malloc(heap, 2, PAGES);
+        explore_join(3);
+    } else {
+        EXPLORE_CHECK(hakmem_verify() == 0, "the records do not hold in a child");
+    }
+    program_free(0);
+}
+void check_heap(void) {
+    program_check();
+    EXPLORE_CHECK(hakmem_verify() == 0, "the records of the engine do not hold");
+}
+
+/* Two threads free one block: one of them is told so, whatever has become of its chunk. */
+static void *freed_twice;
+void with_one_block(void) {
+    program_start(OPTIONS("SHARDS=2", "ON_ERROR=report"));
+    heap = hakmem_heap_new(0);
+    freed_twice = hakmem_heap_malloc(heap, RAGGED);
+}
+void free_one_block(void) { hakmem_free(freed_twice); }
+void check_one_report(void) {
+    EXPLORE_CHECK(process.reports == 1, "%u reports of a double free", process.reports);
+    process.reports = 0;
+    check_heap();
+}
