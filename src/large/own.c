@@ -65,6 +65,19 @@ hak_own_t *hak_own_make(size_t limit) {
     return heap;
 }
 
+#if HAKMEM_VERIFY
+static bool is_heap_lock(const void *lock) {
+    for (unsigned level = 0; level < LEVELS; level++) {
+        const uintptr_t slots = (uintptr_t)hak_load_relaxed(&levels[level]);
+        const uintptr_t offset = (uintptr_t)lock - slots;
+        if (slots && offset < ((size_t)FIRST << level) * sizeof(hak_own_t))
+            return offset % sizeof(hak_own_t) == offsetof(hak_own_t, lock);
+    }
+    return false;
+}
+#endif
+HAK_LOCK_RANKS_MADE(heap_ranks, FINE, is_heap_lock, NULL);
+
 void *hak_own_handle(const hak_own_t *heap) {
     return (void *)((uintptr_t)hak_load_relaxed(&heap->generation) << GENERATION_SHIFT |
                     heap->number);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "large/heap.h"
+#include "large/own.h"
 #include "os/lock.h"
 #include "shard/bin.h"
 
@@ -19,11 +21,16 @@ static const char *const names[] = {
 
 extern const hak_rank_row_t __start_hak_lock_ranks[], __stop_hak_lock_ranks[];
 
+static hak_own_t *own; /* a heap of the program */
+
 /* The engine's own lock of a rank, and another one of the same rank: NULL for one that is alone. */
 static hak_lock_t *lock_of(unsigned rank, unsigned number) {
     static hak_lock_t without_row[2];
     if (rank == HAK_RANK_STACK) return &without_row[number];
-    if (rank == HAK_RANK_BIN) return &hak_bin_of(0, 1 + number)->lock; /* shards are made */
+    if (rank == HAK_RANK_BIN) return &hak_bin_of(0, 1 + number)->lock; /* these are made */
+    if (rank == HAK_RANK_HEAP) return &hak_heap_at(number)->lock;
+    if (rank == HAK_RANK_TRANSFER) return &hak_heap_at(number)->transfer_lock;
+    if (rank == HAK_RANK_FINE && number) return &own->lock;
     for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
         size_t offset = number * row->stride;
         if (row->rank == rank && offset < row->bytes)
@@ -71,9 +78,9 @@ static void each_wrong_pair_is_named(void **state) {
             must_stop(take_pair, &pair, line);
             pairs++;
         }
-    /* Below the diagonal; on it the ranks with several locks: bins, heaps, arrays, huge blocks, caches,
-     * lanes of samples. */
-    assert_int_equal(pairs, HAK_RANK_COUNT * (HAK_RANK_COUNT - 1) / 2 + 6);
+    /* Below the diagonal; on it the ranks with several locks: bins, heaps, arrays, heaps of the
+     * program, huge blocks, caches, lanes of samples. */
+    assert_int_equal(pairs, HAK_RANK_COUNT * (HAK_RANK_COUNT - 1) / 2 + 7);
 }
 
 static void the_right_order_is_silent(void **state) {
@@ -123,6 +130,8 @@ static void what_is_held_is_noted(void **state) {
 
 int main(void) {
     unit_open_shards(1);
+    for (unsigned i = 0; i < 2; i++) hak_heap_open(i);
+    own = hak_own_make(0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_wrong_pair_is_named),
         cmocka_unit_test(the_right_order_is_silent),
