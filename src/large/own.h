@@ -14,7 +14,7 @@
  * again. A program that allocates from a heap while it destroys it may lose that block; nothing worse.
  *
  * The lock is held for one block or one chunk, never for a walk over the heap. Neither the pool nor the
- * huge blocks are called under it. */
+ * huge blocks are called under it, but for the notes of the latter (own_huge.h). */
 #ifndef HAK_OWN_H
 #define HAK_OWN_H
 

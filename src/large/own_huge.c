@@ -8,8 +8,9 @@
 enum { NOTE_OF_OTHERS = 3 }; /* bits of a note */
 
 typedef struct hak_own_huge {
-    struct hak_own_huge *next, *prev; /* lock of the heap */
-    hak_own_t *heap;                  /* constant, as the next two */
+    struct hak_own_huge *next, *prev; /* lock of the heap, as the next one */
+    bool is_listed;
+    hak_own_t *heap; /* constant, as the next two */
     void *block;
     size_t size;
 } record_t;
@@ -20,40 +21,52 @@ static record_t *record_of(uint64_t note) {
     return note & NOTE_OF_OTHERS ? NULL : (record_t *)(uintptr_t)note;
 }
 
-static void enter(record_t *record) {
+static void free_record(record_t *record) {
+    hak_meta_free(record, sizeof *record);
+    hak_add_relaxed(&total, -(size_t)1);
+}
+
+/* False when the program has freed the block by mistake, before it got it. */
+static bool enter(record_t *record) {
     hak_own_t *heap = record->heap;
+    uint64_t none = 0;
     HAK_HOLD(&heap->lock);
+    if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
+    record->is_listed = true;
     record->prev = NULL;
     record->next = heap->huge;
     if (record->next) record->next->prev = record;
     heap->huge = record;
     HAK_ADD_OWNED(&heap->huge_bytes, record->size);
     HAK_ADD_OWNED(&heap->huge_blocks, 1);
+    hak_add_relaxed(&total, 1);
+    return true;
+}
+
+/* Lock of the heap held. */
+static void unlist(record_t *record) {
+    hak_own_t *heap = record->heap;
+    record->is_listed = false;
+    *(record->prev ? &record->prev->next : &heap->huge) = record->next;
+    if (record->next) record->next->prev = record->prev;
+    HAK_ADD_OWNED(&heap->committed, -record->size);
+    HAK_ADD_OWNED(&heap->huge_bytes, -record->size);
+    HAK_ADD_OWNED(&heap->huge_blocks, -(size_t)1);
 }
 
 /* Takes the record out of its heap. */
 static void leave_heap(record_t *record) {
     hak_own_t *heap = record->heap;
     hak_lock_acquire(&heap->lock);
-    *(record->prev ? &record->prev->next : &heap->huge) = record->next;
-    if (record->next) record->next->prev = record->prev;
-    HAK_ADD_OWNED(&heap->committed, -record->size);
-    HAK_ADD_OWNED(&heap->huge_bytes, -record->size);
-    HAK_ADD_OWNED(&heap->huge_blocks, -(size_t)1);
+    if (record->is_listed) unlist(record);
     hak_lock_release(&heap->lock);
-    hak_meta_free(record, sizeof *record);
-    hak_add_relaxed(&total, -(size_t)1);
+    free_record(record);
 }
 
 /* Fills the record in; false without memory. */
 static bool make(record_t *record, size_t align, bool zero) {
-    uint64_t none = 0;
     record->block = hak_huge_alloc(record->size, align, zero);
-    if (!record->block) return false;
-    hak_add_relaxed(&total, 1);
-    enter(record);
-    hak_huge_swap_note(record->block, &none, (uint64_t)(uintptr_t)record);
-    return true;
+    return record->block && enter(record);
 }
 
 void *hak_own_huge_alloc(hak_own_t *heap, size_t size, size_t align, bool zero) {
@@ -71,35 +84,37 @@ void *hak_own_huge_alloc(hak_own_t *heap, size_t size, size_t align, bool zero) 
     return block;
 }
 
-/* Takes the block out of its heap; false when it is in none. Inside the gate. */
-static bool take_out(void *block) {
-    uint64_t note = hak_huge_note(block);
-    record_t *record = record_of(note);
-    if (!record || !hak_huge_swap_note(block, &note, 0)) return false;
-    leave_heap(record);
-    return true;
-}
-
 size_t hak_own_huge_free(void *block) {
     if (HAK_LIKELY(!hak_load_relaxed(&total))) return hak_huge_free(block);
     hak_gate_enter();
-    take_out(block);
+    uint64_t note = hak_huge_note(block);
+    record_t *record = record_of(note);
+    if (record && hak_huge_swap_note(block, &note, 0)) leave_heap(record);
     size_t size = hak_huge_free(block);
     hak_gate_leave();
     return size;
 }
 
-static void *first_of(hak_own_t *heap) {
+/* Takes the first block out of the heap; false when there is none. *block: it, or NULL where another
+ * thread is about to free it. Inside the gate. */
+static bool take_first(hak_own_t *heap, void **block) {
     HAK_HOLD(&heap->lock);
-    return heap->huge ? heap->huge->block : NULL;
+    record_t *record = heap->huge;
+    if (!record) return false;
+    uint64_t note = (uintptr_t)record;
+    *block = hak_huge_swap_note(record->block, &note, 0) ? record->block : NULL;
+    unlist(record);
+    if (*block) free_record(record);
+    return true;
 }
 
-/* A block that another thread frees meanwhile is in the list for a moment more. */
 void hak_own_huge_free_all(hak_own_t *heap, void (*leave)(const void *block)) {
-    for (void *block; (block = first_of(heap)) != NULL;) {
-        if (leave) leave(block);
+    for (bool is_left = true; is_left;) {
+        void *block = NULL;
         hak_gate_enter();
-        if (take_out(block)) hak_huge_free(block);
+        is_left = take_first(heap, &block);
+        if (block && leave) leave(block);
+        if (block) hak_huge_free(block);
         hak_gate_leave();
     }
 }

@@ -106,3 +106,22 @@ void check_one_report(void) {
     process.reports = 0;
     check_heap();
 }
+
+/* A heap is emptied while another thread is anywhere in a request or a free. At most one of the two
+ * frees of a block is reported. */
+void with_reports(void) {
+    program_start(OPTIONS("SHARDS=2", "ON_ERROR=report"));
+    heap = hakmem_heap_new(0);
+}
+void huge_and_free_one(void) {
+    void *block = hakmem_heap_malloc(heap, HUGE);
+    EXPLORE_CHECK(hakmem_heap_malloc(heap, HUGE), "no block");
+    hakmem_free(block);
+}
+void empty_heap(void) { hakmem_heap_free_all(heap); }
+void check_empty_heap(void) {
+    EXPLORE_CHECK(process.reports <= 1, "%u reports of a double free", process.reports);
+    process.reports = 0;
+    hakmem_heap_destroy(heap);
+    check_heap();
+}

@@ -19,5 +19,9 @@ void check_heap(void);
 void with_one_block(void);
 void free_one_block(void);
 void check_one_report(void);
+void with_reports(void);
+void huge_and_free_one(void);
+void empty_heap(void);
+void check_empty_heap(void);
 
 #endif
