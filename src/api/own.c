@@ -16,6 +16,7 @@
 #include "large/fine.h"
 #include "os/os.h"
 #include "profile/sample.h"
+#include "record/record.h"
 #include "region/region.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -118,10 +119,17 @@ void *hakmem_heap_realloc(hakmem_heap_t *handle, void *pointer, size_t size) {
     return NULL;
 }
 
+/* What is known of a block goes with it. Huge blocks have no debug record, and a short one that has none
+ * changes no other one's. */
+static void leave(const void *block) {
+    if (hak_samples_on()) hak_sample_leave(block);
+    if (hak_records_settle() && hak_region_unit_of(block)) hak_record_close(block);
+}
+
 static void free_all(hak_own_t *heap) {
     const hak_own_stats_t stats = hak_own_stats_of(heap);
     HAK_COUNT_BLOCKS(HAK_CLASS_LARGE, HAK_CALL_FREED, stats.blocks);
-    hak_fine_free_all(heap, hak_samples_on() ? hak_sample_leave : NULL);
+    hak_fine_free_all(heap, hak_samples_on() || hak_records_on() ? leave : NULL);
     hak_purge_tick_free(stats.committed);
 }
 

@@ -210,6 +210,7 @@ static void all_blocks_are_freed_at_once(void **state) {
     (void)state;
     API(malloc_trim)(0);
     const uint64_t live = figure("total.live"), used = figure("pool.used_units");
+    const uint64_t recorded = figure("debug.records");
     hakmem_heap_t *heap = hakmem_heap_new(0);
     for (unsigned round = 0; round < 3; round++) {
         for (size_t i = 0; i < 3000; i++)
@@ -226,6 +227,7 @@ static void all_blocks_are_freed_at_once(void **state) {
         assert_int_equal(figures(heap).blocks | figures(heap).committed_bytes, 0);
         assert_int_equal(figure("total.live"), live);
         assert_int_equal(figure("pool.used_units"), used);
+        assert_int_equal(figure("debug.records"), recorded);
     }
     hakmem_heap_destroy(heap);
     assert_int_equal(figure("heaps.count"), 0);
