@@ -60,14 +60,9 @@ static void *stays(void *pointer, size_t size, const void *site) {
 /* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
  * but a block that is to become smaller stays: few programs expect that to fail. */
 static void *move(void *pointer, size_t old, size_t size, const void *site) {
-    const int error = errno;
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_out_of_memory();
     void *moved = allocate(size, site);
-    if (HAK_UNLIKELY(!moved)) {
-        if (size > old) return NULL;
-        errno = error;
-        return stays(pointer, size, site);
-    }
+    if (HAK_UNLIKELY(!moved)) return size > old ? NULL : stays(pointer, size, site);
     memcpy(moved, pointer, hak_min(size, old));
     hakmem_free(pointer);
     return moved;
