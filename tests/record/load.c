@@ -6,10 +6,13 @@
  *   load storm FORKS      threads allocate and others begin and end while the process forks
  *   load reuse            threads allocate and free blocks of one size
  *   load realloc          blocks that grow, shrink, fail to grow and end by realloc
+ *   load names            each function that allocates, and each that frees
  *
  * It prints "peak BYTES resident KB": the bytes requested and live at the peak, and the anonymous
  * memory that came to be resident until then. Before that it calls nothing that allocates. */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -181,7 +184,102 @@ static int reallocs(void) {
     return 0;
 }
 
+/* ---- Every name ------------------------------------------------------------------------------ */
+
+enum { NAME_ROUNDS = 20, NAME_SIZE = 100000, NAME_ALIGN = 64, NEWS = 8, DELETES = 12, FREES = 4 };
+
+/* The recorder defines all of them; this program is linked with no C++ runtime. */
+static void *function(const char *name) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    if (found) return found;
+    fprintf(stderr, "no %s\n", name);
+    _exit(1);
+}
+
+/* Parameters after the first are sizes, alignments and the tag nothrow: the ABI has them all in
+ * registers, and who needs fewer ignores the rest. */
+static void *by_new(unsigned which) {
+    static const char *const names[NEWS] = {"_Znwm",
+                                            "_Znam",
+                                            "_ZnwmRKSt9nothrow_t",
+                                            "_ZnamRKSt9nothrow_t",
+                                            "_ZnwmSt11align_val_t",
+                                            "_ZnamSt11align_val_t",
+                                            "_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                            "_ZnamSt11align_val_tRKSt9nothrow_t"};
+    union {
+        void *symbol;
+        void *(*call)(size_t size, size_t align, const void *tag);
+    } one = {function(names[which])};
+    return one.call(NAME_SIZE, NAME_ALIGN, "");
+}
+
+static void *take_by(unsigned which) {
+    void *block = NULL;
+    switch (which) {
+    case 0:
+        return malloc(NAME_SIZE);
+    case 1:
+        return calloc(100, NAME_SIZE / 100);
+    case 2:
+        return realloc(NULL, NAME_SIZE);
+    case 3:
+        return reallocarray(NULL, 100, NAME_SIZE / 100);
+    case 4:
+        return posix_memalign(&block, NAME_ALIGN, NAME_SIZE) == 0 ? block : NULL;
+    case 5:
+        return aligned_alloc(NAME_ALIGN, NAME_SIZE);
+    case 6:
+        return memalign(NAME_ALIGN, NAME_SIZE);
+    case 7:
+        return valloc(NAME_SIZE);
+    case 8:
+        return pvalloc(NAME_SIZE);
+    default:
+        return which < 9 + NEWS ? by_new(which - 9) : NULL;
+    }
+}
+
+static void free_by(unsigned which, void *block) {
+    static const char *const names[FREES + DELETES] = {"free",
+                                                       "cfree",
+                                                       "free_sized",
+                                                       "free_aligned_sized",
+                                                       "_ZdlPv",
+                                                       "_ZdaPv",
+                                                       "_ZdlPvRKSt9nothrow_t",
+                                                       "_ZdaPvRKSt9nothrow_t",
+                                                       "_ZdlPvm",
+                                                       "_ZdaPvm",
+                                                       "_ZdlPvSt11align_val_t",
+                                                       "_ZdaPvSt11align_val_t",
+                                                       "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+                                                       "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+                                                       "_ZdlPvmSt11align_val_t",
+                                                       "_ZdaPvmSt11align_val_t"};
+    union {
+        void *symbol;
+        void (*call)(void *block, size_t first, size_t second);
+    } one = {function(names[which])};
+    one.call(block, NAME_ALIGN, NAME_SIZE);
+}
+
+/* One block is live at a time, so one that the trace misses is in its peak or among its frees. */
+static int every_name(void) {
+    peak = NAME_SIZE;
+    for (unsigned round = 0; round < NAME_ROUNDS; round++) {
+        void *block;
+        for (unsigned i = 0; (block = take_by(i)) != NULL; i++, blocks++) {
+            memset(block, 1, NAME_SIZE);
+            free_by((i + round) % (FREES + DELETES), block);
+        }
+    }
+    say(0);
+    return blocks != NAME_ROUNDS * (9 + NEWS);
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "names") == 0) return every_name();
     if (argc == 2 && strcmp(argv[1], "fork") == 0) return forks();
     if (argc == 2 && strcmp(argv[1], "realloc") == 0) return reallocs();
     if (argc == 2 && strcmp(argv[1], "reuse") == 0) return reuse();

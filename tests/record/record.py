@@ -129,6 +129,18 @@ def case_realloc(folder):
     expect("allocator", os.path.realpath(found["allocator"]), LIBRARY)
 
 
+def case_names(folder):
+    """Each function that allocates or frees is seen, so no block lives on in the trace."""
+    trace = os.path.join(folder, "names")
+    peak, _ = said(record(trace, LOAD, "names"))
+    found = replay(trace, "--alloc=system")
+    whole(found)
+    expect("peak live bytes", found["peak_live"], peak)
+    expect("frees of blocks that nobody has", found["foreign_frees"], 0)
+    if found["steps"] < 2 * 340:
+        harness.fail(f"only {found['steps']} of 340 blocks that were allocated and freed")
+
+
 def case_fork(folder):
     """A child has a file of its own, if that is asked for; the parent's trace is whole."""
     trace = os.path.join(folder, "fork")

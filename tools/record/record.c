@@ -218,5 +218,6 @@ DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, size_t to __attribute__((unused)),
        const void *tag __attribute__((unused)))
 DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, size_t to __attribute__((unused)),
        const void *tag __attribute__((unused)))
+DELETE(cfree)
 DELETE(free_sized, size_t size __attribute__((unused)))
 DELETE(free_aligned_sized, size_t to __attribute__((unused)), size_t size __attribute__((unused)))
