@@ -15,6 +15,7 @@ enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
     HUGE_MIN_UNITS = 768, /* 48 MiB: a huge page too much is then 4 % of the heap, and falling */
     HOLE_TRIES = 24,      /* each twice as long as the one before */
+    REFUSALS_MOST = 16,   /* of windows in one search, until smaller ones are tried */
     HOLES_LOOKED_AT = 32, /* for the begin of a row of unmapped superslabs */
     AREAS = 3,            /* of the region: superslabs, slabs, map */
     HEAD_UNITS = 256,     /* in front of the heap, where the window is small */
@@ -51,7 +52,7 @@ static char *after(char *start, size_t records) {
 }
 
 /* Places the areas one behind the other. The map begins where a superslab could begin. */
-static bool place(char *window, size_t size) {
+static hak_os_answer_t place(char *window, size_t size) {
     size_t heap_size = size / 2, units = heap_size >> HAK_UNIT_SHIFT;
     size_t supers = (units >> hak_map.super_shift) * sizeof(hak_superslab_t);
     size_t slabs = units * sizeof(hak_unit_t);
@@ -61,15 +62,16 @@ static bool place(char *window, size_t size) {
     char *at_slabs = after(at_supers, supers);
     char *at_map = after(at_slabs, slabs) + HAK_SUPERSLAB_SIZE_MAX - hak_os_page_size();
     char *heap = after(at_map, map);
-    bool done = hak_area_place(&region.supers_area, at_supers, supers, map_name) == HAK_OS_MAPPED &&
-                hak_area_place(&region.slabs_area, at_slabs, slabs, map_name) == HAK_OS_MAPPED &&
-                hak_area_place(&region.map_area, at_map, map, map_name) == HAK_OS_MAPPED;
+    hak_os_answer_t answer = hak_area_place(&region.supers_area, at_supers, supers, map_name);
+    if (answer == HAK_OS_MAPPED)
+        answer = hak_area_place(&region.slabs_area, at_slabs, slabs, map_name);
+    if (answer == HAK_OS_MAPPED) answer = hak_area_place(&region.map_area, at_map, map, map_name);
     region.heap = heap;
     region.supers = (hak_superslab_t *)(void *)region.supers_area.base;
     region.slabs = (hak_unit_t *)(void *)region.slabs_area.base;
     region.first_unit = (size_t)(heap - region.map_area.base) >> HAK_UNIT_SHIFT;
     region.window_end = units >> hak_map.super_shift;
-    return done;
+    return answer;
 }
 
 static void remove_areas(void) {
@@ -194,16 +196,32 @@ static HAK_COMMON bool grow(bool dense) {
     return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(dense));
 }
 
+/* True when the system maps a little anywhere. */
+static HAK_BEHIND bool maps_anywhere(void) {
+    char *some = hak_os_reserve(hak_os_page_size());
+    return some && hak_os_unmap(some, hak_os_page_size());
+}
+
+/* Finds the largest window that can be used, for ever: the region never moves. So a smaller one is tried
+ * only if the larger is taken, or if it stays refused while the system maps elsewhere: an emulator does so.
+ * A system that refuses everything may be well again later; the next growth then begins anew. */
+static HAK_COMMON bool settle(void) {
+    size_t size = 0;
+    unsigned attempt = 0, refusals = 0;
+    for (char *window; (window = hak_os_place(attempt, &size)) != NULL;) {
+        hak_os_answer_t answer = place(window, size);
+        if (answer == HAK_OS_MAPPED && grow(false)) return true;
+        remove_areas();
+        if (answer != HAK_OS_TAKEN && !maps_anywhere()) return false;
+        if (answer == HAK_OS_TAKEN || ++refusals > REFUSALS_MOST) attempt++;
+    }
+    return false;
+}
+
 /* Publishes the map when the region can serve a superslab, and not before. */
 static HAK_COMMON bool make_region(void) {
     hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
-    size_t size = 0;
-    char *window;
-    for (unsigned attempt = 0; (window = hak_os_place(attempt, &size)) != NULL; attempt++) {
-        if (place(window, size) && grow(false)) break;
-        remove_areas();
-    }
-    if (!window) return false;
+    if (!settle()) return false;
     size_t first = region.first_unit;
     hak_map.entries = (_Atomic uint16_t *)(void *)region.map_area.base;
     hak_map.units = (uintptr_t)region.slabs - first * sizeof(hak_unit_t);

@@ -90,12 +90,8 @@ static bool is_engine(const void *caller) { return caller != NULL; }
 
 /* ---- Which calls fail ------------------------------------------------------------------------ */
 
-/* Not the first calls of a process: if one try after another to reserve addresses is refused, the heap
- * begins in a window of 64 MiB, and stays there. Alone, and with all that follow, they do fail. */
 static bool is_unlucky(unsigned long call) {
-    enum { START_CALLS = 24 };
     static const unsigned one_in[] = {2, 4, 16};
-    if (call <= START_CALLS) return false;
     uint64_t mixed = (call * 0x9E3779B97F4A7C15u) ^ (plan.at * 0xD6E8FEB86659FD93u);
     mixed = (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93u;
     return (mixed >> 33) % one_in[plan.at % 3] == 0;

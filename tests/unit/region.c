@@ -22,6 +22,8 @@
 
 enum {
     SMALL_ROOM = 96 * 1024 * 1024,
+    USUAL_ROOM =
+        640 * 1024 * 1024, /* the three smallest windows have 512 MiB or less for the heap */
     SUPERSLABS_MAX = 512,
     SECONDS = 30,
 };
@@ -335,6 +337,12 @@ __attribute__((constructor(101))) static void limit_address_space(void) {
     CHECK(setrlimit(RLIMIT_AS, &both) == 0, "the address space cannot be limited");
 }
 
+/* The engine's constructor finds the system like that. */
+__attribute__((constructor(101))) static void refuse_at_start(void) {
+    const char *refuse = getenv("REFUSE");
+    if (refuse) sscanf(refuse, "%u %u", &refuse_from, &refuse_count);
+}
+
 /* All that the limit allows; then each unit is written to, and looked up. */
 static unsigned take_all(void) {
     unsigned count = 0, failures = 0;
@@ -400,6 +408,14 @@ static void refused_everywhere(void) {
     }
 }
 
+/* The heap can grow beyond the smallest windows, however many calls the system refused at its start. */
+static void usual_window(void) {
+    size_t bytes = 0;
+    for (unsigned failures = 0; bytes < USUAL_ROOM; bytes += hak_superslab_size())
+        while (!hak_region_take_superslab(false))
+            CHECK(failures++ < refuse_count, "the heap ends after %zu MiB", bytes >> 20);
+}
+
 static void rerun(const char *what, const char *setting) {
     const char *const environment[] = {setting, NULL};
     struct child_end end;
@@ -418,6 +434,16 @@ static void a_refused_call_loses_nothing(void **state) {
     rerun("refusals", "SMALL=1");
 }
 
+static void refusals_at_the_start_cost_no_window(void **state) {
+    (void)state;
+    for (unsigned from = 1; from <= 8; from++)
+        for (unsigned count = 5; count <= 11; count += 6) {
+            char setting[40];
+            snprintf(setting, sizeof setting, "REFUSE=%u %u", from, count);
+            rerun("window", setting);
+        }
+}
+
 static void a_hole_is_not_charged(void **state) {
     (void)state;
     rerun("hole", "HAKMEM_LIMIT=2M");
@@ -425,9 +451,10 @@ static void a_hole_is_not_charged(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) {
-        strcmp(argv[1], "space") == 0  ? small_space()
-        : strcmp(argv[1], "hole") == 0 ? behind_a_long_hole()
-                                       : refused_everywhere();
+        strcmp(argv[1], "space") == 0    ? small_space()
+        : strcmp(argv[1], "hole") == 0   ? behind_a_long_hole()
+        : strcmp(argv[1], "window") == 0 ? usual_window()
+                                         : refused_everywhere();
         return 0;
     }
     const struct CMUnitTest tests[] = {
@@ -442,6 +469,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(holes_make_no_more_pieces_than_allowed),
         cmocka_unit_test(a_small_address_space_is_used_up),
         cmocka_unit_test(a_refused_call_loses_nothing),
+        cmocka_unit_test(refusals_at_the_start_cost_no_window),
         cmocka_unit_test(a_hole_is_not_charged),
     };
     return cmocka_run_group_tests_name("region", tests, NULL, NULL);
