@@ -124,10 +124,16 @@ typedef union {
     void *(*begin_catch)(void *exception);
 } function_t;
 
+static function_t find_function(symbol_t symbol, const void *site) {
+    function_t function;
+    function.symbol = find(symbol, site);
+    return function;
+}
+
 void hak_throw_bad_alloc(const void *site) {
-    const function_t complete = {find(THROW_BAD_ALLOC, site)};
+    const function_t complete = find_function(THROW_BAD_ALLOC, site);
     if (complete.symbol) complete.call();
-    const function_t allocate = {find(ALLOCATE, site)}, throw = {find(THROW, site)};
+    const function_t allocate = find_function(ALLOCATE, site), throw = find_function(THROW, site);
     void *type = allocate.symbol && throw.symbol ? type_of_bad_alloc(site) : NULL;
     if (!type) return;
     own_table.type = type;
@@ -139,7 +145,7 @@ void hak_throw_bad_alloc(const void *site) {
 /* ---- The handler ------------------------------------------------------------------- */
 
 bool hak_throw_call_handler(const void *site) {
-    const function_t get = {find(GET_HANDLER, site)};
+    const function_t get = find_function(GET_HANDLER, site);
     void (*handler)(void) = get.symbol ? get.get_handler() : NULL;
     if (handler) handler();
     return handler != NULL;
@@ -179,7 +185,7 @@ HAK_SLOW_PATH static bool guarded(const void *site) {
 }
 
 bool hak_throw_try_handler(const void *site) {
-    const function_t begin = {find(BEGIN_CATCH, site)}, end = {find(END_CATCH, site)};
+    const function_t begin = find_function(BEGIN_CATCH, site), end = find_function(END_CATCH, site);
     catcher_t here, *outer = catcher;
     if (!begin.symbol || !end.symbol) return false;
     catcher = &here;

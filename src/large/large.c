@@ -327,7 +327,7 @@ size_t hak_large_free(unsigned home, void *block) {
     hak_gate_leave();
     size_t size = grains << HAK_GRAIN_SHIFT;
     if (grains && !batch) {
-        hak_budget_t own = {UINT32_MAX, size + 2 * HAK_UNIT_SIZE};
+        hak_budget_t own = {UINT32_MAX, size + 2 * (size_t)HAK_UNIT_SIZE};
         hak_heap_purge(heap, 0, &own);
     }
     return size;

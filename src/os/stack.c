@@ -245,12 +245,10 @@ static bool run_rule(unsigned op, bytes_t *in, const common_t *common, rule_t *r
     case 0x2d: /* negate_ra_state: a signed return address is stripped in any case */
         return true;
     case 0x05: /* offset_extended */
-        number = take_unsigned(in);
-        set_offset(rule, number, (int64_t)take_unsigned(in) * common->data_step);
-        return true;
     case 0x11: /* offset_extended_sf */
         number = take_unsigned(in);
-        set_offset(rule, number, take_signed(in) * common->data_step);
+        set_offset(rule, number,
+                   (op == 0x05 ? (int64_t)take_unsigned(in) : take_signed(in)) * common->data_step);
         return true;
     case 0x06: /* restore_extended */
         restore(rule, &common->initial, take_unsigned(in));
@@ -278,10 +276,9 @@ static bool run_rule(unsigned op, bytes_t *in, const common_t *common, rule_t *r
         rule->base = base_of(take_unsigned(in));
         return true;
     case 0x0e: /* def_cfa_offset */
-        rule->offset = (int64_t)take_unsigned(in);
-        return true;
     case 0x13: /* def_cfa_offset_sf */
-        rule->offset = take_signed(in) * common->data_step;
+        rule->offset =
+            op == 0x0e ? (int64_t)take_unsigned(in) : take_signed(in) * common->data_step;
         return true;
     case 0x0f: /* def_cfa_expression */
         if (!read_expression(take_block(in), &rule->base, &rule->offset, &rule->deref))
@@ -474,7 +471,7 @@ static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     uintptr_t fp, pc;
     if (frame->fp < frame->sp || !read_word(reader, frame->fp, &fp)) return false;
     if (!read_word(reader, frame->fp + WORD, &pc)) return false;
-    *frame = (frame_t){pc, frame->fp + 2 * WORD, fp};
+    *frame = (frame_t){pc, frame->fp + 2 * (uintptr_t)WORD, fp};
     return true;
 }
 

@@ -112,7 +112,7 @@ void hak_pool_check_at_release(const void *lock) {
     run = run < hak_superslab_units() ? run + 1 : 0;
     const hak_superslab_t *some[] = {hak_lists.by_span[run], hak_lists.dirty.newest,
                                      hak_lists.dirty.oldest, hak_lists.held.newest};
-    for (unsigned i = 0; i < sizeof some / sizeof *some; i++)
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
         if (some[i]) hak_superslab_check(&check, some[i]);
     if (some[0]) hak_check_equal(&check, superslab, some[0], "its list", some[0]->longest, run);
     hak_check_stop(&check);

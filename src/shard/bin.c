@@ -189,9 +189,9 @@ HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *b
                                 uint32_t size) {
     uint64_t x = *word;
     if (HAK_LIKELY(end - stop >= 64)) /* there is room for all: one comparison less */
-        for (; x; x &= x - 1) *end-- = base + hak_lowest_bit(x) * size;
+        for (; x; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
     else
-        for (; x && end != stop; x &= x - 1) *end-- = base + hak_lowest_bit(x) * size;
+        for (; x && end != stop; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
     *word = x;
     return end;
 }

@@ -215,7 +215,7 @@ void hak_bin_check_at_release(const void *lock) {
     const hak_bin_t *bin = lock;
     const hak_unit_t *some[] = {bin->head, bin->tail, bin->empty};
     hak_check_t check = {0};
-    for (unsigned i = 0; i < sizeof some / sizeof *some; i++) {
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
         if (!some[i] || (i > 0 && some[i] == some[i - 1])) continue;
         uint16_t owner = hak_load_relaxed(&some[i]->owner);
         hak_check_that(&check, of_slab, some[i], "a listed slab belongs to the bin and is not warm",

@@ -131,12 +131,12 @@ static HAK_OUT_OF_LINE void *const *give_near(void *const *next, void *const *en
 /* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */
 static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     share_t share = gather(batch->next, batch->end, batch->info);
-    uint64_t *word = &hak_slab_bits(slab)[share.word];
-    batch->next = share.end;
     if (!share.mask) {
-        drop(batch, share.end[-1]);
+        drop(batch, *batch->next++);
         return 0;
     }
+    uint64_t *word = &hak_slab_bits(slab)[share.word];
+    batch->next = share.end;
     const uint64_t comes = hak_load_relaxed(&hak_slab_remote(slab, batch->info->words)[share.word]);
     const uint64_t twice = share.mask & (*word | comes), given = share.mask & ~twice;
     if (twice) drop_bits(batch, slab, share.word, twice);
@@ -201,12 +201,12 @@ static HAK_OUT_OF_LINE void give_remote(batch_t *batch, hak_unit_t *slab) {
         return;
     }
     share_t share = gather(batch->next, batch->end, batch->info);
-    const unsigned count = (unsigned)(share.end - batch->next);
-    batch->next = share.end;
     if (HAK_UNLIKELY(!share.mask)) {
-        drop(batch, share.end[-1]);
+        drop(batch, *batch->next++);
         return;
     }
+    const unsigned count = (unsigned)(share.end - batch->next);
+    batch->next = share.end;
     uint64_t twice = hak_bin_remote_free(slab, batch->class_index, share.word, share.mask);
     unsigned dropped = HAK_UNLIKELY(twice) ? hak_bit_count(twice) : 0;
     if (dropped) drop_bits(batch, slab, share.word, twice);

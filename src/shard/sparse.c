@@ -131,7 +131,8 @@ static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
 static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak_budget_t *budget) {
     const uint32_t listed = hak_load_relaxed(&hak_bin_of(shard, class_index)->listed_count);
     uint32_t looks = (uint32_t)hak_min(listed, bytes / HAK_UNIT_SIZE * LOOKS_FOR_ONE);
-    hak_budget_t some = {budget->looks, hak_min(bytes, SIZE_MAX / 2) + 2 * HAK_UNIT_SIZE - 1};
+    hak_budget_t some = {budget->looks,
+                         hak_min(bytes, SIZE_MAX / 2) + 2 * (size_t)HAK_UNIT_SIZE - 1};
     some.bytes = hak_min(some.bytes, budget->bytes);
     size_t given = purge_bin(shard, class_index, &looks, &some);
     hak_budget_look(budget, budget->looks - some.looks);

@@ -33,7 +33,8 @@ volatile std::size_t too_much = std::size_t{1} << 62;
 void must(bool fact, const char *text) {
     if (fact) return;
     if (write(STDERR_FILENO, "FAIL: ", 6) + write(STDERR_FILENO, text, std::strlen(text)) +
-            write(STDERR_FILENO, "\n", 1) < 0)
+            write(STDERR_FILENO, "\n", 1) <
+        0)
         std::abort();
     _exit(1);
 }

@@ -52,7 +52,7 @@ static long resident_kb(void) {
     if (!file) return -1;
     setvbuf(file, NULL, _IONBF, 0);
     while (found < 0 && fgets(text, sizeof text, file))
-        if (strncmp(text, "RssAnon:", 8) == 0) found = atol(text + 8);
+        if (strncmp(text, "RssAnon:", 8) == 0) found = strtol(text + 8, NULL, 10);
     fclose(file);
     return found;
 }

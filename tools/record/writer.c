@@ -287,15 +287,16 @@ static bool choose_file(void) {
     with_children = getenv(TRACE_CHILDREN) != NULL;
     process = getpid();
     if (!name || !*name) return false;
-    bool is_owner = !owner || atol(owner) == (long)process;
+    bool is_owner = !owner || strtol(owner, NULL, 10) == (long)process;
     if (!is_owner && !with_children) return false;
-    if (strlen(name) >= sizeof base) {
+    size_t length = strlen(name) + 1;
+    if (length > sizeof base) {
         say("hakmem record: the path of the trace is too long");
         return false;
     }
-    strcpy(base, name);
+    memcpy(base, name, length);
     if (is_owner)
-        strcpy(path, base);
+        memcpy(path, name, length);
     else
         snprintf(path, sizeof path, "%s.%ld", base, (long)process);
     return true;
