@@ -407,11 +407,10 @@ static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
     return is_used;
 }
 
-/* Keeps a block of a class where it is, if the new size is of the same class. */
-HAK_FAST_PATH bool resize_class(char *block, const spot_t *spot, size_t size) {
-    size_t whole = with_canary(size), old = hak_state_size(spot->word);
+/* Gives a block of a class another size, which fits. */
+HAK_FAST_PATH bool set_size(char *block, const spot_t *spot, size_t size) {
+    size_t old = hak_state_size(spot->word);
     uint32_t word = spot->word, end = spot->info->size;
-    if (whole > end || whole < end / 2) return false;
     if (!hak_state_swap(spot->at, &word, hak_state_used(size, hak_state_origin(word))))
         return false;
     if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
@@ -419,19 +418,39 @@ HAK_FAST_PATH bool resize_class(char *block, const spot_t *spot, size_t size) {
     return true;
 }
 
-/* Resizes a huge block by its pages. */
-static void *resize_big(void *block, uint64_t note, size_t size) {
-    if (!note || size <= HAK_LARGE_MAX) return NULL;
+/* Keeps a block of a class where it is, if the new size is of the same class. */
+HAK_FAST_PATH bool resize_class(char *block, const spot_t *spot, size_t size) {
+    size_t whole = with_canary(size), end = spot->info->size;
+    return whole <= end && whole >= end / 2 && set_size(block, spot, size);
+}
+
+/* Resizes a block above 64 KiB by a function of big.h. */
+static void *resize_big(void *block, uint64_t note, size_t size,
+                        void *(*resize)(void *block, uint64_t note, size_t size)) {
     if (!hak_big_swap(block, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) return NULL;
-    void *moved = hak_big_resize(block, note, size);
+    void *moved = resize(block, note, size);
     if (!moved && hak_state_of(hak_big_note(block)) == HAK_STATE_FREE)
         hak_big_swap(block, &(uint64_t){note - HAK_STATE_USED + HAK_STATE_FREE}, note);
     return moved;
 }
 
-static void *move(void *pointer, size_t old, size_t size) {
+/* What makes a block shorter where it is; false when it cannot. `what`: found for it. */
+typedef bool (*shorten_t)(void *block, const void *what, size_t size);
+
+static bool shorten_class(void *block, const void *spot, size_t size) {
+    return set_size(block, spot, size);
+}
+static bool shorten_other(void *block, const void *what, size_t size) {
+    const found_t *found = what;
+    uint64_t note = hak_big_note(block); /* a resize that was refused may have changed its guard */
+    return found->old ||
+           (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
+}
+
+/* As in resize.c: a block that is to become smaller stays where there is no memory for another one. */
+static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what) {
     void *moved = hak_hardened_malloc(size);
-    if (!moved) return NULL;
+    if (!moved) return size <= old && shorten(pointer, what, size) ? pointer : NULL;
     if (old) memcpy(moved, pointer, hak_min(size, old));
     hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
     return moved;
@@ -458,8 +477,10 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
     hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
-    void *moved = resize_big(pointer, found.note, size);
-    return moved ? moved : move(pointer, found.empty ? 0 : found.size, size);
+    void *moved = found.note && size > HAK_LARGE_MAX
+                      ? resize_big(pointer, found.note, size, hak_big_resize)
+                      : NULL;
+    return moved ? moved : move(pointer, found.size, size, shorten_other, &found);
 }
 
 void *hak_hardened_realloc(void *pointer, size_t size) {
@@ -472,7 +493,8 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
     if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
         hak_hardened_report_overflow("realloc", pointer, old);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
-    return resize_class(pointer, &spot, size) ? pointer : move(pointer, old, size);
+    return resize_class(pointer, &spot, size) ? pointer
+                                              : move(pointer, old, size, shorten_class, &spot);
 }
 
 /* ---- questions ---- */

@@ -223,17 +223,27 @@ void hak_big_flush(hak_holder_t *holder) {
 
 /* ---- resize ---- */
 
-/* The end that is cut off is zeroed while it is still the block's. */
+/* Takes the guard away, and zeroes the end that is cut off while it is still the block's. */
+static bool open_end(char *block, uint64_t note, size_t size) {
+    size_t old = hak_big_size(note), room = room_of(block, old), left = room_of(block, size);
+    if (!hak_guard_clear(block + room, hak_os_page_size(), guard_of(note))) return false;
+    if (size < old && hak_hardened.zero &&
+        (!is_huge(block) || !hak_os_purge(block + left, room - left)))
+        memset(block + size, 0, room - size);
+    return true;
+}
+
 void *hak_big_resize(void *block, uint64_t note, size_t size) {
-    size_t old = hak_big_size(note), room = room_of(block, old), page = hak_os_page_size();
     hak_origin_t origin = hak_state_origin(note);
     if (!is_huge(block) || whole_of(size) <= HAK_LARGE_MAX) return NULL;
-    if (!hak_guard_clear((char *)block + room, page, guard_of(note))) return NULL;
-    if (size < old && hak_hardened.zero &&
-        !hak_os_purge((char *)block + room_of(block, size), room - room_of(block, size)))
-        memset((char *)block + size, 0, room - size);
+    if (!open_end(block, note, size)) return NULL;
     char *moved = hak_huge_resize(block, whole_of(size));
     if (moved && enter(moved, size, origin)) return moved;
-    enter(block, old, origin);
+    enter(block, hak_big_size(note), origin);
     return NULL;
+}
+
+void *hak_big_shorten(void *block, uint64_t note, size_t size) {
+    bool is_open = open_end(block, note, size);
+    return is_open && enter(block, size, hak_state_origin(note)) ? block : NULL;
 }

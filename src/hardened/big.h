@@ -52,6 +52,10 @@ size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t who
  * caller has made the note FREE, and this makes it USED if it succeeds. */
 void *hak_big_resize(void *block, uint64_t note, size_t size);
 
+/* The same for a block that becomes shorter and stays: its heap keeps all of it. `block`, or NULL when the
+ * system leaves it its guard. */
+void *hak_big_shorten(void *block, uint64_t note, size_t size);
+
 /* Gives the blocks of a ring back. */
 void hak_big_flush(hak_holder_t *holder);
 

@@ -1,7 +1,7 @@
 /* limit.c - HAKMEM_LIMIT: NULL with ENOMEM beyond it, resident memory never above it, and all works
  * again after frees. HAKMEM_LIMIT_SOFT: free memory goes back before more is taken.
  *
- *     limit [MiB] */
+ *     limit [MiB] [shrink]     `shrink`: only that blocks become smaller without memory */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -81,13 +81,13 @@ static void check_aligned(const void *context) {
     }
 }
 
-/* A block that is to become smaller stays when there is no memory for another one. */
-static void check_shrink(const void *context) {
-    static const size_t sizes[] = {1000, 30000, 300000, 5 << 20};
+/* A block that is to become smaller stays when there is no memory for another one, and has its new size
+ * from then on. `stays`: each of them; elsewhere some give memory back that others move to. */
+static void check_shrink(const void *stays) {
+    static const size_t sizes[] = {1000, 30000, 300000, 1000000, 5 << 20};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     char *blocks[COUNT];
     void *chain = NULL;
-    (void)context;
     for (size_t i = 0; i < COUNT; i++) {
         blocks[i] = API(malloc)(sizes[i]);
         CHECK(blocks[i] != NULL, "no memory");
@@ -98,10 +98,12 @@ static void check_shrink(const void *context) {
     for (size_t i = 0; i < COUNT; i++) {
         char *shrunk = API(realloc)(blocks[i], sizes[i] / 10);
         CHECK(shrunk != NULL, "%zu bytes cannot become %zu", sizes[i], sizes[i] / 10);
+        CHECK(!stays || shrunk == blocks[i], "there was memory for %zu bytes", sizes[i] / 10);
         for (size_t k = 0; k < sizes[i] / 10; k++)
             CHECK(shrunk[k] == (int)i + 1, "byte %zu of %zu has changed", k, sizes[i] / 10);
-        API(free)(shrunk);
+        blocks[i] = shrunk;
     }
+    for (size_t i = 0; i < COUNT; i++) API(free_sized)(blocks[i], sizes[i] / 10);
     release(&chain);
 }
 
@@ -135,9 +137,12 @@ int main(int argc, char **argv) {
     if (part == NULL) {
         char text[32];
         snprintf(text, sizeof text, "%zu", limit);
-        setenv("TEST_LIMITS", "hard", 1);
+        setenv("TEST_LIMITS", argc > 2 ? argv[2] : "hard", 1);
         setenv("HAKMEM_LIMIT", text, 1);
         execv("/proc/self/exe", argv);
+    } else if (strcmp(part, "shrink") == 0) {
+        child_must_succeed(check_shrink, "", 60, "the hard limit and realloc to less");
+        return 0;
     } else if (strcmp(part, "hard") == 0) {
         child_must_succeed(check_hard, NULL, 60, "the hard limit");
         child_must_succeed(check_aligned, NULL, 60, "the hard limit and alignments");
