@@ -19,7 +19,7 @@ hak_reuse_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
 HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *hak_kept_parts,
                hak_kept_check_at_release);
 
-/* What a search of other parts looks at, one line for all: 0 for an empty part, else 1 and the length of
+/* What a search of other parts looks at, one line for all: 0 for an empty part that has lost nothing, else 1 and the length of
  * the longest stretch in steps, or more. It grows with what is kept; a search that finds nothing makes
  * it exact. Written under the lock of the part. */
 static _Atomic uint8_t longest[HAK_KEPT_PARTS] HAK_OWN_LINE;
@@ -80,7 +80,7 @@ static bool put(hak_reuse_t *part, char *start, size_t size, uint64_t freed_ms) 
 /* After a look at all stretches of a part: the length of the longest. Part's lock held. */
 static void note_longest(hak_reuse_t *part, size_t length) {
     _Atomic uint8_t *has = &longest[part - hak_kept_parts];
-    uint8_t steps = part->count ? steps_of(length) : 0;
+    uint8_t steps = part->count ? steps_of(length) : part->lost != NULL;
     if (steps != hak_load_relaxed(has)) hak_store_relaxed(has, steps);
 }
 
@@ -173,7 +173,8 @@ static void release_some(hak_reuse_t *part, batch_t *batch, size_t most) {
     }
 }
 
-/* Keeps a stretch; where there is no place for it, *other has made one, unless there is no memory. */
+/* Keeps a stretch; where there is no place for it, *other has made one. A part without any place has no
+ * memory for records: the stretch is lost until a purge. */
 static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     uint64_t now = hak_os_now_ms();
     other->size = 0;
@@ -183,6 +184,12 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     bool has_place = !kept && take_any(part, other, SIZE_MAX);
     if (has_place) put(part, stretch->start, stretch->size, now);
     if (kept || has_place) hak_kept_hold(stretch->size - other->size);
+    if (!part->most) {
+        hak_lost_t *lost = (hak_lost_t *)(void *)stretch->start;
+        *lost = (hak_lost_t){part->lost, stretch->size};
+        part->lost = lost;
+        note_longest(part, 0);
+    }
     note_kept(part);
     hak_lock_release(&part->lock);
     return kept;
@@ -258,11 +265,21 @@ void hak_kept_put_back(const hak_stretch_t *stretch) {
     if (!kept) hak_kept_unmap(stretch->start, stretch->size);
 }
 
+/* Takes out what was lost. It is not held. Part's lock held. */
+static HAK_BEHIND void take_out_lost(hak_reuse_t *part, batch_t *batch) {
+    while (part->lost && batch->count < BATCH_MAX) {
+        hak_lost_t *lost = part->lost;
+        batch->stretches[batch->count++] = (hak_stretch_t){(char *)lost, lost->size, 0};
+        part->lost = lost->next;
+    }
+}
+
 /* While requests go on, the age of a stretch says little: what the peak allows is kept,
  * and the peak sinks. Part's lock held. */
 static void take_out_old(hak_reuse_t *part, batch_t *batch, size_t most, uint32_t delay_ms) {
     uint64_t now = hak_os_now_ms();
     uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
+    if (HAK_UNLIKELY(part->lost)) take_out_lost(part, batch);
     note_longest(part, hak_reuse_longest(part));
     sink_peak(now);
     if (hak_load_relaxed(&hak_huge_stats.allocated_ms) > freed_by) {

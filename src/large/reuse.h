@@ -24,6 +24,12 @@ typedef struct {
     uint64_t freed_ms; /* of hak_os_now_ms; 32 bits would go round in 50 days */
 } hak_stretch_t;
 
+/* The head of a stretch that could neither be unmapped nor kept, for want of places. */
+typedef struct hak_lost {
+    struct hak_lost *next;
+    size_t size;
+} hak_lost_t;
+
 /* One part of what is kept (kept.h). Invariant: bytes = sum of the stretches; whenever the lock is free,
  * noted = bytes. */
 typedef struct {
@@ -33,6 +39,7 @@ typedef struct {
     size_t bytes;         /* lock */
     size_t noted;         /* lock; of them, in hak_huge_stats.kept_bytes */
     hak_stretch_t *kept;  /* lock */
+    hak_lost_t *lost;     /* lock; not among `bytes`; the next purge unmaps them */
     uint64_t reused;      /* lock; blocks served */
 } HAK_ALIGNED(HAK_LINE) hak_reuse_t;
 

@@ -24,7 +24,7 @@
 enum { CHILD_LIMIT = 20, PAGE = 4096 };
 
 /* Up to 1 MiB with the guard page; none above 64 KiB is a multiple of a page, where the guard begins. */
-static const size_t sizes[] = {1,    8,     16,    24,    47,    100,    256,    777,      1024,
+static const size_t sizes[] = {1,    8,     16,    24,    47,    100,    256,    777,        1024,
                                2049, 10000, 30000, 65535, 65537, 100000, 500000, MIB - 10000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 

@@ -133,6 +133,9 @@ int main(int argc, char **argv) {
     free(malloc(1));
     /* Here records of addresses that were given up stayed charged. */
     again("live", (struct os_plan){9, OS_ON, ENOMEM});
+    /* Here freed mappings, for which there were no records, stayed charged. */
+    for (unsigned long at = 36; at <= 60; at += 2)
+        again("limit", (struct os_plan){at, OS_ON, EPERM});
     for (unsigned s = 0; s < os_script_count; s++) {
         unsigned long count = count_calls(s);
         CHECK(count > 0, "%s makes no call of the system", os_scripts[s].name);

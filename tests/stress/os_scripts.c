@@ -304,7 +304,7 @@ const struct os_script os_scripts[] = {
     {"wide", mixed, "HAKMEM_SS_SIZE=2M"},
     {"no_superslabs", mixed, "HAKMEM_TINY_USE_SUPERSLAB=0"},
     {"prefault", mixed, "HAKMEM_SS_PREFAULT=2"},
-    {"limit", mixed, "HAKMEM_LIMIT=96M"},
+    {"limit", mixed, "HAKMEM_LIMIT=64M"},
     {"lowmem", waves, "HAKMEM_PROFILE=LOWMEM"},
     {"server", forks_of_threads, "HAKMEM_PROFILE=SERVER"},
 };
