@@ -142,7 +142,8 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
-#define HAK_ADD_OWNED_16(p, n) __asm__("addw %1, %0" : "+m"(*(uint16_t *)(void *)(p)) : "i"(n) : "cc")
+#define HAK_ADD_OWNED_16(p, n) \
+    __asm__("addw %1, %0" : "+m"(*(uint16_t *)(void *)(p)) : "i"(n) : "cc")
 
 /* value < *p, with a relaxed load. One comparison with a memory operand; for an atomic the
  * compiler would emit a separate load. */

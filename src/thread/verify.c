@@ -40,8 +40,7 @@ static void check_committed(hak_check_t *check) {
         "units with pages + huge blocks + what is kept of them + records + sampled pages",
         hak_commit_bytes(),
         units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.held_bytes) +
-            hak_areas_committed() +
-            hak_sampled_committed());
+            hak_areas_committed() + hak_sampled_committed());
 }
 
 /* Compares the blocks that threads have carved since the process began, then checks each cache. */
