@@ -37,7 +37,7 @@ typedef struct hak_own {
     _Atomic size_t huge_bytes;
     struct hak_fine *lists[HAK_OWN_LISTS]; /* lock */
     struct hak_fine *current;              /* lock; the chunk that short requests sweep, or NULL */
-    struct hak_own_huge *huge;             /* lock; records of huge blocks */
+    struct hak_own_huge *mapped;           /* lock; records of huge blocks */
 } HAK_ALIGNED(256) hak_own_t;
 
 extern hak_own_t hak_own_process; /* heap 0 */

@@ -34,9 +34,9 @@ static bool enter(record_t *record) {
     if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
     record->is_listed = true;
     record->prev = NULL;
-    record->next = heap->huge;
+    record->next = heap->mapped;
     if (record->next) record->next->prev = record;
-    heap->huge = record;
+    heap->mapped = record;
     HAK_ADD_OWNED(&heap->huge_bytes, record->size);
     HAK_ADD_OWNED(&heap->huge_blocks, 1);
     hak_add_relaxed(&total, 1);
@@ -47,7 +47,7 @@ static bool enter(record_t *record) {
 static void unlist(record_t *record) {
     hak_own_t *heap = record->heap;
     record->is_listed = false;
-    *(record->prev ? &record->prev->next : &heap->huge) = record->next;
+    *(record->prev ? &record->prev->next : &heap->mapped) = record->next;
     if (record->next) record->next->prev = record->prev;
     HAK_ADD_OWNED(&heap->committed, -record->size);
     HAK_ADD_OWNED(&heap->huge_bytes, -record->size);
@@ -99,7 +99,7 @@ size_t hak_own_huge_free(void *block) {
  * thread is about to free it. Inside the gate. */
 static bool take_first(hak_own_t *heap, void **block) {
     HAK_HOLD(&heap->lock);
-    record_t *record = heap->huge;
+    record_t *record = heap->mapped;
     if (!record) return false;
     uint64_t note = (uintptr_t)record;
     *block = hak_huge_swap_note(record->block, &note, 0) ? record->block : NULL;
@@ -127,7 +127,7 @@ hak_own_t *hak_own_huge_heap(const void *block) {
 
 HAK_SLOW_PATH size_t hak_own_huge_check(hak_check_t *check, const hak_own_t *heap) {
     size_t blocks = 0, bytes = 0;
-    for (const record_t *record = heap->huge; record; record = record->next, blocks++) {
+    for (const record_t *record = heap->mapped; record; record = record->next, blocks++) {
         bytes += record->size;
         hak_check_equal(check, "huge block of a heap", record, "its note leads to its record",
                         hak_huge_note(record->block), (uintptr_t)record);

@@ -15,7 +15,7 @@ typedef struct {
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
-    hak_bin_sum_t sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
+    hak_bin_sum_t bin_sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
 } record_t;
 
 _Static_assert(sizeof(record_t) <= 16 * KIB, "a shard takes no more records than that");
@@ -57,7 +57,7 @@ hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index) {
 }
 
 hak_bin_sum_t *hak_bin_sum_of(unsigned shard, unsigned class_index) {
-    return &record_of(shard)->sums[class_index];
+    return &record_of(shard)->bin_sums[class_index];
 }
 
 #if HAKMEM_VERIFY

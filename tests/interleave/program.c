@@ -168,9 +168,9 @@ static void note_superslab(hak_superslab_t *super, void *unused) {
 
 /* The states of blocks (hardened/state.h), by whatever name they are known. */
 static void note_words(_Atomic uint32_t *words, unsigned count) {
-    static const char *const names[] = {"hak_states.words[]", "hak_state_word()[]",
-                                        "hak_state_make()[]", "found_t.at[]",
-                                        "spot_t.at[]",        "hak_entry_t.at[]"};
+    static const char *const names[] = {
+        "hak_states.words[]", "hak_state_word()[]", "hak_state_words()[]", "hak_state_make()[]",
+        "found_t.at[]",       "spot_t.at[]",        "hak_entry_t.at[]"};
     for (unsigned i = 0; words && i < sizeof names / sizeof *names; i++)
         trace_holds(words, count * sizeof *words, names[i]);
 }

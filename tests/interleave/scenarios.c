@@ -46,7 +46,7 @@ static bool is_tried(const explore_scenario_t *scenario, const char *name) {
 /* The scenario of that name sees the mistake. Without a name one of them does, mostly at once, and
  * nobody knows which: all get a few executions first, then those that have more get more. */
 static int must_fail(const explore_scenario_t *scenarios, unsigned count, const char *name) {
-    enum { FIRST_LIMIT = 500, FIRST_BOUNDED = 40, GROWTH = 8, SCENARIOS_MAX = 64 };
+    enum { FIRST_LIMIT = 500, FIRST_BOUNDED = 40, GROWTH = 8, SCENARIOS_MAX = 256 };
     bool exhausted[SCENARIOS_MAX] = {false};
     if (count > SCENARIOS_MAX) abort();
     uint64_t executions = 0;
