@@ -132,6 +132,7 @@ static unsigned class_of(const hak_holder_t *holder, const hak_stock_t *stock) {
 /* Gives the first `count` entries of a stock to the shard. */
 static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
+    if (count == 0) return; /* a stock that was never used has no entries */
     for (unsigned i = 0; i < count; i++) {
         blocks[i] = stock->entries[i].block;
         check_freed(stock->entries[i], stock->size);
@@ -139,7 +140,7 @@ static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsign
     unsigned left = stock->count - count;
     memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
     hak_store_relaxed(&stock->count, (uint16_t)left);
-    if (count) hak_shard_give(home, class_of(holder, stock), blocks, count);
+    hak_shard_give(home, class_of(holder, stock), blocks, count);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */

@@ -221,6 +221,7 @@ static void the_cost_is_that_of_the_pages(void **state) {
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=2", NULL});
+    unit_open_shards(2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_is_a_sound_class),
         cmocka_unit_test(the_sizes_below_go_along_when_it_costs_little),
