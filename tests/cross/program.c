@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int malloc_trim(size_t pad); /* musl's header has it not */
+/* musl has none: there it is the library's, which may be loaded before the program. */
+__attribute__((weak)) int malloc_trim(size_t pad);
 
 enum { THREADS = 3, TURNS = 4000, LIVE = 64, SMALL = 2000, LARGE = 90000, HUGE = 3 << 20 };
 
