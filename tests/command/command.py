@@ -13,7 +13,6 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
@@ -460,12 +459,5 @@ def case_lab(folder):
             harness.fail(f"{name} --help: {result.out[:200]}")
 
 
-def main():
-    name = sys.argv[4]
-    with tempfile.TemporaryDirectory() as folder:
-        globals()[f"case_{name}"](folder)
-    print(f"{name}: as it must be")
-
-
 if __name__ == "__main__":
-    main()
+    harness.run_case(globals(), sys.argv[4])

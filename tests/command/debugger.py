@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
@@ -172,12 +171,5 @@ def case_refused(folder):
         harness.fail(f"without python: {python}")
 
 
-def main():
-    name = sys.argv[5]
-    with tempfile.TemporaryDirectory() as folder:
-        globals()[f"case_{name}"](folder)
-    print(f"{name}: as it must be")
-
-
 if __name__ == "__main__":
-    main()
+    harness.run_case(globals(), sys.argv[5])

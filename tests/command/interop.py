@@ -8,7 +8,6 @@ Each case is one function below. WATCHED is watched.c, linked with LIBRARY.
 import os
 import re
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
@@ -46,12 +45,5 @@ def case_heaptrack(folder):
         harness.fail(f"heaptrack: {text[-800:]}")
 
 
-def main():
-    name = sys.argv[3]
-    with tempfile.TemporaryDirectory() as folder:
-        globals()[f"case_{name}"](folder)
-    print(f"{name}: as it must be")
-
-
 if __name__ == "__main__":
-    main()
+    harness.run_case(globals(), sys.argv[3])

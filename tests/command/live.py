@@ -17,7 +17,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
@@ -391,11 +390,5 @@ def case_quiet(_):
         expect("refreshes of a program at rest", report(program.pid)["live_page"]["refreshes"] - before, 0)
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        globals()[f"case_{sys.argv[4]}"](folder)
-    print(f"{sys.argv[4]}: as it must be")
-
-
 if __name__ == "__main__":
-    main()
+    harness.run_case(globals(), sys.argv[4])

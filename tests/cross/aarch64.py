@@ -7,14 +7,12 @@ Skipped, with the reason, where the compiler or the emulator is missing.
 """
 
 import os
-import shutil
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
 
-SKIPPED = 77
 PREFIX = "aarch64-linux-gnu-"
 ROOT = "/usr/aarch64-linux-gnu"
 NEEDED = (PREFIX + "gcc", PREFIX + "g++", "qemu-aarch64", "cmake")
@@ -31,10 +29,7 @@ def run_on_emulator(program, library, cpu):
 
 def main():
     source = os.path.realpath(sys.argv[1])
-    missing = [name for name in NEEDED if not shutil.which(name)]
-    if missing:
-        print(f"skipped: there is no {', '.join(missing)}")
-        sys.exit(SKIPPED)
+    harness.need(*NEEDED)
     with tempfile.TemporaryDirectory() as folder:
         harness.must_run(["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                           f"-DCMAKE_TOOLCHAIN_FILE={source}/cmake/aarch64-linux-gnu.cmake",

@@ -7,14 +7,12 @@ Skipped, with the reason, where musl's compiler is missing.
 """
 
 import os
-import shutil
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import harness  # noqa: E402
 
-SKIPPED = 77
 NEEDED = ("musl-gcc", "cmake")
 
 
@@ -29,10 +27,7 @@ def run(program, env=None):
 
 def main():
     source = os.path.realpath(sys.argv[1])
-    missing = [name for name in NEEDED if not shutil.which(name)]
-    if missing:
-        print(f"skipped: there is no {', '.join(missing)}")
-        sys.exit(SKIPPED)
+    harness.need(*NEEDED)
     with tempfile.TemporaryDirectory() as folder:
         harness.must_run(["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                           "-DCMAKE_C_COMPILER=musl-gcc", "-DHAKMEM_TLS_MODEL=global-dynamic",

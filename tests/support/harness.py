@@ -3,8 +3,10 @@
 import os
 import resource
 import signal
+import shutil
 import subprocess
 import sys
+import tempfile
 
 
 def fail(text):
@@ -72,3 +74,18 @@ def must_run(argv, **options):
 def real_python():
     """The interpreter itself; a shim or wrapper would hide what is measured."""
     return os.path.realpath(sys.executable)
+
+
+def need(*programs):
+    """Ends the test as skipped, with the reason, where one of the programs is missing."""
+    missing = [name for name in programs if not shutil.which(name)]
+    if missing:
+        print(f"skipped: there is no {', '.join(missing)}")
+        sys.exit(77)
+
+
+def run_case(cases, name):
+    """Runs the function case_NAME of a test's namespace with an empty folder, which is removed after it."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-test-") as folder:
+        cases[f"case_{name}"](folder)
+    print(f"{name}: as it must be")
