@@ -9,6 +9,7 @@
 #include "api/describe.h"
 #include "api/export.h"
 #include "api/hardened.h"
+#include "api/leaks.h"
 #include "api/sample.h"
 #include "cache/cache.h"
 #include "cache/ration.h"
@@ -31,7 +32,6 @@
 #include "record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
-#include "stats/heap.h"
 #include "thread/fork.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -63,7 +63,7 @@ __attribute__((constructor)) static void prepare(void) {
  * main, children of a fork included; not in one that _exit or a signal ends. */
 __attribute__((destructor)) static void finish(void) {
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_report();
-    if (hak_samples_on()) hak_heap_report();
+    if (hak_samples_on()) hak_leaks_report();
 }
 
 HAK_HOT void *hakmem_malloc(size_t size) {

@@ -11,9 +11,12 @@
 #include "error/log.h"
 #include "hardened/sampled.h"
 #include "large/fine.h"
+#include "options/options.h"
 #include "os/os.h"
 #include "profile/sample.h"
+#include "record/record.h"
 #include "stats/heap.h"
+#include "thread/purge.h"
 #include "thread/thread.h"
 
 void hak_sampling_start(void) {
@@ -28,13 +31,21 @@ void hak_sampling_start(void) {
     if (cache) hak_ration_start(cache);
 }
 
+/* Bytes for a sampled block. For the report of leaks it has one behind its end, so that a pointer there is
+ * not one to the next block. */
+static size_t room_of(size_t size) {
+    return size + (hak_option(HAK_OPTION_LEAK) && !hak_records_on());
+}
+
 /* A block that the profiler samples is cut to measure: its free then comes to the slow half. */
 static void *take_fine(unsigned class_index, size_t size, size_t align, bool zero,
                        const void *site) {
-    if (class_index == HAK_CLASS_LARGE) return NULL;
-    void *block = hak_fine_alloc(size, align);
+    size_t room = room_of(size);
+    if (class_index == HAK_CLASS_LARGE || room > HAK_CLASS_MAX) return NULL;
+    void *block = hak_fine_alloc(room, align);
     if (!block) return NULL;
-    if (zero) memset(block, 0, hak_align_up(hak_max(size, 1), (size_t)1 << HAK_FINE_SHIFT));
+    hak_purge_tick_malloc(size);
+    if (zero) memset(block, 0, hak_align_up(hak_max(room, 1), (size_t)1 << HAK_FINE_SHIFT));
     return hak_block_record(block, size, site);
 }
 
@@ -48,7 +59,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     if (block)
         HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
     else
-        block = hak_allocate_unsampled(size, align, zero, site);
+        block = hak_allocate_unsampled(profile ? room_of(size) : size, align, zero, site);
     if (block && profile)
         hak_sample_enter(block, site, size, of_class ? of_class : size, (uint32_t)of_class);
     return block;

@@ -6,51 +6,13 @@
 
 #include <elf.h>
 
-#include "os/file.h"
-
-enum { NAME_MOST = 64 };
-
-/* A line of the file: start-end perms offset device inode name. */
-typedef struct {
-    unsigned column; /* 0 and 1 for start and end, then one for each blank */
-    bool blank;      /* the last character was one */
-    bool readable;
-    uintptr_t numbers[4]; /* by column: start, end, nothing, offset */
-    char name[NAME_MOST]; /* from the last '/' on */
-    size_t name_size;
-} line_t;
+#include "os/maps.h"
 
 /* The mapping of offset 0 of the file that a line belongs to. */
 typedef struct {
     uintptr_t start;
     bool readable;
 } first_t;
-
-static uintptr_t digit_of(char c) { return (uintptr_t)(c <= '9' ? c - '0' : c - 'a' + 10); }
-
-static void take(line_t *line, char c) {
-    enum { PERMISSIONS = 2, OFFSET = 3, NAME = 6 };
-    if (c == '-' && line->column == 0) {
-        line->column = 1;
-        return;
-    }
-    if (c == ' ' && (line->column < NAME || line->name_size == 0)) {
-        if (!line->blank && line->column < NAME) line->column++;
-        line->blank = true;
-        return;
-    }
-    line->blank = false;
-    if (line->column == PERMISSIONS) {
-        if (c == 'r') line->readable = true;
-    } else if (line->column <= OFFSET) {
-        line->numbers[line->column] = line->numbers[line->column] << 4 | digit_of(c);
-    } else if (line->column >= NAME) {
-        if (c == '/')
-            line->name_size = 0;
-        else if (line->name_size < NAME_MOST)
-            line->name[line->name_size++] = c;
-    }
-}
 
 /* True for a program that is not position independent: its addresses are those of the linker. */
 static bool is_fixed(const first_t *first) {
@@ -61,30 +23,24 @@ static bool is_fixed(const first_t *first) {
 /* A search: the line of the mapping that holds an address, and the beginning of its file. */
 typedef struct {
     uintptr_t addr;
-    line_t line;
+    hak_maps_line_t line;
     first_t first;
     bool found;
 } search_t;
 
-static bool search(char c, void *context) {
+static bool search(const hak_maps_line_t *line, void *context) {
     search_t *at = context;
-    line_t *line = &at->line;
-    if (c != '\n') {
-        take(line, c);
-        return true;
-    }
     if (line->name_size && line->numbers[3] == 0)
         at->first = (first_t){line->numbers[0], line->readable};
     at->found = at->addr >= line->numbers[0] && at->addr < line->numbers[1];
-    if (!at->found) *line = (line_t){.column = 0};
+    if (at->found) at->line = *line;
     return !at->found;
 }
 
 /* False when an address is in no mapping of a file. */
 static bool find(const void *addr, search_t *at) {
-    HAK_KEEP_ERRNO();
     *at = (search_t){.addr = (uintptr_t)addr};
-    hak_os_each_char("/proc/self/maps", search, at);
+    hak_maps_each(search, at);
     return at->found && at->line.name_size != 0 && at->line.name[0] != '[';
 }
 

@@ -105,6 +105,14 @@ void hak_sample_enter(const void *block, const void *site, size_t requested, siz
     hak_add_relaxed(&hak_sample_stats.live, 1);
 }
 
+void hak_sample_reach(const void *block) {
+    hak_sample_t *sample = hak_sample_take(block);
+    if (!sample) return;
+    hak_site_add(sample->site, HAK_SITE_REACHED, sample->weight);
+    hak_site_add(sample->site, HAK_SITE_REACHED_BYTES, scaled(sample->weight, sample->requested));
+    put_in(sample);
+}
+
 hak_sample_t *hak_sample_take(const void *block) {
     size_t index = index_of(block);
     if (HAK_LIKELY(!hak_load_relaxed(&lists[index]))) return NULL;

@@ -44,6 +44,9 @@ typedef struct hak_sample hak_sample_t;
 hak_sample_t *hak_sample_take(const void *block);
 void hak_sample_end(hak_sample_t *sample, bool stays);
 
+/* The sum of a block's site has its sample as one that can be reached; nothing without a sample. */
+void hak_sample_reach(const void *block);
+
 /* The bytes of blocks that a sampled one of `size` bytes stands for are size times this, in
  * fixed-point. */
 uint64_t hak_sample_weight(size_t size);

@@ -23,6 +23,8 @@ typedef enum {
     HAK_SITE_FREED_BYTES,   /* requested */
     HAK_SITE_REMOTE,        /* weights; freed by another thread than the one that allocated */
     HAK_SITE_LIFETIME_MS,   /* of the freed ones */
+    HAK_SITE_REACHED,       /* weights; the program can reach them when it ends, as the next */
+    HAK_SITE_REACHED_BYTES, /* requested */
     HAK_SITE_SUMS
 } hak_site_sum_t;
 

@@ -160,26 +160,49 @@ int hak_heap_dump(const char *name) {
 
 /* ---- leaks ---- */
 
+/* Of a site: what the program has lost, and beyond that what it can still reach. Where the two are not
+ * told apart nothing was reached. */
 typedef struct {
-    const hak_site_t *sites[LEAKS_SHOWN]; /* with the most bytes first */
-    uint64_t bytes[LEAKS_SHOWN];
+    const hak_site_t *site;
+    uint64_t lost, lost_bytes, reached, reached_bytes;
+} leak_t;
+
+typedef struct {
+    leak_t shown[LEAKS_SHOWN]; /* with the most bytes first, lost ones before all others */
+    leak_t total;
     unsigned count, all;
 } leaks_t;
 
+static leak_t leak_of(const hak_site_t *site) {
+    sums_t sums = sums_of(site);
+    leak_t leak = {.site = site,
+                   .reached = hak_min(weighted(site, HAK_SITE_REACHED), sums.in_use),
+                   .reached_bytes = hak_min(hak_load_relaxed(&site->sums[HAK_SITE_REACHED_BYTES]),
+                                            sums.in_use_bytes)};
+    leak.lost = sums.in_use - leak.reached;
+    leak.lost_bytes = sums.in_use_bytes - leak.reached_bytes;
+    return leak;
+}
+
+static bool is_worse(const leak_t *a, const leak_t *b) {
+    return a->lost_bytes != b->lost_bytes ? a->lost_bytes > b->lost_bytes
+                                          : a->reached_bytes > b->reached_bytes;
+}
+
 static bool note_leak(const hak_site_t *site, void *context) {
     leaks_t *leaks = context;
-    sums_t sums = sums_of(site);
-    if (sums.in_use == 0) return true;
+    const leak_t leak = leak_of(site);
+    if (leak.lost + leak.reached == 0) return true;
     leaks->all++;
+    leaks->total.lost += leak.lost;
+    leaks->total.lost_bytes += leak.lost_bytes;
+    leaks->total.reached += leak.reached;
+    leaks->total.reached_bytes += leak.reached_bytes;
     unsigned at = leaks->count;
-    for (; at > 0 && leaks->bytes[at - 1] < sums.in_use_bytes; at--) {
-        if (at == LEAKS_SHOWN) continue;
-        leaks->bytes[at] = leaks->bytes[at - 1];
-        leaks->sites[at] = leaks->sites[at - 1];
-    }
+    for (; at > 0 && is_worse(&leak, &leaks->shown[at - 1]); at--)
+        if (at < LEAKS_SHOWN) leaks->shown[at] = leaks->shown[at - 1];
     if (at == LEAKS_SHOWN) return true;
-    leaks->bytes[at] = sums.in_use_bytes;
-    leaks->sites[at] = site;
+    leaks->shown[at] = leak;
     if (leaks->count < LEAKS_SHOWN) leaks->count++;
     return true;
 }
@@ -193,32 +216,42 @@ static void write_frame(hak_out_t *out, uintptr_t frame) {
     hak_out_text(out, "\n");
 }
 
-static void write_leak(hak_out_t *out, const hak_site_t *site) {
-    sums_t sums = sums_of(site);
-    hak_out_print(out, "hakmem: leak: %lu bytes in %lu blocks, allocated at\n", sums.in_use_bytes,
-                  sums.in_use);
-    for (unsigned i = 0; i < hak_min(site->depth, FRAMES_SHOWN); i++)
-        write_frame(out, site->frames[i]);
+static void write_leak(hak_out_t *out, const leak_t *leak) {
+    if (leak->lost)
+        hak_out_print(out, "hakmem: leak: %lu bytes in %lu blocks", leak->lost_bytes, leak->lost);
+    if (leak->reached)
+        hak_out_print(out, "%s%lu bytes in %lu blocks",
+                      leak->lost ? ", reachable: " : "hakmem: reachable: ", leak->reached_bytes,
+                      leak->reached);
+    hak_out_text(out, ", allocated at\n");
+    for (unsigned i = 0; i < hak_min(leak->site->depth, FRAMES_SHOWN); i++)
+        write_frame(out, leak->site->frames[i]);
 }
 
-static void write_leaks(hak_out_t *out) {
-    leaks_t leaks = {.count = 0};
-    sums_t total = {0, 0, 0, 0};
-    hak_site_each(add_up, &total);
+static void write_leaks(hak_out_t *out, const hak_heap_reach_t *reach) {
+    static leaks_t leaks HAK_APART;
+    leaks = (leaks_t){.count = 0};
     hak_site_each(note_leak, &leaks);
-    hak_out_print(
-        out,
-        "hakmem: not freed at the end: %lu bytes in %lu blocks of %lu call stacks%s; what the "
-        "program can still reach is among them\n",
-        total.in_use_bytes, total.in_use, (unsigned long)leaks.all,
-        hak_ration_rate() == 1 ? "" : ", estimated");
-    for (unsigned i = 0; i < leaks.count; i++) write_leak(out, leaks.sites[i]);
+    const leak_t *total = &leaks.total;
+    const char *estimated = hak_ration_rate() == 1 ? "" : ", estimated";
+    hak_out_print(out,
+                  "hakmem: not freed at the end: %lu bytes in %lu blocks of %lu call stacks%s; ",
+                  total->lost_bytes + total->reached_bytes, total->lost + total->reached,
+                  (unsigned long)leaks.all, estimated);
+    if (reach->untold)
+        hak_out_print(out, "what the program can still reach is among them: %s\n", reach->untold);
+    else
+        hak_out_print(out, "lost: %lu bytes in %lu blocks\n", total->lost_bytes, total->lost);
+    if (reach->unread)
+        hak_out_print(out, "hakmem: not searched for pointers: %lu bytes of shared memory\n",
+                      (unsigned long)reach->unread);
+    for (unsigned i = 0; i < leaks.count; i++) write_leak(out, &leaks.shown[i]);
     if (leaks.all > leaks.count)
         hak_out_print(out, "hakmem: stacks that are not shown: %lu\n",
                       (unsigned long)(leaks.all - leaks.count));
 }
 
-void hak_heap_report(void) {
+void hak_heap_report(const hak_heap_reach_t *reach) {
     if (!begin()) return;
     int file = hak_stats_stderr();
     if (hak_option(HAK_OPTION_PROF) && hak_load_relaxed(&hak_sample_stats.taken)) {
@@ -226,9 +259,9 @@ void hak_heap_report(void) {
         int error = write_file();
         if (error) hak_stats_complain("the heap profile", path, error, chunk);
     }
-    if (hak_option(HAK_OPTION_LEAK) && file >= 0) {
+    if (reach && file >= 0) {
         hak_out_t out = hak_out_to_file(file, chunk);
-        write_leaks(&out);
+        write_leaks(&out, reach);
         hak_out_end(&out);
     }
     end();

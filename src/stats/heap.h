@@ -8,8 +8,14 @@
  * it that counts up. Returns 0 or an error number; EBUSY while another thread writes one. */
 int hak_heap_dump(const char *path);
 
-/* Writes the profile, unless nothing was sampled, and the report of leaks that the options ask for. */
-void hak_heap_report(void);
+/* Whether the blocks that the program can still reach are told from the others, in the sums of sites. */
+typedef struct {
+    const char *untold; /* why they are not; NULL: they are */
+    size_t unread;      /* bytes that were not searched for pointers: shared with other processes */
+} hak_heap_reach_t;
+
+/* Writes the profile, unless nothing was sampled, and the report of leaks unless `reach` is NULL. */
+void hak_heap_report(const hak_heap_reach_t *reach);
 
 /* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */
 void hak_heap_start(void);

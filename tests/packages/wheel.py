@@ -56,7 +56,7 @@ def main():
         if b"is no core file" not in result.err:
             harness.fail(f"hakmem explain: {result.status} {result.last_words()}")
         trace = os.path.join(folder, "trace")
-        harness.must_run(["hakmem", "record", "--out", trace, "--", "true"], env=path)
+        harness.must_run(["hakmem", "record", "--out", trace, "--", "ls", "/"], env=path)
         harness.must_run(["hakmem", "replay", trace], env=path)
 
         harness.must_run(["pip", "uninstall", "--yes", "--quiet", "hakmem"], env=path)

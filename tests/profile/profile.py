@@ -132,20 +132,65 @@ def case_threads(library, program):
         harness.fail("freed blocks are live")
 
 
+LEAK = re.compile(r"hakmem: (?:leak: (\d+) bytes in (\d+) blocks)?(?:, |hakmem: )?"
+                  r"(?:reachable: (\d+) bytes in (\d+) blocks)?, allocated at$")
+
+
+def report_of_leaks(library, argv, **settings):
+    """The head of the report, and the bytes of the stacks that lost blocks, and that have reachable ones."""
+    env = {"LD_PRELOAD": library, "HAKMEM_LEAK": "1", **settings}
+    result = harness.run(argv, env=env)
+    lines = result.err.decode().splitlines()
+    if result.status != 0 or not lines or not lines[0].startswith("hakmem: not freed at the end: "):
+        harness.fail(f"{argv} ends with {result.status}, and the report says {lines}")
+    matches = list(filter(None, map(LEAK.match, lines)))
+    lost = {int(match.group(1)): int(match.group(2)) for match in matches if match.group(1)}
+    reached = {int(match.group(3)): int(match.group(4)) for match in matches if match.group(3)}
+    return lines, lost, reached
+
+
 def case_leak(library, program):
-    """HAKMEM_LEAK=1 alone names the place of the one block that nobody freed."""
-    result, profiles = profile({"HAKMEM_PROF": "0", "HAKMEM_LEAK": "1"}, library,
-                               [program, "leak"])
-    words = result.err.decode()
-    first = re.search(r"hakmem: leak: 1000 bytes in 1 blocks, allocated at\n    (\S+)\+(0x[0-9a-f]+)\n",
-                      words)
-    if not first or not words.startswith("hakmem: not freed at the end: "):
-        harness.fail(f"the report says {words!r}")
-    if first.group(1) != os.path.basename(program):
-        harness.fail(f"the block was allocated in {first.group(1)}")
-    where = harness.run(["addr2line", "-fe", program, first.group(2)]).out.decode().split()[0]
-    if where != "lose" or profiles:
-        harness.fail(f"the block was allocated in {where}; {len(profiles)} profiles")
+    """HAKMEM_LEAK=1 alone names the place of the one block that nobody freed; there is no profile."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        lines, lost, _ = report_of_leaks(library, [program, "leak"], HAKMEM_PROF_FILE=f"{folder}/p")
+        profiles = os.listdir(folder)
+    if lost != {1000: 1} or profiles:
+        harness.fail(f"the report says {lines}, and there are the profiles {profiles}")
+    at = next(i for i, line in enumerate(lines) if line.startswith("hakmem: leak: 1000 bytes"))
+    module, _, offset = lines[at + 1].strip().partition("+")
+    where = harness.run(["addr2line", "-fe", program, offset]).out.decode().split()[0]
+    if module != os.path.basename(program) or where != "lose":
+        harness.fail(f"the block was allocated in {module}, {where}")
+
+
+def case_reach(library, program):
+    """Blocks that can still be reached are told from lost ones where that is safe (reach.c); where it is
+    not, the report says why. Without LIBRARY the program has the library in it."""
+    large, huge = 300000, 5000000
+    wanted = {size: 1 for size in (2001, 2002, 2003, 2004, 2006, 2007, large + 1, large + 2, huge + 1)}
+    kept = {size: 1 for size in (1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010, 4096,
+                                 large, 327680, huge)}
+    kept[1009 * 19] = 19
+    total = sum(wanted) + sum(kept)
+    library = None if library == "-" else library
+    for what, options in (("alone", {}), ("helper", {"HAKMEM_PURGE_THREAD": "2"}),
+                          ("alone", {"HAKMEM_PROF": "1", "HAKMEM_PROF_RATE": "1",
+                                     "HAKMEM_PROF_FILE": "/dev/null"})):
+        lines, lost, reached = report_of_leaks(library, [program, what], **options)
+        if what == "helper":  # 2,000 blocks more; the last 8 can be reached
+            lost_more, kept_more, more = {50000 * 1992: 1992}, {50000 * 8: 8}, 50000 * 2000
+        else:
+            lost_more, kept_more, more = {}, {}, 0
+        told = f"; lost: {sum({**wanted, **lost_more})} bytes in {len(wanted) + sum(lost_more.values())} blocks"
+        head = re.match(r"hakmem: not freed at the end: (\d+) bytes", lines[0])
+        shared = re.match(r"hakmem: not searched for pointers: \d+ bytes of shared memory$", lines[1])
+        right = (lost == {**wanted, **lost_more} and reached.items() <= {**kept, **kept_more}.items()
+                 and len(lost) + len(reached) >= 20 and 0 <= int(head.group(1)) - total - more < 1000)
+        if not right or not lines[0].endswith(told) or not shared:
+            harness.fail(f"{what} {options}: {lines[:2]}; lost: {lost}; reachable: {reached}")
+    lines, lost, reached = report_of_leaks(library, [program, "thread"])
+    if reached or not {large, huge} <= {*lost} or "other threads still run" not in lines[0]:
+        harness.fail(f"with a thread: {lines[0]}; lost: {lost}; reachable: {reached}")
 
 
 def case_signal(library, program):

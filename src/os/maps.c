@@ -1,0 +1,117 @@
+/* maps.c: reads /proc/self/maps and /proc/self/pagemap. */
+#include "os/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "os/file.h"
+#include "os/os.h"
+
+/* Bits of an entry of pagemap: present or swapped out; of a file or shared. */
+enum { THERE_SHIFT = 62, SHARED_SHIFT = 61 };
+enum { ENTRIES = 512, WORDS = 512 };
+
+static uintptr_t digit_of(char c) { return (uintptr_t)(c <= '9' ? c - '0' : c - 'a' + 10); }
+
+static void take(hak_maps_line_t *line, char c) {
+    enum { PERMISSIONS = 2, OFFSET = 3, NAME = 6 };
+    if (c == '-' && line->column == 0) {
+        line->column = 1;
+        return;
+    }
+    if (c == ' ' && (line->column < NAME || line->name_size == 0)) {
+        if (!line->blank && line->column < NAME) line->column++;
+        line->blank = true;
+        return;
+    }
+    line->blank = false;
+    if (line->column == PERMISSIONS) {
+        line->readable |= c == 'r';
+        line->writable |= c == 'w';
+        line->shared |= c == 's';
+    } else if (line->column <= OFFSET) {
+        line->numbers[line->column] = line->numbers[line->column] << 4 | digit_of(c);
+    } else if (line->column >= NAME) {
+        if (c == '/')
+            line->name_size = 0;
+        else if (line->name_size < HAK_MAPS_NAME_MOST)
+            line->name[line->name_size++] = c;
+    }
+}
+
+/* All lines, and who wants them. */
+typedef struct {
+    hak_maps_line_t line;
+    hak_maps_visitor_t visit;
+    void *context;
+    bool any;
+} walk_t;
+
+static bool step(char c, void *context) {
+    walk_t *walk = context;
+    if (c != '\n') {
+        take(&walk->line, c);
+        return true;
+    }
+    walk->any = true;
+    bool goes_on = walk->visit(&walk->line, walk->context);
+    walk->line = (hak_maps_line_t){.column = 0};
+    return goes_on;
+}
+
+bool hak_maps_each(hak_maps_visitor_t visit, void *context) {
+    HAK_KEEP_ERRNO();
+    walk_t walk = {.visit = visit, .context = context};
+    hak_os_each_char("/proc/self/maps", step, &walk);
+    return walk.any;
+}
+
+size_t hak_maps_threads(void) {
+    HAK_KEEP_ERRNO();
+    struct stat status;
+    if (stat("/proc/self/task", &status) != 0 || status.st_nlink < 3) return 0;
+    return (size_t)status.st_nlink - 2; /* its own links are no threads */
+}
+
+/* The kernel copies, since a page may be a guard or behind the end of a file. False when it refuses to
+ * copy at all. */
+static bool read_words(uintptr_t from, uintptr_t end, hak_maps_words_t visit) {
+    static uintptr_t words[WORDS] HAK_APART;
+    for (; from < end; from += sizeof words) {
+        size_t size = hak_min(end - from, sizeof words);
+        const struct iovec to = {words, size}, of = {(void *)from, size};
+        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &of, 1, 0) == (long)size)
+            visit(words, size / sizeof *words);
+        else if (errno != EFAULT)
+            return false;
+    }
+    return true;
+}
+
+bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, size_t *shared) {
+    HAK_KEEP_ERRNO();
+    static uint64_t entries[ENTRIES] HAK_APART;
+    const size_t page = hak_os_page_size();
+    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool told = file >= 0;
+    while (told && start < end) {
+        long got = pread(file, entries, sizeof entries, (off_t)(start / page * sizeof *entries));
+        told = got >= (long)sizeof *entries;
+        for (size_t i = 0; told && start < end && i < (size_t)got / sizeof *entries; i++) {
+            uintptr_t next = hak_min((start / page + 1) * page, end);
+            if (entries[i] >> THERE_SHIFT == 0)
+                ;
+            else if (entries[i] >> SHARED_SHIFT & 1)
+                *shared += next - start;
+            else
+                told = read_words(start, next, visit);
+            start = next;
+        }
+    }
+    if (file >= 0) syscall(SYS_close, file);
+    return told;
+}
