@@ -282,6 +282,13 @@ static void set_limit(hak_magazine_t *magazine, unsigned slots) {
         magazine->limit = (uint32_t)(uintptr_t)(magazine->base + slots - 1);
 }
 
+/* Doubles the slots of a braked stack. The heap may be emptied all the same, between two looks that
+ * find no excess: with all slots at once the last blocks of hundreds of slabs would fit in the stacks. */
+static void release(hak_magazine_t *magazine) {
+    unsigned slots = (magazine->limit - (uint32_t)(uintptr_t)magazine->base) / sizeof(void *) + 1;
+    set_limit(magazine, hak_min(2 * slots, magazine->slots));
+}
+
 void hak_cache_brake(hak_cache_t *cache) {
     cache->braked = true;
     for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
@@ -435,7 +442,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (HAK_UNLIKELY(is_braked(magazine))) {
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
         empty(cache, class_index);
-        if (!cache->braked) set_limit(magazine, magazine->slots);
+        if (!cache->braked) release(magazine);
     } else if (count_of(magazine) + 1 >= magazine->slots && !grow(cache, class_index, FLUSHED)) {
         if (!magazine->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);

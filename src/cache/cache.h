@@ -166,7 +166,7 @@ void hak_cache_flush_all(hak_cache_t *cache);
  * work; with small stacks more frees become slow. Small stacks also hold fewer blocks, each of
  * which may be the last one that keeps its slab from becoming free. Each call of the first
  * function brakes some more magazines. The second ends the braking, for each magazine at its
- * next slow call. */
+ * next slow calls: a refill at once, overflows by doubling. */
 void hak_cache_brake(hak_cache_t *cache);
 void hak_cache_unbrake(hak_cache_t *cache);
 

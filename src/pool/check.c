@@ -31,7 +31,7 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
 typedef struct {
     hak_check_t *check;
     size_t superslabs, used_units, dirty_units, held_units;
-    size_t in_run[HAK_SUPERSLAB_UNITS_MAX + 1], on_dirty, on_held;
+    size_t in_run[HAK_SUPERSLAB_UNITS_MAX + 1], on_dirty[2], on_held;
 } sums_t;
 
 static void check_unit(sums_t *sums, const hak_superslab_t *super, unsigned i) {
@@ -64,7 +64,8 @@ static void check_superslab(hak_superslab_t *super, void *context) {
                    (dirty != 0) == super->on_dirty);
     sums->dirty_units += dirty;
     if (super->held) sums->held_units += dirty;
-    if (super->on_dirty) ++*(super->held ? &sums->on_held : &sums->on_dirty);
+    if (!super->on_dirty) return;
+    ++*(super->held ? &sums->on_held : &sums->on_dirty[hak_lists_is_huge(super)]);
 }
 
 /* By `next` and `prev`, or by those of the dirty ones. */
@@ -83,7 +84,8 @@ static void check_list(sums_t *sums, const hak_superslab_t *first, bool is_dirty
 static void check_lists(sums_t *sums) {
     for (unsigned n = 0; n <= hak_superslab_units(); n++)
         check_list(sums, hak_lists.by_span[n], false, sums->in_run[n]);
-    check_list(sums, hak_lists.dirty.oldest, true, sums->on_dirty);
+    for (unsigned i = 0; i < 2; i++)
+        check_list(sums, hak_lists.dirty[i].oldest, true, sums->on_dirty[i]);
     check_list(sums, hak_lists.held.oldest, true, sums->on_held);
 }
 
@@ -110,8 +112,8 @@ void hak_pool_check_at_release(const void *lock) {
     (void)lock;
     if (!hak_map.entries) return;
     run = run < hak_superslab_units() ? run + 1 : 0;
-    const hak_superslab_t *some[] = {hak_lists.by_span[run], hak_lists.dirty.newest,
-                                     hak_lists.dirty.oldest, hak_lists.held.newest};
+    const hak_superslab_t *some[] = {hak_lists.by_span[run], hak_lists.dirty[0].newest,
+                                     hak_lists.dirty[1].newest, hak_lists.held.newest};
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
         if (some[i]) hak_superslab_check(&check, some[i]);
     if (some[0]) hak_check_equal(&check, superslab, some[0], "its list", some[0]->longest, run);

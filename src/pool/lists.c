@@ -25,15 +25,29 @@ unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
     return super->free & super->dirty ? hak_bit_count(super->free & super->dirty) : 0;
 }
 
+bool hak_lists_is_huge(const hak_superslab_t *super) {
+    return hak_region_wishes_huge(super) || hak_region_refuses_huge(super);
+}
+
+static hak_dirty_list_t *dirty_of(const hak_superslab_t *super) {
+    return &hak_lists.dirty[hak_lists_is_huge(super)];
+}
+
 void hak_lists_remove_dirty(hak_superslab_t *super) {
     if (!super->on_dirty) return;
     if (super->held)
         HAK_ADD_OWNED(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
-    hak_dirty_remove(super->held ? &hak_lists.held : &hak_lists.dirty, super);
+    hak_dirty_remove(super->held ? &hak_lists.held : dirty_of(super), super);
     super->held = false;
 }
 
-void hak_lists_append_dirty(hak_superslab_t *super) { hak_dirty_append(&hak_lists.dirty, super); }
+hak_superslab_t *hak_lists_newest(void) {
+    if (hak_lists.dirty[0].newest) return hak_lists.dirty[0].newest;
+    if (hak_lists.dirty[1].newest) return hak_lists.dirty[1].newest;
+    return hak_lists.held.newest;
+}
+
+void hak_lists_append_dirty(hak_superslab_t *super) { hak_dirty_append(dirty_of(super), super); }
 
 void hak_lists_hold(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
@@ -49,6 +63,5 @@ void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
 }
 
 void hak_lists_put_first(hak_superslab_t *super) {
-    if (!super->on_dirty && super->free & super->dirty)
-        hak_dirty_put_first(&hak_lists.dirty, super);
+    if (!super->on_dirty && super->free & super->dirty) hak_dirty_put_first(dirty_of(super), super);
 }

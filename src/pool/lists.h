@@ -4,7 +4,11 @@
  *   by_span[n] = superslabs whose longest free span is n units; each superslab is in one list
  *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
  *     `held` have slabs in use, and came of age between two rounds of partial release: they wait
- *     for the next round */
+ *     for the next round
+ *
+ * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
+ * thread keeps (thread/ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
+ * unmapped, whatever the order of the frees, and may have huge pages again (region/zone.h). */
 #ifndef HAK_LISTS_H
 #define HAK_LISTS_H
 
@@ -14,7 +18,7 @@
 
 typedef struct {
     hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];
-    hak_dirty_list_t dirty, held;
+    hak_dirty_list_t dirty[2], held; /* dirty[1]: of zones that have or had huge pages */
     hak_superslab_t *rows_seen; /* wholly free superslab at which the search for a row goes on */
 } hak_lists_t;
 
@@ -40,12 +44,19 @@ void hak_lists_add_free(hak_superslab_t *super, uint32_t mask);
 /* Number of free units with pages. */
 unsigned hak_lists_dirty_count(const hak_superslab_t *super);
 
-/* Removes a superslab from the list `dirty` or `held`, if it is in one; appends it to `dirty` as
- * the newest; puts it first in `dirty`, when a piece has purged only a part of it; moves it to
+/* True when the superslab's zone has or had huge pages. Constant while the superslab is mapped. */
+bool hak_lists_is_huge(const hak_superslab_t *super);
+
+/* Removes a superslab from its list `dirty` or `held`, if it is in one; appends it to its `dirty`
+ * as the newest; puts it first there, when a piece has purged only a part of it; moves it to
  * `held`. */
 void hak_lists_remove_dirty(hak_superslab_t *super);
 void hak_lists_append_dirty(hak_superslab_t *super);
 void hak_lists_put_first(hak_superslab_t *super);
 void hak_lists_hold(hak_superslab_t *super);
+
+/* The superslab that is used first: that of the last free, outside zones of huge pages if there is
+ * one. NULL when no free unit is dirty. */
+hak_superslab_t *hak_lists_newest(void);
 
 #endif

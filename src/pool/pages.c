@@ -143,17 +143,25 @@ static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
     hak_lists_append_dirty(super);
 }
 
-/* The next superslab to purge. Outside a round, superslabs with slabs in use are moved to `held`.
- * Under the lock. */
-static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
-                                    hak_budget_t *budget) {
-    for (hak_superslab_t *super; (super = hak_lists.dirty.oldest) != NULL; hak_lists_hold(super)) {
+/* The next superslab of one list to purge. Outside a round, superslabs with slabs in use are moved to
+ * `held`. Under the lock. */
+static hak_superslab_t *next_of_list(const hak_dirty_list_t *list, uint64_t now, uint32_t delay_ms,
+                                     bool round, hak_budget_t *budget) {
+    for (hak_superslab_t *super; (super = list->oldest) != NULL; hak_lists_hold(super)) {
         if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
         if (hak_budget_is_spent(budget)) return NULL;
         hak_budget_look(budget, 1);
         if (round || super->free == hak_all_units()) return super;
     }
-    if (!round || !hak_lists.held.oldest || hak_budget_is_spent(budget)) return NULL;
+    return NULL;
+}
+
+/* The next superslab to purge. Under the lock. */
+static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
+                                    hak_budget_t *budget) {
+    hak_superslab_t *super = next_of_list(&hak_lists.dirty[1], now, delay_ms, round, budget);
+    if (!super) super = next_of_list(&hak_lists.dirty[0], now, delay_ms, round, budget);
+    if (super || !round || !hak_lists.held.oldest || hak_budget_is_spent(budget)) return super;
     hak_budget_look(budget, 1);
     return hak_lists.held.oldest;
 }

@@ -40,8 +40,7 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
  * tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
  * dirty unit exists. */
 static hak_superslab_t *choose(unsigned count) {
-    hak_superslab_t *newest =
-        hak_lists.dirty.newest ? hak_lists.dirty.newest : hak_lists.held.newest;
+    hak_superslab_t *newest = hak_lists_newest();
     if (HAK_UNLIKELY(hak_one_slab_each())) return hak_lists.by_span[hak_superslab_units()];
     if (newest && run_starts(newest->free & newest->dirty, count)) return newest;
     for (unsigned n = count; n <= hak_superslab_units(); n++)

@@ -28,16 +28,6 @@ struct trial {
     order_t order;
 };
 
-static void shuffle(void **blocks, size_t count) {
-    struct rng rng = rng_make(count);
-    for (size_t i = count; i > 1; i--) {
-        size_t other = rng_below(&rng, i);
-        void *block = blocks[other];
-        blocks[other] = blocks[i - 1];
-        blocks[i - 1] = block;
-    }
-}
-
 static void check(const void *context) {
     const struct trial *trial = context;
     struct rng rng = rng_make(trial->least);
@@ -55,7 +45,7 @@ static void check(const void *context) {
         made += size;
     }
     CHECK(proc_rss_kib() - base > bytes / 1024 / 10 * 9, "so much does not show");
-    if (trial->order == RANDOM) shuffle(blocks, count);
+    if (trial->order == RANDOM) rng_shuffle(&rng, blocks, count);
     for (size_t i = 0; i < count; i++)
         API(free)(blocks[trial->order == REVERSE ? count - 1 - i : i]);
     size_t at_once = proc_rss_kib() - base;

@@ -2,20 +2,23 @@
  *
  *     waves [MiB]
  *
- * So many MiB in blocks of 512 bytes are allocated and freed six times, in order. The first fall gives
- * nearly all of them back, since it may be the last one. What comes back with the second wave comes in
- * huge pages where that of the first one did. All later waves together fault about as often as the
- * first one; on a busy machine a slow wave makes the pages old, and the second fall gives them back, too,
- * so the test allows three times as many. */
+ * So many MiB in blocks of 512 bytes are allocated and freed six times in order; in another process
+ * twice at random. The first fall gives nearly all of them back, since it may be the last one. What comes
+ * back with the second wave comes in huge pages where that of the first one did. All later waves together
+ * fault about as often as the first one; on a busy machine a slow wave makes the pages old, and the second
+ * fall gives them back, too, so the test allows three times as many. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "alloc_names.h"
 #include "check.h"
+#include "child.h"
 #include "proc.h"
+#include "rng.h"
 
 enum { SIZE = 512, WAVES = 6, KEPT_PART = 8, HUGE_PART = 4, HUGE_KIB = 2048, PAGE_KIB = 4 };
+enum { RANDOM_WAVES = 2, SECONDS = 50 };
 
 /* Faults on this machine so far that found no free huge page, where one was wanted. */
 static size_t fallbacks(void) {
@@ -30,7 +33,8 @@ static size_t fallbacks(void) {
 }
 
 static void **blocks;
-static size_t count;
+static size_t bytes, count;
+static bool at_random;
 
 static long rise(void) {
     long before = proc_minor_faults();
@@ -43,14 +47,14 @@ static long rise(void) {
 }
 
 static void fall(void) {
+    struct rng rng = rng_make(count);
+    if (at_random) rng_shuffle(&rng, blocks, count);
     for (size_t i = 0; i < count; i++) API(free)(blocks[i]);
 }
 
-int main(int argc, char **argv) {
-    size_t bytes = argument(argc, argv, 1, 500) << 20;
-    count = bytes / SIZE;
-    watchdog(100, "six waves");
-    require_hakmem();
+static void check(const void *context) {
+    const int waves = *(const int *)context;
+    at_random = waves == RANDOM_WAVES;
     blocks = mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     CHECK(blocks != MAP_FAILED, "no table");
@@ -60,8 +64,9 @@ int main(int argc, char **argv) {
     fall();
     size_t kept = proc_rss_kib() - base;
     CHECK(kept < bytes / 1024 / KEPT_PART, "the first fall keeps %zu KiB", kept);
+    printf("freed %s\n", at_random ? "at random" : "in order");
     printf("wave 1: %ld faults, %zu KiB in huge pages; kept: %zu KiB\n", first, huge, kept);
-    for (int wave = 2; wave <= WAVES; wave++) {
+    for (int wave = 2; wave <= waves; wave++) {
         long faults = rise();
         size_t now = proc_huge_kib(), lacking = (fallbacks() - missed) * HUGE_KIB;
         printf("wave %d: %ld faults, %zu KiB in huge pages\n", wave, faults, now);
@@ -72,5 +77,15 @@ int main(int argc, char **argv) {
     }
     most += (long)((fallbacks() - missed) * (HUGE_KIB / PAGE_KIB));
     CHECK(later <= most, "%ld faults in later waves, and %ld in the first one", later, first);
+}
+
+int main(int argc, char **argv) {
+    const int in_order = WAVES, random = RANDOM_WAVES;
+    bytes = argument(argc, argv, 1, 500) << 20;
+    count = bytes / SIZE;
+    watchdog(2 * SECONDS, "waves");
+    require_hakmem();
+    child_must_succeed(check, &in_order, SECONDS, "waves in order");
+    child_must_succeed(check, &random, SECONDS, "waves at random");
     return 0;
 }

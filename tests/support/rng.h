@@ -40,4 +40,13 @@ static inline size_t rng_size(struct rng *rng, size_t least, size_t most) {
                              : least + rng_below(rng, bound - least + 1);
 }
 
+static inline void rng_shuffle(struct rng *rng, void **table, size_t count) {
+    for (size_t i = count; i > 1; i--) {
+        size_t other = rng_below(rng, i);
+        void *one = table[other];
+        table[other] = table[i - 1];
+        table[i - 1] = one;
+    }
+}
+
 #endif
