@@ -262,10 +262,24 @@ HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
         hak_store_relaxed(&refused, true);
 }
 
+/* The kernel orders who leaves an address by mremap before who enters it. The thread sanitizer sees
+ * that of mmap and munmap only, so each mremap tells it. */
+#ifdef __SANITIZE_THREAD__
+extern void __tsan_acquire(void *), __tsan_release(void *);
+static char moves; /* its address stands for the process's mappings */
+#define LEAVE_ADDRESSES() __tsan_release(&moves)
+#define ENTER_ADDRESSES() __tsan_acquire(&moves)
+#else
+#define LEAVE_ADDRESSES() ((void)0)
+#define ENTER_ADDRESSES() ((void)0)
+#endif
+
 void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
     HAK_KEEP_ERRNO();
     count_call(&hak_os_stats.mremap);
+    LEAVE_ADDRESSES();
     void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+    ENTER_ADDRESSES();
     return moved == MAP_FAILED ? NULL : moved;
 }
 
@@ -298,7 +312,10 @@ static size_t one_mapping(char *addr, size_t size) {
 static bool move_one(char *addr, size_t size, char *to) {
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED | DONT_UNMAP;
     count_call(&hak_os_stats.mremap);
-    return mremap(addr, size, size, flags, to) != MAP_FAILED;
+    LEAVE_ADDRESSES();
+    bool moved = mremap(addr, size, size, flags, to) != MAP_FAILED;
+    ENTER_ADDRESSES();
+    return moved;
 }
 
 /* A kernel that moves several mappings in one call (6.17) may fail half-way, without telling where.

@@ -14,8 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hakmem.h"
+
 #include "commit/commit.h"
 #include "large/huge.h"
+#include "large/mappings.h"
 #include "os/os.h"
 #include "thread/fork.h"
 #include "thread/thread.h"
@@ -28,6 +31,7 @@ static unsigned refused;
 static bool refuse_unmaps;
 static unsigned refuse_move_in; /* calls of mremap to a given place until one is refused; 0: none */
 static char *foreign;           /* what was mapped at once where that left a hole */
+static _Thread_local char *sent_to; /* where the next mapping that may move goes */
 static atomic_bool unmaps_slowly;
 static atomic_bool holds_remaps, remap_goes_on; /* mremap waits for the second one */
 static atomic_bool remapping;
@@ -70,6 +74,11 @@ void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
         memset(foreign, 0x77, size);
         errno = ENOMEM;
         return MAP_FAILED;
+    }
+    if (flags == MREMAP_MAYMOVE && sent_to) {
+        to = sent_to;
+        sent_to = NULL;
+        return __real_mremap(at, old_size, size, flags | MREMAP_FIXED, to);
     }
     return flags & MREMAP_FIXED ? __real_mremap(at, old_size, size, flags, to)
                                 : __real_mremap(at, old_size, size, flags);
@@ -220,6 +229,80 @@ static void a_resize_holds_nobody_up(void **state) {
     unit_child(resize_meanwhile, NULL, 20, "calls while a block is resized");
 }
 
+/* ---- a place that two blocks had one after the other ---- */
+
+enum { LEFT = 8 << 20, ENTERED = 3 << 20 };
+static _Atomic(char *) left; /* the place that the first block had */
+static char *far;            /* where the first block goes */
+static atomic_int turns;     /* without any order beyond the kernel's */
+
+static void wait_for_turn(int turn) {
+    while (atomic_load_explicit(&turns, memory_order_relaxed) < turn) usleep(100);
+}
+
+/* The first page from there on whose block is in the table, or is not. */
+static char *page_of_table(char *from, const hak_mappings_t *table, bool is_in_it) {
+    while ((hak_mappings_of((uintptr_t)from) == table) != is_in_it) from += 4096;
+    return from;
+}
+
+static void *leave_place(void *result) {
+    hakmem_free(hakmem_malloc(1)); /* a thread's record, and with it its own post at the gate */
+    wait_for_turn(1);
+    char *block = hak_huge_alloc(LEFT, 1, false), *to;
+    to = page_of_table(far, hak_mappings_of((uintptr_t)block), true);
+    atomic_store_explicit(&left, block, memory_order_relaxed);
+    memset(block, 1, LEFT);
+    sent_to = to;
+    block = hak_huge_resize(block, 8 * LEFT);
+    REQUIRE(block == to, "the first block is at %p, not at %p", (void *)block, (void *)to);
+    atomic_store_explicit(&turns, 2, memory_order_relaxed);
+    wait_for_turn(3);
+    for (size_t i = 0; i < LEFT; i++) REQUIRE(block[i] == 1, "byte %zu is %d", i, block[i]);
+    hak_huge_free(block);
+    return result;
+}
+
+static void *enter_place(void *result) {
+    enum { COUNT = 16 };
+    char *blocks[COUNT], *place, *block;
+    const hak_mappings_t *table;
+    unsigned at = 0;
+    hakmem_free(hakmem_malloc(1));
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_huge_alloc(ENTERED - 4096, 1, false);
+    atomic_store_explicit(&turns, 1, memory_order_relaxed);
+    wait_for_turn(2);
+    place = atomic_load_explicit(&left, memory_order_relaxed);
+    table = hak_mappings_of((uintptr_t)place);
+    while (hak_mappings_of((uintptr_t)blocks[at]) == table) REQUIRE(++at < COUNT, "one table");
+    block = blocks[at];
+    memset(block, 2, ENTERED - 4096);
+    place = page_of_table(place + LEFT / 4, table, false);
+    sent_to = place;
+    block = hak_huge_resize(block, ENTERED);
+    REQUIRE(block == place, "the second block is at %p, not at %p", (void *)block, (void *)place);
+    for (size_t i = 0; i < ENTERED; i++)
+        REQUIRE(block[i] == (i < ENTERED - 4096 ? 2 : 0), "byte %zu is %d", i, block[i]);
+    memset(block, 3, ENTERED);
+    blocks[at] = block;
+    for (unsigned i = 0; i < COUNT; i++) hak_huge_free(blocks[i]);
+    atomic_store_explicit(&turns, 3, memory_order_relaxed);
+    return result;
+}
+
+/* A thread sanitizer does not see that mremap orders the two. They take locks of their own: the tables
+ * of the first block's addresses are not those of the second's. */
+static void a_place_left_is_another_blocks(void **state) {
+    pthread_t first, second;
+    (void)state;
+    far = __real_mmap(NULL, 16 * LEFT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(far != MAP_FAILED);
+    assert_int_equal(pthread_create(&first, NULL, leave_place, NULL), 0);
+    assert_int_equal(pthread_create(&second, NULL, enter_place, NULL), 0);
+    assert_int_equal(pthread_join(first, NULL), 0);
+    assert_int_equal(pthread_join(second, NULL), 0);
+}
+
 /* ---- fork ---- */
 
 static void *purge(void *unused) {
@@ -261,6 +344,7 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_place_left_is_another_blocks),
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
         cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
