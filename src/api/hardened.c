@@ -280,11 +280,11 @@ static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t
         return;
     }
     size_t size = hak_state_size(spot.word);
-    if (HAK_UNLIKELY(hak_state_of(spot.word) != HAK_STATE_USED)) {
+    if (HAK_UNLIKELY(!hak_state_is_used(spot.word))) {
         free_unused(pointer, function, &spot);
     } else if (HAK_UNLIKELY(!matches(function, size, hak_state_origin(spot.word), said))) {
         hak_hardened_report_wrong(function, pointer, size, hak_state_origin(spot.word), said);
-    } else if (HAK_UNLIKELY(!hak_state_swap(spot.at, &spot.word, HAK_STATE_FREE))) {
+    } else if (HAK_UNLIKELY(!hak_state_claim(spot.at, &spot.word))) {
         hak_hardened_report_pointer(function, pointer);
     } else {
         if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, size, spot.info->size)))
@@ -328,7 +328,7 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
         return free_any(pointer, function, said);
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
-        return hak_hardened_report_pointer(function, pointer);
+        return free_any(pointer, function, said);
     if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
         return keep_damaged(pointer, at, function, size);
     if (PART(zero)) hak_zero(pointer, end);
@@ -372,7 +372,7 @@ typedef struct {
 
 /* A block of a class, in use, that the hardened path has allocated. */
 HAK_FAST_PATH bool find_used(const void *pointer, spot_t *spot) {
-    return find_spot(pointer, spot) && HAK_LIKELY(hak_state_of(spot->word) == HAK_STATE_USED);
+    return find_spot(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
 }
 
 /* Any other; false when there is none in use. */
@@ -410,11 +410,11 @@ static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
 /* Gives a block of a class another size, which fits. */
 HAK_FAST_PATH bool set_size(char *block, const spot_t *spot, size_t size) {
     size_t old = hak_state_size(spot->word);
-    uint32_t word = spot->word, end = spot->info->size;
-    if (!hak_state_swap(spot->at, &word, hak_state_used(size, hak_state_origin(word))))
-        return false;
+    uint32_t word = spot->word;
+    if (!hak_state_claim(spot->at, &word)) return false;
     if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
-    if (hak_hardened.canary) hak_canary_put(block, size, end);
+    if (hak_hardened.canary) hak_canary_put(block, size, spot->info->size);
+    hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
     return true;
 }
 

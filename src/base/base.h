@@ -21,6 +21,9 @@
 
 #define HAK_OUT_OF_LINE __attribute__((noinline)) /* the same, but not rare */
 
+/* A function that reads what another thread may be writing, and drops what it has read if so. */
+#define HAK_RACES __attribute__((noinline, no_sanitize_thread))
+
 #define HAK_EXPORT __attribute__((visibility("default")))
 #define HAK_LINE 64 /* bytes of a cache line */
 #define HAK_ALIGNED(n) __attribute__((aligned(n)))

@@ -7,6 +7,7 @@
 #include "hardened/guard.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "os/gate.h"
 #include "os/os.h"
 #include "region/region.h"
 
@@ -25,14 +26,12 @@ static size_t room_of(const void *block, size_t size) {
     return hak_align_up((uintptr_t)block + hak_max(size, 1), page) - (uintptr_t)block;
 }
 
-static bool has_guard(void) { return hak_hardened.guard; }
-
 /* Bytes to ask a heap for. A large block begins at a multiple of a grain, which may be smaller than
  * a page: up to a page more until the guard begins. */
 static size_t whole_of(size_t size) {
     size_t page = hak_os_page_size();
     size_t slack = page > HAK_GRAIN_SIZE ? page : 0;
-    return hak_align_up(hak_max(size, 1), page) + (has_guard() ? page + slack : slack);
+    return hak_align_up(hak_max(size, 1), page) + (hak_hardened.guard ? page + slack : slack);
 }
 
 /* ---- notes ---- */
@@ -57,8 +56,12 @@ uint64_t hak_big_note(const void *block) {
 bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note) {
     if (is_huge(block)) return hak_huge_swap_note(block, note, new_note);
     _Atomic uint64_t *word = word_of(block);
-    return word && atomic_compare_exchange_strong_explicit(
-                       word, note, new_note, memory_order_acq_rel, memory_order_acquire);
+    if (!word) return false;
+    hak_gate_enter(); /* hak_hardened_check */
+    bool swapped = atomic_compare_exchange_strong_explicit(
+        word, note, new_note, memory_order_acq_rel, memory_order_acquire);
+    hak_gate_leave();
+    return swapped;
 }
 
 const void *hak_big_in_unit(const hak_unit_t *unit) {
@@ -120,16 +123,14 @@ static void give_back(void *block) {
         hak_large_free(hak_large_home(), block);
 }
 
-/* A block as the program gets it. The note comes first, since it may find no memory, and a guard may
- * not go away again. */
+/* A block as the program gets it. A note comes first, since it may find no memory, and a guard may
+ * not go away again; the block is in use when the canary is there. */
 static bool enter(char *block, size_t size, hak_origin_t origin) {
-    if (!set_note(block, used_note(size, origin, HAK_GUARD_NONE))) return false;
+    hak_guard_t guard = HAK_GUARD_NONE;
+    if (!set_note(block, HAK_STATE_FREE)) return false;
     put_canary(block, size);
-    if (has_guard()) {
-        hak_guard_t guard = hak_guard_set(block + room_of(block, size), hak_os_page_size());
-        set_note(block, used_note(size, origin, guard));
-    }
-    return true;
+    if (hak_hardened.guard) guard = hak_guard_set(block + room_of(block, size), hak_os_page_size());
+    return set_note(block, used_note(size, origin, guard));
 }
 
 void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, bool mapped) {

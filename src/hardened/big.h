@@ -10,6 +10,10 @@
  * makes the block USED again when it is done: a free meanwhile is reported. No note: the block was
  * allocated before the hardened path was switched on.
  *
+ * hakmem_verify() reads the bytes behind each USED block with the gate closed (os/gate.h). So a block
+ * becomes USED when these bytes are there, and leaves that state inside the gate: until the gate is
+ * open its pages stay readable.
+ *
  * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that by
  * advice: its pages go back, and each later access ends the program. It takes the place of another
  * one in its thread's ring, and that one goes back to its heap. Elsewhere it is zeroed, and compared

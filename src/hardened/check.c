@@ -8,12 +8,20 @@
 
 static const char statement[] = "the bytes behind the block are as they were";
 
-static void check_block(hak_check_t *check, const char *block, size_t end,
-                        const _Atomic uint32_t *at) {
-    uint32_t word = hak_load_acquire(at);
-    if (hak_state_of(word) != HAK_STATE_USED) return;
-    if (hak_canary_holds(block, hak_state_size(word), end)) return;
-    if (hak_load_acquire(at) == word) hak_check_that(check, "block", block, statement, false);
+/* The owner may free the block meanwhile, and so write to it. */
+HAK_RACES static bool canary_holds(const char *block, size_t used, size_t end) {
+    return hak_canary_holds(block, used, end);
+}
+
+/* The protocol stands in state.h. */
+static void check_block(hak_check_t *check, const char *block, size_t end, _Atomic uint32_t *at) {
+    uint32_t used = hak_load_acquire(at), seen = used - HAK_STATE_USED + HAK_STATE_SEEN;
+    size_t size = hak_state_size(used);
+    if (hak_state_of(used) != HAK_STATE_USED || canary_holds(block, size, end)) return;
+    if (!hak_state_swap(at, &(uint32_t){used}, seen)) return;
+    bool holds = canary_holds(block, size, end);
+    if (!hak_cas_release(at, &seen, used)) return; /* partner: hak_state_claim */
+    hak_check_that(check, "block", block, statement, holds);
 }
 
 static void check_slab(hak_check_t *check, const hak_unit_t *slab, const hak_class_t *info) {

@@ -6,6 +6,7 @@
  *   FREE   in a stock, in a quarantine or in its slab; with a size other than 0 (FRESH) nobody knows what
  *          it contains: it came from its slab so
  *   USED   the program has it
+ *   SEEN   the same, and hakmem_verify() looks at the bytes behind it
  *
  * The words of a unit are an array by block index. Which array depends on the level of the class: a
  * unit has up to three, each made when it is needed first, and none is ever freed or given to
@@ -15,8 +16,14 @@
  * PROTOCOL. The thread that takes a block from a shard makes it FREE; the one that gives it to the
  * program makes it USED, before the program has the address. A free is a compare-and-swap from USED
  * to FREE, before anything is done with the block: of two racing frees one wins, the other reports
- * and changes nothing.
+ * and changes nothing. A resize in place makes the block FREE as well, until the bytes behind it fit.
+ *
+ * hakmem_verify() compares those bytes while threads allocate and free. Where they are wrong it swaps
+ * USED for SEEN, compares again, and swaps SEEN for USED. It reports only if that succeeds: then the
+ * block was in use all the while. A free or a resize swaps SEEN as it does USED, and never waits.
  *  - Rejected: a load, then a store. Both of two racing frees would find USED.
+ *  - Rejected: a second look at the word alone. The block may have been freed and allocated again with
+ *    the same size, and the bytes were compared between the two.
  *  - Rejected: words that go with the bitmap of the slab. A bitmap serves another slab after its
  *    slab is released, and a late second free would swap a word of that one. */
 #ifndef HAK_STATE_H
@@ -25,7 +32,7 @@
 #include "base/base.h"
 #include "region/region.h"
 
-typedef enum { HAK_STATE_NEVER, HAK_STATE_FREE, HAK_STATE_USED } hak_state_t;
+typedef enum { HAK_STATE_NEVER, HAK_STATE_FREE, HAK_STATE_USED, HAK_STATE_SEEN } hak_state_t;
 
 /* The function that allocated a block, as far as the matching one has to free it. */
 typedef enum { HAK_ORIGIN_MALLOC, HAK_ORIGIN_NEW, HAK_ORIGIN_NEW_ARRAY } hak_origin_t;
@@ -53,6 +60,7 @@ HAK_FAST_PATH uint32_t hak_state_used(size_t size, hak_origin_t origin) {
 HAK_FAST_PATH hak_state_t hak_state_of(uint64_t word) {
     return (hak_state_t)(word & HAK_STATE_BITS);
 }
+HAK_FAST_PATH bool hak_state_is_used(uint64_t word) { return hak_state_of(word) >= HAK_STATE_USED; }
 HAK_FAST_PATH hak_origin_t hak_state_origin(uint64_t word) {
     return (hak_origin_t)(word >> HAK_ORIGIN_SHIFT & HAK_STATE_BITS);
 }
@@ -61,6 +69,13 @@ HAK_FAST_PATH size_t hak_state_size(uint64_t word) { return (size_t)(word >> HAK
 /* Changes a word, in one step; false when it is not `*word` any more. */
 HAK_FAST_PATH bool hak_state_swap(_Atomic uint32_t *at, uint32_t *word, uint32_t changed) {
     return hak_cas_acquire(at, word, changed);
+}
+
+/* Makes a block in use FREE; false when it is none. `*word`: its word, as read before. */
+HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
+    while (hak_state_is_used(*word))
+        if (HAK_LIKELY(hak_state_swap(at, word, HAK_STATE_FREE))) return true;
+    return false;
 }
 
 /* The tables of a superslab, made if there are none; NULL without memory. */

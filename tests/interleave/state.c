@@ -1,12 +1,17 @@
 /* state.c: explores the states of blocks (src/hardened/state.h) and the blocks of size 0
- * (src/hardened/empty.h), on the real state.c and empty.c.
+ * (src/hardened/empty.h), and the canaries that are looked at meanwhile (src/hardened/check.h), on the
+ * real state.c, empty.c and check.c.
  *
  *   state             every scenario must hold
  *   state --broken    the sources were broken on purpose: some scenario must fail */
 #include "hardened/state.h"
 
 #include "explore.h"
+#include "hardened/big.h"
+#include "hardened/canary.h"
+#include "hardened/check.h"
 #include "hardened/empty.h"
+#include "large/huge.h"
 #include "memory.h"
 #include "meta/meta.h"
 #include "os/os.h"
@@ -14,12 +19,14 @@
 #include "scenarios.h"
 #include "trace.h"
 
-enum { RECORDS = 2, ROOM = 1024, ONE = 3, OTHER = 4, UNIT = 5 };
+enum { RECORDS = 2, ROOM = 1024, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
 
 static struct {
     hak_superslab_t super;
     _Atomic unsigned given, freed;
     void *_Atomic taken[2]; /* blocks of size 0 */
+    _Atomic unsigned damaged;
+    char block[64]; /* the only one of its slab */
 } shared __attribute__((aligned(128)));
 
 /* Records of the two sizes that are made: the tables of the superslab, and the words of the unit. */
@@ -49,6 +56,26 @@ void hak_meta_free(void *block, size_t size) {
     is_taken[is_table][block == (is_table ? (void *)tables[1] : (void *)words[1])] = false;
 }
 
+/* Of check.c: a superslab with one slab, and no other block. */
+hak_hardened_t hak_hardened = {.on = true, .canary = true, .secret = 1, .factor = 3};
+hak_class_t hak_classes[HAK_CLASS_LIMIT] = {[1] = {.size = sizeof shared.block, .count = 1}};
+static hak_unit_t units[UNIT + 1] = {[UNIT] = {.owner = 1, .base = shared.block}};
+
+void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
+                               void *context) {
+    shared.super.units = units;
+    visit(&shared.super, context);
+}
+void hak_huge_each_note(hak_huge_visitor_t visit, void *context) { (void)visit, (void)context; }
+const void *hak_big_in_unit(const hak_unit_t *unit) { return unit->base; }
+uint64_t hak_big_note(const void *block) { return block == NULL; }
+bool hak_big_holds(const void *block, uint64_t note) { return block && note; }
+void hak_check_failed(hak_check_t *check, const char *what, const void *object,
+                      const char *equation, const uint64_t *sides) {
+    (void)check, (void)what, (void)object, (void)equation, (void)sides;
+    hak_add_relaxed(&shared.damaged, 1);
+}
+
 /* Of empty.c. */
 extern _Atomic uintptr_t range;
 extern _Atomic uint64_t used[2];
@@ -71,6 +98,8 @@ void hak_os_name(void *addr, size_t size, const char *name) { (void)addr, (void)
 static void prepare(void) {
     hak_map.super_shift = 4;
     hak_map.supers = (uintptr_t)&shared.super;
+    hak_map.entries = (void *)(shared.block - UNIT * HAK_UNIT_SIZE);
+    atomic_store_explicit(&shared.damaged, 0, memory_order_relaxed);
     atomic_store_explicit(&shared.super.states, NULL, memory_order_relaxed);
     atomic_store_explicit(&shared.given, 0, memory_order_relaxed);
     atomic_store_explicit(&shared.freed, 0, memory_order_relaxed);
@@ -124,6 +153,64 @@ static void both_are_there(void) {
     EXPLORE_CHECK(hak_state_size(other) == 1000 + OTHER, "the second state is lost");
     for (unsigned kind = 0; kind < 2; kind++)
         EXPLORE_CHECK(is_taken[kind][0] + is_taken[kind][1] == 1, "two records of one kind");
+}
+
+/* ---- Canaries are looked at ------------------------------------------------------------------ */
+
+static void allocate(void) {
+    hak_canary_put(shared.block, SIZE, sizeof shared.block);
+    hak_store_release(hak_state_make(UNIT, &hak_classes[1], 0), hak_state_used(SIZE, 0));
+}
+static void prepare_block(void) {
+    prepare();
+    allocate();
+}
+static void prepare_damaged(void) {
+    prepare_block();
+    shared.block[SIZE] ^= 1;
+}
+static void free_block(void) {
+    _Atomic uint32_t *at = hak_state_word(UNIT, &hak_classes[1], 0);
+    uint32_t word = hak_load_relaxed(at);
+    EXPLORE_CHECK(hak_state_claim(at, &word), "a block in use cannot be freed");
+    EXPLORE_CHECK(hak_state_size(word) == SIZE, "a block has %zu bytes", hak_state_size(word));
+    memset(shared.block, 0, sizeof shared.block);
+    hak_add_relaxed(&shared.freed, 1);
+}
+static void free_and_allocate(void) {
+    free_block();
+    allocate();
+}
+
+/* What check.c calls: see mutants.py. */
+bool look_at_canary(const char *block, size_t used, size_t end);
+static HAK_RACES bool canary_holds(const char *block, size_t used, size_t end) {
+    return hak_canary_holds(block, used, end);
+}
+bool look_at_canary(const char *block, size_t used, size_t end) {
+    hak_load_relaxed(&shared.damaged);
+    bool holds = canary_holds(block, used, end);
+    memory_learn(holds);
+    return holds;
+}
+static void look(void) {
+    hak_check_t check = {0};
+    hak_hardened_check(&check);
+}
+static void nothing_is_found(void) {
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    EXPLORE_CHECK(shared.damaged == 0, "a right program is blamed");
+    EXPLORE_CHECK(word == hak_state_used(SIZE, 0), "the block is in state %#x", word);
+}
+static void damage_is_found(void) {
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    EXPLORE_CHECK(word == hak_state_used(SIZE, 0), "the block is in state %#x", word);
+    EXPLORE_CHECK(shared.damaged == 1, "damage is reported %u times", shared.damaged);
+}
+static void the_free_counts(void) {
+    uint32_t word = hak_load_relaxed(hak_state_word(UNIT, &hak_classes[1], 0));
+    EXPLORE_CHECK(shared.damaged <= 1, "damage is reported twice");
+    EXPLORE_CHECK(shared.freed == 1 && word == HAK_STATE_FREE, "the block is in state %#x", word);
 }
 
 /* ---- Blocks of size 0 ------------------------------------------------------------------------ */
@@ -180,6 +267,15 @@ static const explore_scenario_t scenarios[] = {
      prepare,
      {give_one, give_other},
      CHECKED(both_are_there)},
+    {"a look at a block that is freed and allocated",
+     prepare_block,
+     {free_and_allocate, look},
+     CHECKED(nothing_is_found)},
+    {"a look at a damaged block", prepare_damaged, {look}, CHECKED(damage_is_found)},
+    {"a look at a damaged block that is freed",
+     prepare_damaged,
+     {free_block, look},
+     CHECKED(the_free_counts)},
     {"the first blocks of size 0", prepare, {take_first, take_second}, CHECKED(all_differ)},
     {"two frees of a block of size 0",
      prepare_taken,
