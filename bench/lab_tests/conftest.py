@@ -24,6 +24,7 @@ NAMES = {
     "bench_bulk": "bench_bulk.c",
     "bench_larson": "bench_larson.c",
 }
+NO_BROWSER = "LAB_NO_BROWSER"
 WORSE = ("slow", "leak")  # allocators that the lab must find out
 
 
@@ -90,3 +91,24 @@ def quiet():
     from rich.console import Console
 
     return Console(file=io.StringIO())
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, installed if need be. Only an explicit word makes the tests do without."""
+    if os.environ.get(NO_BROWSER):
+        pytest.skip(f"{NO_BROWSER} is set")
+    from hakmem_lab import needs
+
+    reason = needs.lacking((("chromium", "chromium"),))
+    if reason:
+        pytest.fail(f"the report's pictures cannot be checked: {reason}; {NO_BROWSER}=1 goes "
+                    "without", pytrace=False)  # fmt: skip
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        found = tools.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        yield found
+        found.close()

@@ -1,11 +1,12 @@
 """`hakmem prof` and `hakmem report`: a profile is read, becomes pprof's form, and a page."""
 
 import gzip
+import json
 
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.heap import page, pprof, read
+from hakmem_lab.heap import page, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0
@@ -81,7 +82,7 @@ def test_pprof_has_samples_and_strings(profile, tmp_path):
 
 
 def test_the_page_tells_what_stands_out(profile):
-    told = page.warnings(profile)
+    told = words.warnings(profile)
     assert "71 % of what is in use" in told[0] and "0x1030" in told[0]
     assert any("lost by rounding" in text and "64 bytes" in text for text in told)
     assert any("only 12 samples" in text for text in told)
@@ -96,3 +97,71 @@ def test_two_profiles_are_compared(profile, tmp_path):
     path.write_text(TEXT.replace("1: 100000 [2", "3: 300000 [4"))
     text = page.draw([profile, read.read(path)])
     assert "What changed from a.heap" in text and "195.3 KiB more in use" in text
+
+
+# 200 superslabs of 16 units: blocks of 64 bytes, an eighth of which fill their pages, the others few of
+# each; free and large units.
+RESIDENT = dict.fromkeys(("live", "rounding", "sparse", "caches", "dirty", "metadata", "other"), 1 << 20)
+FULL, FEW = " ".join(["64:" + "f" * 16] * 16), " ".join(["64:" + "1" * 16] * 14 + ["free:" + "." * 16, "large:" + "0" * 16])
+CHART = {"stride": 1, **{hex(i << 20): FULL if i % 8 == 0 else FEW for i in range(1, 201)}}
+
+
+def text_of(time=None, chart=CHART, rss=200 << 20):
+    root = {"pid": 77, "resident": {"rss": rss, **RESIDENT}, "map": chart}
+    return json.dumps(root if time is None else {"time": time, **root}, separators=(",", ":"))
+
+
+def test_few_blocks_that_pin_many_pages_come_first(profile):
+    (looked,) = state.read(text_of(), "x")
+    (pin,) = looked.pins()
+    assert (pin.size, pin.pages) == (64, 175 * 14 * 16)
+    assert 0.9 < pin.free / (pin.pages * 4096) < 1 and 1 < pin.blocks / pin.pages < 3
+    told = words.warnings(profile, looked)
+    assert told[0].startswith("74 % of resident memory, 148.0 MiB, is pinned by ")
+    assert "100 % of the blocks of this size in use come from one call: 0x1010" in told[0]
+    assert told[1:] == words.warnings(profile)
+
+
+def test_a_heap_that_is_well_used_has_no_such_warning(profile):
+    (looked,) = state.read(text_of(chart={"stride": 1, "0x100000": FULL}), "x")
+    assert looked.pins() == [] and words.warnings(profile, looked) == words.warnings(profile)
+    (looked,) = state.read(text_of(chart={"stride": 1, "0x100000": FEW}), "x")
+    assert looked.pins() and words.warnings(profile, looked) == words.warnings(profile)
+
+
+def test_one_superslab_stands_for_as_many_as_the_map_says(profile):
+    (one,) = state.read(text_of(), "x")
+    (three,) = state.read(text_of(chart={**CHART, "stride": 3}), "x")
+    assert three.pins()[0].free == 3 * one.pins()[0].free
+
+
+@pytest.mark.parametrize("text", ["{", "{}", text_of(chart={"0x1": "64:0"}), text_of(chart={"x": FULL}),
+                                  text_of(chart={"0x1": FULL.replace("f", "g")}), text_of(chart=[]),
+                                  text_of(1.0).replace("resident", "x")])  # fmt: skip
+def test_damaged_states_are_refused(text):
+    with pytest.raises(LabError):
+        state.read(text, "x")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_in_a_browser(browser, profile, tmp_path, width):
+    """Desk and phone: all is drawn, and nothing is wider than the screen."""
+    lines = "\n".join(text_of(100.0 + i, rss=(200 + i) << 20) for i in range(3))
+    path = tmp_path / "h.html"
+    path.write_text(page.draw([profile, profile, profile], state.read(lines, "x")))
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    opened = context.new_page()
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(path.as_uri())
+    assert errors == [] and opened.evaluate("document.documentElement.scrollWidth") <= width
+    titles = [title.inner_text() for title in opened.query_selector_all("h2")]
+    assert titles == ["Resident memory", "Resident memory over time", "What pins pages", "Map of superslabs",
+                      f"What changed from {profile.path.name}", "In use over time, by call", "In use, by call",
+                      "Most in use", "In use, by size class", "Allocated in all, by call"]  # fmt: skip
+    drawn = [plot.bounding_box()["width"] for plot in opened.query_selector_all(".plotly-graph-div .main-svg")]
+    assert len(opened.query_selector_all(".js-plotly-plot")) == 7 and max(drawn) <= width
+    assert len(opened.query_selector_all(".heatmaplayer image")) == 1
+    assert len(opened.query_selector_all("text.legendtext")) >= 10
+    assert "148.0 MiB, is pinned by" in opened.query_selector("li").inner_text()
+    context.close()

@@ -3,19 +3,16 @@
 import io
 import json
 import math
-import os
-import shutil
 
 import canned
 import pytest
-from hakmem_lab import figures, html, needs
+from hakmem_lab import figures, html
 from hakmem_lab.front import main
 from hakmem_lab.report import digits
 
 WIDTH = 1280
 LEAST_COLOURS = 6  # of a chart's picture; a blank one has one
 LEAST_INK = 0.004  # share of its points that are not background
-NO_BROWSER = "LAB_NO_BROWSER"
 
 
 @pytest.fixture(scope="module")
@@ -23,25 +20,6 @@ def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     html.write(canned.document(), path)
     return path
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium, installed if need be. Only an explicit word makes the tests do without."""
-    if os.environ.get(NO_BROWSER):
-        pytest.skip(f"{NO_BROWSER} is set")
-    reason = needs.lacking((("chromium", "chromium"),))
-    if reason:
-        pytest.fail(f"the report's pictures cannot be checked: {reason}; {NO_BROWSER}=1 goes "
-                    "without", pytrace=False)  # fmt: skip
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tools:
-        found = tools.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
  *                                 LIVE_OBJECTS LIVE_BYTES" for each
  *     test_profile_known thread   blocks that other threads free, from threads that end
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
+ *     test_profile_known culprit  keeps one of 32 blocks, and others, and waits for a line on stdin
  *     test_profile_known wait     allocates and waits for a line on stdin
  *     test_profile_known refused  blocks keep their samples when a realloc of them is refused
  *     test_profile_known dumps N  N forks while a thread writes profiles: each child can write one
@@ -240,6 +241,25 @@ static void wait_for_a_line(void) {
     for (int c = 0; c != '\n' && c != EOF;) c = getchar();
 }
 
+SITE(remembers, API(malloc)(size))
+SITE(parses, API(malloc)(size))
+SITE(caches, API(malloc)(size))
+
+static void culprit(void) {
+    struct tally *tally;
+    unsigned passing = kept_count;
+    for (int i = 0; i < 600000; i++)
+        if (i % 32 != 0)
+            keep(memset(parses(120, &tally), 1, 120), tally, 120);
+        else
+            memset(remembers(120, &tally), 1, 120);
+    for (unsigned i = passing; i < kept_count; i++) API(free)(kept[i].block);
+    for (int i = 0; i < 30; i++) memset(caches(1 << 20, &tally), 1, 1 << 20);
+    printf("ready\n");
+    fflush(stdout);
+    for (int c = 0; c != '\n' && c != EOF;) c = getchar();
+}
+
 static void refused(void) {
     static const size_t sizes[] = {100, 3000, 300000, 5000000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -291,6 +311,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "sites") == 0) sites();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
+    if (strcmp(what, "culprit") == 0) culprit();
     if (strcmp(what, "wait") == 0) wait_for_a_line();
     if (strcmp(what, "refused") == 0) refused();
     if (strcmp(what, "dumps") == 0) {

@@ -274,6 +274,44 @@ def case_pprof(library, program):
                 harness.fail(f"{index}: {top} instead of {first} at the top; {result.last_words()}")
 
 
+def lab_of_heaps():
+    """The reader and the words of `hakmem report`, which need no package."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "lab"))
+    from hakmem_lab.heap import read as lab_read
+    from hakmem_lab.heap import state, words
+    return lab_read, state, words
+
+
+def case_culprit(library, program, command):
+    """A call that keeps one block in 32 of a phase, and so most of its pages: the first line of the report."""
+    lab_read, state, words = lab_of_heaps()
+    with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
+        env = {"LD_PRELOAD": library, "HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": f"{folder}/p", "HAKMEM_LIVE": "1",
+               "HAKMEM_PROF_RATE": "16384", "HAKMEM_PROF_SIGNAL": "12"}
+        process = subprocess.Popen([program, "culprit"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env={**os.environ, **env})
+        process.stdout.readline()
+        looked = []
+        for _ in range(100):  # the map on the page is renewed every few seconds
+            shown = harness.must_run([command, "stat", str(process.pid), "--json", "--map"])
+            looked = state.read(shown.out.decode(), "stat")
+            told = words.warnings(None, looked[0])
+            if told:
+                break
+            signal.sigtimedwait([], 0.1)
+        process.send_signal(signal.SIGUSR2)
+        process.communicate(b"\n", timeout=60)
+        told = words.warnings(lab_read.read(f"{folder}/p.1"), looked[0])
+    pattern = (r"(\d+) % of resident memory, .* is pinned by ([\d,]+) blocks of 128 bytes, 3 % of a page each;"
+               r" (\d+) % of the blocks of this size in use come from one call: remembers$")
+    found = re.match(pattern, told[0])
+    if not found or int(found.group(1)) < 50 or int(found.group(3)) < 95:
+        harness.fail(f"the report says {told}")
+    blocks = int(found.group(2).replace(",", ""))
+    if not 0.7 < blocks / 18750 < 1.4:
+        harness.fail(f"{blocks} blocks are said to pin the pages, and 18750 do")
+
+
 def case_cost(library, program):
     """Instructions of a whole program that allocates much, at the default rate: at most 0.5 % more."""
     if not shutil.which("valgrind") or not shutil.which("perl"):

@@ -65,7 +65,7 @@ _hakmem() {
         ;;
     stat)
         if [[ $current == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W '--wide --json --prometheus --every --count' -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W '--wide --json --map --prometheus --every --count' -- "$current")
         else
             mapfile -t COMPREPLY < <(compgen -f -W "$(_hakmem_processes)" -- "$current")
         fi

@@ -91,7 +91,7 @@ _hakmem() {
     fi
     case $words[2] in
     options) ((CURRENT == 3)) && compadd -- $names --all ;;
-    stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--prometheus[the text format of Prometheus]' \
+    stat) _arguments '--wide[all figures of each size class]' '--json[JSON]' '--map[with the use of each page]' '--prometheus[the text format of Prometheus]' \
             '--every=[seconds between two lines of JSON]:seconds:' '--count=[lines]:number:' '*:process or file:_hakmem_processes_and_files' ;;
     export) _arguments '--listen=[where to listen]:[ADDRESS\:]PORT:' '*:process:_hakmem_processes' ;;
     prof) _arguments '-o[the file to write]:file:_files' '*:process or file:_hakmem_processes_and_files' ;;

@@ -42,6 +42,10 @@ typedef struct {
     uint64_t huge, kept, records, other; /* elsewhere, resident */
 } measure_t;
 
+static uint16_t grains[HAK_LIVE_SUPERSLABS][HAK_SUPERSLAB_UNITS_MAX];
+
+uint16_t resident_grains(uint32_t superslab, unsigned unit) { return grains[superslab][unit]; }
+
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
 static mapping_t *add_mapping(measure_t *measure) {
@@ -136,9 +140,14 @@ static void count_heap_page(measure_t *measure, uint64_t address) {
         measure->unknown += size;
         return;
     }
-    if (unit->class_index != HAK_CLASS_NONE)
-        for (uint32_t at = 0; at < size; at += HAK_GRAIN_SIZE)
-            used += unit->used[(address + at) % HAK_UNIT_SIZE / HAK_GRAIN_SIZE];
+    const hak_live_superslab_t *first = measure->page->superslabs;
+    size_t number = (size_t)((const char *)unit - (const char *)first) / sizeof *first;
+    uint16_t *seen = &grains[number][unit - first[number].units];
+    for (uint32_t at = 0; at < size; at += HAK_GRAIN_SIZE) {
+        unsigned grain = (unsigned)((address + at) % HAK_UNIT_SIZE / HAK_GRAIN_SIZE);
+        if (unit->class_index != HAK_CLASS_NONE) used += unit->used[grain];
+        *seen |= (uint16_t)(1u << grain);
+    }
     measure->in_use[unit->class_index] += used;
     bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_LARGE;
     *(is_slab ? &measure->sparse : &measure->dirty) += size - used;
@@ -259,6 +268,7 @@ const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t 
     char path[PATH_SIZE];
     measure = (measure_t){.page = page, .mappings = measure.mappings, .room = measure.room};
     *resident = (resident_t){0};
+    memset(grains, 0, sizeof grains);
     snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
     measure.pagemap = open(path, O_RDONLY | O_CLOEXEC);
     FILE *smaps = proc_open(pid, "smaps");

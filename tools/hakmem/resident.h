@@ -29,4 +29,7 @@ typedef struct {
 /* Measures a process by its live page and /proc. Returns NULL, or the problem. */
 const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident);
 
+/* Which grains of 4 KiB of a unit that the live page lists were resident then, a bit each. */
+uint16_t resident_grains(uint32_t superslab, unsigned unit);
+
 #endif

@@ -3,6 +3,7 @@
 #include "source.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,46 @@ static void take_over_class(void) {
     if (size > HAK_TINY_MAX && size <= HAK_CLASS_MAX) hak_dyn_choose((size_t)size);
 }
 
+static bool shows_map;
+
+void source_show_map(void) { shows_map = true; }
+
+/* A unit as "class:grains", a digit for each grain of 4 KiB: sixteenths in use, rounded up; a point where it
+ * is not resident. The class is the bytes of its blocks, `free` or `large`. */
+static size_t describe_unit(char *to, size_t size, uint32_t superslab, unsigned number) {
+    const hak_live_unit_t *unit = &page.superslabs[superslab].units[number];
+    uint16_t resident = resident_grains(superslab, number);
+    bool is_slab = unit->class_index != HAK_CLASS_NONE && unit->class_index != HAK_CLASS_LARGE;
+    size_t used =
+        (size_t)snprintf(to, size, "%s", unit->class_index == HAK_CLASS_NONE ? "free:" : "large:");
+    if (is_slab)
+        used = (size_t)snprintf(to, size, "%u:", (unsigned)hak_classes[unit->class_index].size);
+    for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++, used++) {
+        unsigned bytes = unit->class_index == HAK_CLASS_NONE ? 0 : unit->used[i];
+        unsigned digit = (bytes * 15u + HAK_GRAIN_SIZE - 1) / HAK_GRAIN_SIZE;
+        to[used] = resident >> i & 1 ? "0123456789abcdef"[digit] : '.';
+    }
+    to[used++] = ' ';
+    return used;
+}
+
+static void write_map(hak_out_t *out) {
+    enum { UNIT_SIZE = 32 };
+    static char text[HAK_SUPERSLAB_UNITS_MAX * UNIT_SIZE];
+    hak_out_open(out, "map", '{');
+    hak_out_member(out, "stride", page.superslab_stride);
+    for (uint32_t i = 0; i < page.superslab_count; i++) {
+        size_t used = 0;
+        char name[32];
+        for (unsigned k = 0; k < page.superslab_units; k++)
+            used += describe_unit(text + used, sizeof text - used, i, k);
+        text[used - 1] = 0;
+        snprintf(name, sizeof name, "%#" PRIx64, page.superslabs[i].start);
+        hak_out_member_text(out, name, text);
+    }
+    hak_out_close(out, '}');
+}
+
 static void write_json(hak_out_t *out, const resident_t *resident) {
     hak_out_open(out, NULL, '{');
     hak_stats_write_members(out, &page.stats);
@@ -90,6 +131,7 @@ static void write_json(hak_out_t *out, const resident_t *resident) {
 #undef PART
         hak_out_close(out, '}');
     }
+    if (resident && shows_map) write_map(out);
     hak_out_close(out, '}');
 }
 

@@ -14,6 +14,10 @@ typedef struct {
     pid_t pid; /* 0: a file */
 } source_t;
 
+/* From now on the JSON of a process has "map", too: which grains of each superslab are resident, and how much
+ * of each is in use. */
+void source_show_map(void);
+
 /* Reads `what`: a process if it is a number, otherwise a file. On failure the command ends with one
  * line, which begins with `command`. For a process the JSON has two more objects than that of the
  * library: "live_page" with age_ms and refreshes, and "resident" with the parts of resident.h. */

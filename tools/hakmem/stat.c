@@ -279,6 +279,8 @@ static void read_word(request_t *request, const char *word) {
         request->form = AS_JSON;
     else if (strcmp(word, "--wide") == 0)
         request->form = AS_WIDE_TEXT;
+    else if (strcmp(word, "--map") == 0)
+        source_show_map();
     else if (strcmp(word, "--prometheus") == 0)
         request->form = AS_PROMETHEUS;
     else if (word[0] == '-')

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from ..errors import LabError
-from . import pprof
+from . import pprof, state
 from .read import read, size
 
 SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
@@ -76,12 +76,47 @@ def prof(options) -> int:
     return 0
 
 
+def _look_at(pid, profiles, states) -> None:
+    """What a running process tells: its memory, a profile, or both."""
+    problems = []
+    words = [os.environ.get("HAKMEM_BENCH_COMMAND", "hakmem"), "stat", str(pid), "--json", "--map"]
+    try:
+        shown = subprocess.run(words, capture_output=True, check=False, text=True)
+    except OSError as error:
+        raise LabError(f"{words[0]}: {error.strerror}") from None
+    if shown.returncode == 0:
+        states += state.read(shown.stdout, f"process {pid}")
+        states[-1].time = time.time()
+    else:
+        problems.append(shown.stderr.strip())
+    try:
+        profiles.append(read(_ask(pid)))
+    except LabError as error:
+        problems.append(str(error))
+    if len(problems) == 2:
+        raise LabError("; ".join(problems))
+    for problem in problems:
+        print(f"left out: {problem}")
+
+
 def report(options) -> int:
     try:
         from . import page
     except ImportError:
         raise LabError("the page needs plotly: python3 -m pip install plotly") from None
-    profiles = [read(path) for path in options.files]
-    options.out.write_text(page.draw(profiles), encoding="utf-8", errors="replace")
+    profiles, states = [], []
+    for source in sorted(options.sources, key=str.isdigit):  # what a process says now is the newest
+        if source.isdigit():
+            _look_at(int(source), profiles, states)
+            continue
+        try:
+            text = Path(source).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise LabError(f"{source}: {error.strerror}") from None
+        if text.lstrip().startswith("{"):
+            states += state.read(text, source)
+        else:
+            profiles.append(read(source))
+    options.out.write_text(page.draw(profiles, states), encoding="utf-8", errors="replace")
     print(f"{options.out}: opens in a browser, from disk")
     return 0

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from ..cli import Parser
-from ..errors import BadInput
 
 
 def prof_parser():
@@ -18,15 +17,12 @@ def prof_parser():
 
 
 def report_parser():
-    parser = Parser(description="Draws heap profiles as one HTML page that opens from disk.")
-    parser.add_argument("files", metavar="FILE", type=Path, nargs="+",
-                        help="a profile; with two, also what the second has more")  # fmt: skip
+    parser = Parser(description="Draws a running process, heap profiles and JSON of `hakmem stat` as one HTML page"
+                    " that opens from disk.")  # fmt: skip
+    parser.add_argument("sources", metavar="PID|FILE", nargs="+",
+                        help="a process; a profile (of several the page has the last, how it differs from the"
+                        " first, and all of them over time); JSON of `hakmem stat PID --json --map`, or lines"
+                        " of it over time (--every)")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("heap.html"),
                         help="the page to write (default: heap.html)")  # fmt: skip
-
-    def check(options):
-        if len(options.files) > 2:
-            raise BadInput("one profile, or two to compare")
-
-    parser.check = check
     return parser

@@ -1,6 +1,5 @@
 """The page of `hakmem report`: what is in use, by call; drawn with plotly, which the page carries."""
 
-import re
 from collections import defaultdict
 from html import escape
 
@@ -8,25 +7,21 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from .read import size
+from .state import LEVELS, PARTS, UNIT, calls_of_class
+from .words import by_stack, caller, part, warnings
 
 TOP = 25  # sites in a table
+LINES = 8  # calls in the drawing over time
+POINTS = 500  # of a line in it
 SMALL = 0.001  # frames below this part of the whole are one
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1200px;padding:1rem;color:#222}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top}
-td{white-space:nowrap}td:last-child{white-space:normal}td:last-child,th:last-child{text-align:left;overflow-wrap:anywhere}.scroll{overflow-x:auto}
+td{white-space:nowrap}td:last-child{white-space:normal}td:last-child,th:last-child{text-align:left;overflow-wrap:anywhere;min-width:11rem}.scroll{overflow-x:auto}
 li{margin:.2rem 0;overflow-wrap:anywhere}small{color:#666}"""
+MEANING = {"live": "live blocks", "rounding": "class rounding", "sparse": "sparse pages",
+           "caches": "thread caches", "dirty": "dirty", "metadata": "metadata", "other": "not HAKMEM's"}  # fmt: skip
 LAYOUT = {"margin": {"l": 4, "r": 4, "t": 8, "b": 4}, "font": {"size": 13}}
-
-
-def caller(stack) -> str:
-    """The innermost function that is not of a library of containers."""
-    own = [name for name in stack if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
-    return (own or stack or ["?"])[-1]
-
-
-def _part(number, whole) -> str:
-    return f"{100 * number / whole:.0f} %" if whole else "0 %"
 
 
 def _tree(weighted) -> dict:
@@ -74,47 +69,14 @@ def classes(profile) -> go.Figure:
     return figure
 
 
-def _by_stack(profile) -> dict:
-    """{stack: [bytes, objects] in use}."""
-    sums = defaultdict(lambda: [0, 0])
-    for site in profile.sites:
-        entry = sums[tuple(profile.stack(site))]
-        entry[0] += site.live_bytes
-        entry[1] += site.live
-    return sums
-
-
 def _table(rows, whole) -> str:
     lines = ["<div class=scroll><table><tr><th>bytes</th><th>part</th><th>blocks</th>"
              "<th>call, the innermost first</th></tr>"]  # fmt: skip
     for stack, (count, objects) in rows:
         names = " ← ".join(escape(name) for name in stack[::-1][:8])
-        lines.append(f"<tr><td>{size(count)}</td><td>{_part(count, whole)}</td>"
+        lines.append(f"<tr><td>{size(count)}</td><td>{part(count, whole)}</td>"
                      f"<td>{objects:,}</td><td>{names}</td></tr>")  # fmt: skip
     return "\n".join([*lines, "</table></div>"])
-
-
-def warnings(profile) -> list:
-    """What stands out, in words; the most bytes first."""
-    live = sum(site.live_bytes for site in profile.sites)
-    found = []
-    for stack, (count, objects) in _by_stack(profile).items():
-        if live and count >= live / 8:
-            found.append((count, f"{_part(count, live)} of what is in use, {size(count)} in {objects:,}"
-                          f" blocks, comes from one call: {escape(caller(stack))}"))
-    lost = defaultdict(int)
-    for site in profile.sites:
-        lost[site.size] += max(site.given - site.live_bytes, 0)
-    total = sum(lost.values())
-    if live and total >= live / 20:
-        worst = max(lost, key=lost.get)
-        found.append((total, f"{size(total)} are lost by rounding to size classes, "
-                      f"{size(lost[worst])} of them in blocks of {worst:,} bytes"))
-    if profile.dropped:
-        found.append((0, f"{profile.dropped:,} sampled blocks are missing: too many call stacks"))
-    if profile.samples < 100:
-        found.append((0, f"only {profile.samples} samples: run longer, or lower HAKMEM_PROF_RATE"))
-    return [text for _, text in sorted(found, key=lambda pair: -pair[0])]
 
 
 def _figure(figure) -> str:
@@ -123,36 +85,140 @@ def _figure(figure) -> str:
 
 
 def _difference(old, new) -> str:
-    before, after = _by_stack(old), _by_stack(new)
+    before, after = by_stack(old), by_stack(new)
     rows = []
     for stack in before.keys() | after.keys():
         a, b = before.get(stack, (0, 0)), after.get(stack, (0, 0))
         rows.append((stack, (b[0] - a[0], b[1] - a[1])))
-    rows.sort(key=lambda row: -abs(row[1][0]))
+    rows = sorted((row for row in rows if row[1][0]), key=lambda row: -abs(row[1][0]))
     whole = sum(count for count, _ in before.values())
     grown = sum(count for count, _ in after.values()) - whole
     return (f"<h2>What changed from {escape(old.path.name)}</h2><p>{size(grown)} more in use. "
             f"Parts are of the first profile.</p>{_table(rows[:TOP], whole)}")  # fmt: skip
 
 
-def draw(profiles) -> str:
-    """The page of one profile, or of the second of two and how it differs from the first."""
+def split(state) -> go.Figure:
+    """The parts of resident memory, as `hakmem explain` has them."""
+    names = [name for name in PARTS if state.resident[name]]
+    figure = go.Figure(go.Bar(
+        orientation="h", y=[MEANING[name] for name in names], x=[state.resident[name] for name in names],
+        text=[f"{size(state.resident[name])}, {part(state.resident[name], state.rss)}" for name in names],
+        textposition="auto"))  # fmt: skip
+    figure.update_layout(height=60 + 36 * len(names), yaxis={"autorange": "reversed", "automargin": True},
+                         xaxis={"visible": False}, **LAYOUT)  # fmt: skip
+    return figure
+
+
+def _over_time(names, times, values, title) -> go.Figure:
+    """Areas on top of each other; `values` has a row for each name."""
+    figure = go.Figure([go.Scatter(name=name, x=times, y=row, stackgroup="all", mode="lines")
+                        for name, row in zip(names, values)])  # fmt: skip
+    figure.update_layout(height=380, legend={"orientation": "h", "y": -0.2}, hovermode="x unified",
+                         yaxis={"title": "bytes", "rangemode": "tozero", "automargin": True},
+                         xaxis={"title": title, "automargin": True}, **LAYOUT)  # fmt: skip
+    return figure
+
+
+def states_over_time(states) -> go.Figure:
+    """Parts of resident memory."""
+    states = states[: -1 : (len(states) - 1) // POINTS + 1] + states[-1:]
+    return _over_time([MEANING[name] for name in PARTS], [state.time - states[0].time for state in states],
+                      [[state.resident[name] for state in states] for name in PARTS], "seconds")  # fmt: skip
+
+
+def profiles_over_time(profiles) -> go.Figure:
+    """Bytes in use, by the calls that have most in the last profile."""
+    by_call = []
+    for profile in profiles:
+        sums = defaultdict(int)
+        for site in profile.sites:
+            sums[caller(profile.stack(site))] += site.live_bytes
+        by_call.append(sums)
+    names = sorted(by_call[-1], key=lambda name: -by_call[-1][name])[:LINES]
+    rows = [[sums[name] for sums in by_call] for name in names]
+    rows.append([sum(sums.values()) - sum(sums[name] for name in names) for sums in by_call])
+    return _over_time([escape(name) for name in [*names, "other calls"]],
+                      [profile.path.name for profile in profiles], rows, "profile")  # fmt: skip
+
+
+def chart(state) -> go.Figure:
+    """The map of superslabs: a row for each, a cell for each grain of 4 KiB."""
+    shade = {digit: i - 1 for i, digit in enumerate(LEVELS)} | {".": None, "0": -1}
+    rows = [[shade[digit]
+             for _, grains in units for digit in grains] for _, units in state.rows]  # fmt: skip
+    kinds = [[kind for kind, _ in units for _ in range(UNIT)] for _, units in state.rows]
+    figure = go.Figure(go.Heatmap(
+        z=rows, text=kinds, zmin=-1, zmax=15, xgap=0, ygap=1, hoverongaps=False,
+        y=[f"{address:#x}" for address, _ in state.rows],
+        hovertemplate="superslab %{y}<br>page %{x}<br>blocks: %{text}<br>%{z} sixteenths in use<extra></extra>",
+        colorscale=[[0, "#9aa0a6"], [0.062, "#9aa0a6"], [0.063, "#b2182b"], [0.4, "#f4a582"],
+                    [0.7, "#a6d96a"], [1, "#1a9641"]],
+        colorbar={"tickvals": [-1, 1, 8, 15], "ticktext": ["unused", "1/16", "half", "full"], "thickness": 12}))  # fmt: skip
+    figure.update_layout(height=min(120 + 8 * len(rows), 1400), xaxis={"title": "4 KiB each"},
+                         yaxis={"showticklabels": False, "autorange": "reversed", "title": "superslabs"},
+                         plot_bgcolor="#fff", **LAYOUT)  # fmt: skip
+    return figure
+
+
+def _pins(state, profile) -> str:
+    lines = ["<div class=scroll><table><tr><th>block</th><th>pages</th><th>blocks in them</th><th>free in them</th>"
+             "<th>part of resident</th><th>calls that have most blocks of this size in use</th></tr>"]  # fmt: skip
+    for pin in state.pins()[:TOP]:
+        calls = calls_of_class(profile, pin.size)[:3] if profile else []
+        named = "<br>".join(f"{part(share, 1)} {escape(caller(stack))}" for stack, share in calls) or "?"
+        lines.append(f"<tr><td>{pin.size:,} B</td><td>{pin.pages:,}</td><td>{pin.blocks:,}</td><td>{size(pin.free)}</td>"
+                     f"<td>{part(pin.free, state.rss)}</td><td>{named}</td></tr>")  # fmt: skip
+    return "\n".join([*lines, "</table></div>"])
+
+
+def _of_memory(states, profile) -> list:
+    """The sections that come from the JSON."""
+    last = states[-1]
+    parts = [f"<h2>Resident memory</h2><p>{size(last.rss)}</p>", _figure(split(last))]
+    timed = [state for state in states if state.time is not None]
+    if len(timed) > 1:
+        parts += ["<h2>Resident memory over time</h2>", _figure(states_over_time(timed))]
+    charted = next((state for state in reversed(states) if state.rows), None)
+    if charted:
+        every = f"; one superslab in {charted.stride} is shown" if charted.stride > 1 else ""
+        parts += [f"<h2>What pins pages</h2><p>Pages of which at most a quarter is in use: the system"
+                  f" gets them back only when their last block is freed{every}.</p>",
+                  _pins(charted, profile), "<h2>Map of superslabs</h2><p>Red: few blocks pin the page."
+                  " Green: full. Grey: resident and unused. White: not resident.</p>",
+                  _figure(chart(charted))]  # fmt: skip
+    return parts
+
+
+def _of_calls(profiles) -> list:
+    """The sections that come from the profiles."""
     profile = profiles[-1]
     live = sum(site.live_bytes for site in profile.sites)
+    rows = sorted(by_stack(profile).items(), key=lambda row: -row[1][0])
+    parts = ["<h2>In use, by call</h2>", _figure(flame(profile, lambda site: site.live_bytes)),
+             "<h2>Most in use</h2>", _table([row for row in rows if row[1][0]][:TOP], live)]  # fmt: skip
+    if len(profiles) > 1:
+        parts = [_difference(profiles[0], profile), "<h2>In use over time, by call</h2>",
+                 _figure(profiles_over_time(profiles)), *parts]  # fmt: skip
+    return [*parts, "<h2>In use, by size class</h2>", _figure(classes(profile)),
+            "<h2>Allocated in all, by call</h2>", _figure(flame(profile, lambda site: site.all_bytes))]  # fmt: skip
+
+
+def _head(profile) -> str:
+    live = sum(site.live_bytes for site in profile.sites)
     made = sum(site.all_bytes for site in profile.sites)
-    rows = sorted(_by_stack(profile).items(), key=lambda row: -row[1][0])
-    told = "".join(f"<li>{text}</li>" for text in warnings(profile)) or "<li>nothing stands out</li>"
-    parts = [
-        f"<h1>Heap of process {profile.process}</h1><p>{size(live)} in use, {size(made)} allocated"
-        f" in all <small>({profile.samples:,} samples, one byte in {size(profile.rate)};"
-        f" {escape(profile.path.name)})</small></p><ul>{told}</ul>",
-        _difference(profiles[0], profile) if len(profiles) == 2 else "",
-        "<h2>In use, by call</h2>", _figure(flame(profile, lambda site: site.live_bytes)),
-        "<h2>Most in use</h2>", _table([row for row in rows if row[1][0]][:TOP], live),
-        "<h2>In use, by size class</h2>", _figure(classes(profile)),
-        "<h2>Allocated in all, by call</h2>", _figure(flame(profile, lambda site: site.all_bytes)),
-    ]  # fmt: skip
+    return (f"<p>{size(live)} in use, {size(made)} allocated in all <small>({profile.samples:,} samples, one byte"
+            f" in {size(profile.rate)}; {escape(profile.path.name)})</small></p>")  # fmt: skip
+
+
+def draw(profiles, states=()) -> str:
+    """The page of the last profile and the last state, of what changed before, and of how."""
+    profile = profiles[-1] if profiles else None
+    state = next((state for state in reversed(states) if state.rows), None)
+    process = profile.process if profile else states[-1].process
+    told = "".join(f"<li>{text}</li>" for text in warnings(profile, state)) or "<li>nothing stands out</li>"
+    parts = [f"<h1>Heap of process {process}</h1>", _head(profile) if profile else "", f"<ul>{told}</ul>",
+             *(_of_memory(states, profile) if states else []), *(_of_calls(profiles) if profiles else [])]  # fmt: skip
     return (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-            f"content='width=device-width,initial-scale=1'><title>Heap of process {profile.process}"
+            f"content='width=device-width,initial-scale=1'><title>Heap of process {process}"
             f"</title><style>{STYLE}</style><script>{get_plotlyjs()}</script><body>"
             f"{''.join(parts)}</body></html>")  # fmt: skip

@@ -1,0 +1,96 @@
+"""What `hakmem stat --json` says of a process: the parts of its resident memory, over time, and the map of its
+superslabs, which tells what pins each page."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ..errors import LabError
+
+GRAIN, UNIT = 4096, 16  # bytes of a grain, grains of a unit
+PARTS = ("live", "rounding", "sparse", "caches", "dirty", "metadata", "other")
+SPARSE = 4  # sixteenths of a grain in use: below it, few blocks pin a page
+LEVELS = "." + "0123456789abcdef"
+
+
+@dataclass
+class Pin:
+    """The sparsely used pages of slabs of one class."""
+
+    size: int  # bytes of a block
+    pages: int = 0
+    free: int = 0  # bytes in them that nobody uses
+    used: int = 0  # estimated: the map has sixteenths
+
+    @property
+    def blocks(self):
+        return max(round(self.used / self.size), 1)
+
+
+@dataclass
+class State:
+    """One look at a process."""
+
+    process: int
+    time: float  # seconds since 1970; None: not told
+    resident: dict
+    rows: list = field(default_factory=list)  # of the map: (address, [(class, grains)])
+    stride: int = 1  # every so many superslabs one has a row
+
+    @property
+    def rss(self):
+        return self.resident["rss"]
+
+    def pins(self):
+        """[Pin], the most free bytes first."""
+        found = {}
+        for _, units in self.rows:
+            for kind, grains in units:
+                for digit in grains if kind.isdigit() else "":
+                    if digit in ".0" or int(digit, 16) > SPARSE:
+                        continue
+                    pin = found.setdefault(kind, Pin(int(kind)))
+                    used = int((int(digit, 16) - 0.5) / 15 * GRAIN)
+                    pin.pages += self.stride
+                    pin.free += self.stride * (GRAIN - used)
+                    pin.used += self.stride * used
+        return sorted(found.values(), key=lambda pin: -pin.free)
+
+
+def _state(text, where) -> State:
+    try:
+        root = json.loads(text)
+        resident = {name: int(root["resident"][name]) for name in ("rss", *PARTS)}
+        state = State(int(root["pid"]), root.get("time"), resident)
+        chart = root.get("map", {})
+        state.stride = int(chart.pop("stride", 1))
+        for address, units in chart.items():
+            pairs = [tuple(unit.split(":")) for unit in units.split()]
+            if any(len(pair) != 2 or len(pair[1]) != UNIT or set(pair[1]) - set(LEVELS)
+                   for pair in pairs):  # fmt: skip
+                raise ValueError("the map is damaged")
+            state.rows.append((int(address, 16), pairs))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LabError(f"{where} is no JSON of a running process: `hakmem stat PID --json --map`"
+                       " writes that") from None  # fmt: skip
+    state.rows.sort()
+    return state
+
+
+def read(text, where) -> list:
+    """The states of one object, or of a line each (`--every`)."""
+    lines = [line for line in text.split("\n") if line.startswith('{"time":')]
+    if not lines:
+        return [_state(text, where)]
+    return [_state(line, f"{where}, line {i}") for i, line in enumerate(lines, 1)]
+
+
+def calls_of_class(profile, size) -> list:
+    """[(stack, part of the blocks in use of that size)], the largest part first."""
+    sums = defaultdict(int)
+    for site in profile.sites:
+        if site.size == size:
+            sums[tuple(profile.stack(site))] += site.live
+    whole = sum(sums.values())
+    return sorted(((stack, live / whole) for stack, live in sums.items() if live),
+                  key=lambda pair: -pair[1])  # fmt: skip

@@ -1,0 +1,72 @@
+"""What stands out in a profile and in the memory of a process, in words."""
+
+import re
+from collections import defaultdict
+from html import escape
+
+from .read import size
+from .state import GRAIN, calls_of_class
+
+
+def caller(stack) -> str:
+    """The innermost function that is not of a library of containers."""
+    own = [name for name in stack if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
+    return (own or stack or ["?"])[-1]
+
+
+def part(number, whole) -> str:
+    return f"{100 * number / whole:.0f} %" if whole else "0 %"
+
+
+def by_stack(profile) -> dict:
+    """{stack: [bytes, objects] in use}."""
+    sums = defaultdict(lambda: [0, 0])
+    for site in profile.sites:
+        entry = sums[tuple(profile.stack(site))]
+        entry[0] += site.live_bytes
+        entry[1] += site.live
+    return sums
+
+
+def _pinned(state, profile) -> list:
+    """[(bytes, words)] of classes whose few blocks keep many pages resident."""
+    found = []
+    for pin in state.pins():
+        if pin.free < state.rss / 20:
+            break
+        text = (f"{part(pin.free, state.rss)} of resident memory, {size(pin.free)}, is pinned by"
+                f" {pin.blocks:,} blocks of {pin.size:,} bytes, {part(pin.size, GRAIN)} of a page each")  # fmt: skip
+        calls = calls_of_class(profile, pin.size) if profile else []
+        if calls:
+            text += (f"; {part(calls[0][1], 1)} of the blocks of this size in use come from one call:"
+                     f" {escape(caller(calls[0][0]))}")  # fmt: skip
+        found.append((pin.free, text))
+    return found
+
+
+def warnings(profile, state=None) -> list:
+    """What stands out, in words: first what is wasted, the most bytes first, then what is much."""
+    wasted = _pinned(state, profile) if state else []
+    return [text for _, text in wasted] + (_of_profile(profile) if profile else [])
+
+
+def _of_profile(profile) -> list:
+    live = sum(site.live_bytes for site in profile.sites)
+    found = []
+    for stack, (count, objects) in by_stack(profile).items():
+        if live and count >= live / 8:
+            found.append((count, f"{part(count, live)} of what is in use, {size(count)} in {objects:,}"
+                          f" blocks, comes from one call: {escape(caller(stack))}"))
+    lost = defaultdict(int)
+    for site in profile.sites:
+        lost[site.size] += max(site.given - site.live_bytes, 0)
+    total = sum(lost.values())
+    if live and total >= live / 20:
+        worst = max(lost, key=lost.get)
+        found.append((total, f"{size(total)} are lost by rounding to size classes, "
+                      f"{size(lost[worst])} of them in blocks of {worst:,} bytes"))
+    if profile.dropped:
+        found.append((0, f"{profile.dropped:,} sampled blocks are missing: too many call stacks"))
+    if profile.samples < 100:
+        found.append((0, f"only {profile.samples} samples: run longer, or lower HAKMEM_PROF_RATE"))
+    return [text for _, text in sorted(found, key=lambda pair: -pair[0])]
