@@ -98,8 +98,9 @@ void hak_mappings_discard(hak_mapping_t *slots, size_t count) {
 bool hak_mappings_use(hak_mappings_t *table, hak_mapping_t *larger, size_t slots) {
     if (slots <= table->current.size || table->former.used) return false;
     if (table->former.size) hak_mappings_discard(table->former.slots, table->former.size);
-    const hak_mapping_t *gone = table->current.slots + table->current.size;
-    if (table->gone) memcpy(larger + slots, gone, HAK_FREED_MAX * sizeof *gone);
+    if (table->gone)
+        memcpy(larger + slots, table->current.slots + table->current.size,
+               HAK_FREED_MAX * sizeof *larger);
     table->former = table->current;
     table->current = (hak_slots_t){larger, (unsigned)slots, 0};
     table->next_out = 0;
