@@ -1,6 +1,6 @@
 /* environment.c - the model in environments that give less than a usual one.
  *
- *     environment MODEL OPERATIONS
+ *     environment MODEL OPERATIONS FEW_MAPS
  *
  * Each row limits a process, or puts a filter before its system calls, and executes the model in it. */
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -88,6 +89,15 @@ static void few_files(int count) {
         close(file); /* those of who started us */
     limit(RLIMIT_NOFILE, (rlim_t)count);
 }
+/* few_maps.c as a library, and its setting. */
+static const char *few_maps;
+static void few_mappings(int count) {
+    char preload[2 * 4096 + 2], number[16];
+    snprintf(preload, sizeof preload, "%s:%s", few_maps, getenv("LD_PRELOAD"));
+    snprintf(number, sizeof number, "%d", count);
+    CHECK(setenv("LD_PRELOAD", preload, 1) == 0 && setenv("TEST_FREE_MAPS", number, 1) == 0,
+          "no environment");
+}
 static void no_huge_pages(int unused) {
     (void)unused;
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be switched off");
@@ -133,6 +143,9 @@ static const struct row {
     {"RLIMIT_MEMLOCK 0", "all", small_locked, 0, 2},
     {"RLIMIT_STACK 1 MiB", "all", small_stack, 1, 2},
     {"RLIMIT_NOFILE 4", "all", few_files, 4, 2},
+    {"1,000 mappings", "all", few_mappings, 1000, 4},
+    {"1,000 mappings, huge", "huge", few_mappings, 1000, 4},
+    {"200 mappings", "all", few_mappings, 200, 4},
     {"no huge pages", "all", no_huge_pages, 0, 2},
     {"Linux 4.4", "all", old_kernel, 0, 4},
     {"all refused by EPERM", "all", refuse_all, EPERM, 4},
@@ -174,7 +187,8 @@ static void run(const struct row *row, char *model, unsigned long operations) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc > 1, "usage: environment MODEL OPERATIONS");
+    CHECK(argc > 3, "usage: environment MODEL OPERATIONS FEW_MAPS");
+    few_maps = argv[3];
     unsigned long operations = argument(argc, argv, 2, 20000);
     watchdog(100 + (unsigned)(operations / 2000), "the model in other environments");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) run(&rows[i], argv[1], operations);

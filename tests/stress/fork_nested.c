@@ -2,26 +2,30 @@
  *
  *     fork_nested handlers FORKS [PLAIN]   the signals come in fork handlers, where the allocator waits for
  *                                          other threads, or holds them up
- *     fork_nested anywhere FORKS           a timer sends them at any time
+ *     fork_nested within                   the signal comes at the system call of a fork
  *
  * The second shows what a libc allows, without the library: glibc holds its list of fork handlers from
  * before the fork until after it, so a fork in between hangs. In the handlers glibc 2.36 lets go of it.
  * PLAIN is the same program without the library: where that hangs in the handlers, it is libc that does. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "child.h"
 #include "fork_plugin.h"
 #include "load.h"
 
-enum { THREADS = 3, CHILD_SECONDS = 20, PLAIN_SECONDS = 30, HANG_SECONDS = 10, INTERVAL_US = 300 };
+enum { THREADS = 3, CHILD_SECONDS = 20, PLAIN_SECONDS = 30, CALL_CLONE3 = 435, LOOKS = 20 };
 
 static atomic_bool stop;
 static unsigned long forks;
@@ -73,14 +77,6 @@ static void raise_signal(void) {
     if (getpid() == parent && !is_in_handler) raise(SIGUSR1);
 }
 
-static void *send_signals(void *main_thread) {
-    while (!atomic_load(&stop)) {
-        usleep(INTERVAL_US);
-        pthread_kill(*(pthread_t *)main_thread, SIGUSR1);
-    }
-    return NULL;
-}
-
 /* Of a fork that was interrupted, or of a child of the handler, which goes on with it. */
 static void end_child(pid_t pid) {
     int status = 0;
@@ -91,18 +87,14 @@ static void end_child(pid_t pid) {
     _exit(0);
 }
 
-static void run(const void *anywhere) {
+static void run(void) {
     struct sigaction action = {.sa_handler = fork_here, .sa_flags = SA_RESTART};
-    pthread_t threads[THREADS + 1], self = pthread_self();
-    size_t count = THREADS;
+    pthread_t threads[THREADS];
     parent = getpid();
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0, "no handler");
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, allocate_on, (void *)(i + 1)) == 0, "no thread");
-    if (anywhere)
-        CHECK(pthread_create(&threads[count++], NULL, send_signals, &self) == 0, "no thread");
-    else
-        plugin_set_extra(raise_signal);
+    plugin_set_extra(raise_signal);
     for (unsigned long i = 0; i < forks; i++) {
         pid_t pid = fork();
         CHECK(pid >= 0, "fork %lu failed", i);
@@ -110,7 +102,7 @@ static void run(const void *anywhere) {
         await_child(pid);
     }
     atomic_store(&stop, true);
-    for (size_t i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     CHECK(handled > 0, "nothing was interrupted");
     printf("%lu forks, %d in handlers\n", forks, (int)handled);
 }
@@ -130,20 +122,85 @@ static bool plain_hangs(const char *plain) {
     return status != 0;
 }
 
-int main(int argc, char **argv) {
-    CHECK(argc > 2, "fork_nested handlers FORKS [PLAIN] | anywhere FORKS");
-    forks = argument(argc, argv, 2, 0);
-    if (strcmp(argv[1], "anywhere") == 0) {
-        struct child_end end;
-        child_run(run, argv, HANG_SECONDS, &end);
-        CHECK(end.in_time ? end.status == 0 : true, "it ended with %#x", (unsigned)end.status);
-        printf("without the library %s\n", end.in_time ? "all forks end" : "a fork hangs");
-#ifdef __GLIBC__
-        CHECK(!end.in_time, "glibc allows forks within forks now: try it with the library, too");
-#endif
-        return 0;
+/* ---- Within the fork, without the library ------------------------------------------------------- */
+
+/* SIGSYS is blocked in its handler: a fork that gets as far as its system call ends the process. */
+static void fork_within(int unused) {
+    (void)unused;
+    fork();
+    _exit(0);
+}
+
+static void *sleep_on(void *unused) {
+    for (;;) pause();
+    return unused;
+}
+
+/* The system call of a fork raises SIGSYS in place of making a process. glibc locks for a fork where
+ * there is a second thread. */
+static void fork_with_trap(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, sleep_on, NULL) == 0, "no thread");
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CALL_CLONE3, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof steps / sizeof *steps, .filter = steps};
+    struct sigaction action = {.sa_handler = fork_within};
+    CHECK(sigaction(SIGSYS, &action, NULL) == 0, "no handler");
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    fork();
+    _exit(1); /* the signal did not come */
+}
+
+/* True while the first thread of the process waits for a lock. */
+static bool waits_for_lock(pid_t pid) {
+    char path[64];
+    long number = -1;
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    if (fscanf(file, "%ld", &number) != 1) number = -1;
+    fclose(file);
+    return number == SYS_futex;
+}
+
+/* The other thread takes no lock, so nobody will open this one. */
+static int within(void) {
+    int status = 0;
+    unsigned looks = 0; /* in a row at which it waits */
+    watchdog(50, "a fork within a fork");
+    pid_t pid = fork();
+    CHECK(pid >= 0, "no process");
+    if (pid == 0) fork_with_trap();
+    while (looks < LOOKS && waitpid(pid, &status, WNOHANG) == 0) {
+        looks = waits_for_lock(pid) ? looks + 1 : 0;
+        usleep(1000);
     }
-    watchdog(100, "forks within forks");
+    bool hangs = looks == LOOKS;
+    if (hangs) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        printf("a fork within a fork hangs in this libc\n");
+    } else {
+        printf("a fork within a fork ends with %#x in this libc\n", (unsigned)status);
+    }
+    fflush(stdout);
+#ifdef __GLIBC__
+    CHECK(hangs, "glibc allows forks within forks now: try it with the library, too");
+#endif
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "within") == 0) return within();
+    CHECK(argc > 2, "fork_nested handlers FORKS [PLAIN] | within");
+    forks = argument(argc, argv, 2, 0);
+    watchdog(100 + (unsigned)forks / 2, "forks within forks");
     if (argc > 3) {
         require_hakmem();
         if (plain_hangs(argv[3])) {
@@ -151,6 +208,6 @@ int main(int argc, char **argv) {
             return 0;
         }
     }
-    run(NULL);
+    run();
     return 0;
 }
