@@ -123,7 +123,7 @@ check: test-build-deps ## Build what some tests need, and run them: make check T
 suites: test-deps release ## Run test suites of real programs on HAKMEM and on the system's malloc: hours [ARGS='redis']
 	@$(CMAKE) --build --preset release --parallel $(JOBS) --target hakmem_shared test_witness $(QUIET)
 	@python3 tests/programs/suites.py build/release/libhakmem.so build/release/tests/libtest_witness.so all \
-	    --table build/suites.md $(ARGS)
+	    --kept build/suites --table build/suites.md $(ARGS)
 
 package-test: ## Build, install and use every package and binding, each from a clean folder: minutes
 	@tests/install_deps.sh packages
