@@ -308,9 +308,9 @@ def postgres_command(part, folder):
     tests = f"{folder}/postgresql-{version}/unpacked/src/test/regress"
     other = "setpriv --reuid=nobody --regid=nogroup --clear-groups" if os.getuid() == 0 else ""
     port = 24000 + os.getpid() % 9000
-    return ["sh", "-c", f'chmod 777 "$PWD"; exec {other} {runner} --bindir={programs} --inputdir={tests} --dlpath={tests} '
-                        f'--temp-instance="$PWD/instance" --outputdir="$PWD" --encoding=UTF8 --no-locale '
-                        f'--max-connections=5 --port={port} --schedule={tests}/{part}']
+    return ["sh", "-c", f'chmod 777 "$PWD"; exec {other} {runner} --bindir={programs} --inputdir={tests} '
+                        f'--dlpath={tests} --temp-instance="$PWD/instance" --outputdir="$PWD" --encoding=UTF8 '
+                        f'--no-locale --max-connections=5 --port={port} --schedule={tests}/{part}']
 
 
 def postgres_read(status, output):
