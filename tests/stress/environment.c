@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -117,6 +118,24 @@ static void refuse_one(int index) {
     install();
 }
 
+/* What overcommit_memory=2 refuses where little is left: memory that may be written, of so many MiB or more
+ * in one call. Reserved addresses are free there. */
+static void small_writable(int mib) {
+    static const int calls[] = {SYS_mmap, SYS_mprotect};
+    for (unsigned i = 0; i < 2; i++) {
+        load(offsetof(struct seccomp_data, nr));
+        step((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i], 0, 7));
+        load(offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t));
+        step((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 0, 5));
+        load(offsetof(struct seccomp_data, args) + sizeof(uint64_t) + sizeof(uint32_t));
+        step((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 0, 2, 0));
+        load(offsetof(struct seccomp_data, args) + sizeof(uint64_t));
+        step((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)mib << 20, 0, 1));
+        answer(SECCOMP_RET_ERRNO | ENOMEM);
+    }
+    install();
+}
+
 /* As Linux 4.4 answers: no membarrier, statx and clone3, and no newer flags of older calls. */
 static void old_kernel(int unused) {
     (void)unused;
@@ -146,6 +165,8 @@ static const struct row {
     {"1,000 mappings", "all", few_mappings, 1000, 4},
     {"1,000 mappings, huge", "huge", few_mappings, 1000, 4},
     {"200 mappings", "all", few_mappings, 200, 4},
+    {"64 MiB writable at once", "all", small_writable, 64, 4},
+    {"20 MiB writable at once", "large", small_writable, 20, 4},
     {"no huge pages", "all", no_huge_pages, 0, 2},
     {"Linux 4.4", "all", old_kernel, 0, 4},
     {"all refused by EPERM", "all", refuse_all, EPERM, 4},
