@@ -15,7 +15,8 @@ import sys
 ROWS = (
     (r"src/(shard|meta|pool|classes|os)/|tests/interleave/", ["release"],
      r"interleave\.(remote|warm)\.long"),
-    (r"src/|tests/interleave/", ["release"], r"interleave\.whole\.long"),
+    (r"src/|tests/interleave/", ["release"],
+     r"interleave\.(lock|gate|helper|large|made|record|state|huge|commit|dyn|whole)\.long"),
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
     (r"src/|tests/cross/", ["release"], r"cross\..*"),
@@ -25,10 +26,11 @@ ROWS = (
     (r"src/|tests/(profile|model|soak|support)/", ["release"], r"profile\..*"),
     (r"include/|packaging/|bindings/|pyproject|cmake/|tests/packages/", ["release"], r"packages\..*"),
     # A second look at what does not depend on the kind of build.
-    (r"src/debug/|tests/(interleave|programs|model|soak|stress|command)/|tools/", ["debug"],
-     r"(interleave|programs|model|soak\.finds_.*|stress\.address_space|export|debugger|interop)(\..*)?"),
-    (r"src/|tests/(unit|options|support)/", ["asan", "tsan"],
-     r"unit\..*|options\..*"),
+    (r"src/debug/|tests/(interleave|programs|model|soak|stress|command|hardened|record)/|tools/", ["debug"],
+     r"(interleave|programs|model|record|hardened|export|debugger|interop)(\..*)?|soak\.finds_.*|"
+     r"stress\.(address_space|many_maps|idle)"),
+    (r"src/|tests/(unit|options|support|api|stats|model|command)/", ["asan", "tsan"],
+     r"(unit|options|api|stats|command)\..*|model\..*\.1"),
     (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),
     (r"src/(api|cache|shard|pool|large|thread)/|tests/soak/", ["release", "asan", "tsan"], r"soak\.long"),
     (r"src/(large|os)/|tests/soak/", ["release"], r"soak\.(huge|limit)\.long"),

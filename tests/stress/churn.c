@@ -4,8 +4,8 @@
  *
  * The main thread keeps a full table of handed blocks and frees an old one for each new one, of the
  * same size, and every group of threads does the same work. So the live bytes of each size stay the same.
- * After the first tenth of the threads the table is full: from then on resident memory may grow by 2 %,
- * and the number of live blocks must not. */
+ * After the first tenth of the threads the table is full: from then on resident memory may grow by 2 %
+ * and by what the order of the threads moves from slab to slab, and the number of live blocks must not. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,6 +21,7 @@
 #define SAMPLES 100 /* in a tenth of the run */
 #define LEAST_SIZE 16
 #define MOST_SIZE 2000
+#define MOVED_KIB 512 /* eight slabs; a cache lost with each thread would be tens of MiB */
 
 struct hand_over {
     uint64_t seed;
@@ -110,8 +111,8 @@ int main(int argc, char **argv) {
     uint64_t held = blocks_in_use();
     make_threads(&rng, count / 10 * 8);
     size_t late = peak_over(&rng, count / 10);
-    CHECK(late <= early + early / 50, "resident memory grew from %zu to %zu KiB over %lu threads",
-          early, late, count);
+    CHECK(late <= early + early / 50 + MOVED_KIB,
+          "resident memory grew from %zu to %zu KiB over %lu threads", early, late, count);
     uint64_t held_last = blocks_in_use();
     CHECK(held_last == held, "%" PRIu64 " blocks are live, %" PRIu64 " were after a tenth",
           held_last, held);

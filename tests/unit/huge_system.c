@@ -89,7 +89,7 @@ static void script(void) {
     enum { COUNT = 12 };
     char *held[COUNT] = {NULL};
     size_t sizes[COUNT] = {0};
-    for (unsigned turn = 0; turn < 200; turn++) {
+    for (unsigned turn = 0; turn < 100; turn++) {
         unsigned i = unit_random(COUNT);
         size_t size = (1 + unit_random(8)) << 20;
         if (!held[i]) {
@@ -118,7 +118,7 @@ static void a_refusal_loses_nothing(void **state) {
     (void)state;
     purge_huge(0);
     size_t charged = hak_commit_bytes(), bytes = hak_huge_bytes();
-    for (unsigned index = 1; index < 150; index++) {
+    for (unsigned index = 1; index < 80; index++) {
         refuse_in = index;
         script();
         refuse_in = 0;
