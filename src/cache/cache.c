@@ -154,7 +154,7 @@ static unsigned slots_start(unsigned class_index) {
 /* Moves a magazine to a new stack of `slots`, which must have room for its blocks. */
 static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
-    void **base = hak_stacks_take(&cache->stacks, slots);
+    void **base = hak_stacks_take(&cache->stacks, cache->shard, slots);
     if (!base) return false;
     size_t count = count_of(magazine), old_slots = magazine->slots;
     void **old = magazine->base;

@@ -137,7 +137,7 @@ size_t hak_ration_take_back(hak_cache_t *cache, unsigned class_index, void **blo
 
 static bool make_stack(hak_cache_t *cache, hak_magazine_t *share, size_t size) {
     size_t slots = hak_ceil_pow2(hak_min(hak_max(SHARE_BYTES / size, SLOTS_LEAST), SLOTS_MOST));
-    void **base = hak_stacks_take(&cache->stacks, (unsigned)slots);
+    void **base = hak_stacks_take(&cache->stacks, cache->shard, (unsigned)slots);
     if (!base) return false;
     base[0] = NULL;
     hak_lock_acquire(&cache->stack_lock);

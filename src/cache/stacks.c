@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "meta/meta.h"
+#include "shard/shard.h"
 
 enum {
     SIZES = 11,       /* of stacks: 2, 4, ... 2048 slots */
@@ -30,8 +30,8 @@ void hak_stacks_put(hak_stacks_t *stacks, void **stack, unsigned slots) {
     *list = stack;
 }
 
-static hak_stacks_t *make(void) {
-    void **chunk = hak_meta_alloc(CHUNK_FIRST * sizeof(void *));
+static hak_stacks_t *make(unsigned shard) {
+    void **chunk = hak_shard_record(shard, CHUNK_FIRST * sizeof(void *));
     hak_stacks_t *stacks = (hak_stacks_t *)(void *)chunk;
     if (!stacks) return NULL;
     memset(stacks, 0, sizeof *stacks);
@@ -42,9 +42,9 @@ static hak_stacks_t *make(void) {
 }
 
 /* A new chunk; what is left of the last one goes to the lists, the largest pieces first. */
-static bool renew(hak_stacks_t *stacks, size_t least) {
+static bool renew(hak_stacks_t *stacks, unsigned shard, size_t least) {
     size_t size = hak_max(hak_min(stacks->slots, CHUNK_MOST), least);
-    void **chunk = hak_meta_alloc(size * sizeof(void *));
+    void **chunk = hak_shard_record(shard, size * sizeof(void *));
     if (!chunk) return false;
     for (size_t left; (left = (size_t)(stacks->end - stacks->next)) > 0;) {
         unsigned slots = 1u << hak_highest_bit(left);
@@ -57,15 +57,15 @@ static bool renew(hak_stacks_t *stacks, size_t least) {
     return true;
 }
 
-void **hak_stacks_take(hak_stacks_t **of, unsigned slots) {
-    if (!*of && !(*of = make())) return NULL;
+void **hak_stacks_take(hak_stacks_t **of, unsigned shard, unsigned slots) {
+    if (!*of && !(*of = make(shard))) return NULL;
     hak_stacks_t *stacks = *of;
     void ***list = &stacks->free[list_of(slots)], **stack = *list;
     if (stack) {
         *list = *stack;
         return stack;
     }
-    if (slots > (size_t)(stacks->end - stacks->next) && !renew(stacks, slots)) return NULL;
+    if (slots > (size_t)(stacks->end - stacks->next) && !renew(stacks, shard, slots)) return NULL;
     stack = stacks->next;
     stacks->next += slots;
     return stack;

@@ -11,9 +11,9 @@
 /* What a cache has; NULL before the first stack. Its owner reads and writes it. */
 typedef struct hak_stacks hak_stacks_t;
 
-/* A stack of `slots`, a power of two from 2 to 2048; its contents are undefined. NULL when there is
+/* A stack of `slots` for a thread at home in a shard; a power of two from 2 to 2048; its contents are undefined. NULL when there is
  * no memory. */
-void **hak_stacks_take(hak_stacks_t **stacks, unsigned slots);
+void **hak_stacks_take(hak_stacks_t **stacks, unsigned shard, unsigned slots);
 
 /* `slots` as they were asked for. */
 void hak_stacks_put(hak_stacks_t *stacks, void **stack, unsigned slots);

@@ -37,14 +37,14 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
     if (slabs == 0) return NULL;
     struct hak_warm_cache *all = hak_load_relaxed(&cache->warm);
     if (!all) {
-        all = hak_meta_alloc(sizeof *all);
+        all = hak_shard_record(cache->shard, sizeof *all);
         if (!all) return NULL;
         memset(all, 0, sizeof *all);
         hak_gate_enter();
         hak_store_release(&cache->warm, all); /* partner: find */
         hak_gate_leave();
     }
-    hak_warm_t *warm = hak_warm_make(slabs);
+    hak_warm_t *warm = hak_warm_make(cache->shard, slabs);
     hak_gate_enter(); /* so that the child of a fork has both the pointer and its target, or none */
     if (warm) hak_store_release(&all->warm[class_index], warm); /* partner: find */
     hak_gate_leave();

@@ -4,12 +4,16 @@
 #include "os/os.h"
 
 enum { SPIN_COUNT = 100 };
+enum { PAUSE_MOST = 16 }; /* turns between two looks */
 enum { FREE = 0, WAITED = 2 };
 
+/* Looks at the lock less and less often: each look takes the line from the CPU that holds the lock, and
+ * when it is free all who look want it at once. */
 HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
-    for (int i = 0; i < SPIN_COUNT; i++) {
+    for (size_t left = SPIN_COUNT, pause = 1; left; left -= hak_min(left, pause)) {
         if (hak_lock_take_free(lock)) return;
-        hak_cpu_relax();
+        for (size_t i = 0; i < pause; i++) hak_cpu_relax();
+        pause = hak_min(2 * pause, PAUSE_MOST);
     }
     for (;;) {
         uint32_t seen = hak_load_relaxed(&lock->state);

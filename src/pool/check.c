@@ -37,15 +37,15 @@ typedef struct {
 static void check_unit(sums_t *sums, const hak_superslab_t *super, unsigned i) {
     const hak_unit_t *unit = &super->units[i];
     uint16_t owner = hak_load_relaxed(&unit->owner);
-    bool is_free = super->free >> i & 1;
-    sums->used_units += owner != 0;
+    bool is_free = super->free >> i & 1, is_used = owner != 0 || unit->stocked;
+    sums->used_units += is_used;
     hak_check_equal(sums->check, "unit", unit, "base = its address", (uintptr_t)unit->base,
                     (uintptr_t)super->units[0].base + ((size_t)i << HAK_UNIT_SHIFT));
     hak_check_equal(sums->check, "unit", unit, "the map has its class", hak_map_class(unit),
                     owner ? hak_owner_class(owner) : HAK_CLASS_NONE);
     if (!hak_one_slab_each() || is_free)
-        hak_check_that(sums->check, "unit", unit, "it is free <=> it has no owner",
-                       is_free == (owner == 0));
+        hak_check_that(sums->check, "unit", unit,
+                       "it is free <=> it has no owner, nor is it in a stock", is_free == !is_used);
     if (owner && !super->large)
         hak_check_that(sums->check, "unit", unit, "a unit in use may have pages",
                        super->dirty >> i & 1);
@@ -96,7 +96,7 @@ void hak_pool_check(hak_check_t *check) {
     check_lists(&sums);
     hak_check_equal(check, pool, &hak_pool_stats, "superslabs", hak_pool_superslabs(),
                     sums.superslabs);
-    hak_check_equal(check, pool, &hak_pool_stats, "used_units = units with an owner",
+    hak_check_equal(check, pool, &hak_pool_stats, "used_units = units with an owner or in a stock",
                     hak_load_relaxed(&hak_pool_stats.used_units), sums.used_units);
     hak_check_equal(check, pool, &hak_pool_stats, "dirty_units = free units with pages",
                     hak_load_relaxed(&hak_pool_stats.dirty_units), sums.dirty_units);

@@ -177,12 +177,31 @@ hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     return slab;
 }
 
-unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed) {
+/* Up to `most` untouched units of a superslab that has no free dirty ones. Lock held. */
+static hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {
+    hak_unit_t *first = NULL, **end = &first;
+    bool zeroed;
+    while (most-- && super->free && !(super->free & super->dirty)) {
+        hak_unit_t *unit = take_from(super, 1, &zeroed);
+        if (!unit) break;
+        unit->stocked = true;
+        unit->next = NULL;
+        *end = unit;
+        end = &unit->next;
+    }
+    return first;
+}
+
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
+                             hak_unit_t **ahead) {
     unsigned taken = 0;
+    *ahead = NULL;
     hak_lock_acquire(&hak_pool_lock);
     do {
         units[taken] = take_locked(1, &zeroed[taken]);
     } while (units[taken] && ++taken < want && choose(1));
+    if (more && taken && zeroed[taken - 1])
+        *ahead = take_ahead(hak_region_superslab_of(units[taken - 1]), more);
     hak_lock_release(&hak_pool_lock);
     for (unsigned i = 0; i < taken; i++)
         if (zeroed[i]) hak_pool_prefault(units[i]->base, HAK_UNIT_SIZE, 1);
@@ -242,6 +261,20 @@ void hak_pool_give_list(hak_unit_t *list) { give(list, 1); }
 void hak_pool_give(hak_unit_t *slab, unsigned count) {
     slab->next = NULL;
     give(slab, count);
+}
+
+void hak_pool_give_ahead(hak_unit_t *list) {
+    HAK_HOLD(&hak_pool_lock);
+    for (hak_unit_t *next; list; list = next) {
+        hak_superslab_t *super = hak_region_superslab_of(list);
+        uint32_t mask = hak_unit_mask((unsigned)(list - super->units), 1);
+        next = list->next;
+        list->stocked = false;
+        super->dirty &= ~mask;
+        hak_commit_release(HAK_UNIT_SIZE);
+        hak_lists_add_free(super, mask);
+        HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)1);
+    }
 }
 
 /* Hands a whole superslab over to a large heap. Under the lock. */

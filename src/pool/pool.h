@@ -19,9 +19,12 @@
 #include "pool/budget.h"
 #include "region/region.h"
 
+/* Each take of a unit writes the first line, and reads the second one. */
 typedef struct {
-    _Atomic uint64_t stage2;   /* units served from a superslab that existed */
-    _Atomic uint64_t stage3;   /* new superslabs, those mapped again included */
+    _Atomic uint64_t stage2; /* units served from a superslab that existed */
+    _Atomic size_t used_units;
+    _Atomic uint64_t stage3 /* new superslabs, those mapped again included */
+        HAK_ALIGNED(HAK_LINE);
     _Atomic uint64_t unmapped; /* superslabs whose addresses were given back */
     _Atomic uint64_t huge;     /* new superslabs for which huge pages were requested */
     _Atomic uint64_t purge_calls;
@@ -31,11 +34,10 @@ typedef struct {
     _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */
     _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t held_units;        /* dirty units that wait for a round */
-    _Atomic size_t used_units;
-    _Atomic size_t ragged_units; /* in slabs of ragged classes (hak_class_is_ragged); shards
+    _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                     write it by atomic addition */
-    _Atomic size_t first_units;  /* in first chunks of heaps (large/fine.h), the same */
-} hak_pool_stats_t;              /* written under the pool lock, any thread reads */
+    _Atomic size_t first_units;       /* in first chunks of heaps (large/fine.h), the same */
+} hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;
 extern hak_lock_t hak_pool_lock;
@@ -47,14 +49,19 @@ extern hak_lock_t hak_pool_lock;
 hak_unit_t *hak_pool_take(unsigned count, bool *zeroed);
 
 /* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one
- * may need a new superslab. Returns how many it took. */
-unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed);
+ * may need a new superslab. Returns how many it took. If the last one was never touched: also up to
+ * `more` others of its superslab that were not, linked by `next` into *ahead, and `stocked`. */
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
+                             hak_unit_t **ahead);
 
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_unit_t *slab, unsigned count);
 
 /* The same for a list of single units, linked by `next`; 64 of them in one critical section. */
 void hak_pool_give_list(hak_unit_t *list);
+
+/* Gives units back that were taken ahead, and not touched since. */
+void hak_pool_give_ahead(hak_unit_t *list);
 
 /* Populates the pages of fresh memory, if SS_PREFAULT is `level`. */
 void hak_pool_prefault(char *start, size_t size, int level);

@@ -50,6 +50,7 @@ typedef struct hak_unit {
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
     bool lifted : 1;        /* bin lock; bound, and claimed while a batch is given */
     bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
+    bool stocked : 1;       /* whoever has it in hand; taken ahead of need (shard/stock.h) */
 } hak_unit_t;
 
 _Static_assert(sizeof(hak_unit_t) == HAK_LINE, "a slab descriptor is one cache line");

@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/check.h"
+#include "shard/table.h"
 #include "shard/warm.h"
 
 enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks that one take skips */
@@ -88,9 +89,9 @@ static size_t bitmap_size(const hak_class_t *info) {
     return sizeof(uint64_t) * 2 * hak_ceil_pow2(info->words);
 }
 
-bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed) {
+bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed) {
     const hak_class_t *info = &hak_classes[class_index];
-    uint64_t *bits = hak_meta_alloc_bitmap(bitmap_size(info));
+    uint64_t *bits = hak_shard_bitmap(shard, bitmap_size(info));
     if (!bits) return false;
     for (unsigned w = 0; w < info->words; w++) bits[w] = ~(uint64_t)0;
     unsigned rest = info->count % 64u;

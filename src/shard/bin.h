@@ -59,8 +59,8 @@ void hak_bin_report_twice(const void *block, unsigned class_index);
  * already. */
 uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask);
 
-/* Makes a pool unit a slab of a class, all blocks free; false without memory. */
-bool hak_slab_make(hak_unit_t *slab, unsigned class_index, bool zeroed);
+/* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
+bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 
 /* Gives a list of slabs (by `next`) that belong to no bin back to the pool. */
 void hak_slab_release_list(hak_unit_t *list, unsigned class_index);

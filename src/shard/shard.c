@@ -9,6 +9,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/sparse.h"
+#include "shard/stock.h"
 #include "shard/table.h"
 #include "shard/warm.h"
 
@@ -217,13 +218,14 @@ static unsigned take_from_pool(const request_t *request) {
     if (hak_shard_leaves(class_index) && !request->insists) return 0;
     hak_unit_t *slabs[SLABS_MOST];
     bool fresh[SLABS_MOST];
-    unsigned taken, made = 0, most = slabs_wanted(request);
+    unsigned taken, drawn, made = 0, most = slabs_wanted(request);
     uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_gate_enter();
-    HAK_TIME_MID(pool_alloc_tls_page, class_index, taken = hak_pool_take_units(most, slabs, fresh));
-    note_taken(taken, superslabs);
+    HAK_TIME_MID(pool_alloc_tls_page, class_index,
+                 taken = hak_stock_take(request->home, most, slabs, fresh, &drawn));
+    note_taken(drawn, superslabs);
     for (unsigned i = 0; i < taken; i++) {
-        if (hak_slab_make(slabs[i], class_index, fresh[i]))
+        if (hak_slab_make(slabs[i], request->home, class_index, fresh[i]))
             slabs[made++] = slabs[i];
         else
             hak_pool_give(slabs[i], 1);
@@ -353,6 +355,7 @@ HAK_BEHIND bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) 
     bool any = hak_load_relaxed(&hak_warm_total) != 0;
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
+        if (walk->class_index == 0) hak_stock_release(walk->shard);
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
             uint32_t most = hak_min(budget->looks, DRAIN_MOST);

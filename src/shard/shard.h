@@ -113,6 +113,10 @@ unsigned hak_shard_open(unsigned shard);
  * more than the others. It follows the number of CPUs, up and down. */
 unsigned hak_shard_homes(void);
 
+/* Memory for a record of a thread at home in the shard: the shard's own while it has some (meta/room.h),
+ * else of the process. It is never given back. NULL without memory. */
+void *hak_shard_record(unsigned shard, size_t size);
+
 /* After that number has changed. Lock of the thread list held. */
 void hak_shard_recount(void);
 

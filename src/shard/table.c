@@ -1,17 +1,24 @@
 /* table.c: the records of the shards. */
 #include "shard/table.h"
 
+#include "meta/meta.h"
+#include "meta/room.h"
 #include "shard/bin.h"
 #include "shard/check.h"
 #include "shard/warm.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
+enum {
+    SHARDS_PLAIN = 4
+}; /* shards without room and stock: few wait for the locks of a small machine */
 
 /* Small processes touch the first page only: the bins have no room for the counters, which lie in front
  * of them and are narrow. With 64 bits each they would need one page more. */
 typedef struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     _Atomic uint32_t slab_count;
+    hak_stock_t stock;
+    hak_room_place_t room;
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
@@ -31,6 +38,25 @@ unsigned hak_shard_open(unsigned shard) {
 }
 
 static record_t *record_of(unsigned shard) { return hak_made_at(&hak_shard_table, shard); }
+
+hak_stock_t *hak_shard_stock(unsigned shard) {
+    return shard < SHARDS_PLAIN ? NULL : &record_of(shard)->stock;
+}
+
+static void *cut(unsigned shard, size_t size) {
+    if (shard < SHARDS_PLAIN) return NULL;
+    return hak_room_cut(&record_of(shard)->room, hak_max(hak_ceil_pow2(size), 16));
+}
+
+void *hak_shard_record(unsigned shard, size_t size) {
+    void *record = cut(shard, size);
+    return record ? record : hak_meta_alloc(size);
+}
+
+void *hak_shard_bitmap(unsigned shard, size_t size) {
+    void *bitmap = cut(shard, size);
+    return bitmap ? bitmap : hak_meta_alloc_bitmap(size);
+}
 
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &record_of(shard)->bins[class_index];

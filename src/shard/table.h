@@ -4,6 +4,7 @@
 
 #include "meta/made.h"
 #include "shard/shard.h"
+#include "shard/stock.h"
 
 extern hak_made_t hak_shard_table;
 
@@ -21,6 +22,13 @@ HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
 #define HAK_EACH_SHARD(shard)                                                         \
     for (unsigned shard = hak_made_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
          shard = hak_made_next(&hak_shard_table, shard + 1))
+
+/* The shard's stock of units (stock.h); NULL when it has none. */
+hak_stock_t *hak_shard_stock(unsigned shard);
+
+/* Memory for the bitmap of a slab: the shard's own while it has some (meta/room.h), else of the process. Both
+ * are given back by hak_meta_free_bitmap. NULL without memory. */
+void *hak_shard_bitmap(unsigned shard, size_t size);
 
 /* What the check of a bin adds up (check.c), in memory of its shard. */
 typedef struct {

@@ -121,9 +121,9 @@ static hak_unit_t *link_released(hak_unit_t *slab, hak_unit_t *released) {
     return slab;
 }
 
-hak_warm_t *hak_warm_make(unsigned count) {
+hak_warm_t *hak_warm_make(unsigned home, unsigned count) {
     size_t size = sizeof(hak_warm_t) + count * sizeof(hak_warm_slot_t);
-    hak_warm_t *warm = hak_meta_alloc(size);
+    hak_warm_t *warm = hak_shard_record(home, size);
     if (!warm) return NULL;
     memset(warm, 0, size);
     warm->count = count;

@@ -109,8 +109,8 @@ HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
            hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
 }
 
-/* Makes a record for up to `count` slabs, with none bound. NULL when there is no memory. */
-hak_warm_t *hak_warm_make(unsigned count);
+/* Makes a record for up to `count` slabs of a thread at home in a shard, with none bound. NULL when there is no memory. */
+hak_warm_t *hak_warm_make(unsigned home, unsigned count);
 
 /* Called by the thread itself, with no lock held. Takes up to `want` free blocks that were in use
  * before from its warm slabs, as hak_shard_take does, if the slabs have at least about half as

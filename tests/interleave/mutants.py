@@ -25,8 +25,8 @@ import mutants_whole
 # The checked sources and headers, what else is compiled with them, and an edit that every
 # compilation gets.
 GROUPS = {
-    "remote": ("src/shard/*.[ch] src/meta/made.[ch]", [], []),
-    "warm": ("src/shard/*.[ch] src/meta/made.[ch]", [], []),
+    "remote": ("src/shard/*.[ch] src/meta/made.[ch] src/meta/room.[ch]", [], []),
+    "warm": ("src/shard/*.[ch] src/meta/made.[ch] src/meta/room.[ch]", [], []),
     # One turn of the spin shows all there is to see; a hundred turns make 10^8 states.
     "lock": (
         "src/os/lock.[ch]",
@@ -60,6 +60,16 @@ GROUPS = {
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
     "made": ("src/meta/made.[ch]", ["tests/interleave/made.c"], []),
+    # A room for two pieces.
+    "room": (
+        "src/meta/room.[ch]",
+        ["tests/interleave/room.c"],
+        [
+            (r"HAK_ROOM_SIZE = 16 \* 1024", "HAK_ROOM_SIZE = 192"),
+            (r"HAK_ROOM_SMALL = 1024", "HAK_ROOM_SMALL = 64"),
+        ],
+    ),
+    "stock": ("src/shard/stock.[ch]", ["tests/interleave/stock.c"], []),
     "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
     "state": (
         "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/check.[ch]",
@@ -113,6 +123,8 @@ GROUPS = {
             (r"return count > OWN;", "return count > 0;"),
             # Nearly all shards are made as they are used.
             (r"enum \{ SHARDS_OWN = 2 \}", "enum { SHARDS_OWN = 1 }"),
+            (r"SHARDS_PLAIN = \d+", "SHARDS_PLAIN = 1"),
+            (r"SLABS_EACH = \d+", "SLABS_EACH = 1"),
             # A scenario looks at them; the trace says what they are.
             (r"bool hak_sample_start\(void\) \{",
              "size_t hak_sample_lists(void **start) {\n"

@@ -121,14 +121,22 @@ static void enter_pool(void) {
 
 hak_pool_stats_t hak_pool_stats;
 
-unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed) {
+/* Nothing is taken ahead: the shards here have no stocks. */
+unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsigned more,
+                             hak_unit_t **ahead) {
     unsigned taken = 0;
+    EXPLORE_CHECK(more == 0, "%u units are to be taken ahead", more);
+    *ahead = NULL;
     enter_pool();
     for (; taken < want && pool.count; taken++) {
         zeroed[taken] = false;
         out[taken] = pool.stack[--pool.count];
     }
     return taken;
+}
+
+void hak_pool_give_ahead(hak_unit_t *list) {
+    explore_fail("unit %p was taken ahead", (void *)list);
 }
 
 /* The lock is held over a whole list. */
@@ -263,7 +271,7 @@ unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **b
     return enter_taken(class_index, want, taken, top, blocks);
 }
 
-hak_warm_t *world_warm(void) { return hak_warm_make(1); }
+hak_warm_t *world_warm(void) { return hak_warm_make(0, 1); }
 
 unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
     void *top[LIVE_MAX + 1];

@@ -87,6 +87,9 @@ static void without_memory_others_serve(void **state) {
     give(FAR, CLASS, blocks, 3);
     size_t room = limit - hak_commit_bytes();
     assert_true(hak_commit_charge(room));
+    for (size_t size = 16 * KIB; size >= 4 * KIB;
+         size /= 2) /* the rest of the last step of records */
+        while (hak_meta_alloc(size)) continue;
     unsigned refused = 0;
     for (unsigned i = MORE; i < LAST; i++) refused += hak_shard_open(i) != i;
     REQUIRE(refused > 0, "no shard is refused at the limit");
@@ -130,6 +133,69 @@ static void each_number_owns_its_blocks(void **state) {
     assert_true(hak_large_free(7, idle) != 0);
     assert_int_equal(hak_verify(), 0);
     release_all();
+}
+
+/* What shards write lies in cache lines of their own, so that no CPU waits for another's. Two shards take
+ * slabs in turn. */
+static void bitmaps_of_shards_share_no_line(void **state) {
+    (void)state;
+    enum { SHARDS = 2, SLABS = 40 };
+    const unsigned small = hak_class_of(16), count = hak_classes[CLASS].count;
+    uintptr_t lines[SHARDS][SLABS];
+    static void *blocks[SHARDS][SLABS][64];
+    for (unsigned i = 0; i < SLABS; i++) {
+        for (unsigned k = 0; k < SHARDS; k++) {
+            take(hak_shard_open(FAR + k), CLASS, count, blocks[k][i]);
+            lines[k][i] = (uintptr_t)hak_slab_bits(slab_of(blocks[k][i][0])) / HAK_LINE;
+        }
+    }
+    for (unsigned i = 0; i < SLABS; i++)
+        for (unsigned k = 0; k < SLABS; k++)
+            REQUIRE(lines[0][i] != lines[1][k], "bitmaps %u and %u share a line", i, k);
+    void *large[1]; /* a bitmap of 1 KiB, which is not in the same line as another one */
+    take(FAR, small, 1, large);
+    assert_int_equal((uintptr_t)hak_slab_bits(slab_of(large[0])) % HAK_LINE, 0);
+    give(FAR, small, large, 1);
+    for (unsigned i = 0; i < SLABS; i++)
+        for (unsigned k = 0; k < SHARDS; k++) give(FAR + k, CLASS, blocks[k][i], count);
+    assert_int_equal(hak_verify(), 0);
+    release_all();
+}
+
+/* A shard that grows takes untouched units ahead, few of them; they have no pages, belong to nobody, and
+ * a pass gives them back. The first shards take none. */
+static void a_shard_that_grows_has_a_stock(void **state) {
+    (void)state;
+    enum { SLABS = 40, MOST = 3 };
+    const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 2);
+    static void *blocks[SLABS][64];
+    hak_purge_all();
+    size_t used = used_units(), committed = hak_commit_bytes();
+    unsigned asked = 0, ahead = 0;
+    for (unsigned i = 0; i < SLABS; i++) {
+        hak_unit_t *stock = *hak_shard_stock(shard);
+        asked += stock == NULL;
+        take(shard, CLASS, count, blocks[i]);
+        if (stock) assert_ptr_equal(slab_of(blocks[i][0]), stock);
+        ahead = 0;
+        for (const hak_unit_t *unit = *hak_shard_stock(shard); unit; unit = unit->next, ahead++)
+            assert_true(unit->stocked && unit->owner == 0);
+        assert_true(ahead <= MOST);
+        assert_int_equal(used_units(), used + i + 1 + ahead);
+        if (i < 2) assert_int_equal(ahead, 0);
+    }
+    REQUIRE(asked <= SLABS / 2, "the pool was asked %u times for %u slabs", asked, SLABS);
+    REQUIRE(ahead > 0, "the stock is empty after %u slabs", SLABS);
+    assert_int_equal(hak_verify(), 0);
+    hak_shard_release_idle();
+    assert_null(*hak_shard_stock(shard));
+    assert_int_equal(hak_verify(), 0);
+    assert_int_equal(used_units(), used + SLABS);
+    for (unsigned i = 0; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
+    hak_purge_all();
+    assert_int_equal(used_units(), used);
+    assert_int_equal(hak_commit_bytes(), committed);
+    assert_null(hak_shard_stock(0));
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -210,6 +276,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_next_shards_are_searched),
         cmocka_unit_test(without_memory_others_serve),
         cmocka_unit_test(each_number_owns_its_blocks),
+        cmocka_unit_test(bitmaps_of_shards_share_no_line),
+        cmocka_unit_test(a_shard_that_grows_has_a_stock),
         cmocka_unit_test(threads_spread_over_all_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

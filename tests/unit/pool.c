@@ -130,7 +130,8 @@ static void single_units_come_and_go_together(void **state) {
     while (counts().stage3 == before.stage3) held[taken++].slab = take(count);
     give(held[0].slab, count); /* now something is free, and the newest superslab is full */
     counts_t middle = counts();
-    assert_int_equal(hak_pool_take_units(count, units, zeroed), count);
+    hak_unit_t *ahead;
+    assert_int_equal(hak_pool_take_units(count, units, zeroed, count, &ahead), count);
     assert_int_equal(counts().stage3, middle.stage3);
     assert_int_equal(counts().stage2, middle.stage2 + count);
     assert_int_equal(counts().used, middle.used + count);

@@ -40,7 +40,7 @@ static void stacks_do_not_overlap(void **state) {
             continue;
         }
         held[i].slots = 2u << rng_below(&rng, 11);
-        held[i].stack = hak_stacks_take(&stacks, held[i].slots);
+        held[i].stack = hak_stacks_take(&stacks, 0, held[i].slots);
         assert_non_null(held[i].stack);
         for (unsigned slot = 0; slot < held[i].slots; slot++) held[i].stack[slot] = &held[i];
     }
@@ -50,7 +50,7 @@ static void stacks_do_not_overlap(void **state) {
     for (unsigned i = 0; i < HELD; i++)
         if (held[i].stack) hak_stacks_put(stacks, held[i].stack, held[i].slots);
     for (unsigned i = 0; i < HELD; i++)
-        if (held[i].stack) assert_non_null(hak_stacks_take(&stacks, held[i].slots));
+        if (held[i].stack) assert_non_null(hak_stacks_take(&stacks, 0, held[i].slots));
     assert_int_equal(takes, 0);
     memset(held, 0, sizeof held);
 }
@@ -59,16 +59,16 @@ static void without_memory_all_stays(void **state) {
     (void)state;
     hak_stacks_t *stacks = NULL;
     has_no_memory = true;
-    assert_null(hak_stacks_take(&stacks, 2));
+    assert_null(hak_stacks_take(&stacks, 0, 2));
     assert_null(stacks);
     has_no_memory = false;
-    void **small = hak_stacks_take(&stacks, 2);
+    void **small = hak_stacks_take(&stacks, 0, 2);
     assert_non_null(small);
     has_no_memory = true;
-    assert_null(hak_stacks_take(&stacks, 2048));
-    assert_non_null(hak_stacks_take(&stacks, 2)); /* of the chunk that is there */
+    assert_null(hak_stacks_take(&stacks, 0, 2048));
+    assert_non_null(hak_stacks_take(&stacks, 0, 2)); /* of the chunk that is there */
     hak_stacks_put(stacks, small, 2);
-    assert_ptr_equal(hak_stacks_take(&stacks, 2), small);
+    assert_ptr_equal(hak_stacks_take(&stacks, 0, 2), small);
     has_no_memory = false;
 }
 

@@ -267,7 +267,7 @@ static const row_t rows[] = {
     {unit_base, "unit %p: base = its address: "},
     {map_class, "unit %p: the map has its class: "},
     {superslab_count, "pool %p: superslabs: "},
-    {used_units, "pool %p: used_units = units with an owner: "},
+    {used_units, "pool %p: used_units = units with an owner or in a stock: "},
     {dirty_units, "pool %p: dirty_units = free units with pages: "},
     {held_units, "pool %p: held_units = those that wait for a round: "},
     {large_free, "superslab %p: no unit of a large heap is free to the pool: "},

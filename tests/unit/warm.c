@@ -16,7 +16,7 @@
 enum { TINY = 17, TINY_COUNT = 256, POOL = 4 }; /* 256 bytes: 256 blocks in a slab */
 
 static hak_warm_t *make_warm(void) {
-    hak_warm_t *warm = hak_warm_make(POOL);
+    hak_warm_t *warm = hak_warm_make(0, POOL);
     assert_non_null(warm);
     return warm;
 }

@@ -1,0 +1,32 @@
+/* stock.h: units that a shard took from the pool ahead of need.
+ *
+ * While a heap grows, each shard takes slabs of its own, and on a large machine all of them wait for the
+ * pool's lock. So a shard that has slabs already takes a few units more under that lock, as long as they
+ * were never touched: they have no pages. They lie in its stock until it needs them, or until the next
+ * pass (thread/purge.c) gives them back. The first shards have none, so small processes do not.
+ *
+ * PROTOCOL of a stock
+ *
+ *   K1  list = first.exchange(NULL): the units are this thread's
+ *   K2  CAS of `first`, NULL -> what is left of the list. A thread that loses gives it back to the pool
+ *
+ * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
+ *
+ * Rejected: to take one unit off the list, which another thread may take and put back meanwhile (ABA). */
+#ifndef HAK_STOCK_H
+#define HAK_STOCK_H
+
+#include "base/base.h"
+#include "region/unit.h"
+
+typedef _Atomic(hak_unit_t *) hak_stock_t; /* atomic; units that are linked by `next` */
+
+/* As hak_pool_take_units, from the stock of the shard, if that is not empty. *drawn: units
+ * that left the pool, those that are in the stock now included. Inside the gate. */
+unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
+                        unsigned *drawn);
+
+/* Gives the stock back to the pool. */
+void hak_stock_release(unsigned shard);
+
+#endif
