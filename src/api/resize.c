@@ -101,7 +101,7 @@ static HAK_OUT_OF_LINE void *resize(void *pointer, size_t size, const void *site
 }
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
-    if (!pointer) return allocate(size, HAK_CALLER()); /* first: some have no other malloc */
+    if (!pointer) return allocate(size, HAK_CALLER()); /* first: some programs allocate only so */
     const hak_class_t *row = hak_row_of(pointer);
     if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
     return resize(pointer, size, HAK_CALLER(), row ? hak_load_relaxed(&row->tiny_size) : 0);

@@ -2,20 +2,20 @@
  *
  * Such a block is a huge block as any other (huge.h), whose note leads to a record in its heap's list.
  *
- * PROTOCOL. Who swaps the note of a block with 0 has its record: of two racing frees one gets it. That
- * one takes the record out of the heap, and frees the block after that. So as long as a record is listed
- * its address is nobody else's. The other one finds a huge block without a heap, or none, and frees it or
- * reports that; one of the two reports. A note that begins with two bits of 0 is a record's; others are
- * the hardened path's.
+ * PROTOCOL. A thread that swaps the note of a block for 0 owns its record: of two racing frees one wins.
+ * The winner takes the record out of the heap, and then frees the block. So the address of a listed record
+ * belongs to nobody else. The loser finds a huge block without a heap, which it frees, or no block, which
+ * it reports as a double free; exactly one of the two threads reports. A note whose lowest two bits are 0
+ * is a record's address; other notes are the hardened path's.
  *
- * A block gets its note and enters the list in one section of the heap's lock, under which the lock of a
- * huge table may be taken. A free swaps the note without the heap's lock, since the record may be gone
- * until the swap. Who frees all finds listed records under the lock: none of them is freed meanwhile. It
- * swaps the note, and takes the record out even where another thread has swapped it and has yet to come
- * for the lock; is_listed tells that thread. So each turn takes a record out, and nobody waits for a
- * thread that is between two sections.
- *  - Rejected: the list first, the note after the lock. Who frees all would find a block that it can
- *    neither free nor pass by. */
+ * A block gets its note and enters the list in one section of the heap's lock; the lock of a huge table
+ * may be taken in that section. A free swaps the note without the heap's lock, since the record may be
+ * gone before the swap. A thread that frees the whole heap finds the listed records under the lock, so
+ * none of them is freed meanwhile. It swaps each note and takes the record out, even where another thread
+ * has swapped the note and still waits for the lock; is_listed tells that thread. So each step takes a
+ * record out, and no thread waits for one that is between two sections.
+ *  - Rejected: to list the block first and set its note after the lock. A thread that frees the whole heap
+ *    would find a block that it can neither free nor skip. */
 #ifndef HAK_OWN_HUGE_H
 #define HAK_OWN_HUGE_H
 

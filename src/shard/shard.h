@@ -50,9 +50,10 @@
  *  - Who lets S go writes its owner first and reads remote_words then, F2 and F the other way round:
  *    one of them sees the other. S stays while remote_words says that a block comes.
  *  - F3 may still push S on the stack of its former bin. A drain there passes it on.
- *  Left: S gets two new lives between two loads; or a freer whose word was not 0 at F1 stands still
- *  before F1 until S, and its record, are another's, whose same word has remote blocks. Rejected: to
- *  pin S by a word of its own, which costs every remote free one more atomic step.
+ *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
+ *  F; or F is stopped just before F1 while S and its record become another bin's, in which the same
+ *  remote word is not 0, so that F does not look again. Rejected: to pin S by a word of its own, which
+ *  costs every remote free one more atomic step.
  *
  * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
  * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half

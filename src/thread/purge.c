@@ -2,10 +2,10 @@
  *
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
  * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
- * (pool/budget.h), then goes on with a pass. A pass comes by all that can be given back:
+ * (pool/budget.h), then continues a pass. A pass visits everything that can be given back:
  * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
- * sparse slabs, free units. It is a cursor, so it may stop anywhere and go on later. What is too
- * much, or is due before a pass (ahead.c, HUGE, ROUND), is a pass of some of these stages.
+ * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. Where memory is
+ * over a limit, or is due before the next pass (ahead.c, HUGE, ROUND), a pass of the stages concerned runs.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
  * |---------------------------------------------|------------------------------|-----------|-----------------|
