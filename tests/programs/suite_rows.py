@@ -262,11 +262,11 @@ def ruby_parts(folder):
 def ruby_command(part, folder):
     source = f"{folder}/{ruby_package()}/unpacked"
     return ["ruby", f"{source}/tool/test/runner.rb", f"--ruby={shutil.which('ruby')}", "-v",
-            f"{source}/test/ruby/test_{part}.rb"]
+            "--test-order=alpha", f"{source}/test/ruby/test_{part}.rb"]
 
 
 def ruby_read(status, output):
-    run = re.findall(r"^\[\d+/\d+\] (\S+#\S+)", output, re.M)
+    run = re.findall(r"^\[ *\d+/\d+\] (\S+#\S+)", output, re.M)
     bad = re.findall(r"^ +\d+\) (?:Failure|Error):\n(\w+#[^\s:\[]+)", output, re.M)
     return by_result([(name, True) for name in run] + [(name, False) for name in bad], file=status == 0)
 

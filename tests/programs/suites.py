@@ -1,13 +1,14 @@
 """Test suites of real programs, on HAKMEM and on the system's allocator.
 
     suites.py LIBRARY WITNESS short                    some parts of CPython's, for each change
+    suites.py LIBRARY WITNESS finds                    made-up suites: what must be noticed is
     suites.py LIBRARY WITNESS all [--table FILE] [--kept FOLDER] [--parts N] [SUITE[:PART]...]
 
 A suite is a row of suite_rows.py. Each part runs on both allocators. A test that fails on HAKMEM only is run
 twice more on both: what then fails on HAKMEM each time, and never on the system's allocator, is an error; the
-rest is unsteady, and counted. Suites whose program or sources are missing are named. --table puts a row for
-each suite into a file, in place of the suite's old one; --parts takes every Nth part. What is downloaded and
-built stays in --kept, else it is removed.
+rest is unsteady, and counted. Where fewer tests ran on HAKMEM, those that did not have failed. Suites whose
+program or sources are missing are named. --table puts a row for each suite into a file, in place of the suite's
+old one; --parts takes every Nth part. What is downloaded and built stays in --kept, else it is removed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import compare  # noqa: E402
 import harness  # noqa: E402
-from suite_rows import SUITES, lines_of  # noqa: E402
+from suite_rows import SUITES, Suite, lines_of, read_tap  # noqa: E402
 
 PYTHON_SHORT = ("test_dict", "test_json", "test_struct")
 HEAD = ("| suite | version | parts run | tests | fail on the system | fail on HAKMEM | unsteady | on HAKMEM only |\n"
@@ -59,12 +60,14 @@ class Runner:
         results = {where: self.run(suite, part, where) for where in ("system", "HAKMEM")}
         failed = {where: {name for name, good in tests.items() if not good}
                   for where, (tests, _) in results.items()}
+        if len(results["HAKMEM"][0]) < len(results["system"][0]):
+            failed["HAKMEM"] |= results["system"][0].keys() - results["HAKMEM"][0].keys()
         only = failed["HAKMEM"] - failed["system"]
         errors = set(only)
         for _ in range(2):
             for where in ("HAKMEM", "system") if errors else ():
                 tests, _ = self.run(suite, part, where)
-                bad = {name for name in errors if not tests.get(name, True)}
+                bad = {name for name in errors if not tests.get(name, False)}
                 errors = errors & bad if where == "HAKMEM" else errors - bad
         if errors:
             print(results["HAKMEM"][1][-3000:])
@@ -98,6 +101,28 @@ class Runner:
                 f"{len(errors)} |\n"), errors
 
 
+# What a made-up suite prints on each allocator, or in turn, how it ends, and what must be found.
+MADE_UP = (
+    ("right", "ok 1 - a", "ok 1 - a", 0, set()),
+    ("wrong", "ok 1 - a", "not ok 1 - a", 0, {"1 - a"}),
+    ("wrong on both", "not ok 1 - a", "not ok 1 - a", 1, set()),
+    ("ends early", "ok 1 - a\nok 2 - b", "ok 1 - a", 1, {"2 - b"}),
+    ("unsteady", "ok 1 - a", "$(test -e $0 && echo ok || echo not ok; touch $0) 1 - a", 0, set()),
+)
+
+
+def finds(runner):
+    for name, system, ours, status, wanted in MADE_UP:
+        with tempfile.TemporaryDirectory() as folder:
+            script = f'case $LD_PRELOAD in *hakmem*) echo "{ours}";; *) echo "{system}";; esac; exit {status}'
+            words = ["sh", "-c", script, f"{folder}/flag"]
+            suite = Suite("", [], None, lambda *_, words=words: words, read_tap)
+            *_, errors, _ = runner.part(suite, name)
+        if errors != wanted:
+            harness.fail(f"{name}: found {errors}, not {wanted}")
+    print(f"{len(MADE_UP)} made-up suites")
+
+
 def put_row(path, name, row):
     """Into the table of a file, in place of the suite's old row; a new file begins with the table's head."""
     lines = open(path, encoding="utf-8").readlines() if os.path.exists(path) else HEAD.splitlines(True)
@@ -117,7 +142,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("witness")
-    parser.add_argument("dose", choices=("short", "all"))
+    parser.add_argument("dose", choices=("short", "all", "finds"))
     parser.add_argument("suites", nargs="*")
     parser.add_argument("--table")
     parser.add_argument("--kept")
@@ -128,6 +153,8 @@ def main():
         kept = os.path.abspath(words.kept or folder)
         os.makedirs(kept, exist_ok=True)
         runner = Runner(os.path.realpath(words.library), os.path.realpath(words.witness), kept)
+        if words.dose == "finds":
+            return finds(runner)
         chosen = {"CPython": list(PYTHON_SHORT)} if words.dose == "short" else {}
         for word in words.suites or ([] if chosen else SUITES):
             name, _, part = word.partition(":")
