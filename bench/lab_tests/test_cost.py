@@ -1,6 +1,7 @@
 """lab cost: whose instructions are whose, tables, differences, what moved; and short real runs."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 from hakmem_lab.cost import command, figures, measure, parts, programs, published, show
 from hakmem_lab.errors import BadInput, LabError
+from hakmem_lab.paths import ROOT
 from hakmem_lab.profile import cgfile
 
 CALLGRIND = """\
@@ -111,6 +113,16 @@ def test_rows_and_programs_are_chosen_by_name():
         programs.of_command(["no-such-command"])
 
 
+def test_each_part_of_the_hardened_profile_is_tried_alone():
+    text = (ROOT / "src/options/options.def").read_text()
+    row = re.compile(r'OPTION_\w+\((\w+),[^"]*"[^"]*",[^"]*"with (?:HARDENED|ZERO_ON_FREE), ')
+    tried = {word.partition("=")[0] for part in command.HARDENED for word in part.split()}
+    assert tried == set(row.findall(text))
+    names = command.hardened_parts()
+    assert names[0] == "hakmem" and names[-1] == "hakmem+HAKMEM_PROFILE=HARDENED"
+    assert len(names) == len(command.HARDENED) + 3
+
+
 def test_the_environment_has_one_size():
     for variables in ({}, {"A": "1"}, {"A": "1", "LONG": "x" * 700}):
         assert sum(len(word) + 1 for word in measure.padded(variables)) == measure.ENVIRONMENT_BYTES
@@ -192,6 +204,7 @@ def test_options_that_do_not_fit_together():
     parser = command.parser()
     for words, said in ((["--diff", "one"], "two allocators"),
                         (["lua", "--", "ls"], "either programs or a command"),
+                        (["--parts", "--alloc", "hakmem"], "neither --alloc"),
                         (["--publish", "--instructions"], "--publish needs")):  # fmt: skip
         with pytest.raises(BadInput, match=said):
             parser.check(parser.parse_args(words))

@@ -1,4 +1,4 @@
-/* hardened.c: the calls on the hardened path: which block, its state, its canary. */
+/* hardened.c: malloc and free on the hardened path: which block, its state, its canary. */
 #include "api/hardened.h"
 
 #include <errno.h>
@@ -7,15 +7,13 @@
 #include "api/block.h"
 #include "api/block_record.h"
 #include "api/hardened_report.h"
+#include "api/hardened_spot.h"
 #include "api/malloc.h"
-#include "api/own.h"
 #include "classes/dyn.h"
-#include "error/error.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
 #include "hardened/holder.h"
-#include "large/fine.h"
 #include "large/large.h"
 #include "large/own_huge.h"
 #include "live/live.h"
@@ -55,36 +53,6 @@ static void *out_of_memory(void) {
     return NULL;
 }
 
-/* Offset of an address from the first block of its slab; slabs of tiny blocks begin with one. */
-HAK_FAST_PATH uint32_t offset_of(const void *pointer, const hak_class_t *info) {
-    return HAK_LIKELY(!hak_class_is_coloured(info)) ? (uint16_t)(uintptr_t)pointer
-                                                    : hak_block_offset((uintptr_t)pointer, info);
-}
-
-/* A block of a class, in use or not. */
-typedef struct {
-    const hak_class_t *info;
-    unsigned class_index;
-    uint32_t index;
-    _Atomic uint32_t *at; /* its word; NULL for none */
-    uint32_t word;        /* what it is; NEVER for none */
-} spot_t;
-
-/* False when no block of a class starts there. */
-HAK_FAST_PATH bool find_spot(const void *pointer, spot_t *spot) {
-    size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
-    spot->class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
-    if (HAK_UNLIKELY(spot->class_index - 1u >= HAK_CLASS_COUNT)) return false;
-    const hak_class_t *info = spot->info = &hak_classes[spot->class_index];
-    uint32_t offset = offset_of(pointer, info);
-    if (HAK_UNLIKELY(!hak_is_block_start(offset, info->start_test))) return false;
-    uint32_t index = spot->index = hak_block_index(offset, info->reciprocal);
-    spot->at = hak_state_word(unit, info, index);
-    spot->word = HAK_LIKELY(spot->at != NULL) ? hak_load_relaxed(spot->at) : HAK_STATE_NEVER;
-    return true;
-}
-
 /* ---- allocation ----
  *
  * Small blocks take a path that calls nothing, and so saves no registers; the rest is a tail call.
@@ -99,7 +67,7 @@ static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info
         hak_holder_check_zero(entry.block, info->size);
     else if (zero)
         memset(entry.block, 0, hak_hardened.canary ? size : info->size);
-    if (hak_hardened.canary) hak_canary_put(entry.block, size, info->size);
+    if (hak_hardened.canary) hak_canary_put(entry.block, size, info->size, false);
     hak_store_release(entry.at, hak_state_used(size, origin)); /* partner: free_any */
     return entry.block;
 }
@@ -140,7 +108,7 @@ HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, boo
     char *block = entry->block;
     if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size)) : zero)
         return hand_out(*entry, &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
-    if (PART(canary)) hak_canary_put(block, size, stock->size);
+    if (PART(canary)) hak_canary_put(block, size, stock->size, PART(check_freed));
     hak_store_release(entry->at, hak_state_used(size, origin)); /* partner: free_small */
     return block;
 }
@@ -162,11 +130,6 @@ static void *alloc_empty(size_t align) {
     return hak_empty_take(holder ? &holder->random : &random, align);
 }
 
-/* The least bytes of a block that can have a canary. */
-HAK_FAST_PATH size_t with_canary(size_t size) {
-    return hak_max(size + hak_hardened.canary, HAK_CANARY_LEAST);
-}
-
 HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_SMALL_MAX - 1); }
 
 static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
@@ -178,15 +141,19 @@ static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
         if (block) return block;
     }
     if (size >= HAK_CLASS_MAX || align > HAK_UNIT_SIZE) return alloc_big(size, align, zero, origin);
-    size_t whole = with_canary(size);
+    size_t whole = hak_canary_whole(size);
     unsigned class_index = align > 16 ? hak_dyn_class_aligned(whole, align) : hak_class_of(whole);
     return alloc_class(class_index, size, zero, origin);
 }
 
+static HAK_OUT_OF_LINE void *alloc_parts(size_t size) {
+    return alloc_small(size, false, HAK_ORIGIN_MALLOC, false);
+}
+
 void *hak_hardened_malloc(size_t size) {
-    return is_small(size) && HAK_LIKELY(hak_hardened.all)
-               ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
-               : alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+    if (!is_small(size)) return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+    return HAK_LIKELY(hak_hardened.all) ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
+                                        : alloc_parts(size);
 }
 
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin) {
@@ -266,7 +233,7 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
 
 /* What is not free, and not in use either, was allocated before the hardened path was switched on, or
  * is freed by mistake. */
-static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const spot_t *spot) {
+static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const hak_spot_t *spot) {
     if (hak_state_of(spot->word) != HAK_STATE_NEVER ||
         !release_old(pointer, spot->class_index, hak_unit_of(pointer), spot->info, spot->index))
         hak_hardened_report_pointer(function, pointer);
@@ -274,8 +241,8 @@ static HAK_SLOW_PATH void free_unused(void *pointer, const char *function, const
 
 /* Frees any block, whichever parts are on. */
 static HAK_OUT_OF_LINE void free_any(void *pointer, const char *function, size_t said) {
-    spot_t spot;
-    if (HAK_UNLIKELY(!find_spot(pointer, &spot))) {
+    hak_spot_t spot;
+    if (HAK_UNLIKELY(!hak_spot_find(pointer, &spot))) {
         free_other(pointer, function, said);
         return;
     }
@@ -315,14 +282,16 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         return free_any(pointer, function, said);
     hak_stock_t *stock =
         (hak_stock_t *)(void *)((char *)holder->stocks + hak_load_relaxed(&hak_map.entries[unit]));
-    uint32_t offset = (uint16_t)(uintptr_t)pointer, end = stock->size;
-    if (HAK_UNLIKELY(end - 1 >= hak_hardened.light_size ||
-                     !hak_is_block_start(offset, stock->start_test)))
+    if (HAK_UNLIKELY(!hak_stock_is_light(stock) ||
+                     !hak_is_block_start((uint16_t)(uintptr_t)pointer, stock->start_test)))
         return free_any(pointer, function, said);
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
     if (HAK_UNLIKELY(!at)) return free_any(pointer, function, said);
-    at += hak_block_index(offset, stock->reciprocal);
-    uint32_t word = hak_load_relaxed(at), size = word >> HAK_SIZE_SHIFT;
+    HAK_FORGET(pointer);
+    HAK_FORGET(stock);
+    at += hak_block_index((uint16_t)(uintptr_t)pointer, stock->reciprocal);
+    uint32_t word = hak_load_relaxed(at);
+    size_t size = hak_state_size(word), end = stock->size;
     if (HAK_UNLIKELY((word & HAK_STATE_TAG) !=
                          hak_state_used(0, hak_hardened_origin_of(function)) ||
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
@@ -342,7 +311,10 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         leave(holder, old.entry.block, old.entry.at, old.stock);
 }
 
-static HAK_OUT_OF_LINE void free_by(void *pointer, const char *function, size_t said) {
+static HAK_OUT_OF_LINE void free_parts(void *pointer) {
+    free_small(pointer, "free", (size_t)HAK_ANY_SIZE, false);
+}
+static HAK_OUT_OF_LINE void free_parts_by(void *pointer, const char *function, size_t said) {
     free_small(pointer, function, said, false);
 }
 
@@ -350,182 +322,12 @@ void hak_hardened_free(void *pointer) {
     if (HAK_LIKELY(hak_hardened.all))
         free_small(pointer, "free", (size_t)HAK_ANY_SIZE, true);
     else
-        free_by(pointer, "free", (size_t)HAK_ANY_SIZE);
+        free_parts(pointer);
 }
 
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {
     if (HAK_LIKELY(hak_hardened.all))
         free_small(pointer, function, said, true);
     else
-        free_by(pointer, function, said);
-}
-
-/* ---- realloc ---- */
-
-/* A block in use that is none of those of find_used. */
-typedef struct {
-    size_t size;   /* requested; of an old one, all of it */
-    uint64_t note; /* of a block above 64 KiB; else 0 */
-    bool empty;    /* a block of 0 bytes */
-    bool old;      /* allocated before the hardened path was switched on */
-} found_t;
-
-/* A block of a class, in use, that the hardened path has allocated. */
-HAK_FAST_PATH bool find_used(const void *pointer, spot_t *spot) {
-    return find_spot(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
-}
-
-/* Any other; false when there is none in use. */
-static bool find_other(const void *pointer, found_t *found) {
-    spot_t spot;
-    *found = (found_t){.empty = hak_empty_has(pointer)};
-    if (found->empty) return hak_empty_is_used(pointer);
-    if (find_spot(pointer, &spot)) {
-        found->size = spot.info->size;
-        found->old = hak_state_of(spot.word) == HAK_STATE_NEVER;
-        return hak_state_of(spot.word) != HAK_STATE_FREE;
-    }
-    hak_block_t block = hak_block_of(pointer);
-    if (!hak_block_usable(&block)) return false;
-    found->note = hak_big_note(pointer);
-    found->old = !found->note;
-    found->size = found->old ? block.size : hak_big_size(found->note);
-    return found->old || hak_state_of(found->note) == HAK_STATE_USED;
-}
-
-/* Bytes of a block in use that the program may use. False when none begins there. */
-static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
-    spot_t spot;
-    found_t found;
-    bool is_used = find_used(pointer, &spot);
-    if (HAK_LIKELY(is_used)) {
-        *size = hak_hardened.canary ? hak_state_size(spot.word) : spot.info->size;
-    } else if ((is_used = find_other(pointer, &found))) {
-        bool exact = found.empty || found.old || hak_hardened.canary;
-        *size = exact ? found.size : hak_big_usable(found.note);
-    }
-    return is_used;
-}
-
-/* Gives a block of a class another size, which fits. */
-HAK_FAST_PATH bool set_size(char *block, const spot_t *spot, size_t size) {
-    size_t old = hak_state_size(spot->word);
-    uint32_t word = spot->word;
-    if (!hak_state_claim(spot->at, &word)) return false;
-    if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
-    if (hak_hardened.canary) hak_canary_put(block, size, spot->info->size);
-    hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
-    return true;
-}
-
-/* Keeps a block of a class where it is, if the new size is of the same class. */
-HAK_FAST_PATH bool resize_class(char *block, const spot_t *spot, size_t size) {
-    size_t whole = with_canary(size), end = spot->info->size;
-    return whole <= end && whole >= end / 2 && set_size(block, spot, size);
-}
-
-/* Resizes a block above 64 KiB by a function of big.h. */
-static void *resize_big(void *block, uint64_t note, size_t size,
-                        void *(*resize)(void *block, uint64_t note, size_t size)) {
-    if (!hak_big_swap(block, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) return NULL;
-    void *moved = resize(block, note, size);
-    if (!moved && hak_state_of(hak_big_note(block)) == HAK_STATE_FREE)
-        hak_big_swap(block, &(uint64_t){note - HAK_STATE_USED + HAK_STATE_FREE}, note);
-    return moved;
-}
-
-/* What makes a block shorter where it is; false when it cannot. `what`: found for it. */
-typedef bool (*shorten_t)(void *block, const void *what, size_t size);
-
-static bool shorten_class(void *block, const void *spot, size_t size) {
-    return set_size(block, spot, size);
-}
-static bool shorten_other(void *block, const void *what, size_t size) {
-    const found_t *found = what;
-    uint64_t note = hak_big_note(block); /* a resize that was refused may have changed its guard */
-    return found->old ||
-           (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
-}
-
-/* As in resize.c: a block that is to become smaller stays where there is no memory for another one. */
-static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what) {
-    void *moved = hak_hardened_malloc(size);
-    if (!moved) return size <= old && shorten(pointer, what, size) ? pointer : NULL;
-    if (old) memcpy(moved, pointer, hak_min(size, old));
-    hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
-    return moved;
-}
-
-static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_origin_t origin) {
-    hak_hardened_report_mismatch("realloc", block, size, origin);
-    errno = EINVAL;
-    return NULL;
-}
-
-static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
-    found_t found;
-    if (HAK_UNLIKELY(!find_other(pointer, &found))) {
-        hak_hardened_report_pointer("realloc", pointer);
-        errno = EINVAL;
-        return NULL;
-    }
-    hak_origin_t origin = hak_state_origin(found.note);
-    if (hak_hardened.match && origin != HAK_ORIGIN_MALLOC)
-        return refuse_mismatch(pointer, found.size, origin);
-    if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))
-        hak_hardened_report_overflow("realloc", pointer, found.size);
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
-    hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
-    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
-    void *moved = found.note && size > HAK_LARGE_MAX
-                      ? resize_big(pointer, found.note, size, hak_big_resize)
-                      : NULL;
-    return moved ? moved : move(pointer, found.size, size, shorten_other, &found);
-}
-
-void *hak_hardened_realloc(void *pointer, size_t size) {
-    spot_t spot;
-    if (HAK_UNLIKELY(!find_used(pointer, &spot))) return resize_other(pointer, size);
-    size_t old = hak_state_size(spot.word);
-    hak_origin_t origin = hak_state_origin(spot.word);
-    if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
-        return refuse_mismatch(pointer, old, origin);
-    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
-        hak_hardened_report_overflow("realloc", pointer, old);
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return out_of_memory();
-    return resize_class(pointer, &spot, size) ? pointer
-                                              : move(pointer, old, size, shorten_class, &spot);
-}
-
-/* ---- questions ---- */
-
-static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
-    size_t size = 0;
-    if (HAK_LIKELY(find_usable(pointer, &size))) return size;
-    hak_hardened_report_pointer("malloc_usable_size", pointer);
-    return 0;
-}
-
-/* As free_small: a block of a class without colours, with a canary. */
-size_t hak_hardened_usable(const void *pointer) {
-    size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return usable_other(pointer);
-    size_t class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
-    if (HAK_UNLIKELY(class_index - 1 >= HAK_CLASS_TINY || !hak_hardened.canary))
-        return usable_other(pointer);
-    const hak_class_t *info = &hak_classes[class_index];
-    uint32_t offset = (uint16_t)(uintptr_t)pointer;
-    const _Atomic uint32_t *at =
-        hak_state_word(unit, info, hak_block_index(offset, info->reciprocal));
-    if (HAK_UNLIKELY(!at || !hak_is_block_start(offset, info->start_test)))
-        return usable_other(pointer);
-    uint32_t word = hak_load_relaxed(at);
-    return HAK_LIKELY(hak_state_of(word) == HAK_STATE_USED) ? hak_state_size(word)
-                                                            : usable_other(pointer);
-}
-
-bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
-    hak_block_t block = hak_block_of(pointer);
-    *start = hak_empty_has(pointer) ? (void *)((uintptr_t)pointer & ~(uintptr_t)15) : block.start;
-    return *start && find_usable(*start, size);
+        free_parts_by(pointer, function, said);
 }

@@ -46,6 +46,8 @@
 #define HAK_NEAR __attribute__((section(".data.near")))
 #define HAK_NEAR_CONSTANT __attribute__((section(".data.rel.ro.near"))) /* cannot be written */
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins at a cache line */
+/* The compiler derives again what it needs of a pointer, where keeping that would cost a saved register. */
+#define HAK_FORGET(pointer) __asm__("" : "+r"(pointer))
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 
 /* The return address of the function that uses the macro: an address in its caller. */

@@ -39,7 +39,7 @@ static size_t whole_of(size_t size) {
 static _Atomic uint64_t *word_of(const void *block) {
     hak_unit_t *unit = hak_region_unit_of(block);
     hak_states_t *states = unit ? hak_load_acquire(&hak_superslab_of(block)->states) : NULL;
-    return states ? &states->large[hak_state_unit(block) & (hak_superslab_units() - 1)] : NULL;
+    return states ? &states->large[hak_state_place(hak_state_unit(block))] : NULL;
 }
 
 static bool is_huge(const void *block) { return !hak_region_unit_of(block); }

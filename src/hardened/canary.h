@@ -13,20 +13,25 @@
 /* Bytes of a block with its canary, at least: the class of 8 bytes has no room for one. */
 enum { HAK_CANARY_LEAST = 9 };
 
+HAK_FAST_PATH size_t hak_canary_whole(size_t size) {
+    return hak_max(size + hak_hardened.canary, HAK_CANARY_LEAST);
+}
+
 HAK_FAST_PATH uint64_t hak_canary_pattern(const void *block) {
-    return ((hak_hardened.secret ^ (uintptr_t)block) * hak_hardened.factor) | 0x0101010101010101u;
+    return ((hak_hardened.secret ^ (uintptr_t)block) * hak_hardened.factor) | hak_hardened.ones;
 }
 
 /* `used` and `end`: the requested size, and the size of the block, which is larger and at least 8.
- * With less than eight bytes between them the last word of the block has them on top. */
-HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end) {
-    uint64_t pattern = hak_canary_pattern(block), last;
+ * With less than eight bytes between them the last word of the block has them on top. `is_zero`: the
+ * block has no other contents yet. */
+HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end, bool is_zero) {
+    uint64_t pattern = hak_canary_pattern(block), last = 0;
     if (end - used >= sizeof pattern) {
         memcpy(block + used, &pattern, sizeof pattern);
         return;
     }
     unsigned shift = (unsigned)(sizeof pattern - (end - used)) * 8;
-    memcpy(&last, block + end - sizeof last, sizeof last);
+    if (!is_zero) memcpy(&last, block + end - sizeof last, sizeof last);
     last = (last & (((uint64_t)1 << shift) - 1)) | pattern >> shift << shift;
     memcpy(block + end - sizeof last, &last, sizeof last);
 }

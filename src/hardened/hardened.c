@@ -24,6 +24,7 @@ static void read_options(hak_hardened_t *to) {
     to->all = to->random && to->check_freed && to->canary && to->match && to->quarantine;
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
+    to->ones = 0x0101010101010101u;
 }
 
 /* Half of QUARANTINE_BYTES is for light blocks, unless not even one class is light. */

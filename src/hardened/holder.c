@@ -11,7 +11,7 @@
 #include "shard/shard.h"
 
 enum {
-    ROOM_MAX = 64,          /* entries of a stock */
+    ROOM_MAX = 128,         /* entries of a stock */
     ROOM_LEAST = 4,         /* the same for large blocks */
     ROOM_BYTES = 32 * 1024, /* of blocks in a stock, unless that is too few */
     LOW_PART = 4,           /* a refill is due at one part of so many of a stock */
@@ -46,33 +46,37 @@ static bool make_stock(hak_stock_t *stock, unsigned class_index) {
     return true;
 }
 
-/* Index of a block of which the class is known. */
-static uint32_t index_of(const void *block, const hak_class_t *info) {
-    return hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
-}
-
 /* Takes up to `want` blocks, and notes that they are out of their slabs; those without memory for the
  * note go back. A small one that is zero now must be so when it is given out: a write before its
  * neighbour is seen then. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
-    unsigned taken = hak_shard_take(home, class_index, want, top, NULL), kept = 0;
+    unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
+    hak_entry_t *to = entries;
     const hak_class_t *info = &hak_classes[class_index];
+    uint32_t reciprocal = info->reciprocal, first = 0;
+    size_t size = info->size;
+    bool looks = hak_hardened.check_freed && size <= HAK_SMALL_MAX;
     _Atomic uint32_t *words = NULL;
-    size_t unit = 0; /* of `words`; blocks of a slab come one after the other */
+    size_t unit = 0; /* of `words` and `first`; blocks of a slab come one after the other */
     for (unsigned i = 1; i <= taken; i++) {
-        if (hak_state_unit(top[i]) != unit)
-            words = hak_state_make(unit = hak_state_unit(top[i]), info, 0);
+        void *block = top[i];
+        if ((uintptr_t)block >> HAK_UNIT_SHIFT != unit) {
+            unit = (uintptr_t)block >> HAK_UNIT_SHIFT;
+            words = hak_state_make(hak_state_unit(block), info, 0);
+            first = hak_first_offset((uintptr_t)block, info);
+        }
         if (HAK_UNLIKELY(!words)) {
-            hak_shard_give(home, class_index, &top[i], 1);
+            hak_shard_give(home, class_index, &block, 1);
             continue;
         }
-        entries[kept] = (hak_entry_t){top[i], &words[index_of(top[i], info)]};
-        bool known = hak_hardened.check_freed && info->size <= HAK_SMALL_MAX &&
-                     hak_is_zero(top[i], info->size);
-        hak_store_relaxed(entries[kept++].at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
+        uint32_t offset = (uint16_t)((uintptr_t)block - first);
+        to->block = block;
+        to->at = &words[hak_block_index(offset, reciprocal)];
+        bool known = looks && hak_is_zero(block, size);
+        hak_store_relaxed(to++->at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
     }
-    return kept;
+    return (unsigned)(to - entries);
 }
 
 static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
@@ -86,20 +90,27 @@ static uint16_t chance(hak_holder_t *holder) {
     return hak_hardened.random ? (uint16_t)hak_random_next(&holder->random) : UINT16_MAX;
 }
 
+/* Each entry from `count` on changes places with one before it, or stays. */
+static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, unsigned end) {
+    uint32_t chances = 0; /* one random number is good for two places */
+    for (bool fresh = true; count < end; count++, fresh = !fresh) {
+        chances = fresh ? hak_random_next(random) : chances >> 16;
+        hak_entry_t *at = entries + ((uint16_t)chances * (count + 1) >> 16), old = *at;
+        *at = entries[count];
+        entries[count] = old;
+    }
+}
+
 hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index) {
     const hak_entry_t none = {NULL, NULL};
-    hak_entry_t taken[ROOM_MAX];
     hak_stock_t *stock = &holder->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
-    unsigned count = take(home, class_index, (stock->room - stock->count) / 2u, taken);
-    uint32_t chances = 0; /* one random number is good for two places */
-    for (unsigned i = 0; i < count; i++) {
-        chances = i % 2 ? chances >> 16 : hak_random_next(&holder->random);
-        uint16_t at = hak_hardened.random ? (uint16_t)chances : UINT16_MAX;
-        hak_holder_push((hak_rest_t){taken[i], stock}, at, stock->room);
-    }
-    return stock->count ? *hak_holder_pop(stock, stock->count) : none;
+    unsigned count = stock->count, want = (stock->room - count) / 2u;
+    unsigned end = count + take(home, class_index, want, stock->entries + count);
+    if (hak_hardened.random) shuffle(&holder->random, stock->entries, count, end);
+    hak_store_relaxed(&stock->count, (uint16_t)end);
+    return end ? *hak_holder_pop(stock, end) : none;
 }
 
 hak_entry_t hak_holder_take_one(unsigned class_index) {
@@ -119,10 +130,12 @@ void hak_holder_report_write(void *block, size_t size) {
                      block, size, at);
 }
 
-/* A block leaves the thread. */
-static void check_freed(hak_entry_t entry, size_t size) {
-    if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
-        hak_holder_check_zero(entry.block, size);
+/* Blocks leave the thread. */
+static void check_freed(const hak_entry_t *entries, unsigned count, size_t size) {
+    if (!hak_hardened.check_freed) return;
+    for (unsigned i = 0; i < count; i++)
+        if (hak_load_relaxed(entries[i].at) != HAK_STATE_FRESH)
+            hak_holder_check_zero(entries[i].block, size);
 }
 
 static unsigned class_of(const hak_holder_t *holder, const hak_stock_t *stock) {
@@ -133,10 +146,8 @@ static unsigned class_of(const hak_holder_t *holder, const hak_stock_t *stock) {
 static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
     if (count == 0) return; /* a stock that was never used has no entries */
-    for (unsigned i = 0; i < count; i++) {
-        blocks[i] = stock->entries[i].block;
-        check_freed(stock->entries[i], stock->size);
-    }
+    check_freed(stock->entries, count, stock->size);
+    for (unsigned i = 0; i < count; i++) blocks[i] = stock->entries[i].block;
     unsigned left = stock->count - count;
     memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
     hak_store_relaxed(&stock->count, (uint16_t)left);
@@ -154,7 +165,7 @@ static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
         hak_holder_push(rest, chance(holder), rest.stock->room);
         return;
     }
-    check_freed(rest.entry, hak_classes[class_index].size);
+    check_freed(&rest.entry, 1, hak_classes[class_index].size);
     void *block = rest.entry.block;
     hak_shard_give(home, class_index, &block, 1);
 }

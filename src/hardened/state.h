@@ -85,14 +85,16 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
  * without memory; the others are NULL where there is none. `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
+/* The place of a unit in the tables of its superslab, which has at most so many units. */
+HAK_FAST_PATH unsigned hak_state_place(size_t unit) { return unit % HAK_SUPERSLAB_UNITS_MAX; }
+
 HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
     const hak_superslab_t *super =
         (const hak_superslab_t *)(hak_map.supers +
                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
     hak_states_t *states = hak_load_acquire(&super->states); /* partner: publish_tables */
     if (HAK_UNLIKELY(!states)) return NULL;
-    unsigned at = (unsigned)unit & (hak_superslab_units() - 1);
-    return hak_load_acquire(&states->words[level][at]); /* partner: publish */
+    return hak_load_acquire(&states->words[level][hak_state_place(unit)]); /* partner: publish */
 }
 
 HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,

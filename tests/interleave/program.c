@@ -170,7 +170,7 @@ static void note_superslab(hak_superslab_t *super, void *unused) {
 static void note_words(_Atomic uint32_t *words, unsigned count) {
     static const char *const names[] = {
         "hak_states.words[]", "hak_state_word()[]", "hak_state_words()[]", "hak_state_make()[]",
-        "found_t.at[]",       "spot_t.at[]",        "hak_entry_t.at[]"};
+        "found_t.at[]",       "hak_spot_t.at[]",    "hak_entry_t.at[]"};
     for (unsigned i = 0; words && i < sizeof names / sizeof *names; i++)
         trace_holds(words, count * sizeof *words, names[i]);
 }

@@ -158,7 +158,7 @@ static void both_are_there(void) {
 /* ---- Canaries are looked at ------------------------------------------------------------------ */
 
 static void allocate(void) {
-    hak_canary_put(shared.block, SIZE, sizeof shared.block);
+    hak_canary_put(shared.block, SIZE, sizeof shared.block, false);
     hak_store_release(hak_state_make(UNIT, &hak_classes[1], 0), hak_state_used(SIZE, 0));
 }
 static void prepare_block(void) {

@@ -16,6 +16,18 @@ Counts what allocators cost a program: instructions in all and in the allocator'
 of simulated caches, page faults, system calls, peak and mean RSS. Counts do not depend on what else
 the machine does; a second run differs by less than 0.1 %."""
 DEFAULT = "hakmem,null,system,mimalloc,mimalloc2,snmalloc,jemalloc,tcmalloc"
+HARDENED = (
+    "QUARANTINE=256", "RANDOM_PLACEMENT=1", "CANARY=1", "ZERO_ON_FREE=1",
+    "ZERO_ON_FREE=1 CHECK_FREED=1", "CHECK_MISMATCH=1", "GUARD_LARGE=1", "GUARD_UNITS=8",
+    "GUARD_EMPTY=1",
+)  # fmt: skip
+
+
+def hardened_parts() -> list:
+    """The default, HAKMEM_HARDENED=1, each part of the profile alone beside it, and the profile."""
+    path = "hakmem+HAKMEM_HARDENED=1"
+    alone = ["+".join([path, *(f"HAKMEM_{word}" for word in part.split())]) for part in HARDENED]
+    return ["hakmem", path, *alone, "hakmem+HAKMEM_PROFILE=HARDENED"]
 
 
 def parser() -> WordsParser:
@@ -26,6 +38,7 @@ def parser() -> WordsParser:
         "  scripts/lab cost scenarios --alloc hakmem,null\n"
         "  scripts/lab cost lua --lib old=/path/libhakmem.so --diff old,hakmem\n"
         "  scripts/lab cost --alloc hakmem --moved\n"
+        "  scripts/lab cost lua --parts --instructions\n"
         "  scripts/lab cost --alloc hakmem -- /usr/bin/ls -l /",
     )  # fmt: skip
     made.add_argument("what", nargs="?", help="programs, rows or groups of rows (the programs)")
@@ -36,6 +49,8 @@ def parser() -> WordsParser:
     made.add_argument("--diff", metavar="OLD,NEW", help="two allocators, function by function")
     made.add_argument("--instructions", action="store_true",
                       help="count instructions only, without caches: thrice as fast")  # fmt: skip
+    made.add_argument("--parts", action="store_true",
+                      help="instead of --alloc: the hardened profile, and each of its parts alone")  # fmt: skip
     made.add_argument("--from", dest="source", metavar="FOLDER[,FOLDER]",
                       help="show what earlier runs counted, put together")  # fmt: skip
     made.add_argument("--moved", action="store_true", help="say what moved since the published run")
@@ -48,6 +63,8 @@ def parser() -> WordsParser:
         if options.words:
             of_command(options.words)
         choose(options.what)
+        if options.parts and (options.alloc or options.diff):
+            raise BadInput("--parts says which allocators: neither --alloc nor --diff")
         if options.publish and options.instructions:
             raise BadInput("--publish needs all counts: not with --instructions")
         if options.diff is not None and len(_pair(options)) != 2:
@@ -110,7 +127,7 @@ def _measure(options, words, folder) -> dict:
     libraries = {"null": str(built(build_folder(options.build), "libbump.so")),
                  **finder.parse_libraries(options.lib)}  # fmt: skip
     names = options.alloc or (options.diff if options.diff else DEFAULT)
-    names = [name for name in names.split(",") if name]
+    names = hardened_parts() if options.parts else [name for name in names.split(",") if name]
     session = compare.Session(options.build, libraries)
     wanted = session.allocators(names)
     allocators = [allocator for allocator in wanted if allocator.name in names]

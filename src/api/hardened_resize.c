@@ -1,0 +1,178 @@
+/* hardened_resize.c: blocks in use on the hardened path: realloc, usable sizes, bounds. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/block.h"
+#include "api/block_record.h"
+#include "api/hardened.h"
+#include "api/hardened_report.h"
+#include "api/hardened_spot.h"
+#include "api/own.h"
+#include "hardened/big.h"
+#include "hardened/canary.h"
+#include "hardened/empty.h"
+#include "large/fine.h"
+#include "large/large.h"
+
+/* A block in use that is none of those of hak_spot_find_used. */
+typedef struct {
+    size_t size;   /* requested; of an old one, all of it */
+    uint64_t note; /* of a block above 64 KiB; else 0 */
+    bool empty;    /* a block of 0 bytes */
+    bool old;      /* allocated before the hardened path was switched on */
+} found_t;
+
+/* Any other; false when there is none in use. */
+static bool find_other(const void *pointer, found_t *found) {
+    hak_spot_t spot;
+    *found = (found_t){.empty = hak_empty_has(pointer)};
+    if (found->empty) return hak_empty_is_used(pointer);
+    if (hak_spot_find(pointer, &spot)) {
+        found->size = spot.info->size;
+        found->old = hak_state_of(spot.word) == HAK_STATE_NEVER;
+        return hak_state_of(spot.word) != HAK_STATE_FREE;
+    }
+    hak_block_t block = hak_block_of(pointer);
+    if (!hak_block_usable(&block)) return false;
+    found->note = hak_big_note(pointer);
+    found->old = !found->note;
+    found->size = found->old ? block.size : hak_big_size(found->note);
+    return found->old || hak_state_of(found->note) == HAK_STATE_USED;
+}
+
+/* Bytes of a block in use that the program may use. False when none begins there. */
+static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
+    hak_spot_t spot;
+    found_t found;
+    bool is_used = hak_spot_find_used(pointer, &spot);
+    if (HAK_LIKELY(is_used)) {
+        *size = hak_hardened.canary ? hak_state_size(spot.word) : spot.info->size;
+    } else if ((is_used = find_other(pointer, &found))) {
+        bool exact = found.empty || found.old || hak_hardened.canary;
+        *size = exact ? found.size : hak_big_usable(found.note);
+    }
+    return is_used;
+}
+
+/* Gives a block of a class another size, which fits. */
+HAK_FAST_PATH bool set_size(char *block, const hak_spot_t *spot, size_t size) {
+    size_t old = hak_state_size(spot->word);
+    uint32_t word = spot->word;
+    if (!hak_state_claim(spot->at, &word)) return false;
+    if (size < old && hak_hardened.zero) memset(block + size, 0, old - size);
+    if (hak_hardened.canary) hak_canary_put(block, size, spot->info->size, false);
+    hak_store_release(spot->at, hak_state_used(size, hak_state_origin(word)));
+    return true;
+}
+
+/* Keeps a block of a class where it is, if the new size is of the same class. */
+HAK_FAST_PATH bool resize_class(char *block, const hak_spot_t *spot, size_t size) {
+    size_t whole = hak_canary_whole(size), end = spot->info->size;
+    return whole <= end && whole >= end / 2 && set_size(block, spot, size);
+}
+
+/* Resizes a block above 64 KiB by a function of big.h. */
+static void *resize_big(void *block, uint64_t note, size_t size,
+                        void *(*resize)(void *block, uint64_t note, size_t size)) {
+    if (!hak_big_swap(block, &note, note - HAK_STATE_USED + HAK_STATE_FREE)) return NULL;
+    void *moved = resize(block, note, size);
+    if (!moved && hak_state_of(hak_big_note(block)) == HAK_STATE_FREE)
+        hak_big_swap(block, &(uint64_t){note - HAK_STATE_USED + HAK_STATE_FREE}, note);
+    return moved;
+}
+
+/* What makes a block shorter where it is; false when it cannot. `what`: found for it. */
+typedef bool (*shorten_t)(void *block, const void *what, size_t size);
+
+static bool shorten_class(void *block, const void *spot, size_t size) {
+    return set_size(block, spot, size);
+}
+static bool shorten_other(void *block, const void *what, size_t size) {
+    const found_t *found = what;
+    uint64_t note = hak_big_note(block); /* a resize that was refused may have changed its guard */
+    return found->old ||
+           (hak_state_of(note) == HAK_STATE_USED && resize_big(block, note, size, hak_big_shorten));
+}
+
+/* As in resize.c: a block that is to become smaller stays where there is no memory for another one. */
+static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what) {
+    void *moved = hak_hardened_malloc(size);
+    if (!moved) return size <= old && shorten(pointer, what, size) ? pointer : NULL;
+    if (old) memcpy(moved, pointer, hak_min(size, old));
+    hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
+    return moved;
+}
+
+static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_origin_t origin) {
+    hak_hardened_report_mismatch("realloc", block, size, origin);
+    errno = EINVAL;
+    return NULL;
+}
+
+static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
+    found_t found;
+    if (HAK_UNLIKELY(!find_other(pointer, &found))) {
+        hak_hardened_report_pointer("realloc", pointer);
+        errno = EINVAL;
+        return NULL;
+    }
+    hak_origin_t origin = hak_state_origin(found.note);
+    if (hak_hardened.match && origin != HAK_ORIGIN_MALLOC)
+        return refuse_mismatch(pointer, found.size, origin);
+    if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))
+        hak_hardened_report_overflow("realloc", pointer, found.size);
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
+    hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
+    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
+    void *moved = found.note && size > HAK_LARGE_MAX
+                      ? resize_big(pointer, found.note, size, hak_big_resize)
+                      : NULL;
+    return moved ? moved : move(pointer, found.size, size, shorten_other, &found);
+}
+
+void *hak_hardened_realloc(void *pointer, size_t size) {
+    hak_spot_t spot;
+    if (HAK_UNLIKELY(!hak_spot_find_used(pointer, &spot))) return resize_other(pointer, size);
+    size_t old = hak_state_size(spot.word);
+    hak_origin_t origin = hak_state_origin(spot.word);
+    if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
+        return refuse_mismatch(pointer, old, origin);
+    if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
+        hak_hardened_report_overflow("realloc", pointer, old);
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
+    return resize_class(pointer, &spot, size) ? pointer
+                                              : move(pointer, old, size, shorten_class, &spot);
+}
+
+/* ---- questions ---- */
+
+static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
+    size_t size = 0;
+    if (HAK_LIKELY(find_usable(pointer, &size))) return size;
+    hak_hardened_report_pointer("malloc_usable_size", pointer);
+    return 0;
+}
+
+/* As free_small: a block of a class without colours, with a canary. */
+size_t hak_hardened_usable(const void *pointer) {
+    size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return usable_other(pointer);
+    size_t class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
+    if (HAK_UNLIKELY(class_index - 1 >= HAK_CLASS_TINY || !hak_hardened.canary))
+        return usable_other(pointer);
+    const hak_class_t *info = &hak_classes[class_index];
+    uint32_t offset = (uint16_t)(uintptr_t)pointer;
+    const _Atomic uint32_t *at =
+        hak_state_word(unit, info, hak_block_index(offset, info->reciprocal));
+    if (HAK_UNLIKELY(!at || !hak_is_block_start(offset, info->start_test)))
+        return usable_other(pointer);
+    uint32_t word = hak_load_relaxed(at);
+    return HAK_LIKELY(hak_state_of(word) == HAK_STATE_USED) ? hak_state_size(word)
+                                                            : usable_other(pointer);
+}
+
+bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
+    hak_block_t block = hak_block_of(pointer);
+    *start = hak_empty_has(pointer) ? (void *)((uintptr_t)pointer & ~(uintptr_t)15) : block.start;
+    return *start && find_usable(*start, size);
+}

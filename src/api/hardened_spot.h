@@ -1,0 +1,39 @@
+/* hardened_spot.h: the block of a size class that starts at an address, on the hardened path. */
+#ifndef HAK_API_HARDENED_SPOT_H
+#define HAK_API_HARDENED_SPOT_H
+
+#include "hardened/state.h"
+#include "region/region.h"
+
+/* A block of a class, in use or not. */
+typedef struct {
+    const hak_class_t *info;
+    unsigned class_index;
+    uint32_t index;
+    _Atomic uint32_t *at; /* its word; NULL for none */
+    uint32_t word;        /* what it is; NEVER for none */
+} hak_spot_t;
+
+/* False when no block of a class starts there. */
+HAK_FAST_PATH bool hak_spot_find(const void *pointer, hak_spot_t *spot) {
+    size_t unit = hak_state_unit(pointer);
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
+    spot->class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
+    if (HAK_UNLIKELY(spot->class_index - 1u >= HAK_CLASS_COUNT)) return false;
+    const hak_class_t *info = spot->info = &hak_classes[spot->class_index];
+    uint32_t offset = HAK_LIKELY(!hak_class_is_coloured(info))
+                          ? (uint16_t)(uintptr_t)pointer /* slabs of tiny blocks begin with one */
+                          : hak_block_offset((uintptr_t)pointer, info);
+    if (HAK_UNLIKELY(!hak_is_block_start(offset, info->start_test))) return false;
+    uint32_t index = spot->index = hak_block_index(offset, info->reciprocal);
+    spot->at = hak_state_word(unit, info, index);
+    spot->word = HAK_LIKELY(spot->at != NULL) ? hak_load_relaxed(spot->at) : HAK_STATE_NEVER;
+    return true;
+}
+
+/* A block of a class, in use, that the hardened path has allocated. */
+HAK_FAST_PATH bool hak_spot_find_used(const void *pointer, hak_spot_t *spot) {
+    return hak_spot_find(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
+}
+
+#endif
