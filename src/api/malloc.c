@@ -73,8 +73,17 @@ HAK_HOT void *hakmem_malloc(size_t size) {
 }
 HAK_TWIN(void *, malloc, (size_t size))
 
+/* Some programs free NULL as often as blocks. */
+HAK_FAST_PATH bool release_null(const void *pointer) {
+    if (HAK_LIKELY(pointer != NULL)) return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
+    return true;
+}
+
 HAK_HOT void hakmem_free(void *block) {
     if (HAK_LIKELY(hak_push(block))) return;
+    if (release_null(block)) return;
     hak_free_slow(block);
 }
 HAK_TWIN(void, free, (void *block))
@@ -313,14 +322,6 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_record_report(function, pointer, &block);
 }
 
-/* NULL comes first: some programs free it as often as blocks. */
-HAK_FAST_PATH bool release_null(const void *pointer) {
-    if (HAK_LIKELY(pointer != NULL)) return false;
-    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
-    HAK_COUNT_WAY(HAK_WAY_FREE_NULL);
-    return true;
-}
-
 /* Frees a block in a process that is not on the hardened path. */
 static HAK_OUT_OF_LINE void release(void *pointer, const char *function, size_t size) {
     if (hak_samples_on()) hak_sample_leave(pointer);
@@ -340,7 +341,6 @@ void hak_release(void *pointer, const char *function) {
 }
 
 HAK_OUT_OF_LINE void hak_free_slow(void *pointer) {
-    if (release_null(pointer)) return;
     if (hak_hardened_on())
         hak_hardened_free(pointer);
     else

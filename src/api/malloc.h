@@ -15,7 +15,7 @@ extern _Atomic size_t hak_mapping_threshold;
  * debug records. */
 void *hak_allocate(size_t size, const void *site);
 HAK_SLOW_PATH void *hak_out_of_memory(void); /* that result */
-void hak_free_slow(void *block);             /* of free; the next two of any function */
+void hak_free_slow(void *block); /* of free, for a block; the next two of any function */
 void hak_release(void *block, const char *function);
 
 /* hak_release for a block that was requested with `size` bytes, says the caller. */

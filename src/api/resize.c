@@ -47,11 +47,6 @@ static void *resize_in_place(void *pointer, const hak_block_t *block, size_t siz
     return NULL;
 }
 
-HAK_FAST_PATH void *allocate(size_t size, const void *site) {
-    void *block = hak_pop_small(size);
-    return HAK_LIKELY(block != NULL) ? block : hak_allocate(size, site);
-}
-
 /* Keeps a block for a new size. */
 static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
@@ -59,17 +54,23 @@ static void *stays(void *pointer, size_t size, const void *site) {
 
 /* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
  * but a block that is to become smaller stays: few programs expect that to fail. */
-static void *move(void *pointer, size_t old, size_t size, const void *site) {
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_out_of_memory();
-    void *moved = allocate(size, site);
+static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const void *site) {
+    void *moved = hak_pop_small(size);
+    if (HAK_UNLIKELY(!moved)) moved = hak_allocate(size, site);
     if (HAK_UNLIKELY(!moved)) return size > old ? NULL : stays(pointer, size, site);
     memcpy(moved, pointer, hak_min(size, old));
     hakmem_free(pointer);
     return moved;
 }
 
-/* Resizes a block that is not a tiny one; reports a pointer that is none. */
-static void *resize_other(void *pointer, size_t size, const void *site) {
+/* What is not for every call of realloc: no block, or none of a tiny class, or no size. Reports a
+ * pointer that is no block. */
+static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void *site) {
+    if (!pointer) return hak_allocate(size, site);
+    if (HAK_UNLIKELY(!size)) {
+        hakmem_free(pointer); /* as glibc does */
+        return NULL;
+    }
     if (hak_hardened_on()) return hak_hardened_realloc(pointer, size);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
@@ -88,23 +89,19 @@ static void *resize_other(void *pointer, size_t size, const void *site) {
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
     if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
     if (moved && hak_samples_on()) hak_sampling_note(moved, size, site);
-    return moved ? stays(moved, size, site) : move(pointer, block.size, size, site);
-}
-
-/* The part of realloc that is not for every call; `old` is the size of a tiny block, else 0. */
-static HAK_OUT_OF_LINE void *resize(void *pointer, size_t size, const void *site, size_t old) {
-    if (HAK_UNLIKELY(!size)) {
-        hakmem_free(pointer); /* as glibc does */
-        return NULL;
-    }
-    return HAK_LIKELY(old) ? move(pointer, old, size, site) : resize_other(pointer, size, site);
+    return moved ? stays(moved, size, site) : move(pointer, size, block.size, site);
 }
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
-    if (!pointer) return allocate(size, HAK_CALLER()); /* first: some programs allocate only so */
+    if (!pointer) { /* first: some programs allocate only so */
+        void *block = hak_pop_small(size);
+        return HAK_LIKELY(block != NULL) ? block : resize_other(NULL, size, HAK_CALLER());
+    }
     const hak_class_t *row = hak_row_of(pointer);
     if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
-    return resize(pointer, size, HAK_CALLER(), row ? hak_load_relaxed(&row->tiny_size) : 0);
+    const size_t tiny = row ? hak_load_relaxed(&row->tiny_size) : 0;
+    return HAK_LIKELY(tiny && size) ? move(pointer, size, tiny, HAK_CALLER())
+                                    : resize_other(pointer, size, HAK_CALLER());
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
