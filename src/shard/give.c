@@ -18,6 +18,7 @@
 
 enum {
     SHIFTED_MAX = 32,
+    FEW = 3,          /* blocks of a slab in a row, that cost less as lone ones */
     APART_MOST = 256, /* blocks that are given as lone ones before the next look for neighbours */
 };
 
@@ -87,47 +88,6 @@ static HAK_SLOW_PATH void drop_bits(batch_t *batch, const hak_unit_t *slab, unsi
     drop(batch, slab->base + (word * 64u + hak_lowest_bit(bits)) * (size_t)batch->info->size);
 }
 
-/* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
- * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
- * word. No remote blocks of the slab are on their way. Out of line, for the sake of its registers.
- * Lock held. */
-static HAK_OUT_OF_LINE void *const *give_near(void *const *next, void *const *end, hak_unit_t *slab,
-                                              const hak_class_t *info) {
-    const uint64_t reciprocal = info->reciprocal;
-    const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
-    uint64_t *const bits = hak_slab_bits(slab);
-    const uintptr_t unit = (uintptr_t)slab->base;
-    void *const *const first = next;
-    uintptr_t offset;
-    while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
-        const uint64_t at = offset * reciprocal;
-        const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
-        uint64_t *word = &bits[at >> 38], mask = *word;
-        if (mask == 0) {
-            slab->words_free |= (uint64_t)1 << (at >> 38);
-            const unsigned step = ((unsigned)(at >> 32) + 1) & 63;
-            if (step <= 1 && end - next >= 64 && bytes == stride &&
-                is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
-                *word = ~(uint64_t)0;
-                next += 64;
-                continue;
-            }
-        }
-        /* One subtraction tells whether a block lies in the word, and gives its index there. */
-        const uintptr_t start = unit + begin;
-        offset -= begin;
-        do {
-            if (HAK_UNLIKELY(hak_set_bit(&mask, offset * reciprocal >> 32))) {
-                *word = mask; /* the block is free already */
-                return next;
-            }
-        } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
-        *word = mask;
-        if (next == first + 1) break; /* so may be the others: see give_apart */
-    }
-    return next;
-}
-
 /* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */
 static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     share_t share = gather(batch->next, batch->end, batch->info);
@@ -142,7 +102,10 @@ static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     if (twice) drop_bits(batch, slab, share.word, twice);
     if (given) slab->words_free |= (uint64_t)1 << share.word;
     *word |= given;
-    return hak_bit_count(given);
+    const unsigned count = hak_bit_count(given);
+    slab->free_count = (uint16_t)(slab->free_count + count);
+    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_LOCAL, count);
+    return count;
 }
 
 /* Gives the next blocks, which are alone in their words, as long as there is nothing special: each
@@ -173,24 +136,78 @@ static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *e
     return next;
 }
 
-/* Gives the next blocks of a slab of the bin; true when the slab must be released. *given: blocks that
- * `spare` lacks. Lock held. */
-HAK_FAST_PATH bool give_local(batch_t *batch, hak_bin_t *bin, hak_unit_t *slab, unsigned *given) {
-    const unsigned before = slab->free_count;
-    void *const *const from = batch->next;
-    if (HAK_LIKELY(!hak_load_relaxed(&slab->remote_words)))
-        batch->next = give_near(from, batch->end, slab, batch->info);
-    unsigned count = (unsigned)(batch->next - from);
-    if (HAK_UNLIKELY(count == 0)) count = give_share(batch, slab);
-    *given += count;
-    slab->free_count = (uint16_t)(before + count);
-    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_LOCAL, count);
-    /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
-    if (HAK_LIKELY(before - 1 < batch->info->count - count - 1u)) return false;
-    if (slab->lifted || !count) return false; /* it is in no list, and has its place at the end */
-    HAK_ADD_OWNED(&bin->spare, *given);       /* before the slab may leave with its blocks */
-    *given = 0;
-    return hak_bin_after_free(bin, slab);
+/* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
+ * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
+ * word. Returns the first one that is left. Lock held. */
+HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_unit_t *slab,
+                                     uintptr_t unit, const hak_class_t *info) {
+    const uint64_t reciprocal = info->reciprocal;
+    const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
+    uint64_t *const bits = hak_slab_bits(slab);
+    void *const *next = first;
+    uintptr_t offset;
+    while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
+        const uint64_t at = offset * reciprocal;
+        const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
+        uint64_t *word = &bits[at >> 38], mask = *word;
+        if (mask == 0) {
+            slab->words_free |= (uint64_t)1 << (at >> 38);
+            const unsigned step = ((unsigned)(at >> 32) + 1) & 63;
+            if (step <= 1 && end - next >= 64 && bytes == stride &&
+                is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
+                *word = ~(uint64_t)0;
+                next += 64;
+                continue;
+            }
+        }
+        /* One subtraction tells whether a block lies in the word, and gives its index there. */
+        const uintptr_t start = unit + begin;
+        offset -= begin;
+        do {
+            if (HAK_UNLIKELY(hak_set_bit(&mask, offset * reciprocal >> 32))) {
+                *word = mask; /* the block is free already */
+                return next;
+            }
+        } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
+        *word = mask;
+        if (next == first + 1) break; /* so may be the others: see give_apart */
+    }
+    return next;
+}
+
+/* Gives the next blocks, slab by slab, as long as they are of slabs of the bin without remote blocks
+ * on their way. Returns the first one that is left, and in *moved a slab that was full or became free:
+ * its last blocks were given, but it has its old place. `comes`: remote blocks of the bin are on their
+ * way. Lock held. */
+static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end, uint16_t mine,
+                                             const hak_class_t *info, bool comes,
+                                             hak_unit_t **moved) {
+    const uintptr_t units = hak_units_base();
+    size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
+    while (next != end) {
+        const uintptr_t unit = (uintptr_t)*next & -(uintptr_t)HAK_UNIT_SIZE;
+        hak_unit_t *slab = hak_unit_by_base(units, unit);
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
+        void *const *const first = next;
+        next = give_near(first, end, slab, unit, info);
+        const unsigned count = (unsigned)(next - first), before = slab->free_count;
+        if (HAK_UNLIKELY(count == 0)) break;
+        slab->free_count = (uint16_t)(before + count);
+        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, count);
+        /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
+        if (HAK_UNLIKELY(before - 1 >= info->count - count - 1u)) {
+            *moved = slab;
+            break;
+        }
+        if (count > FEW || comes) {
+            apart = 1;
+            continue;
+        }
+        apart = hak_min(apart * 2, APART_MOST);
+        next = give_apart(next, next + hak_min(apart, (size_t)(end - next)), mine, info);
+    }
+    return next;
 }
 
 /* Gives the next share, of another shard's slab. A slab of another class: the block was free
@@ -245,25 +262,25 @@ static void put_down(hak_bin_t *bin, hold_t *hold) {
 /* The rest of a batch. Lock held. */
 static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *hold) {
     const bool comes = hak_load_relaxed(&bin->pending) != NULL; /* remote blocks */
-    unsigned given = 0;
-    size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
     while (batch->next != batch->end) {
         void *const *from = batch->next;
-        hak_unit_t *slab = hak_unit_of(*from);
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) {
-            give_elsewhere(batch, mine, slab, hold);
-            apart = 1;
-        } else {
-            if (HAK_UNLIKELY(give_local(batch, bin, slab, &given))) link_to(&hold->released, slab);
-            apart = batch->next == from + 1 && !comes ? hak_min(apart * 2, APART_MOST) : 1;
+        hak_unit_t *moved = NULL;
+        batch->next = give_own(from, batch->end, mine, batch->info, comes, &moved);
+        size_t given = (size_t)(batch->next - from);
+        if (!moved && batch->next != batch->end) {
+            hak_unit_t *slab = hak_unit_of(*batch->next);
+            if (hak_load_relaxed(&slab->owner) == mine) {
+                const unsigned count = give_share(batch, slab);
+                given += count;
+                if (count) moved = slab;
+            } else {
+                give_elsewhere(batch, mine, slab, hold);
+            }
         }
-        if (apart == 1) continue;
-        from = batch->next;
-        batch->next =
-            give_apart(from, from + hak_min(apart, (size_t)(batch->end - from)), mine, batch->info);
-        given += (unsigned)(batch->next - from);
+        HAK_ADD_OWNED(&bin->spare, given);     /* before the slab may leave with its blocks */
+        if (!moved || moved->lifted) continue; /* a lifted one has its place at the end */
+        if (hak_bin_after_free(bin, moved)) link_to(&hold->released, moved);
     }
-    HAK_ADD_OWNED(&bin->spare, given);
 }
 
 /* Returns the first bad block, as it was given, or NULL. */

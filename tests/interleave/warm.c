@@ -187,14 +187,19 @@ static void free_in_turn_again(void) {
     world_free_batch(0, WORLD_QUAD, batch, 3, 2);
 }
 
+/* The second slab is not full. */
 static void free_0_from_two_shards_in_turn(void) {
+    world_free(0, WORLD_QUAD, other[1]);
     free_0();
     free_in_turn_again();
 }
 
+/* The second slab is full; then a block of it is freed again. */
 static void free_0_twice_in_turn(void) {
+    void *more[] = {block[2], other[0]};
     free_0_locally();
     free_in_turn_again();
+    world_free_batch(0, WORLD_QUAD, more, 2, 1);
 }
 
 #define RULES \
