@@ -161,15 +161,16 @@ void hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
 
 /* Returns the kept empty slab, which is then no longer kept; NULL when there is none. Bin lock held. */
 static hak_unit_t *unkeep(hak_bin_t *bin) {
-    hak_unit_t *slab = bin->empty;
+    hak_unit_t *slab = hak_load_relaxed(&bin->empty);
     if (!slab) return NULL;
-    bin->empty = NULL;
+    hak_store_relaxed(&bin->empty, NULL);
     HAK_ADD_OWNED(&bin->listed_count, -1u);
     return slab;
 }
 
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin) {
-    return bin->empty && disown(bin, bin->empty) ? unkeep(bin) : NULL;
+    hak_unit_t *kept = hak_load_relaxed(&bin->empty);
+    return kept && disown(bin, kept) ? unkeep(bin) : NULL;
 }
 
 /* 64 addresses, `size` apart: the lowest to *end, the next to end[-1]. */
@@ -285,15 +286,16 @@ unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, vo
 bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     unsigned class_index = hak_owner_class(hak_load_relaxed(&slab->owner));
     const bool is_free = slab->free_count == hak_classes[class_index].count;
-    const bool leaves = is_free && bin->empty && bin->empty != slab && disown(bin, slab);
-    if (is_free && !bin->empty) {
+    const hak_unit_t *kept = hak_load_relaxed(&bin->empty);
+    const bool leaves = is_free && kept && kept != slab && disown(bin, slab);
+    if (is_free && !kept) {
         if (slab->listed) list_remove(bin, slab);
-        bin->empty = slab;
+        hak_store_relaxed(&bin->empty, slab);
         bin->empty_age = 0;
         HAK_ADD_OWNED(&bin->listed_count, 1);
     } else if (leaves) {
         if (slab->listed) list_remove(bin, slab);
-    } else if (!slab->listed && bin->empty != slab) {
+    } else if (!slab->listed && kept != slab) {
         hak_bin_list_first(bin, slab);
     }
     return leaves;

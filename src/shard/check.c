@@ -106,7 +106,7 @@ static uint32_t check_list(hak_check_t *check, const hak_bin_t *bin, uint16_t mi
 }
 
 static void check_empty(hak_check_t *check, const hak_bin_t *bin, uint16_t mine) {
-    const hak_unit_t *slab = bin->empty;
+    const hak_unit_t *slab = hak_load_relaxed(&bin->empty);
     if (!slab) return;
     hak_check_equal(check, of_slab, slab, "the kept empty slab belongs to the bin",
                     hak_load_relaxed(&slab->owner), mine);
@@ -155,7 +155,7 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index) {
     const hak_bin_sum_t *sum = hak_bin_sum_of(shard, class_index);
     const uint16_t mine = hak_owner(shard, class_index);
     uint32_t left = hak_load_relaxed(&hak_bin_rare(shard, class_index)->left);
-    uint32_t listed = check_list(check, bin, mine) + (bin->empty != NULL);
+    uint32_t listed = check_list(check, bin, mine) + (hak_load_relaxed(&bin->empty) != NULL);
     check_empty(check, bin, mine);
     check_ring(check, shard, class_index, mine);
     hak_check_equal(check, of_bin, bin, "listed_count = slabs in the list and the kept empty slab",
@@ -213,7 +213,7 @@ void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
 /* The two ends of the list, and the kept empty slab. */
 void hak_bin_check_at_release(const void *lock) {
     const hak_bin_t *bin = lock;
-    const hak_unit_t *some[] = {bin->head, bin->tail, bin->empty};
+    const hak_unit_t *some[] = {bin->head, bin->tail, hak_load_relaxed(&bin->empty)};
     hak_check_t check = {0};
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++) {
         if (!some[i] || (i > 0 && some[i] == some[i - 1])) continue;
@@ -222,7 +222,7 @@ void hak_bin_check_at_release(const void *lock) {
                        hak_owner_is_bin(owner) && !(owner & HAK_OWNER_WARM) &&
                            hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)) == bin);
         hak_check_equal(&check, of_slab, some[i], "it is marked as listed, or kept empty",
-                        some[i]->listed, some[i] != bin->empty);
+                        some[i]->listed, some[i] != some[2]);
         if (!check.violations) hak_slab_check(&check, some[i]);
     }
     hak_check_that(&check, of_bin, bin, "both ends of the list, or none", !bin->head == !bin->tail);

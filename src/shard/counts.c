@@ -106,18 +106,18 @@ unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRA
     return class_index;
 }
 
-/* One counter of a class over all shards, without a lock; bin.h says what may be amiss. */
-static uint64_t count_now(unsigned class_index, unsigned counter) {
-    uint64_t sum = hak_bin_carried(class_index, counter); /* first */
-    HAK_EACH_SHARD (shard)
-        sum += hak_load_relaxed(&hak_bin_counts(shard, class_index)->counts[counter]);
-    return sum;
-}
-
+/* Takes no lock, and so reads the carries first: bin.h says what may be amiss. */
 void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]) {
     for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
-        costs[hak_bands[i]].locks += count_now(i, HAK_SHARD_LOCKS);
-        costs[hak_bands[i]].misses += count_now(i, HAK_SHARD_MISSES);
+        costs[hak_bands[i]].locks += hak_bin_carried(i, HAK_SHARD_LOCKS);
+        costs[hak_bands[i]].misses += hak_bin_carried(i, HAK_SHARD_MISSES);
         costs[hak_bands[i]].warm += hak_warm_carved(i);
+    }
+    HAK_EACH_SHARD (shard) {
+        const hak_bin_counts_t *counts = hak_bin_counts(shard, 0);
+        for (unsigned i = 1; hak_bands[i] < HAK_BAND_MID; i++) {
+            costs[hak_bands[i]].locks += hak_load_relaxed(&counts[i].counts[HAK_SHARD_LOCKS]);
+            costs[hak_bands[i]].misses += hak_load_relaxed(&counts[i].counts[HAK_SHARD_MISSES]);
+        }
     }
 }

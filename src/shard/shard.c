@@ -242,7 +242,7 @@ static HAK_BEHIND bool drain_and_release(unsigned shard, unsigned class_index, u
                                          bool any, uint32_t most) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
-    if (!has_free(bin) && !warm) return false;
+    if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return false;
     hak_gate_enter();
     if (!hak_lock_try(&bin->lock)) {
         hak_gate_leave();

@@ -88,7 +88,8 @@ typedef struct {
     _Atomic uint32_t listed_count; /* written under the lock; slabs in list or kept empty */
     hak_unit_t *head, *tail;       /* lock; slabs with free blocks: those freed into
                                         last first, those never used up last */
-    hak_unit_t *empty;             /* lock; one wholly free slab, kept for the next need */
+    _Atomic(hak_unit_t *) empty;   /* written under the lock; one wholly free slab, kept for the
+                                        next need */
     _Atomic(hak_unit_t *) pending; /* atomic; slabs with remote blocks, linked by pending_next */
     _Atomic size_t touched;        /* written under the lock; blocks with pages: once handed
                                       out, and not purged since. 2^32 of 16 bytes are 64 GiB */

@@ -143,8 +143,9 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
 static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
+    if (spare <= touched / 2 || spare > touched) return 0;
     size_t bytes = spare * hak_dyn_size_of(class_index);
-    return spare > touched / 2 && spare <= touched && bytes >= SPARE_LEAST ? bytes : 0;
+    return bytes >= SPARE_LEAST ? bytes : 0;
 }
 
 /* Number of shards that are made. */
@@ -170,8 +171,9 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     unsigned shard = take_turn(count, left);
     size_t most = 0;
     for (; left; left--, shard = hak_shard_after(shard)) {
+        const hak_bin_t *bins = hak_bin_of(shard, 0);
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            size_t spare = spare_bytes(hak_bin_of(shard, class_index), class_index);
+            size_t spare = spare_bytes(&bins[class_index], class_index);
             if (spare <= most) continue;
             most = spare;
             best_shard = shard;
@@ -198,10 +200,11 @@ static unsigned visits_of_rest(unsigned shards) {
 /* The class of the idle bin of a shard that has the most spare bytes, of strewn bins only; 0 for
  * none. A concurrent take may be missed; then a bin counts as idle too early, once. */
 static unsigned idle_bin(unsigned shard, unsigned rest) {
+    hak_bin_t *bins = hak_bin_of(shard, 0);
     unsigned best = 0;
     size_t most = 0;
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-        hak_bin_t *bin = hak_bin_of(shard, class_index);
+        hak_bin_t *bin = &bins[class_index];
         size_t bytes = spare_bytes(bin, class_index);
         if (!bytes || !is_strewn(bin, class_index)) continue;
         unsigned rests = hak_load_relaxed(&bin->rests);
@@ -250,8 +253,8 @@ static bool becomes_idle(hak_bin_t *bin, _Atomic size_t *seen, uint32_t delay_ms
 static uint32_t slabs_worth(unsigned shard, unsigned class_index, hak_sparse_t which,
                             uint32_t delay_ms) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
-    _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
     if (which != HAK_SPARSE_ALL && !spare_bytes(bin, class_index)) return 0;
+    _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
     if (which == HAK_SPARSE_IDLE && !becomes_idle(bin, seen, delay_ms)) return 0;
     return hak_load_relaxed(&bin->listed_count);
 }
@@ -262,7 +265,8 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
         for (;;) {
-            *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
+            if (walk->left)
+                *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
             if (walk->left) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
             walk->left = slabs_worth(walk->shard, walk->class_index, which, delay_ms);
@@ -274,8 +278,9 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
 bool hak_shard_purge_waits(uint32_t delay_ms) {
     if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep may find idle slots */
     HAK_EACH_SHARD (shard) {
+        const hak_bin_t *bins = hak_bin_of(shard, 0);
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            const hak_bin_t *bin = hak_bin_of(shard, class_index);
+            const hak_bin_t *bin = &bins[class_index];
             if (!spare_bytes(bin, class_index)) continue;
             size_t seen = hak_load_relaxed(&hak_bin_rare(shard, class_index)->spare_seen);
             if (hak_load_relaxed(&bin->spare) != seen) return true;
