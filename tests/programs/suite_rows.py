@@ -60,7 +60,7 @@ JAVA_PARTS = {
 
 @dataclass
 class Suite:
-    program: str  # seen by the witness
+    program: object  # seen by the witness: the start of its name, or several
     version: list  # command
     parts: Callable  # folder that is kept -> names
     command: Callable  # part, folder that is kept -> words; they run in an empty folder
@@ -341,7 +341,9 @@ def java_read(status, output):
 
 SUITES = {
     "CPython": Suite("python", [harness.real_python(), "-V"], python_parts, python_command, python_read),
-    "redis": Suite("redis-server", ["redis-server", "--version"], redis_parts, redis_command, redis_read),
+    # In Debian redis-server is a link.
+    "redis": Suite(("redis-server", "redis-check-rdb"), ["redis-server", "--version"], redis_parts, redis_command,
+                   redis_read),
     "sqlite": Suite("testfixture", ["sqlite3", "--version"], sqlite_parts, sqlite_command, sqlite_read),
     "git": Suite("git", ["git", "--version"], git_parts, git_command, read_tap),
     "perl": Suite("perl", ["perl", "-e", "print qq(perl $^V\n)"], perl_parts, perl_command, read_tap),
