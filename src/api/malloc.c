@@ -236,9 +236,12 @@ HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, co
 
 static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_ration_on()) return hak_sampling_alloc(size, 1, false, site);
-    if (above_classes(size)) return allocate_large(size, 1, false, site);
-    return allocate_class(hak_class_of(size), size, 1, NULL, site);
+    bool is_large = above_classes(size);
+    unsigned class_index = is_large ? HAK_CLASS_LARGE : hak_class_of(size);
+    if (hak_ration_on() && !hak_ration_passes(hak_cache, class_index, is_large ? size : 1))
+        return hak_sampling_alloc(size, 1, false, site);
+    return is_large ? allocate_large(size, 1, false, site)
+                    : allocate_class(class_index, size, 1, NULL, site);
 }
 
 /* On the hardened path every call comes here, and so saves no registers. */

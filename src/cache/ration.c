@@ -80,6 +80,7 @@ void hak_ration_begin(hak_cache_t *cache) {
     memset(ration, 0, sizeof *ration);
     hak_ration_reset(cache);
     ration->random = hak_os_random();
+    ration->guards = hak_ration_has(HAK_RATION_GUARD);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(HAK_RATION_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
 }

@@ -42,6 +42,7 @@ typedef struct {
                                                          share serves; LARGE of the profiler: 1 +
                                                          bytes; 0: not drawn yet */
     uint64_t random;                                  /* state of the generator */
+    bool guards;                                      /* GUARD is counted, too */
 } hak_ration_t;
 
 enum { HAK_RATION_SIZE = HAK_RATION_AT + sizeof(hak_ration_t) }; /* of a cache with a ration */
@@ -75,6 +76,17 @@ void hak_ration_begin(hak_cache_t *cache);
  * it is to be sampled. */
 bool hak_ration_due(hak_ration_t *ration, hak_ration_kind_t kind, unsigned class_index,
                     size_t size);
+
+/* The same for most calls that no share serves: true when only the profiler counts them and this one is not
+ * due; then it is counted. */
+HAK_FAST_PATH bool hak_ration_passes(const hak_cache_t *cache, unsigned class_index, size_t step) {
+    hak_ration_t *ration = hak_ration_of(cache);
+    if (!ration || ration->guards || class_index <= HAK_CLASS_SMALL) return false;
+    uint64_t *left = &ration->left[HAK_RATION_PROFILE][class_index];
+    if (*left <= step) return false;
+    *left -= step;
+    return true;
+}
 
 /* Pops a block of the share of a class, which is counted already; NULL when there is none. */
 void *hak_ration_pop(hak_ration_t *ration, unsigned class_index);
