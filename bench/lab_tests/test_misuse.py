@@ -20,6 +20,12 @@ def test_counts_and_table():
     assert "| all | 1 + 1 of 4 | 2 of 4 |" in page
 
 
+def test_a_name_stands_once_in_the_head_of_a_column():
+    assert misuse.headed("glibc", "glibc 2.36") == "glibc 2.36"
+    assert misuse.headed("HAKMEM", "1.0.0") == "HAKMEM 1.0.0"
+    assert misuse.headed("null", "") == "null"
+
+
 def test_an_outcome_that_nobody_knows():
     with pytest.raises(LabError):
         misuse.read("a\t8\tperhaps\n")

@@ -40,16 +40,23 @@ static bool find_other(const void *pointer, found_t *found) {
     return found->old || hak_state_of(found->note) == HAK_STATE_USED;
 }
 
-/* Bytes of a block in use that the program may use. False when none begins there. */
+/* Bytes that the program may use: without a canary more than it has asked for. */
+HAK_FAST_PATH size_t usable_of_class(const hak_spot_t *spot) {
+    return hak_hardened.canary ? hak_state_size(spot->word) : spot->info->size;
+}
+static size_t usable_of_other(const found_t *found) {
+    return found->note ? hak_big_usable(found->note) : found->size;
+}
+
+/* The same for any block in use. False when none begins there. */
 static HAK_OUT_OF_LINE bool find_usable(const void *pointer, size_t *size) {
     hak_spot_t spot;
     found_t found;
     bool is_used = hak_spot_find_used(pointer, &spot);
     if (HAK_LIKELY(is_used)) {
-        *size = hak_hardened.canary ? hak_state_size(spot.word) : spot.info->size;
+        *size = usable_of_class(&spot);
     } else if ((is_used = find_other(pointer, &found))) {
-        bool exact = found.empty || found.old || hak_hardened.canary;
-        *size = exact ? found.size : hak_big_usable(found.note);
+        *size = usable_of_other(&found);
     }
     return is_used;
 }
@@ -127,7 +134,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
     void *moved = found.note && size > HAK_LARGE_MAX
                       ? resize_big(pointer, found.note, size, hak_big_resize)
                       : NULL;
-    return moved ? moved : move(pointer, found.size, size, shorten_other, &found);
+    return moved ? moved : move(pointer, usable_of_other(&found), size, shorten_other, &found);
 }
 
 void *hak_hardened_realloc(void *pointer, size_t size) {
@@ -140,8 +147,8 @@ void *hak_hardened_realloc(void *pointer, size_t size) {
     if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
         hak_hardened_report_overflow("realloc", pointer, old);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
-    return resize_class(pointer, &spot, size) ? pointer
-                                              : move(pointer, old, size, shorten_class, &spot);
+    if (resize_class(pointer, &spot, size)) return pointer;
+    return move(pointer, usable_of_class(&spot), size, shorten_class, &spot);
 }
 
 /* ---- questions ---- */

@@ -79,6 +79,11 @@ def table(found) -> str:
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]) + "\n"
 
 
+def headed(title, version) -> str:
+    """The head of a column; the version of glibc begins with its name."""
+    return f"{title} {version.removeprefix(title)}".replace("  ", " ").strip()
+
+
 def _allocators(session, names) -> list:
     import dataclasses
 
@@ -110,8 +115,7 @@ def run(options) -> int:
         if not outcome.good:
             print(f"lab misuse: {allocator.title} is left out: {outcome.reason()}", file=sys.stderr)
             continue
-        version = f" {allocator.version}" if allocator.version else ""
-        found[allocator.title + version] = read(outcome.stdout.decode())
+        found[headed(allocator.title, allocator.version)] = read(outcome.stdout.decode())
         print(f"{allocator.title}: done", file=sys.stderr, flush=True)
     if not found:
         raise LabError("no allocator was tried")
