@@ -14,9 +14,7 @@
 #include "shard/warm.h"
 
 enum {
-    SMALL_HEAP = 64,       /* units; a search for sparse slabs touches all bins: not below this */
     SLABS_MOST = 4,        /* slabs that one take brings from the pool */
-    POOL_PART = 8,         /* dirty units are many above one part in so many of the used ones */
     DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep drains under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
     SEARCH_MOST = 16,      /* other shards that a search looks at while there is other memory */
@@ -188,17 +186,14 @@ static unsigned take_from_new(const request_t *request, hak_unit_t *const *slabs
 _Atomic uint32_t hak_shard_grown, hak_shard_visits_due;
 
 /* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
- * `superslabs` before: always when the heap has grown, otherwise now and then, if few units of the
- * pool are dirty. If many dirty units are free, the heap has just shrunk and may regrow. The work
- * is done at the end of the call (thread/purge.c). */
+ * `superslabs` before: always when the heap has grown, otherwise now and then. The work is done at
+ * the end of the call (thread/purge.c). */
 static void note_taken(unsigned units, uint64_t superslabs) {
-    if (units == 0 || superslabs << hak_map.super_shift < SMALL_HEAP) return;
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    if (units == 0 || hak_shard_heap_is_small()) return;
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs)) {
         hak_add_relaxed(&hak_shard_grown, hak_superslab_units());
         hak_budget_note(HAK_NOTE_GROWN);
-    } else if (hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART &&
-               hak_shard_count_taken(units)) {
+    } else if (hak_shard_may_visit(false) && hak_shard_count_taken(units)) {
         hak_add_relaxed(&hak_shard_visits_due, 1);
         hak_budget_note(HAK_NOTE_VISIT);
     }

@@ -9,9 +9,10 @@
  * free (`spare` of `touched`), and only in one of these cases:
  *   - the heap has grown;
  *   - nothing moved in the bin for the purge delay;
- *   - the bin is idle, because the program has moved on: it takes slabs for other classes, as many
- *     as a part of the heap, and no blocks of this bin. The clock is the number of slabs taken
- *     while the heap does not grow: after every few of them one shard is visited, in turn.
+ *   - the bin is idle, because the program has moved on: it takes slabs or blocks of other classes, and
+ *     no blocks of this bin. The clock is the number of slabs taken while the heap does not grow and, in
+ *     a large heap without a helper thread, the number of slow calls: after every few of them one shard
+ *     is visited, in turn. Slabs alone are too few: a heap whose sizes drift uses its own slabs again.
  *
  * The bin's lock is held while the pages of one slab are purged, so that no thread can take a block
  * on them: some microseconds, in a bin that is little used. */
@@ -27,6 +28,9 @@
 #include "shard/warm.h"
 
 enum {
+    SMALL_HEAP = 64,          /* units; a visit touches all bins: not below this */
+    LARGE_HEAP = 1024,        /* units, 64 MiB; from here on slow calls, too, bring visits */
+    POOL_PART = 8,            /* dirty units are many above one part in so many of the used ones */
     SPARE_LEAST = 256 * 1024, /* least spare bytes of a bin that is looked at */
     PART_LEAST = 32,          /* least part of a slab that is purged, in 256ths */
     SWEEP_MS = 250,           /* between two passes */
@@ -191,15 +195,20 @@ static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
+static size_t heap_units(void) { return hak_pool_superslabs() << hak_map.super_shift; }
+
 /* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
     size_t units = hak_load_relaxed(&hak_pool_stats.used_units);
-    return (unsigned)hak_min(2 + units / ((size_t)REST_PART * VISIT_UNITS * shards), UINT8_MAX);
+    size_t most = 2 + units / ((size_t)REST_PART * VISIT_UNITS * shards);
+    if (heap_units() >= LARGE_HEAP) most /= 2; /* its visits are more frequent */
+    return (unsigned)hak_min(most, UINT8_MAX);
 }
 
 /* The class of the idle bin of a shard that has the most spare bytes, of strewn bins only; 0 for
- * none. A concurrent take may be missed; then a bin counts as idle too early, once. */
-static unsigned idle_bin(unsigned shard, unsigned rest) {
+ * none. Adds `more` to the rests of the others. A concurrent take may be missed; then a bin counts as
+ * idle too early, once. */
+static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
     hak_bin_t *bins = hak_bin_of(shard, 0);
     unsigned best = 0;
     size_t most = 0;
@@ -209,7 +218,7 @@ static unsigned idle_bin(unsigned shard, unsigned rest) {
         if (!bytes || !is_strewn(bin, class_index)) continue;
         unsigned rests = hak_load_relaxed(&bin->rests);
         if (rests < rest) {
-            hak_store_relaxed(&bin->rests, (uint8_t)(rests + 1));
+            hak_store_relaxed(&bin->rests, (uint8_t)(rests + more));
         } else if (bytes > most) {
             most = bytes;
             best = class_index;
@@ -218,22 +227,40 @@ static unsigned idle_bin(unsigned shard, unsigned rest) {
     return best;
 }
 
+bool hak_shard_heap_is_small(void) { return heap_units() < SMALL_HEAP; }
+
+bool hak_shard_may_visit(bool is_for_calls) {
+    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
+    return heap_units() >= (is_for_calls ? LARGE_HEAP : SMALL_HEAP) &&
+           hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART;
+}
+
 bool hak_shard_count_taken(unsigned units) {
     const uint32_t before = hak_add_relaxed(&taken, units);
     return (before + units) / VISIT_UNITS != before / VISIT_UNITS;
 }
 
-/* After a purge that gave back little, the bin is not purged again for a while. */
-size_t hak_shard_purge_taken(hak_budget_t *budget) {
+/* After a purge that gave back little, the bin is not purged again for a while. In a small heap one bin
+ * pays for a visit: there the program often comes back to the sizes that it left. */
+size_t hak_shard_visit(hak_budget_t *budget) {
     const unsigned count = shards_made();
+    size_t all = 0;
     if (count == 0) return 0;
-    const unsigned shard = take_turn(count, 1);
-    const unsigned class_index = idle_bin(shard, visits_of_rest(count));
-    if (!class_index) return 0;
+    const unsigned shard = take_turn(count, 1), rest = visits_of_rest(count);
     const size_t wanted = hak_superslab_size();
-    size_t bytes = purge_some(shard, class_index, wanted, budget);
-    if (bytes < wanted / 4) hak_store_relaxed(&hak_bin_of(shard, class_index)->rests, 0);
-    return bytes;
+    unsigned class_index = idle_bin(shard, rest, 1);
+    while (class_index && !hak_budget_is_spent(budget)) {
+        hak_budget_look(budget, 1);
+        size_t bytes = purge_some(shard, class_index, wanted, budget);
+        if (bytes < wanted / 4) hak_store_relaxed(&hak_bin_of(shard, class_index)->rests, 0);
+        all += bytes;
+        if (heap_units() < LARGE_HEAP) return all;
+        class_index = idle_bin(shard, rest, 0);
+    }
+    if (!class_index) return all;
+    hak_add_relaxed(&hak_shard_visits_due, 1); /* there is more to give back: soon again */
+    hak_budget_note(HAK_NOTE_VISIT);
+    return all;
 }
 
 /* Notes whether anything moved in a bin since the last pass. True, once, when nothing has moved for

@@ -15,13 +15,17 @@ typedef enum {
  * goes.
  *   grown: the heap has just grown by `bytes`: about as many, from classes most of whose
  *          blocks are free
- *   taken: units have become slabs, and count_taken said that a visit is due: as many again,
- *          from bins that gave nothing meanwhile and have at most one block in use per page
+ *   visit: when count_taken said so after units have become slabs, in a large heap also after some
+ *          slow calls: from bins of one shard that gave nothing meanwhile and have at most one block in use per page.
+ *          Not in a small heap, nor while many dirty units are free: the heap has just shrunk then,
+ *          and may regrow
  *   piece: a part of a pass over all bins; true at the end
  * The bytes that went back are returned, or added to *bytes. */
 bool hak_shard_count_taken(unsigned units);
 size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget);
-size_t hak_shard_purge_taken(hak_budget_t *budget);
+bool hak_shard_heap_is_small(void);
+bool hak_shard_may_visit(bool is_for_calls);
+size_t hak_shard_visit(hak_budget_t *budget);
 bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_ms,
                            hak_budget_t *budget, size_t *bytes);
 

@@ -13,7 +13,7 @@
  * | committed bytes cross LIMIT_SOFT            | the same, whatever its age   | piece     | the same        |
  * | slab events have made a round due (ROUND)   | free units beside slabs      | piece     | the same        |
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
- * | slabs were taken (VISIT)                    | sparse slabs of idle bins    | piece     | the same        |
+ * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
  * | a free finds more than may be kept (ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
@@ -156,7 +156,7 @@ static void pay_for_growth(hak_budget_t *budget) {
 
 static void make_visits(hak_budget_t *budget) {
     uint32_t visits = hak_exchange_acq_rel(&hak_shard_visits_due, 0);
-    for (; visits && !hak_budget_is_spent(budget); visits--) hak_shard_purge_taken(budget);
+    for (; visits && !hak_budget_is_spent(budget); visits--) hak_shard_visit(budget);
     if (!visits) return;
     hak_add_relaxed(&hak_shard_visits_due, visits);
     hak_budget_note(HAK_NOTE_VISIT);
@@ -251,6 +251,8 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
         begin_pass((uint32_t)delay_ms, HAK_SPARSE_IDLE);
     if (call->now_ms) hak_ahead_look(call->now_ms);
     do_noted(delay_ms, &budget);
+    if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true))
+        hak_shard_visit(&budget); /* a program that only frees has not moved on */
     if (call->freed && gets_ahead(delay_ms)) get_ahead(&budget);
     if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&the_pass, &budget, &bytes))
         end_pass();

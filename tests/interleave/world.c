@@ -120,6 +120,7 @@ static void enter_pool(void) {
 }
 
 hak_pool_stats_t hak_pool_stats;
+size_t hak_pool_superslabs(void) { return hak_load_relaxed(&hak_pool_stats.stage3); }
 
 /* Nothing is taken ahead: the shards here have no stocks. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsigned more,

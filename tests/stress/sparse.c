@@ -12,6 +12,8 @@
  *            does not grow, and what lies between the last short ones goes back all the same
  *   swing    as many blocks of 4 KiB before, freed: while there is their memory for what comes
  *            next, nothing goes back, for the heap may rise again
+ *   turnover instead: of blocks of 4 KiB one in sixteen is freed and allocated again, over and over. No
+ *            slab changes hands, and what lies between the small ones goes back all the same
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -132,6 +134,25 @@ static void check_swing(const void *unused) {
     CHECK(purged == 0, "%llu bytes went back", (unsigned long long)purged);
 }
 
+static void check_turnover(const void *unused) {
+    enum { ROUNDS = 100, STRIDE = 16 };
+    (void)unused;
+    set_option("PURGE_DELAY_MS", "3600000");
+    size_t count = bytes / PAGE;
+    unsigned char **pages = table_of(count);
+    allocate_all(pages, count, PAGE);
+    unsigned char **kept = make_sparse();
+    uint64_t before = figure("memory.sparse_purged");
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t i = round % STRIDE; i < count; i += STRIDE) API(free)(pages[i]);
+        for (size_t i = round % STRIDE; i < count; i += STRIDE)
+            CHECK((pages[i] = API(malloc)(PAGE)) != NULL, "no memory");
+    }
+    uint64_t purged = figure("memory.sparse_purged") - before;
+    CHECK(purged > bytes / 2, "only %llu bytes went back", (unsigned long long)purged);
+    check_kept(kept);
+}
+
 static size_t evict_one(unsigned char **values, size_t *count, struct rng *rng) {
     size_t victim = rng_below(rng, *count), size = API(malloc_usable_size)(values[victim]);
     const unsigned char *value = values[victim];
@@ -165,8 +186,8 @@ static void check_moved_on(const void *unused) {
 }
 
 int main(int argc, char **argv) {
-    static void (*const checks[])(const void *) = {check_growth, check_trim, check_idle,
-                                                   check_moved_on, check_swing};
+    static void (*const checks[])(const void *) = {check_growth,   check_trim,  check_idle,
+                                                   check_moved_on, check_swing, check_turnover};
     bytes = argument(argc, argv, 1, 96) << 20;
     watchdog(160, "sparse slabs");
     require_hakmem();

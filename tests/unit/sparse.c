@@ -53,7 +53,7 @@ static void give_kept(void **kept) {
 /* A unit became a slab: the visit that may be due for that. */
 static size_t take_one(void) {
     hak_budget_t budget = HAK_BUDGET_ALL;
-    return hak_shard_count_taken(1) ? hak_shard_purge_taken(&budget) : 0;
+    return hak_shard_count_taken(1) ? hak_shard_visit(&budget) : 0;
 }
 
 static size_t grow_by(size_t bytes) {
