@@ -9,6 +9,7 @@
 #include "live/page.h"
 #include "memory.h"
 #include "process.h"
+#include "program.h"
 #include "trace.h"
 
 enum { PIECES = 4, TRIES = 3, SEEN_MAX = 16 };
@@ -74,3 +75,24 @@ void live_reader_read(void) {
 }
 
 void live_reader_check(void) { believe(process.page); }
+
+/* ---- What the process does meanwhile --------------------------------------------------------- */
+
+void watched(void) {
+    program_start(OPTIONS("LIVE=1", "PURGE_THREAD=0"));
+    process.tick_ms = 50;
+    live_reader_begin();
+}
+void use_watched(void) {
+    program_malloc_all(0, 2, PAGES);
+    program_malloc(2, LARGE);
+    program_free_all(0, 3);
+}
+void use_watched_too(void) {
+    program_malloc_all(8, 3, PAGES);
+    program_free_all(8, 3);
+}
+void check_watched(void) {
+    program_check();
+    live_reader_check();
+}

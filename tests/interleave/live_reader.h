@@ -11,4 +11,10 @@ void live_reader_read(void);
 /* At the end: no copy that was believed differs from what the page was. */
 void live_reader_check(void);
 
+/* Steps of a scenario: a process with a live page, what its threads do, and all that must hold then. */
+void watched(void);
+void use_watched(void);
+void use_watched_too(void);
+void check_watched(void);
+
 #endif

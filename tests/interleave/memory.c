@@ -17,6 +17,7 @@ enum {
     LINE_SLOTS = 65536, /* of the table from address to line; a power of two */
     CELLS_MAX = 16384,
     CELL_SLOTS = 65536,
+    CELL_SPACING = 16, /* bytes for each atomic variable, mostly */
     FORBIDDEN_MAX = 32,
     LEFT_OUT_MAX = 8,
 };
@@ -78,11 +79,20 @@ uint64_t memory_mix(uint64_t a, uint64_t b) {
     return x ^ x >> 29;
 }
 
+/* Where a table of `slots` entries begins to look for what is number `index` in memory. Neighbours in
+ * memory are neighbours there: an execution of a bounded search is a new process, and each page of a
+ * table that it touches costs it a fault. */
+static unsigned first_slot(uintptr_t index, unsigned slots) {
+    enum { GROUP = 256 };
+    uintptr_t group = (index / GROUP * 0x9E3779B97F4A7C15u >> 32) % (slots / GROUP);
+    return (unsigned)(group * GROUP + index % GROUP);
+}
+
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* Every access of the checked code comes here: one multiplication, and mostly one look. */
 static unsigned line_slot(uintptr_t address) {
-    unsigned slot = (unsigned)(address / LINE_SIZE * 0x9E3779B97F4A7C15u >> 32) % LINE_SLOTS;
+    unsigned slot = first_slot(address / LINE_SIZE, LINE_SLOTS);
     while (line_slots[slot].line && line_slots[slot].address != address)
         slot = (slot + 1) % LINE_SLOTS;
     return slot;
@@ -202,7 +212,7 @@ void memory_write(const volatile void *address, size_t size) {
 /* ---- Atomic operations ----------------------------------------------------------------------- */
 
 static cell_t *cell_of(uintptr_t address) {
-    unsigned slot = (unsigned)(memory_mix(1, address) % CELL_SLOTS);
+    unsigned slot = first_slot(address / CELL_SPACING, CELL_SLOTS);
     for (; cell_slots[slot].execution == execution; slot = (slot + 1) % CELL_SLOTS)
         if (cells[cell_slots[slot].index].address == address) return &cells[cell_slots[slot].index];
     EXPLORE_CHECK(cell_count < CELLS_MAX, "too many atomic variables");

@@ -8,18 +8,17 @@
 
 #include "hakmem.h"
 #include "explore.h"
+#include "forks.h"
 #include "heaps.h"
 #include "live_reader.h"
-#include "live/fill.h"
 #include "process.h"
 #include "program.h"
+#include "purges.h"
 #include "region/region.h"
 #include "sampled.h"
 #include "scenarios.h"
 #include "thread/fork.h"
 #include "thread/thread.h"
-
-enum { HELPER = 4 }; /* the thread that pthread_create starts */
 
 /* ---- The first calls of a process ------------------------------------------------------------ */
 
@@ -311,118 +310,6 @@ static void use_odd(void) {
 static void use_odd_too(void) {
     program_malloc_all(32, 10, 8300);
     program_free_all(32, 10);
-}
-
-/* ---- Purge ----------------------------------------------------------------------------------- */
-
-static void purge_at_once(void) {
-    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2"));
-    process.tick_ms = 300;
-}
-static void hold_units(void) {
-    program_start(OPTIONS("PURGE_DELAY_MS=0", "TINY_SS_PARTIAL=0", "SHARDS=2"));
-    process.tick_ms = 300;
-}
-static void under_pressure(void) {
-    program_start(OPTIONS("LIMIT_SOFT=1M", "PURGE_THREAD=0", "SS_SIZE=512K"));
-    process.tick_ms = 300;
-}
-static void with_helper(void) {
-    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=2", "SS_SIZE=512K"));
-    process.tick_ms = 100;
-    process.helper = HELPER;
-}
-static void more_cpus(void) {
-    program_begin();
-    process.cpus = 1;
-    process.tick_ms = 3000;
-    process_start();
-    hakmem_free(hakmem_malloc(1));
-    process.cpus = 4;
-}
-static void fill_and_empty(void) {
-    program_malloc_all(0, 20, PAGES);
-    program_malloc(20, LARGE);
-    program_malloc(21, HUGE);
-    program_free_all(0, 22);
-}
-static void fill_and_empty_too(void) {
-    program_malloc_all(32, 10, PAGES);
-    program_malloc(42, HUGE);
-    program_free_all(32, 11);
-}
-static void grow_soon(void) {
-    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2", "SS_SIZE=512K"));
-    program_malloc_all(0, 6, RAGGED);
-}
-static void grow(void) { program_malloc_all(6, 4, RAGGED); }
-static void grow_too(void) { program_malloc_all(16, 4, RAGGED); }
-/* Without a lock. */
-static void show_superslabs(void) {
-    static hak_live_page_t page;
-    hak_live_fill_superslabs(&page);
-}
-static void no_thread(void) {}
-
-/* Few steps, so that every order with one preemption is tried. */
-static void some_ragged(void) {
-    program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=1"));
-    program_malloc_all(0, 3, RAGGED);
-}
-static void free_and_purge(void) {
-    program_free_all(0, 2);
-    hakmem_malloc_trim(0);
-}
-static void take_ragged(void) { program_malloc_all(8, 2, RAGGED); }
-
-/* ---- Forks ----------------------------------------------------------------------------------- */
-
-static void use_and_fork(void) {
-    program_malloc_all(0, 2, PAGES);
-    if (process_fork()) {
-        explore_start(3);
-        program_malloc_all(2, 2, PAGES);
-        explore_join(3);
-    }
-    program_free(0);
-}
-static void use_all(void) {
-    program_malloc_all(8, 2, PAGES);
-    program_malloc(10, LARGE);
-    program_malloc(11, HUGE);
-    program_free_all(8, 4);
-}
-static void fork_too(void) {
-    program_malloc(8, PAGES);
-    process_fork();
-    program_free(8);
-}
-static void thread_of_child(void) {
-    program_malloc_all(16, 2, PAGES);
-    program_malloc(18, LARGE);
-    program_free_all(16, 3);
-    process_end_thread();
-}
-
-/* ---- The live page --------------------------------------------------------------------------- */
-
-static void watched(void) {
-    program_start(OPTIONS("LIVE=1", "PURGE_THREAD=0"));
-    process.tick_ms = 50;
-    live_reader_begin();
-}
-static void use_watched(void) {
-    program_malloc_all(0, 2, PAGES);
-    program_malloc(2, LARGE);
-    program_free_all(0, 3);
-}
-static void use_watched_too(void) {
-    program_malloc_all(8, 3, PAGES);
-    program_free_all(8, 3);
-}
-static void check_watched(void) {
-    program_check();
-    live_reader_check();
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ void watchdog(unsigned seconds, const char *what) {
     snprintf(late_message, sizeof late_message, "FAIL: still running after %u s: %s\n", seconds,
              what);
     signal(SIGALRM, time_is_up);
-    alarm(seconds);
+    alarm(seconds * PATIENCE);
 }
 
 unsigned long argument(int argc, char **argv, int index, unsigned long otherwise) {

@@ -11,7 +11,11 @@
 _Noreturn void check_failed(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Ends the process with a FAIL line when it is still running after so many seconds. */
+/* Bounds on time find what hangs. They are said for an idle machine, and so many times as long are given:
+ * on a loaded one everything takes longer. */
+enum { PATIENCE = 4 };
+
+/* Ends the process with a FAIL line when it is still running after so many seconds, times PATIENCE. */
 void watchdog(unsigned seconds, const char *what);
 
 /* The number in argument index, or otherwise when there is no such argument. */

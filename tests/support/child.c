@@ -51,7 +51,7 @@ void child_run(void (*body)(const void *context), const void *context, unsigned 
         _exit(0);
     }
     close(ends[1]);
-    end->in_time = collect(ends[0], milliseconds_now() + (long)seconds * 1000, end);
+    end->in_time = collect(ends[0], milliseconds_now() + (long)seconds * PATIENCE * 1000, end);
     close(ends[0]);
     end->err[end->err_length] = 0;
     if (!end->in_time) kill(pid, SIGKILL);

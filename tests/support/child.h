@@ -13,7 +13,7 @@ struct child_end {
 };
 
 /* Forks, calls body(context) in the child and waits. A body that returns ends the child with 0.
- * The child may run for as many seconds as said. */
+ * The child may run for as many seconds as said, times PATIENCE (check.h). */
 void child_run(void (*body)(const void *context), const void *context, unsigned seconds,
                struct child_end *end);
 

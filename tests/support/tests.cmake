@@ -84,7 +84,7 @@ function(hak_add_one name label seconds)
     set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${seconds})
     # CTest begins with what may take longest, also before it has measured anything: so no CPU waits for
     # the last test.
-    if(seconds GREATER 120)
+    if(seconds GREATER 180)
         set_tests_properties(${name} PROPERTIES COST ${seconds})
     endif()
     if(one_PRELOAD)
@@ -105,7 +105,7 @@ function(hak_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "PRELOAD;SERIAL" "SECONDS;LONG_SECONDS;LABEL"
         "COMMAND;SHORT;LONG")
     if(NOT test_SECONDS)
-        set(test_SECONDS 60)
+        set(test_SECONDS 180)
     endif()
     if(NOT test_LABEL)
         set(test_LABEL short)
