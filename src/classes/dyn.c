@@ -3,7 +3,7 @@
 
 enum { NONE, CHOOSING };
 static _Atomic uint32_t state;
-static _Atomic uint32_t chosen; /* bytes; 0 while there is none */
+static _Atomic uint32_t chosen HAK_READ_OFTEN; /* bytes; 0 while there is none */
 
 size_t hak_dyn_size(void) { return hak_load_acquire(&chosen); } /* partner: C4 */
 

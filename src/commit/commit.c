@@ -5,10 +5,10 @@
 #include "os/cpu.h"
 #include "os/tick.h"
 
-static _Atomic size_t committed;
+static _Atomic size_t committed HAK_OWN_LINE;
 static _Atomic uint64_t refused;
 static _Atomic size_t soft_next; /* the next sum that calls for a purge; 0: not set yet */
-static _Atomic bool pressure;
+static _Atomic bool pressure HAK_READ_OFTEN;
 
 HAK_COMMON size_t hak_commit_soft(void) {
     int64_t soft = hak_option(HAK_OPTION_LIMIT_SOFT);

@@ -51,7 +51,7 @@ static bool is_fine(const hak_unit_t *unit) {
 
 /* ---- idle memory, in sum ---- */
 
-static _Atomic size_t idle_published;
+static _Atomic size_t idle_published HAK_OWN_LINE;
 
 /* Adds a heap's change to the published sum when the change exceeds `least` grains. Heap lock
  * held. */

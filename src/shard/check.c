@@ -188,14 +188,13 @@ static size_t check_class(hak_check_t *check, unsigned class_index, uint64_t *ca
 }
 
 void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
-    size_t ragged = 0, warm = 0;
+    size_t ragged = 0;
     HAK_EACH_SHARD (shard)
         memset(hak_bin_sum_of(shard, 0), 0, (HAK_CLASS_COUNT + 1) * sizeof(hak_bin_sum_t));
     hak_region_each_superslab(check_units, check);
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
         size_t slabs = check_class(check, class_index, &carved[class_index]);
         if (slabs && hak_class_is_ragged(class_index)) ragged += slabs;
-        warm += hak_warm_slabs(class_index);
     }
     HAK_EACH_SHARD (shard) {
         uint32_t slabs = 0;
@@ -203,8 +202,6 @@ void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]) {
         hak_check_equal(check, "shard", hak_bin_of(shard, 0), "slabs of its bins",
                         hak_bin_slab_count(shard), slabs);
     }
-    hak_check_equal(check, of_ring, &hak_warm_total, "the sum of all counts",
-                    hak_load_relaxed(&hak_warm_total), warm);
     hak_check_equal(check, "pool", &hak_pool_stats, "ragged_units = slabs of ragged classes",
                     hak_load_relaxed(&hak_pool_stats.ragged_units), ragged);
 }

@@ -277,7 +277,7 @@ static bool at_budget(unsigned shard) {
  * budget alone never makes a request fail. */
 static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
-    bool any = hak_load_relaxed(&hak_warm_total) != 0;
+    bool any = hak_load_relaxed(&hak_warm_seen);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
         drain_and_release(request->home, i, 0, any, UINT32_MAX);
     unsigned taken = take_from(request, request->home, ANY);
@@ -347,7 +347,7 @@ void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
 /* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
  * DRAINS_MOST drains, in case remote frees come faster than it drains them. */
 HAK_BEHIND bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
-    bool any = hak_load_relaxed(&hak_warm_total) != 0;
+    bool any = hak_load_relaxed(&hak_warm_seen);
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
         if (walk->class_index == 0) hak_stock_release(walk->shard);

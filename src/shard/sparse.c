@@ -41,8 +41,8 @@ enum {
 };
 
 static _Atomic uint64_t purged_bytes;
-static _Atomic uint32_t taken;  /* atomic; units that became slabs, modulo 2^32 */
-static _Atomic uint32_t visits; /* atomic; of shards, modulo 2^32 */
+static _Atomic uint32_t taken HAK_OWN_LINE; /* atomic; units that became slabs, modulo 2^32 */
+static _Atomic uint32_t visits;             /* atomic; of shards, modulo 2^32 */
 
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 
@@ -303,11 +303,11 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
 }
 
 bool hak_shard_purge_waits(uint32_t delay_ms) {
-    if (hak_load_relaxed(&hak_warm_total) != 0) return true; /* a sweep may find idle slots */
     HAK_EACH_SHARD (shard) {
         const hak_bin_t *bins = hak_bin_of(shard, 0);
         for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
             const hak_bin_t *bin = &bins[class_index];
+            if (hak_warm_any(shard, class_index)) return true; /* a sweep may find idle slots */
             if (!spare_bytes(bin, class_index)) continue;
             size_t seen = hak_load_relaxed(&hak_bin_rare(shard, class_index)->spare_seen);
             if (hak_load_relaxed(&bin->spare) != seen) return true;

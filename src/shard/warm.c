@@ -17,9 +17,7 @@ enum {
     PART_LEAST = 2,       /* a carve brings at least one part in so many of what is wanted */
 };
 
-_Atomic uint32_t hak_warm_total HAK_OWN_LINE;
-static _Atomic bool any_bound
-    HAK_READ_OFTEN; /* a slab is or was bound: before, no ring has anything */
+_Atomic bool hak_warm_seen HAK_READ_OFTEN;
 
 static hak_warm_ring_t *ring_of(const hak_unit_t *slab) {
     uint16_t owner = hak_load_relaxed(&slab->owner);
@@ -77,8 +75,7 @@ static void bind(hak_warm_slot_t *slot, hak_bin_t *bin, hak_unit_t *slab) {
     slot->prev->next = oldest->prev = slot;
     HAK_ADD_OWNED(&ring->count, 1);
     ring->used += used_of(slab, hak_bin_ready(slab, class_of(slab)));
-    (void)hak_add_relaxed(&hak_warm_total, 1);
-    if (HAK_UNLIKELY(!hak_load_relaxed(&any_bound))) hak_store_relaxed(&any_bound, true);
+    if (HAK_UNLIKELY(!hak_load_relaxed(&hak_warm_seen))) hak_store_relaxed(&hak_warm_seen, true);
     HAK_ADD_OWNED(&slot->carves, 1); /* the next sweep takes it for used */
     note("bind", slab);
     unclaim(slot, slab);
@@ -94,7 +91,6 @@ static hak_unit_t *unbind(hak_warm_slot_t *slot, hak_bin_t *bin, const char *eve
     if (ring->oldest == slot) ring->oldest = slot->next == slot ? NULL : slot->next;
     HAK_ADD_OWNED(&ring->count, -1u);
     ring->used -= used_of(slab, hak_bin_ready(slab, class_of(slab)));
-    (void)hak_add_relaxed(&hak_warm_total, -1u);
     hak_store_relaxed(&slab->owner, hak_load_relaxed(&slab->owner) & ~HAK_OWNER_WARM);
     hak_bin_return(bin, slab);
     hak_store_relaxed(&slot->ready, 0);
@@ -300,7 +296,7 @@ bool hak_warm_put_down(hak_bin_t *bin, hak_unit_t *slab) {
 /* Adds up a field of the rings of a class. */
 #define SUM_OF(field, class_index)                                                                \
     uint64_t sum = 0;                                                                             \
-    if (!hak_load_relaxed(&any_bound)) return 0;                                                  \
+    if (!hak_load_relaxed(&hak_warm_seen)) return 0;                                              \
     HAK_EACH_SHARD (shard) sum += hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->field); \
     return sum
 

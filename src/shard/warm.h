@@ -100,12 +100,13 @@ typedef struct {
 
 hak_warm_ring_t *hak_warm_ring_of(unsigned shard, unsigned class_index);
 
-/* Slabs that are bound now, of all bins; a hint without a lock. */
-extern _Atomic uint32_t hak_warm_total;
+/* True once a slab was bound: until then nobody reads a ring. Rejected: a sum of all slabs that are bound,
+ * which every refill would read and every bind would take from all CPUs. */
+extern _Atomic bool hak_warm_seen;
 
 /* True when a bin has warm slabs. Exact under the bin's lock, otherwise a hint. */
 HAK_FAST_PATH bool hak_warm_any(unsigned shard, unsigned class_index) {
-    return HAK_UNLIKELY(hak_load_relaxed(&hak_warm_total) != 0) &&
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_warm_seen)) &&
            hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
 }
 

@@ -134,8 +134,9 @@ static size_t all_of(pass_t *pass) {
 static _Atomic bool
     busy;               /* see above; it orders the accesses of one owner after those of the last */
 static pass_t the_pass; /* owner */
-static _Atomic bool has_pass;  /* the owner writes; the_pass is not at its end; for others a hint */
-static _Atomic bool has_hurry; /* the same; each slow call continues the_pass */
+static _Atomic bool has_pass
+    HAK_READ_OFTEN; /* the owner writes; the_pass is not at its end; for others a hint */
+static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the_pass */
 
 static bool become_owner(void) {
     return !hak_load_relaxed(&busy) && !atomic_exchange_explicit(&busy, true, memory_order_acquire);
@@ -264,7 +265,7 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
 
 /* True once when a pass is due. The first look only starts the clock, so a short program has no pass. */
 static bool is_due(uint64_t now, int64_t delay_ms) {
-    static _Atomic uint64_t next_ms;
+    static _Atomic uint64_t next_ms HAK_READ_OFTEN;
     uint64_t due = hak_load_relaxed(&next_ms);
     hak_sampler_tick(now);
     hak_thread_follow_cpus(now, false);

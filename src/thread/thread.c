@@ -48,7 +48,7 @@ static _Atomic unsigned thread_count
 static unsigned shard_threads[HAK_SHARDS_MAX]; /* list lock; threads at home in each shard */
 static pthread_key_t exit_key;                 /* list lock, then constant */
 static bool has_key;                           /* list lock, then constant */
-static bool ready;                             /* list lock */
+static _Atomic bool ready HAK_READ_OFTEN;      /* written under the list lock, once */
 
 unsigned hak_thread_count(void) { return atomic_load(&thread_count); }
 
@@ -205,11 +205,12 @@ static hak_cache_t *acquire_cache(void) {
 /* Prepares the process, once. libc may allocate in these calls: the calling thread already has its
  * cache. */
 static void prepare_process(void) {
+    if (hak_load_acquire(&ready)) return; /* partner: below */
     hak_lock_acquire(&hak_thread_list_lock);
-    bool first = !ready;
+    bool first = !hak_load_relaxed(&ready);
     if (first) {
         has_key = pthread_key_create(&exit_key, on_thread_exit) == 0;
-        ready = true;
+        hak_store_release(&ready, true);
     }
     hak_lock_release(&hak_thread_list_lock);
     if (!first) return;

@@ -145,5 +145,6 @@ static const explore_scenario_t scenarios[] = {
 int main(int argc, char **argv) {
     memory_track(rooms, sizeof rooms);
     memory_track(&shared, sizeof shared);
+    trace_holds(&shared.place, sizeof shared.place, "record_t.room");
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -11,6 +11,7 @@
 #include "scenarios.h"
 #include "shard/bin.h"
 #include "shard/table.h"
+#include "trace.h"
 
 enum { UNITS = 6, SHARD = 7, SLABS = 100 };
 enum { POOL, AHEAD, USED };
@@ -172,5 +173,6 @@ int main(int argc, char **argv) {
     memory_track(units, sizeof units);
     memory_track(&shared, sizeof shared);
     memory_track(&lock, sizeof lock);
+    trace_holds(&shared.stock, sizeof shared.stock, "record_t.stock");
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

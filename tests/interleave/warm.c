@@ -30,7 +30,7 @@ static void prepare_slabs(unsigned more, void **others, unsigned spare) {
         EXPLORE_CHECK(world_take(0, WORLD_QUAD, 4, others + 4 * i) == 4, "no slab to begin with");
     for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, block[i]);
     EXPLORE_CHECK(world_refill(warm, 1, block + 1) == 1, "no block to begin with");
-    EXPLORE_CHECK(hak_warm_total == 1, "no slab is bound");
+    EXPLORE_CHECK(hak_warm_slabs(WORLD_QUAD) == 1, "no slab is bound");
     hak_shard_release_idle(); /* the next one takes the slab back, unless it is carved before */
 }
 
@@ -79,7 +79,7 @@ static void prepare_two_threads(void) {
     other_warm = world_warm();
     EXPLORE_CHECK(world_refill(warm, 2, block + 2) == 2, "no blocks to begin with");
     EXPLORE_CHECK(world_refill(other_warm, 4, more) == 4, "no blocks to begin with");
-    EXPLORE_CHECK(hak_warm_total <= 2, "more is bound than there is room for");
+    EXPLORE_CHECK(hak_warm_slabs(WORLD_QUAD) <= 2, "more is bound than there is room for");
     for (unsigned i = 1; i < 4; i++) world_free(0, WORLD_QUAD, more[i]);
 }
 

@@ -353,7 +353,7 @@ void world_make(void) {
 void world_track_warm(void) {
     for (unsigned i = 0; i < WARMS; i++) memory_track(binding_of(i), sizeof(hak_warm_slot_t));
     memory_track(hak_warm_ring_of(0, WORLD_QUAD), sizeof(hak_warm_ring_t));
-    memory_track(&hak_warm_total, sizeof hak_warm_total);
+    memory_track(&hak_warm_seen, sizeof hak_warm_seen);
 }
 
 void world_reset(unsigned unit_count) {
@@ -370,7 +370,7 @@ void world_reset(unsigned unit_count) {
     memset(&pool, 0, sizeof pool);
     gates_reset(false);
     live_count = reports = reports_expected = warm_count = 0;
-    hak_warm_total = 0;
+    hak_warm_seen = false;
     larson_guard = may_miss = false;
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     units_there = unit_count;
@@ -467,7 +467,7 @@ static void check_counts(unsigned class_index) {
 void world_check_finally(void) {
     unsigned in_pool = 0;
     for (int i = 0; i < 3; i++) hak_shard_release_idle();
-    EXPLORE_CHECK(hak_warm_total == 0, "%u slabs stay bound", hak_warm_total);
+    EXPLORE_CHECK(hak_warm_slabs(WORLD_QUAD) == 0, "slabs stay bound");
     for (unsigned i = 0; i < warm_count; i++)
         EXPLORE_CHECK(binding_of(i)->state == 0, "slot %u keeps its slab", i);
     for (unsigned i = 0; i < WORLD_UNITS; i++) {
@@ -544,7 +544,7 @@ const char *world_describe(const volatile void *variable) {
                                sizeof(hak_bin_t), variable);
         }
     if (!name) name = describe_in("warm", NULL, warms, WARMS, WARM_SIZE, variable);
-    if (!name && variable == &hak_warm_total) name = "hak_warm_total";
+    if (!name && variable == &hak_warm_seen) name = "hak_warm_seen";
     if (!name)
         name = describe_in("counts of class 41", NULL, hak_bin_counts(0, WORLD_COUNTED), 1,
                            sizeof(hak_bin_counts_t), variable);

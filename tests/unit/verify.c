@@ -63,7 +63,6 @@ static hak_warm_ring_t *ring(void) {
 static void ring_count(void) { ring()->count++; }
 static void ring_none(void) { ring()->oldest = NULL; }
 static void ring_used(void) { ring()->used++; }
-static void warm_total(void) { hak_warm_total++; }
 static void ragged(void) { hak_pool_stats.ragged_units++; }
 static void shard_slabs(void) { hak_bin_add_slabs(0, 1); }
 
@@ -253,7 +252,6 @@ static const row_t rows[] = {
     {ring_count, "warm slabs of a bin %p: count = slabs with the flag: "},
     {ring_none, "warm slabs of a bin %p: violated: count is 0 <=> there is no oldest slot"},
     {ring_used, "warm slabs %p: blocks in use = used + what was carved: "},
-    {warm_total, "warm slabs of a bin %p: the sum of all counts: "},
     {longest, "superslab %p: longest = longest run of free units: "},
     {other_list, "pool %p: superslabs in a list: "},
     {super_prev, "superslab %p: violated: next and prev agree in the list"},

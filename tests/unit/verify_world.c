@@ -87,7 +87,7 @@ static void bind_some(void) {
     for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(BOUND);
     for (unsigned i = 0; i < BLOCKS; i++)
         if (unit_random(2)) hakmem_free(blocks[i]);
-    for (unsigned i = 0; i < BLOCKS && hak_load_relaxed(&hak_warm_total) == 0; i++)
+    for (unsigned i = 0; i < BLOCKS && hak_warm_slabs(hak_class_of(BOUND)) == 0; i++)
         CHECK(hakmem_malloc(BOUND), "no memory");
     for (unsigned shard = 0; shard < 2; shard++) {
         const hak_warm_ring_t *ring = hak_warm_ring_of(shard, hak_class_of(BOUND));
