@@ -16,7 +16,7 @@ ROWS = (
     (r"src/(shard|meta|pool|classes|os)/|tests/interleave/", ["release"],
      r"interleave\.(remote|warm)\.long"),
     (r"src/|tests/interleave/", ["release"],
-     r"interleave\.(lock|gate|helper|large|made|room|stock|record|state|huge|commit|dyn|whole)\.long"),
+     r"interleave\.(lock|gate|helper|large|lazy_table|room|stock|record|state|huge|commit|dyn|whole)\.long"),
     (r"src/|tests/(model|api|abort|support)/", ["release"], r"(model|api|abort)\..*"),
     (r"src/|tests/(stress|support)/", ["release"], r"stress\..*"),
     (r"src/|tests/cross/", ["release"], r"cross\..*"),

@@ -15,10 +15,10 @@
 #include "hardened/empty.h"
 #include "hardened/holder.h"
 #include "large/large.h"
-#include "large/own_huge.h"
+#include "large/user_heap_huge.h"
 #include "live/live.h"
 #include "os/os.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 
@@ -176,7 +176,7 @@ static HAK_SLOW_PATH bool release_old(void *block, unsigned class_index, const h
     if (!hak_state_is_taken(slab, info, index)) return false;
     if (hak_hardened.zero) memset(block, 0, info->size);
     hak_thread_cache();
-    hak_shard_give(home(), class_index, &block, 1);
+    hak_shard_flush(home(), class_index, &block, 1);
     return true;
 }
 
@@ -191,7 +191,7 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
                         ? hak_big_note(pointer)
                         : HAK_STATE_FREE;
     if (!note) { /* allocated before the hardened path was switched on */
-        bool done = block.kind == HAK_KIND_HUGE ? hak_own_huge_free(pointer)
+        bool done = block.kind == HAK_KIND_HUGE ? hak_user_heap_huge_free(pointer)
                                                 : hak_large_free(hak_large_home(), pointer);
         if (!done) hak_hardened_report_pointer(function, pointer);
         return;
@@ -224,7 +224,7 @@ static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) 
     if (hak_hardened.zero) memset(block, 0, hak_classes[class_index].size);
     hak_holder_t *holder = holder_of_thread();
     if (!holder) {
-        hak_shard_give(0, class_index, &block, 1);
+        hak_shard_flush(0, class_index, &block, 1);
         return;
     }
     hak_holder_keep(holder, home(), class_index, entry);

@@ -7,7 +7,7 @@
 #include "api/hardened.h"
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
-#include "api/own.h"
+#include "api/user_heap.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
@@ -129,8 +129,9 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
     if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))
         hak_hardened_report_overflow("realloc", pointer, found.size);
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
-    hak_own_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
-    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, found.size, size, NULL);
+    hak_user_heap_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
+    if (HAK_UNLIKELY(heap != NULL))
+        return hak_user_heap_resize(heap, pointer, found.size, size, NULL);
     void *moved = found.note && size > HAK_LARGE_MAX
                       ? resize_big(pointer, found.note, size, hak_big_resize)
                       : NULL;

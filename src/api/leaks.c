@@ -24,7 +24,7 @@
 #include "os/maps.h"
 #include "os/os.h"
 #include "profile/sample.h"
-#include "stats/heap.h"
+#include "stats/heap_profile.h"
 #include "thread/helper.h"
 
 enum { UNSAMPLED_MOST = 1 << 20, READ_DIRECTLY = 1 << 16, GATE_MS = 1000 };
@@ -214,12 +214,12 @@ static const char *find_within_gate(void) {
 }
 
 void hak_leaks_report(void) {
-    hak_heap_reach_t reach = {.untold = "exit() interrupted the allocator"};
-    if (!hak_option(HAK_OPTION_LEAK)) return hak_heap_report(NULL);
+    hak_heap_profile_reach_t reach = {.untold = "exit() interrupted the allocator"};
+    if (!hak_option(HAK_OPTION_LEAK)) return hak_heap_profile_report(NULL);
     if (hak_gate_close_within(GATE_MS)) {
         reach.untold = find_within_gate();
         reach.unread = search.unread;
         hak_gate_open();
     }
-    hak_heap_report(&reach);
+    hak_heap_profile_report(&reach);
 }

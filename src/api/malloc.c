@@ -12,7 +12,7 @@
 #include "api/leaks.h"
 #include "api/sample.h"
 #include "cache/cache.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
 #include "error/error.h"
@@ -21,7 +21,7 @@
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
-#include "large/own_huge.h"
+#include "large/user_heap_huge.h"
 #include "live/live.h"
 #include "options/load.h"
 #include "options/options.h"
@@ -49,7 +49,7 @@ __attribute__((constructor)) static void prepare(void) {
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
-    else if (HAK_UNLIKELY(hak_ration_is_wanted()))
+    else if (HAK_UNLIKELY(hak_sample_rate_is_wanted()))
         hak_sampling_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
@@ -238,7 +238,8 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     bool is_large = above_classes(size);
     unsigned class_index = is_large ? HAK_CLASS_LARGE : hak_class_of(size);
-    if (hak_ration_on() && !hak_ration_passes(hak_cache, class_index, is_large ? size : 1))
+    if (hak_sample_rate_on() &&
+        !hak_sample_rate_passes(hak_cache, class_index, is_large ? size : 1))
         return hak_sampling_alloc(size, 1, false, site);
     return is_large ? allocate_large(size, 1, false, site)
                     : allocate_class(class_index, size, 1, NULL, site);
@@ -252,14 +253,14 @@ void *hak_allocate(size_t size, const void *site) {
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_ration_on()) return hak_sampling_alloc(size, 1, true, site);
+    if (hak_sample_rate_on()) return hak_sampling_alloc(size, 1, true, site);
     return find_zeroed(size, site);
 }
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
-    if (hak_ration_on()) return hak_sampling_alloc(size, align, false, site);
+    if (hak_sample_rate_on()) return hak_sampling_alloc(size, align, false, site);
     return find_aligned(align, size, site);
 }
 
@@ -274,7 +275,7 @@ HAK_FAST_PATH void count_freed_whole(bool is_mapping) {
 HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
     size_t size;
     if (is_huge) {
-        size = hak_own_huge_free(pointer);
+        size = hak_user_heap_huge_free(pointer);
     } else {
         hak_thread_cache_of_free(); /* makes this thread known to a fork */
         size = hak_large_free(hak_large_home(), pointer);

@@ -95,7 +95,7 @@ HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
 }
 
 /* hak_push for a block of a class with colours. It checks in every build that a block begins at the
- * address: hak_shard_give must not see an address before the first block. */
+ * address: hak_shard_flush must not see an address before the first block. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;

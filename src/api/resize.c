@@ -9,7 +9,7 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"
-#include "api/own.h"
+#include "api/user_heap.h"
 #include "api/sample.h"
 #include "api/valgrind.h"
 #include "hardened/hardened.h"
@@ -82,8 +82,9 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
         errno = EINVAL;
         return NULL;
     }
-    hak_own_t *heap = block.kind == HAK_KIND_SAMPLED ? NULL : hak_fine_heap_of(pointer);
-    if (HAK_UNLIKELY(heap != NULL)) return hak_own_resize(heap, pointer, block.size, size, site);
+    hak_user_heap_t *heap = block.kind == HAK_KIND_SAMPLED ? NULL : hak_fine_heap_of(pointer);
+    if (HAK_UNLIKELY(heap != NULL))
+        return hak_user_heap_resize(heap, pointer, block.size, size, site);
     if (fits(&block, size)) return stays(pointer, size, site);
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;

@@ -6,7 +6,7 @@
 #include "api/block_record.h"
 #include "api/export.h"
 #include "api/malloc.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "debug/ways.h"
 #include "error/log.h"
 #include "hardened/sampled.h"
@@ -15,20 +15,20 @@
 #include "os/os.h"
 #include "profile/sample.h"
 #include "record/record.h"
-#include "stats/heap.h"
+#include "stats/heap_profile.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 
 void hak_sampling_start(void) {
-    if (hak_ration_has(HAK_RATION_GUARD)) hak_sampled_start();
-    if (hak_ration_has(HAK_RATION_PROFILE)) {
+    if (hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD)) hak_sampled_start();
+    if (hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE)) {
         if (hak_sample_start())
-            hak_heap_start();
+            hak_heap_profile_start();
         else
             hak_log("no memory for the heap profiler, which is off");
     }
     hak_cache_t *cache = hak_thread_cache();
-    if (cache) hak_ration_start(cache);
+    if (cache) hak_sample_rate_start(cache);
 }
 
 /* Bytes for a sampled block. For the report of leaks it has one behind its end, so that a pointer there is
@@ -50,11 +50,12 @@ static void *take_fine(unsigned class_index, size_t size, size_t align, bool zer
 }
 
 static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t align, bool zero,
-                                    const void *site, const bool due[HAK_RATION_KINDS]) {
+                                    const void *site, const bool due[HAK_SAMPLE_RATE_KINDS]) {
     size_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
-    bool profile = due[HAK_RATION_PROFILE] && hak_samples_on();
+    bool profile = due[HAK_SAMPLE_RATE_PROFILE] && hak_samples_on();
     void *block = NULL;
-    if (due[HAK_RATION_GUARD] && hak_sampled_on()) block = hak_sampled_alloc(size, align, site);
+    if (due[HAK_SAMPLE_RATE_GUARD] && hak_sampled_on())
+        block = hak_sampled_alloc(size, align, site);
     if (!block && profile) block = take_fine(class_index, size, align, zero, site);
     if (block)
         HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
@@ -67,28 +68,32 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
 
 void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site) {
     hak_cache_t *cache = hak_thread_cache();
-    hak_ration_t *ration = cache ? hak_ration_of(cache) : NULL;
+    hak_sample_rate_t *ration = cache ? hak_sample_rate_of(cache) : NULL;
     if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
         return hak_allocate_unsampled(size, align, zero, site);
     unsigned class_index = hak_allocate_class(size, align);
-    void *block = hak_ration_pop(ration, class_index); /* there: aligned calls have other classes */
-    if (!block && hak_ration_fill(cache, class_index)) block = hak_ration_pop(ration, class_index);
+    void *block =
+        hak_sample_rate_pop(ration, class_index); /* there: aligned calls have other classes */
+    if (!block && hak_sample_rate_fill(cache, class_index))
+        block = hak_sample_rate_pop(ration, class_index);
     if (block) HAK_COUNT_CALL(class_index, HAK_CALL_ALLOCATED);
     if (block) return zero ? memset(block, 0, hak_classes[class_index].size) : block;
     size_t given = class_index == HAK_CLASS_LARGE ? size : hak_classes[class_index].size;
     bool guards = hak_max(size, align) <= hak_os_page_size();
-    const bool due[HAK_RATION_KINDS] = {
-        [HAK_RATION_GUARD] = guards && hak_ration_due(ration, HAK_RATION_GUARD, class_index, given),
-        [HAK_RATION_PROFILE] = hak_ration_due(ration, HAK_RATION_PROFILE, class_index, given)};
-    if (HAK_UNLIKELY(due[HAK_RATION_GUARD] || due[HAK_RATION_PROFILE]))
+    const bool due[HAK_SAMPLE_RATE_KINDS] = {
+        [HAK_SAMPLE_RATE_GUARD] =
+            guards && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, given),
+        [HAK_SAMPLE_RATE_PROFILE] =
+            hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given)};
+    if (HAK_UNLIKELY(due[HAK_SAMPLE_RATE_GUARD] || due[HAK_SAMPLE_RATE_PROFILE]))
         return sample(class_index, size, align, zero, site, due);
     return hak_allocate_unsampled(size, align, zero, site);
 }
 
 void hak_sampling_note(const void *block, size_t size, const void *site) {
-    hak_ration_t *ration = hak_ration_of(hak_cache);
-    if (ration && hak_ration_due(ration, HAK_RATION_PROFILE, HAK_CLASS_LARGE, size))
+    hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
+    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, HAK_CLASS_LARGE, size))
         hak_sample_enter(block, site, size, size, 0);
 }
 
-int hakmem_prof_dump(const char *path) { return hak_heap_dump(path); }
+int hakmem_prof_dump(const char *path) { return hak_heap_profile_dump(path); }

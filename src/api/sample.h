@@ -1,5 +1,5 @@
-/* sample.h: malloc while some of its calls are sampled (cache/ration.h). The slow halves of the public
- * functions come here when hak_ration_on(). */
+/* sample.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
+ * functions come here when hak_sample_rate_on(). */
 #ifndef HAK_API_SAMPLE_H
 #define HAK_API_SAMPLE_H
 

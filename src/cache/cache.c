@@ -28,10 +28,10 @@
 #include <string.h>
 
 #include "base/probe.h"
-#include "cache/check.h"
+#include "cache/verify.h"
 #include "cache/depot.h"
 #include "cache/lifo.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "cache/stacks.h"
 #include "cache/warm_cache.h"
 #include "meta/meta.h"
@@ -39,7 +39,7 @@
 #include "options/options.h"
 #include "policy/policy.h"
 #include "record/record.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "shard/shard.h"
 
 enum {
@@ -92,20 +92,20 @@ void hak_cache_reset(hak_cache_t *cache) {
     cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
-    hak_ration_reset(cache);
+    hak_sample_rate_reset(cache);
     hak_store_relaxed(&cache->holder, NULL);
 }
 
 hak_cache_t *hak_cache_make(void) {
-    bool rationed = hak_options_loaded() && hak_ration_is_wanted();
-    hak_cache_t *cache = hak_meta_alloc(rationed || !hak_options_loaded() ? (size_t)HAK_RATION_SIZE
-                                                                          : (size_t)HAK_CACHE_SIZE);
+    bool rationed = hak_options_loaded() && hak_sample_rate_is_wanted();
+    hak_cache_t *cache = hak_meta_alloc(
+        rationed || !hak_options_loaded() ? (size_t)HAK_SAMPLE_RATE_SIZE : (size_t)HAK_CACHE_SIZE);
     if (!cache) return NULL;
     memset(cache, 0, HAK_CACHE_SIZE);
     hak_cache_reset(cache);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] = (uint16_t)(hak_class_by_8[i] << HAK_MAGAZINE_SHIFT);
-    if (HAK_UNLIKELY(rationed)) hak_ration_begin(cache);
+    if (HAK_UNLIKELY(rationed)) hak_sample_rate_begin(cache);
     return cache;
 }
 
@@ -117,7 +117,7 @@ static size_t count_of(const hak_magazine_t *magazine) {
 /* Free blocks of a class that a cache holds; the owner needs no lock. */
 static size_t held(hak_cache_t *cache, unsigned class_index) {
     return count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index) +
-           hak_ration_count(cache, class_index);
+           hak_sample_rate_count(cache, class_index);
 }
 
 /* A magazine without a stack has neither lifo nor share. */
@@ -189,7 +189,7 @@ static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned take
 /* Gives blocks to the cache's home shard. */
 static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, size_t count) {
     HAK_ADD_OWNED(&counts_of(cache, class_index)->flushed, count);
-    hak_shard_give(cache->shard, class_index, blocks, (unsigned)count);
+    hak_shard_flush(cache->shard, class_index, blocks, (unsigned)count);
 }
 
 /* Removes the oldest `count` blocks from a magazine. The class's lifo keeps as many as it has
@@ -268,7 +268,7 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
     if (count) flush(cache, class_index, count, false);
     while ((count = hak_lifo_take(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks + 1, count);
-    while ((count = hak_ration_take_back(cache, class_index, blocks, 64)) > 0)
+    while ((count = hak_sample_rate_take_back(cache, class_index, blocks, 64)) > 0)
         give(cache, class_index, blocks, count);
 }
 
@@ -435,7 +435,7 @@ unsigned hak_cache_take_more(hak_cache_t *cache, unsigned class_index, unsigned 
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (!cache) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
-        hak_shard_give(0, class_index, &block, 1);
+        hak_shard_flush(0, class_index, &block, 1);
         return;
     }
     hak_magazine_t *magazine = &cache->magazines[class_index];

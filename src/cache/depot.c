@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "classes/classes.h"
-#include "meta/made.h"
+#include "meta/lazy_table.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 
 enum {
     SHARE_SMALL = 512 * 1024, /* of tiny blocks of a thread, below which depots are open */
@@ -21,13 +21,13 @@ enum {
 _Atomic bool hak_depot_open HAK_READ_OFTEN;
 
 /* By CPU: a row of depots, by class. */
-static hak_made_t rows HAK_APART;
+static hak_lazy_table_t rows HAK_APART;
 
 HAK_COMMON void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     hak_store_relaxed(&hak_depot_open, has_more_threads && tiny_bytes < SHARE_SMALL);
 }
 
-hak_depot_t *hak_depot_row(unsigned cpu) { return hak_made_at(&rows, cpu); }
+hak_depot_t *hak_depot_row(unsigned cpu) { return hak_lazy_table_at(&rows, cpu); }
 
 static unsigned this_cpu(void) {
     const unsigned cpu = hak_os_this_cpu(), count = hak_shard_homes();
@@ -44,7 +44,7 @@ static bool make_stack(hak_depot_t *depot, unsigned class_index) {
 
 size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
     hak_depot_t *row =
-        hak_made_open(&rows, this_cpu(), NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
+        hak_lazy_table_open(&rows, this_cpu(), NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
     hak_depot_t *depot = row ? &row[class_index] : NULL;
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
     size_t held = hak_load_relaxed(&depot->count), kept = 0;
@@ -91,14 +91,14 @@ static unsigned sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most,
     }
     if (taken) {
         const unsigned home = hak_shard_open(walk->shard % hak_shard_homes());
-        hak_shard_give(home, walk->class_index + 1, blocks + 1, taken);
+        hak_shard_flush(home, walk->class_index + 1, blocks + 1, taken);
     }
     hak_gate_leave();
     return taken;
 }
 
 bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
-    while ((walk->shard = hak_made_next(&rows, walk->shard)) < HAK_MADE_MOST) {
+    while ((walk->shard = hak_lazy_table_next(&rows, walk->shard)) < HAK_LAZY_TABLE_MOST) {
         hak_depot_t *row = hak_depot_row(walk->shard);
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
@@ -116,14 +116,14 @@ bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
 
 size_t hak_depot_count(unsigned class_index) {
     size_t count = 0;
-    for (unsigned cpu = 0; (cpu = hak_made_next(&rows, cpu)) < HAK_MADE_MOST; cpu++)
+    for (unsigned cpu = 0; (cpu = hak_lazy_table_next(&rows, cpu)) < HAK_LAZY_TABLE_MOST; cpu++)
         count += hak_load_relaxed(&hak_depot_row(cpu)[class_index].count);
     return count;
 }
 
 uint64_t hak_depot_taken(void) {
     uint64_t taken = 0;
-    for (unsigned cpu = 0; (cpu = hak_made_next(&rows, cpu)) < HAK_MADE_MOST; cpu++)
+    for (unsigned cpu = 0; (cpu = hak_lazy_table_next(&rows, cpu)) < HAK_LAZY_TABLE_MOST; cpu++)
         for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
             taken += hak_load_relaxed(&hak_depot_row(cpu)[i].taken);
     return taken;

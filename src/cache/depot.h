@@ -31,7 +31,7 @@
 #define HAK_DEPOT_H
 
 #include "base/base.h"
-#include "meta/made.h"
+#include "meta/lazy_table.h"
 #include "os/lock.h"
 #include "shard/shard.h"
 
@@ -63,7 +63,7 @@ size_t hak_depot_take(unsigned class_index, void **top, size_t want);
 bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget);
 
 /* The depots of a CPU, by class; NULL when there are none. They are made at the first put
- * (meta/made.h has the protocol). */
+ * (meta/lazy_table.h has the protocol). */
 hak_depot_t *hak_depot_row(unsigned cpu);
 
 /* Blocks of a class in all depots, and blocks of all classes that were taken from them so far. */

@@ -11,7 +11,7 @@
 #include "os/file.h"
 #include "os/module.h"
 #include "os/os.h"
-#include "os/stack.h"
+#include "os/unwind.h"
 
 enum { ON_ERROR_ABORT = 0, FRAMES = 32, PATH_SIZE = 1100 };
 
@@ -45,7 +45,7 @@ void hak_error_stack(hak_error_print_t print, const uintptr_t *frames, unsigned 
 /* What only the report has. */
 static void add_details(const void *pointer, const void *site) {
     uintptr_t frames[FRAMES];
-    unsigned count = hak_os_stack(site, frames, FRAMES);
+    unsigned count = hak_os_unwind(site, frames, FRAMES);
     hak_log_to_copy("  found in process %u by thread %u:", hak_os_process_id(), hak_os_thread_id());
     hak_error_stack(hak_log_to_copy, frames, count);
     if (describe && pointer) describe(pointer);

@@ -47,7 +47,8 @@ static bool is_huge(const void *block) { return !hak_region_unit_of(block); }
 uint64_t hak_big_note(const void *block) {
     if (is_huge(block)) {
         uint64_t note = hak_huge_note(block);
-        return hak_state_of(note) == HAK_STATE_NEVER ? 0 : note; /* of a heap: large/own_huge.h */
+        return hak_state_of(note) == HAK_STATE_NEVER ? 0
+                                                     : note; /* of a heap: large/user_heap_huge.h */
     }
     _Atomic uint64_t *word = word_of(block);
     return word ? hak_load_acquire(word) : 0; /* partner: set_note */

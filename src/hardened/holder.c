@@ -7,7 +7,7 @@
 #include "hardened/guard.h"
 #include "hardened/state.h"
 #include "meta/meta.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "shard/shard.h"
 
 enum {
@@ -67,7 +67,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
             first = hak_first_offset((uintptr_t)block, info);
         }
         if (HAK_UNLIKELY(!words)) {
-            hak_shard_give(home, class_index, &block, 1);
+            hak_shard_flush(home, class_index, &block, 1);
             continue;
         }
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
@@ -83,7 +83,7 @@ static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
     hak_entry_t entry;
     unsigned class_index = hak_class_of(HAK_UNIT_SIZE);
     void *unit = take(home, class_index, 1, &entry) ? entry.block : NULL;
-    if (!hak_guard_unit_make(unit) && unit) hak_shard_give(home, class_index, &unit, 1);
+    if (!hak_guard_unit_make(unit) && unit) hak_shard_flush(home, class_index, &unit, 1);
 }
 
 static uint16_t chance(hak_holder_t *holder) {
@@ -151,7 +151,7 @@ static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsign
     unsigned left = stock->count - count;
     memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
     hak_store_relaxed(&stock->count, (uint16_t)left);
-    hak_shard_give(home, class_of(holder, stock), blocks, count);
+    hak_shard_flush(home, class_of(holder, stock), blocks, count);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
@@ -167,7 +167,7 @@ static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);
     void *block = rest.entry.block;
-    hak_shard_give(home, class_index, &block, 1);
+    hak_shard_flush(home, class_index, &block, 1);
 }
 
 void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest) {

@@ -9,7 +9,7 @@
 #include "options/options.h"
 #include "os/fault.h"
 #include "os/os.h"
-#include "os/stack.h"
+#include "os/unwind.h"
 
 enum { FRAMES = 16, FILLING = 0xB5, ALIGN_LEAST = 8, ALIGN = 16 };
 
@@ -75,7 +75,7 @@ size_t hak_sampled_mappings(void) {
 /* ---- reports ---- */
 
 static void note_call(call_t *call, const void *site) {
-    call->count = hak_os_stack(site, call->frames, FRAMES);
+    call->count = hak_os_unwind(site, call->frames, FRAMES);
     call->thread = hak_os_thread_id();
 }
 

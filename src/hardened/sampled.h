@@ -2,7 +2,7 @@
  *
  *   | no access | page 0 | no access | page 1 | no access | ... | no access |
  *
- * One call of malloc in GUARD_SAMPLE, whichever (cache/ration.h), gets a block in such a page, at its
+ * One call of malloc in GUARD_SAMPLE, whichever (cache/sample_rate.h), gets a block in such a page, at its
  * beginning or at its end: an access beyond the block meets a page without access, unless the
  * alignment leaves a few bytes between. All bytes of the page beside the block have a known value,
  * which free compares. After the free nobody can access the page, until all pages that were freed

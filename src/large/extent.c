@@ -1,7 +1,7 @@
 /* extent.c: best fit over free extents, and their joining. */
 #include "large/extent.h"
 
-#include "large/check.h"
+#include "large/verify.h"
 #include "region/region.h"
 
 enum {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "large/own_huge.h"
+#include "large/user_heap_huge.h"
 #include "meta/meta.h"
 #include "os/gate.h"
 #include "os/lock.h"
@@ -33,11 +33,11 @@ typedef struct hak_fine {
 } fine_t;
 _Static_assert(sizeof(fine_t) <= 64, "records are powers of two");
 
-HAK_LOCK_RANKS(fine_rank, FINE, &hak_own_process.lock, sizeof(hak_lock_t), sizeof(hak_lock_t),
+HAK_LOCK_RANKS(fine_rank, FINE, &hak_user_heap_process.lock, sizeof(hak_lock_t), sizeof(hak_lock_t),
                NULL);
 
 static size_t chunk_bytes(const fine_t *fine) { return (size_t)fine->unit_count << HAK_UNIT_SHIFT; }
-static bool is_process(const hak_own_t *heap) { return heap == &hak_own_process; }
+static bool is_process(const hak_user_heap_t *heap) { return heap == &hak_user_heap_process; }
 
 /* ---- bits ---- */
 
@@ -76,7 +76,7 @@ static void turn(uint64_t *bits, size_t at, size_t count) {
 
 static unsigned list_of(size_t longest) { return longest ? hak_highest_bit(longest) + 1 : 0; }
 
-static void link_to_list(hak_own_t *heap, fine_t *fine) {
+static void link_to_list(hak_user_heap_t *heap, fine_t *fine) {
     fine_t **list = &heap->lists[fine->list = (uint8_t)list_of(fine->longest)];
     fine->prev = NULL;
     fine->next = *list;
@@ -84,12 +84,12 @@ static void link_to_list(hak_own_t *heap, fine_t *fine) {
     *list = fine;
 }
 
-static void unlink_from_list(hak_own_t *heap, fine_t *fine) {
+static void unlink_from_list(hak_user_heap_t *heap, fine_t *fine) {
     *(fine->prev ? &fine->prev->next : &heap->lists[fine->list]) = fine->next;
     if (fine->next) fine->next->prev = fine->prev;
 }
 
-static void set_longest(hak_own_t *heap, fine_t *fine, size_t longest) {
+static void set_longest(hak_user_heap_t *heap, fine_t *fine, size_t longest) {
     fine->longest = (uint32_t)longest;
     if (list_of(longest) == fine->list) return;
     unlink_from_list(heap, fine);
@@ -104,7 +104,7 @@ typedef struct {
 } request_t;
 
 /* In heaps of the program short requests need not find the last hole. */
-static bool is_swept(const hak_own_t *heap, const request_t *request) {
+static bool is_swept(const hak_user_heap_t *heap, const request_t *request) {
     return !is_process(heap) && request->grains <= SHORT;
 }
 
@@ -140,7 +140,7 @@ static char *address_of(const fine_t *fine, size_t grain) {
 }
 
 /* Makes free grains a block. */
-static void *cut(hak_own_t *heap, fine_t *fine, size_t at, size_t grains) {
+static void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
     turn(fine->in_use, at, grains);
     turn(fine->begins, at, 1);
     fine->used += (uint32_t)grains;
@@ -151,7 +151,7 @@ static void *cut(hak_own_t *heap, fine_t *fine, size_t at, size_t grains) {
 }
 
 /* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
-static void *carve(hak_own_t *heap, fine_t *fine, const request_t *request) {
+static void *carve(hak_user_heap_t *heap, fine_t *fine, const request_t *request) {
     const size_t hint = fine == heap->current ? 0 : fine->hint;
     size_t longest = 0, at = search(fine, hint, fine->grains, request, &longest);
     if (at == fine->grains) at = search(fine, 0, hint, request, &longest);
@@ -164,8 +164,8 @@ static void *carve(hak_own_t *heap, fine_t *fine, const request_t *request) {
 
 /* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
  * even without a bound each is searched in vain once for each stretch that was freed in it. */
-static void *find_room(hak_own_t *heap, const request_t *request, size_t looks) {
-    for (unsigned list = list_of(request->grains); list < HAK_OWN_LISTS; list++)
+static void *find_room(hak_user_heap_t *heap, const request_t *request, size_t looks) {
+    for (unsigned list = list_of(request->grains); list < HAK_USER_HEAP_LISTS; list++)
         for (fine_t *fine = heap->lists[list], *behind; fine && looks; fine = behind) {
             behind = fine->next;
             if (fine->longest < request->grains) continue;
@@ -200,9 +200,9 @@ static size_t search_short(const fine_t *fine, const request_t *request) {
 }
 
 /* The next chunk to sweep: a part of it is free, and there may be room. */
-static fine_t *pick(const hak_own_t *heap, size_t grains) {
+static fine_t *pick(const hak_user_heap_t *heap, size_t grains) {
     size_t looks = LOOKS_MAX;
-    for (unsigned list = HAK_OWN_LISTS; list-- > list_of(grains);)
+    for (unsigned list = HAK_USER_HEAP_LISTS; list-- > list_of(grains);)
         for (fine_t *fine = heap->lists[list]; fine && looks; fine = fine->next, looks--)
             if (fine->longest >= grains && fine->grains - fine->used >= fine->grains / SWEPT_PART)
                 return fine;
@@ -212,7 +212,7 @@ static fine_t *pick(const hak_own_t *heap, size_t grains) {
 /* A block of up to 64 grains. A sweep goes through a chunk from its beginning to its end; so a free
  * stretch is looked at once in a sweep, and each sweep finds a part of the chunk free. What is freed
  * behind it waits for the next sweep. NULL: a fresh chunk is needed. */
-static void *sweep(hak_own_t *heap, const request_t *request) {
+static void *sweep(hak_user_heap_t *heap, const request_t *request) {
     for (unsigned looks = 0; looks < SWEEPS_MAX; looks++) {
         fine_t *fine = heap->current;
         size_t at = fine ? search_short(fine, request) : 0, longest = 0;
@@ -261,7 +261,7 @@ static fine_t *make_record(unsigned unit_count, unsigned shift) {
 }
 
 /* The block in a fresh chunk, which the heap gets. */
-static void *enter_chunk(hak_own_t *heap, fine_t *fine, const request_t *request) {
+static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *request) {
     HAK_HOLD(&heap->lock);
     fine->is_first = hak_load_relaxed(&heap->committed) == chunk_bytes(fine);
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, fine->unit_count);
@@ -278,26 +278,26 @@ static void *enter_chunk(hak_own_t *heap, fine_t *fine, const request_t *request
 }
 
 /* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
-static void *take_fresh(hak_own_t *heap, unsigned unit_count, unsigned shift,
+static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shift,
                         const request_t *request, bool *zeroed) {
     const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
     void *block = NULL;
     fine_t *fine = make_record(unit_count, shift);
     if (!fine) return NULL;
     hak_gate_enter();
-    const bool is_charged = hak_own_charge(heap, bytes);
+    const bool is_charged = hak_user_heap_charge(heap, bytes);
     fine->units = is_charged ? hak_pool_take(unit_count, zeroed) : NULL;
     if (fine->units)
         block = enter_chunk(heap, fine, request);
     else
         free_record(fine);
-    if (!block && is_charged) hak_own_discharge(heap, bytes);
+    if (!block && is_charged) hak_user_heap_discharge(heap, bytes);
     hak_gate_leave();
     return block;
 }
 
 /* A block of up to 64 KiB. */
-static void *alloc(hak_own_t *heap, size_t size, size_t align) {
+static void *alloc(hak_user_heap_t *heap, size_t size, size_t align) {
     const unsigned shift = is_process(heap) ? HAK_FINE_SHIFT : OWN_SHIFT;
     const request_t request = {((hak_max(size, 1) - 1) >> shift) + 1, hak_max(align >> shift, 1)};
     bool zeroed;
@@ -313,17 +313,19 @@ static void *alloc(hak_own_t *heap, size_t size, size_t align) {
     return find_room(heap, &request, SIZE_MAX);
 }
 
-void *hak_fine_alloc(size_t size, size_t align) { return alloc(&hak_own_process, size, align); }
+void *hak_fine_alloc(size_t size, size_t align) {
+    return alloc(&hak_user_heap_process, size, align);
+}
 
 /* ---- from a pointer ---- */
 
 /* The record of the chunk that contains an address, and the address's grain; NULL when there is none.
  * *heap is locked in both cases. */
-static fine_t *lock_and_find(const void *pointer, hak_own_t **heap, size_t *grain) {
+static fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t *grain) {
     hak_unit_t *unit = hak_unit_of(pointer);
     const uint32_t number = hak_load_acquire(&unit->large);
-    *heap = hak_own_at(number);
-    if (HAK_UNLIKELY(!*heap)) *heap = &hak_own_process; /* no chunk is there any more */
+    *heap = hak_user_heap_at(number);
+    if (HAK_UNLIKELY(!*heap)) *heap = &hak_user_heap_process; /* no chunk is there any more */
     hak_lock_acquire(&(*heap)->lock);
     if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
     if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != (*heap)->number)) return NULL;
@@ -339,7 +341,7 @@ static size_t length_at(const fine_t *fine, size_t grain) {
 }
 
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
-static void leave_heap(hak_own_t *heap, fine_t *fine) {
+static void leave_heap(hak_user_heap_t *heap, fine_t *fine) {
     unlink_from_list(heap, fine);
     if (heap->current == fine) heap->current = NULL;
     HAK_ADD_OWNED(&heap->committed, -chunk_bytes(fine));
@@ -353,7 +355,7 @@ static void give_back(fine_t *fine) {
 }
 
 /* Sets a block free; returns its grains. */
-static size_t release(hak_own_t *heap, fine_t *fine, size_t at) {
+static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
     size_t grains = length_at(fine, at), first = end_before(fine->in_use, at);
     turn(fine->in_use, at, grains);
     turn(fine->begins, at, 1);
@@ -371,7 +373,7 @@ static size_t release(hak_own_t *heap, fine_t *fine, size_t at) {
 
 size_t hak_fine_free(void *block) {
     size_t at, size = 0;
-    hak_own_t *heap;
+    hak_user_heap_t *heap;
     hak_gate_enter();
     fine_t *fine = lock_and_find(block, &heap, &at);
     const bool is_block = fine && address_of(fine, at) == block && is_set(fine->begins, at);
@@ -385,7 +387,7 @@ size_t hak_fine_free(void *block) {
 
 bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     size_t at;
-    hak_own_t *heap;
+    hak_user_heap_t *heap;
     const fine_t *fine = lock_and_find(pointer, &heap, &at);
     const bool is_used = fine && is_set(fine->in_use, at);
     if (is_used) {
@@ -397,21 +399,21 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     return is_used;
 }
 
-HAK_COMMON hak_own_t *hak_fine_heap_of(const void *pointer) {
+HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *pointer) {
     hak_unit_t *unit = hak_region_unit_of(pointer);
-    if (!unit) return hak_own_huge_heap(pointer);
+    if (!unit) return hak_user_heap_huge_heap(pointer);
     if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
-    hak_own_t *heap = hak_own_at(hak_load_acquire(&unit->large));
-    return heap == &hak_own_process ? NULL : heap;
+    hak_user_heap_t *heap = hak_user_heap_at(hak_load_acquire(&unit->large));
+    return heap == &hak_user_heap_process ? NULL : heap;
 }
 
 /* ---- heaps of the program ---- */
 
-void *hak_fine_alloc_in(hak_own_t *heap, size_t size, size_t align, bool zero) {
+void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero) {
     const bool is_cut = size <= HAK_UNIT_SIZE;
     bool zeroed = false;
     void *block = NULL;
-    if (align > HAK_UNIT_SIZE) return hak_own_huge_alloc(heap, size, align, zero);
+    if (align > HAK_UNIT_SIZE) return hak_user_heap_huge_alloc(heap, size, align, zero);
     if (is_cut) {
         block = alloc(heap, size, align);
         size = hak_align_up(hak_max(size, 1), (size_t)1 << OWN_SHIFT);
@@ -420,13 +422,13 @@ void *hak_fine_alloc_in(hak_own_t *heap, size_t size, size_t align, bool zero) {
         block = take_fresh(heap, (unsigned)request.grains, WHOLE, &request, &zeroed);
         size = request.grains << HAK_UNIT_SHIFT;
     }
-    if (!block && !is_cut) return hak_own_huge_alloc(heap, size, align, zero);
+    if (!block && !is_cut) return hak_user_heap_huge_alloc(heap, size, align, zero);
     if (block && zero && !zeroed) memset(block, 0, size);
     return block;
 }
 
 /* Calls a function for each block of a chunk, and sets them free. */
-static void release_all(hak_own_t *heap, fine_t *fine, void (*leave)(const void *block)) {
+static void release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
     size_t blocks = 0;
     for (size_t w = 0; w < bitmap_words(fine->grains); w++)
         if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
@@ -441,7 +443,7 @@ static void release_all(hak_own_t *heap, fine_t *fine, void (*leave)(const void 
 }
 
 /* Frees the first chunk of a list; false when there is none. */
-static bool free_first(hak_own_t *heap, unsigned list, void (*leave)(const void *block)) {
+static bool free_first(hak_user_heap_t *heap, unsigned list, void (*leave)(const void *block)) {
     hak_gate_enter();
     hak_lock_acquire(&heap->lock);
     fine_t *fine = heap->lists[list];
@@ -452,15 +454,15 @@ static bool free_first(hak_own_t *heap, unsigned list, void (*leave)(const void 
     return fine != NULL;
 }
 
-void hak_fine_free_all(hak_own_t *heap, void (*leave)(const void *block)) {
-    for (unsigned list = 0; list < HAK_OWN_LISTS;)
+void hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)) {
+    for (unsigned list = 0; list < HAK_USER_HEAP_LISTS;)
         if (!free_first(heap, list, leave)) list++;
-    hak_own_huge_free_all(heap, leave);
+    hak_user_heap_huge_free_all(heap, leave);
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
-    for (size_t i = 0; i < hak_own_slots(); i++) {
-        const hak_own_t *heap = hak_own_at(i);
+    for (size_t i = 0; i < hak_user_heap_slots(); i++) {
+        const hak_user_heap_t *heap = hak_user_heap_at(i);
         *count += hak_load_relaxed(&heap->blocks);
         *bytes += hak_load_relaxed(&heap->bytes);
     }
@@ -472,7 +474,7 @@ typedef struct {
     size_t blocks, bytes, committed;
 } sums_t;
 
-static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_own_t *heap,
+static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_user_heap_t *heap,
                                        const fine_t *fine, sums_t *sums) {
     size_t used = 0, blocks = 0, longest = 0, stray = 0, end = fine->grains, stop;
     for (size_t i = 0; i < bitmap_words(end); i++) {
@@ -504,9 +506,9 @@ static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_own_t *heap
     sums->committed += chunk_bytes(fine);
 }
 
-static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_own_t *heap) {
-    sums_t sums = {.committed = hak_own_huge_check(check, heap)};
-    for (unsigned list = 0; list < HAK_OWN_LISTS; list++)
+static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_user_heap_t *heap) {
+    sums_t sums = {.committed = hak_user_heap_huge_check(check, heap)};
+    for (unsigned list = 0; list < HAK_USER_HEAP_LISTS; list++)
         for (const fine_t *fine = heap->lists[list]; fine; fine = fine->next)
             check_record(check, heap, fine, &sums);
     hak_check_equal(check, "heap", heap, "blocks, counted", hak_load_relaxed(&heap->blocks),
@@ -518,5 +520,5 @@ static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_own_t *heap) 
 }
 
 HAK_SLOW_PATH void hak_fine_check(hak_check_t *check) {
-    for (size_t i = 0; i < hak_own_slots(); i++) check_heap(check, hak_own_at(i));
+    for (size_t i = 0; i < hak_user_heap_slots(); i++) check_heap(check, hak_user_heap_at(i));
 }

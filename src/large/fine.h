@@ -1,6 +1,6 @@
 /* fine.h: blocks that are cut to measure, in chunks of their own.
  *
- * Two kinds of heaps cut blocks so (own.h):
+ * Two kinds of heaps cut blocks so (user_heap.h):
  *  - The process's, blocks of 1 to 64 KiB where addresses are short. A slab of a size class leaves up to
  *    half of its unit unused: those are addresses and no pages, and they cost nothing as long as there
  *    are enough. Under a limit on the address space (hak_region_is_short) no more slabs are made for
@@ -32,7 +32,7 @@
 
 #include "base/base.h"
 #include "error/check.h"
-#include "large/own.h"
+#include "large/user_heap.h"
 #include "region/unit.h"
 
 enum {
@@ -46,20 +46,20 @@ void *hak_fine_alloc(size_t size, size_t align);
 
 /* A block of a heap of the program, of any size and alignment, all zero if `zero`. NULL when there is no
  * memory, or no room under the heap's limit. */
-void *hak_fine_alloc_in(hak_own_t *heap, size_t size, size_t align, bool zero);
+void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero);
 
 /* Frees a block; returns its bytes, 0 when no block in use begins there. */
 size_t hak_fine_free(void *block);
 
 /* Frees all blocks of a heap, chunk by chunk; `leave` is called for each before, unless it is NULL: it
  * must take no lock of a lower rank. */
-void hak_fine_free_all(hak_own_t *heap, void (*leave)(const void *block));
+void hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));
 
 /* Finds the block in use that contains `pointer`; false when there is none. */
 bool hak_fine_find(const void *pointer, void **start, size_t *size);
 
 /* The heap of the program that an address in a chunk, or a huge block's start belongs to; NULL: none. */
-hak_own_t *hak_fine_heap_of(const void *pointer);
+hak_user_heap_t *hak_fine_heap_of(const void *pointer);
 
 /* Adds the blocks in use and their bytes, huge ones excluded. */
 void hak_fine_add_stats(size_t *count, size_t *bytes);

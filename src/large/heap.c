@@ -5,7 +5,7 @@
 
 #include "commit/commit.h"
 #include "debug/timing.h"
-#include "large/check.h"
+#include "large/verify.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -18,20 +18,20 @@ enum {
 enum { HEAPS_OWN = 2 }; /* heaps whose memory is our own */
 
 static hak_heap_t own[HEAPS_OWN] HAK_APART;
-hak_made_t hak_heap_table HAK_APART;
+hak_lazy_table_t hak_heap_table HAK_APART;
 
 unsigned hak_heap_open(unsigned number) {
     void *memory = number < HEAPS_OWN ? &own[number] : NULL;
-    if (hak_made_open(&hak_heap_table, number, memory, sizeof(hak_heap_t))) return number;
+    if (hak_lazy_table_open(&hak_heap_table, number, memory, sizeof(hak_heap_t))) return number;
     return hak_heap_open(0);
 }
 
 #if HAKMEM_VERIFY
 static bool is_heap_lock(const void *lock) {
-    return hak_made_has(&hak_heap_table, lock, offsetof(hak_heap_t, lock), 1, 1);
+    return hak_lazy_table_has(&hak_heap_table, lock, offsetof(hak_heap_t, lock), 1, 1);
 }
 static bool is_transfer_lock(const void *lock) {
-    return hak_made_has(&hak_heap_table, lock, offsetof(hak_heap_t, transfer_lock), 1, 1);
+    return hak_lazy_table_has(&hak_heap_table, lock, offsetof(hak_heap_t, transfer_lock), 1, 1);
 }
 #endif
 HAK_LOCK_RANKS_MADE(heap_ranks, HEAP, is_heap_lock, hak_heap_check_at_release);

@@ -1,6 +1,6 @@
 /* heap.h: large heaps: superslabs, grain by grain, one heap for each CPU.
  *
- * There are as many heaps as shards, each made at its first use (meta/made.h), and a thread's heap is
+ * There are as many heaps as shards, each made at its first use (meta/lazy_table.h), and a thread's heap is
  * that of the CPU it runs on at the moment. Rejected: the heap of its shard, since threads that follow each other
  * have different ones, and then each CPU writes to the lines of several heaps.
  *
@@ -30,7 +30,7 @@
 
 #include "base/base.h"
 #include "large/extent.h"
-#include "meta/made.h"
+#include "meta/lazy_table.h"
 #include "os/lock.h"
 #include "pool/budget.h"
 #include "region/superslab.h"
@@ -42,7 +42,7 @@ enum {
     HAK_LARGE_FREED = 16,
 };
 
-/* What the check of a heap adds up (check.c). */
+/* What the check of a heap adds up (verify.c). */
 typedef struct {
     size_t grains, used, live, blocks, listed; /* listed: superslabs in the list of dirty ones */
     size_t free, idle;                         /* of extents, as the next visit finds them */
@@ -70,17 +70,17 @@ typedef struct {
     hak_heap_sum_t sum;                     /* hak_verify runs once at a time */
 } hak_heap_t;
 
-extern hak_made_t hak_heap_table;
+extern hak_lazy_table_t hak_heap_table;
 
 /* NULL for a heap that is not made. */
 HAK_FAST_PATH hak_heap_t *hak_heap_at(unsigned number) {
-    return hak_made_at(&hak_heap_table, number);
+    return hak_lazy_table_at(&hak_heap_table, number);
 }
 
 /* The heaps that are made. */
-#define HAK_EACH_HEAP(i)                                                    \
-    for (unsigned i = hak_made_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \
-         i = hak_made_next(&hak_heap_table, i + 1))
+#define HAK_EACH_HEAP(i)                                                          \
+    for (unsigned i = hak_lazy_table_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \
+         i = hak_lazy_table_next(&hak_heap_table, i + 1))
 
 /* Makes a heap, unless it is there. Returns its number, or 0, which needs no memory, when there is
  * none for another one. */

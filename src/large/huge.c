@@ -6,7 +6,7 @@
 #include "classes/classes.h"
 #include "commit/commit.h"
 #include "large/kept.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "os/os.h"
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
@@ -18,45 +18,45 @@ hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
 static _Atomic bool has_strays HAK_READ_OFTEN;
 
 /* Finds a block; *table is the one that it is in, or would be in, and is locked. */
-static hak_mapping_t *lock_and_find(const void *block, hak_mappings_t **table) {
+static hak_mapping_t *lock_and_find(const void *block, hak_huge_table_t **table) {
     uintptr_t start = (uintptr_t)block;
-    *table = hak_mappings_of(start);
+    *table = hak_huge_table_of(start);
     hak_lock_acquire(&(*table)->lock);
-    hak_mapping_t *found = hak_mappings_find(*table, start);
+    hak_mapping_t *found = hak_huge_table_find(*table, start);
     for (unsigned i = 0; HAK_UNLIKELY(!found && hak_load_relaxed(&has_strays)); i++) {
         hak_lock_release(&(*table)->lock);
-        *table = &hak_mappings[i];
+        *table = &hak_huge_table[i];
         hak_lock_acquire(&(*table)->lock);
-        found = hak_mappings_find(*table, start);
-        if (i + 1 == hak_mappings_count()) break;
+        found = hak_huge_table_find(*table, start);
+        if (i + 1 == hak_huge_table_count()) break;
     }
     return found;
 }
 
 /* Makes more slots where they are needed; false without memory. Another thread may have put others in
  * their place meanwhile, and others may use up the room: the caller looks again. */
-static bool make_room(hak_mappings_t *table) {
+static bool make_room(hak_huge_table_t *table) {
     hak_lock_acquire(&table->lock);
-    size_t slots = hak_mappings_wanted(table);
+    size_t slots = hak_huge_table_wanted(table);
     hak_lock_release(&table->lock);
     if (!slots) return true;
-    hak_mapping_t *larger = hak_mappings_make(slots);
+    hak_mapping_t *larger = hak_huge_table_make(slots);
     if (!larger) return false;
     hak_lock_acquire(&table->lock);
-    bool used = hak_mappings_use(table, larger, slots);
+    bool used = hak_huge_table_use(table, larger, slots);
     hak_lock_release(&table->lock);
-    if (!used) hak_mappings_discard(larger, slots);
+    if (!used) hak_huge_table_discard(larger, slots);
     return true;
 }
 
 /* Enters a block that is in the caller's hands; false where its table cannot grow. */
 static bool enter(char *block, size_t size) {
-    hak_mappings_t *table = hak_mappings_of((uintptr_t)block);
+    hak_huge_table_t *table = hak_huge_table_of((uintptr_t)block);
     bool entered;
     do {
         hak_lock_acquire(&table->lock);
-        entered = !hak_mappings_wanted(table);
-        if (entered) hak_mappings_put(table, (uintptr_t)block, size);
+        entered = !hak_huge_table_wanted(table);
+        if (entered) hak_huge_table_put(table, (uintptr_t)block, size);
         hak_lock_release(&table->lock);
     } while (!entered && make_room(table));
     return entered;
@@ -146,7 +146,7 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
 }
 
 size_t hak_huge_size(const void *block) {
-    hak_mappings_t *table;
+    hak_huge_table_t *table;
     const hak_mapping_t *mapping = lock_and_find(block, &table);
     size_t size = mapping ? mapping->size : 0;
     hak_lock_release(&table->lock);
@@ -154,7 +154,7 @@ size_t hak_huge_size(const void *block) {
 }
 
 uint64_t hak_huge_note(const void *block) {
-    hak_mappings_t *table;
+    hak_huge_table_t *table;
     const hak_mapping_t *mapping = lock_and_find(block, &table);
     uint64_t note = mapping ? mapping->note : 0;
     hak_lock_release(&table->lock);
@@ -162,7 +162,7 @@ uint64_t hak_huge_note(const void *block) {
 }
 
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note) {
-    hak_mappings_t *table;
+    hak_huge_table_t *table;
     hak_mapping_t *mapping = lock_and_find(block, &table);
     uint64_t found = mapping ? mapping->note : 0;
     bool same = mapping && found == *note;
@@ -181,12 +181,12 @@ HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) 
 /* All blocks, a few at a time: no lock is held for longer. */
 static void walk(hak_mapping_visitor_t visit, void *context) {
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return; /* nor touch the tables */
-    for (unsigned i = 0; i < hak_mappings_count(); i++) {
-        hak_mappings_t *table = &hak_mappings[i];
+    for (unsigned i = 0; i < hak_huge_table_count(); i++) {
+        hak_huge_table_t *table = &hak_huge_table[i];
         size_t at = 0;
         for (bool more = true; more;) {
             hak_lock_acquire(&table->lock);
-            more = hak_mappings_walk(table, &at, visit, context);
+            more = hak_huge_table_walk(table, &at, visit, context);
             hak_lock_release(&table->lock);
         }
     }
@@ -195,8 +195,8 @@ static void walk(hak_mapping_visitor_t visit, void *context) {
 size_t hak_huge_count(void) {
     size_t count = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0;
-    for (unsigned i = 0; i < hak_mappings_count(); i++) {
-        hak_mappings_t *table = &hak_mappings[i];
+    for (unsigned i = 0; i < hak_huge_table_count(); i++) {
+        hak_huge_table_t *table = &hak_huge_table[i];
         hak_lock_acquire(&table->lock);
         count += (size_t)table->current.used + table->former.used + table->in_hand;
         hak_lock_release(&table->lock);
@@ -244,10 +244,10 @@ bool hak_huge_find(const void *pointer, void **start, size_t *size) {
 bool hak_huge_was_freed(const void *pointer, size_t *size) {
     *size = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return false;
-    for (unsigned i = 0; i < hak_mappings_count() && !*size; i++) {
-        hak_lock_acquire(&hak_mappings[i].lock);
-        *size = hak_mappings_freed_size(&hak_mappings[i], (uintptr_t)pointer);
-        hak_lock_release(&hak_mappings[i].lock);
+    for (unsigned i = 0; i < hak_huge_table_count() && !*size; i++) {
+        hak_lock_acquire(&hak_huge_table[i].lock);
+        *size = hak_huge_table_freed_size(&hak_huge_table[i], (uintptr_t)pointer);
+        hak_lock_release(&hak_huge_table[i].lock);
     }
     return *size || hak_kept_has(pointer);
 }
@@ -271,11 +271,11 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
 
 /* Off the table first: once it is kept or unmapped, the address may be another thread's. */
 size_t hak_huge_free(void *block) {
-    hak_mappings_t *table;
+    hak_huge_table_t *table;
     hak_gate_enter();
     hak_mapping_t *mapping = lock_and_find(block, &table);
     size_t size = mapping ? mapping->size : 0;
-    if (mapping) hak_mappings_remove(table, mapping);
+    if (mapping) hak_huge_table_remove(table, mapping);
     hak_lock_release(&table->lock);
     if (size) hak_kept_keep(block, size);
     hak_gate_leave();
@@ -284,14 +284,14 @@ size_t hak_huge_free(void *block) {
 
 /* ---- resize ---- */
 
-static void put_back(hak_mappings_t *table, char *block, size_t size) {
+static void put_back(hak_huge_table_t *table, char *block, size_t size) {
     hak_lock_acquire(&table->lock);
-    hak_mappings_put_back(table, (uintptr_t)block, size);
+    hak_huge_table_put_back(table, (uintptr_t)block, size);
     hak_lock_release(&table->lock);
 }
 
 /* Enters a block that has moved; the room in its former table is let go, unless it must stay there. */
-static void enter_moved(hak_mappings_t *table, char *moved, size_t size) {
+static void enter_moved(hak_huge_table_t *table, char *moved, size_t size) {
     bool entered = enter(moved, size);
     if (!entered) {
         hak_store_relaxed(&has_strays, true);
@@ -315,7 +315,7 @@ static char *lengthen_in_hand(char *block, size_t old_size, size_t size) {
 }
 
 /* Resizes a block that is in hand, and enters it again. */
-static char *resize_in_hand(hak_mappings_t *table, char *block, size_t old_size, size_t size) {
+static char *resize_in_hand(hak_huge_table_t *table, char *block, size_t old_size, size_t size) {
     char *moved = size > old_size ? lengthen_in_hand(block, old_size, size) : block;
     if (moved && moved != block) {
         enter_moved(table, moved, size);
@@ -328,12 +328,12 @@ static char *resize_in_hand(hak_mappings_t *table, char *block, size_t old_size,
 }
 
 void *hak_huge_resize(void *block, size_t size) {
-    hak_mappings_t *table;
+    hak_huge_table_t *table;
     size = hak_align_up(size, hak_os_page_size());
     hak_gate_enter();
     hak_mapping_t *mapping = lock_and_find(block, &table);
     size_t old_size = mapping ? mapping->size : 0;
-    if (mapping) hak_mappings_take_in_hand(table, mapping);
+    if (mapping) hak_huge_table_take_in_hand(table, mapping);
     hak_lock_release(&table->lock);
     char *resized = old_size ? resize_in_hand(table, block, old_size, size) : NULL;
     hak_gate_leave();

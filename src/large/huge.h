@@ -8,7 +8,7 @@
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate.
  *
- * Thread-safe. The table consists of several (mappings.h), by a hash of the address, and what is kept
+ * Thread-safe. The table consists of several (huge_table.h), by a hash of the address, and what is kept
  * of parts, by the shard of the thread (kept.h); each has a lock, and a thread holds one of them at a
  * time. An address is in one place: in a table, kept in a part, or in the hands of one thread. What a
  * section took out of its place is in the hands of its thread; nothing else that it saw is used after
@@ -81,7 +81,7 @@ size_t hak_huge_size(const void *block);
 
 /* The note of the block that starts at `block`; 0 for none. The second swaps it; false when it is not
  * `*note` any more, which is then what it is. A block that is resized loses its note. Notes are of the
- * hardened path (hardened/big.h), or of a heap of the program (own_huge.h). */
+ * hardened path (hardened/big.h), or of a heap of the program (user_heap_huge.h). */
 uint64_t hak_huge_note(const void *block);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
 

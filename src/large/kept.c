@@ -4,7 +4,7 @@
 #include "cache/cache.h"
 #include "classes/classes.h"
 #include "commit/commit.h"
-#include "large/check.h"
+#include "large/verify.h"
 #include "large/huge.h"
 #include "options/options.h"
 #include "os/os.h"

@@ -235,7 +235,7 @@ static bool can_spare(const hak_heap_t *heap, const request_t *request) {
 static outcome_t steal(request_t *request, bool all) {
     unsigned own = request->home, left = all ? HAK_HEAPS_MAX : SEARCH_MOST;
     outcome_t said = NO_ROOM;
-    for (unsigned at = own; left-- && (at = hak_made_after(&hak_heap_table, at)) != own;) {
+    for (unsigned at = own; left-- && (at = hak_lazy_table_after(&hak_heap_table, at)) != own;) {
         hak_heap_t *heap = hak_heap_at(at);
         if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
         outcome_t outcome;
@@ -395,7 +395,7 @@ static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budg
  * run of another thread: the next round sees it. */
 HAK_COMMON size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
-    while ((*at = hak_made_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
+    while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
         hak_heap_t *heap = hak_heap_at(*at);
         if (hak_load_relaxed(&heap->runs)) purged += purge_heap(heap, delay_ms, budget);
         if (hak_budget_is_spent(budget)) break;

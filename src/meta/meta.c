@@ -2,7 +2,7 @@
 #include "meta/meta.h"
 
 #include "meta/area.h"
-#include "meta/check.h"
+#include "meta/verify.h"
 #include "os/os.h"
 #include "os/place.h"
 

@@ -4,7 +4,7 @@
 #include "commit/commit.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "pool/check.h"
+#include "pool/verify.h"
 #include "pool/lists.h"
 #include "pool/pages.h"
 

@@ -2,11 +2,11 @@
 #include "profile/sample.h"
 
 #include "base/probe.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "os/stack.h"
+#include "os/unwind.h"
 #include "profile/site.h"
 
 enum {
@@ -44,8 +44,8 @@ bool hak_sample_start(void) {
  * p becomes 1 - (1 - p)^2 ten times. Nothing cancels out where x is small. */
 uint64_t hak_sample_weight(size_t size) {
     const double one = (double)(1u << HAK_SITE_WEIGHT_BITS);
-    double x = (double)size / (double)hak_ration_rate();
-    if (x > 32 || hak_ration_rate() == 1) return (uint64_t)one;
+    double x = (double)size / (double)hak_sample_rate_rate();
+    if (x > 32 || hak_sample_rate_rate() == 1) return (uint64_t)one;
     double y = x / 1024, p = y * (1 - y / 2 * (1 - y / 3 * (1 - y / 4)));
     for (int i = 0; i < 10; i++) p *= 2 - p;
     return (uint64_t)(one / p + 0.5);
@@ -69,7 +69,7 @@ static uint64_t scaled(uint64_t weight, uint64_t amount) {
 static hak_sample_t *make(const void *site, uint64_t weight, size_t requested,
                           uint32_t class_size) {
     uintptr_t frames[HAK_SITE_DEPTH];
-    unsigned depth = hak_os_stack(site, frames, HAK_SITE_DEPTH);
+    unsigned depth = hak_os_unwind(site, frames, HAK_SITE_DEPTH);
     hak_site_t *place = hak_site_of(frames, depth, class_size);
     hak_sample_t *sample = place ? hak_meta_alloc(sizeof *sample) : NULL;
     if (!sample) return NULL;

@@ -3,13 +3,13 @@
 
 #include "base/probe.h"
 #include "meta/area.h"
-#include "meta/check.h"
+#include "meta/verify.h"
 #include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "os/place.h"
-#include "region/check.h"
-#include "region/zone.h"
+#include "region/verify.h"
+#include "region/thp.h"
 
 enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
@@ -120,8 +120,8 @@ static HAK_COMMON bool commit_records(size_t first, size_t end) {
  * pages are wished for, 2 MiB at a time. */
 static HAK_COMMON void note_mapped(size_t first, size_t count, bool dense) {
     hak_os_name(address_of(first), count * hak_superslab_size(), heap_name);
-    hak_zone_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
-    hak_zone_mapped(region.heap, units, dense);
+    hak_thp_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
+    hak_thp_mapped(region.heap, units, dense);
     HAK_ADD_OWNED(&region.mapped, count);
 }
 
@@ -158,7 +158,7 @@ static HAK_COMMON size_t next_step(bool dense) {
     size_t step = hak_min(hak_max(have / 4, 1), most);
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) return 1;
     /* A step with huge pages ends where one does, so that none is lost between two steps. */
-    size_t huge = HAK_ZONE_UNITS >> hak_map.super_shift;
+    size_t huge = HAK_THP_UNITS >> hak_map.super_shift;
     if (dense) step += -(region.limit + step) & (huge - 1);
     return hak_min(step, region.window_end - region.limit);
 }
@@ -318,24 +318,22 @@ HAK_BEHIND bool hak_region_unmap(hak_superslab_t *super) {
     super->unmapped = true;
     region.pieces = pieces;
     HAK_ADD_OWNED(&region.mapped, -(size_t)1);
-    hak_zone_unmapped((hak_zone_range_t){unit_of(super), unit_of(super + 1)});
+    hak_thp_unmapped((hak_thp_range_t){unit_of(super), unit_of(super + 1)});
     return true;
 }
 
 /* ---- huge pages ---- */
 
-bool hak_region_wishes_huge(const hak_superslab_t *super) {
-    return hak_zone_wishes(unit_of(super));
-}
+bool hak_region_wishes_huge(const hak_superslab_t *super) { return hak_thp_wishes(unit_of(super)); }
 
 bool hak_region_refuses_huge(const hak_superslab_t *super) {
-    return hak_zone_refuses(unit_of(super));
+    return hak_thp_refuses(unit_of(super));
 }
 
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
     if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {
         hak_lock_acquire(&hak_region_lock);
-        hak_zone_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);
+        hak_thp_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);
         hak_lock_release(&hak_region_lock);
     }
     return hak_os_purge(start, size);
@@ -421,7 +419,7 @@ size_t hak_region_mapped_superslabs(void) { return hak_load_relaxed(&region.mapp
 HAK_BEHIND size_t hak_region_mappings(void) {
     HAK_HOLD(&hak_region_lock);
     size_t areas = region.heap ? AREAS * (size_t)HAK_AREA_MAPPINGS : 0;
-    return areas + region.pieces + hak_zone_borders(region.limit << hak_map.super_shift);
+    return areas + region.pieces + hak_thp_borders(region.limit << hak_map.super_shift);
 }
 
 /* ---- check ---- */

@@ -22,7 +22,7 @@
  *   mapped superslabs = those carved and not holes + those below `limit` that are not carved yet
  *   pieces = runs of neighbouring mapped superslabs <= HAK_PIECES_MAX
  *
- * Mappings, as the kernel counts them: pieces + borders of zones (zone.h) + 3 for each area. */
+ * Mappings, as the kernel counts them: pieces + borders of zones (thp.h) + 3 for each area. */
 #ifndef HAK_REGION_H
 #define HAK_REGION_H
 

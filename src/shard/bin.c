@@ -10,7 +10,7 @@
 #include "options/options.h"
 #include "pool/pool.h"
 #include "region/region.h"
-#include "shard/check.h"
+#include "shard/verify.h"
 #include "shard/table.h"
 #include "shard/warm.h"
 

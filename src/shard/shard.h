@@ -106,7 +106,7 @@ _Static_assert(sizeof(hak_bin_t) == HAK_LINE, "a bin is one cache line");
  * list. */
 unsigned hak_shard_count(void);
 
-/* Makes a shard, unless it is there (meta/made.h has the protocol): no thread is at home in a shard,
+/* Makes a shard, unless it is there (meta/lazy_table.h has the protocol): no thread is at home in a shard,
  * and no slab belongs to it, before that. Returns its number, or 0, which needs no memory, when
  * there is none for another one. */
 unsigned hak_shard_open(unsigned shard);

@@ -161,7 +161,7 @@ static unsigned shards_made(void) {
 
 /* The shard whose turn it is, of `count` that are made; the next `visited` ones have had theirs. */
 static unsigned take_turn(unsigned count, unsigned visited) {
-    unsigned shard = hak_made_next(&hak_shard_table, 0);
+    unsigned shard = hak_lazy_table_next(&hak_shard_table, 0);
     for (unsigned n = hak_add_relaxed(&visits, visited) % count; n; n--)
         shard = hak_shard_after(shard);
     return shard;

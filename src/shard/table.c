@@ -4,7 +4,7 @@
 #include "meta/meta.h"
 #include "meta/room.h"
 #include "shard/bin.h"
-#include "shard/check.h"
+#include "shard/verify.h"
 #include "shard/warm.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
@@ -26,18 +26,19 @@ typedef struct {
 } record_t;
 
 _Static_assert(sizeof(record_t) <= 16 * KIB, "a shard takes no more records than that");
-_Static_assert((int)HAK_SHARDS_MAX <= (int)HAK_MADE_MOST, "the table has a place for each shard");
+_Static_assert((int)HAK_SHARDS_MAX <= (int)HAK_LAZY_TABLE_MOST,
+               "the table has a place for each shard");
 
 static record_t own[SHARDS_OWN] HAK_APART;
-hak_made_t hak_shard_table HAK_READ_OFTEN;
+hak_lazy_table_t hak_shard_table HAK_READ_OFTEN;
 
 unsigned hak_shard_open(unsigned shard) {
     void *memory = shard < SHARDS_OWN ? &own[shard] : NULL;
-    if (hak_made_open(&hak_shard_table, shard, memory, sizeof(record_t))) return shard;
+    if (hak_lazy_table_open(&hak_shard_table, shard, memory, sizeof(record_t))) return shard;
     return hak_shard_open(0);
 }
 
-static record_t *record_of(unsigned shard) { return hak_made_at(&hak_shard_table, shard); }
+static record_t *record_of(unsigned shard) { return hak_lazy_table_at(&hak_shard_table, shard); }
 
 hak_stock_t *hak_shard_stock(unsigned shard) {
     return shard < SHARDS_PLAIN ? NULL : &record_of(shard)->stock;
@@ -88,8 +89,8 @@ hak_bin_sum_t *hak_bin_sum_of(unsigned shard, unsigned class_index) {
 
 #if HAKMEM_VERIFY
 static bool is_bin_lock(const void *lock) {
-    return hak_made_has(&hak_shard_table, lock, offsetof(record_t, bins), HAK_CLASS_COUNT + 1,
-                        sizeof(hak_bin_t));
+    return hak_lazy_table_has(&hak_shard_table, lock, offsetof(record_t, bins), HAK_CLASS_COUNT + 1,
+                              sizeof(hak_bin_t));
 }
 #endif
 HAK_LOCK_RANKS_MADE(bin_ranks, BIN, is_bin_lock, hak_bin_check_at_release);

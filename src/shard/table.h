@@ -2,26 +2,26 @@
 #ifndef HAK_SHARD_TABLE_H
 #define HAK_SHARD_TABLE_H
 
-#include "meta/made.h"
+#include "meta/lazy_table.h"
 #include "shard/shard.h"
 #include "shard/stock.h"
 
-extern hak_made_t hak_shard_table;
+extern hak_lazy_table_t hak_shard_table;
 
 /* Only a shard that is made can have a slab. */
 HAK_FAST_PATH bool hak_shard_is_made(unsigned shard) {
-    return hak_made_at(&hak_shard_table, shard) != NULL;
+    return hak_lazy_table_at(&hak_shard_table, shard) != NULL;
 }
 
 /* The next shard behind one that is made, round: that one itself when there is no other. */
 HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
-    return hak_made_after(&hak_shard_table, shard);
+    return hak_lazy_table_after(&hak_shard_table, shard);
 }
 
 /* The shards that are made. */
-#define HAK_EACH_SHARD(shard)                                                         \
-    for (unsigned shard = hak_made_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
-         shard = hak_made_next(&hak_shard_table, shard + 1))
+#define HAK_EACH_SHARD(shard)                                                               \
+    for (unsigned shard = hak_lazy_table_next(&hak_shard_table, 0); shard < HAK_SHARDS_MAX; \
+         shard = hak_lazy_table_next(&hak_shard_table, shard + 1))
 
 /* The shard's stock of units (stock.h); NULL when it has none. */
 hak_stock_t *hak_shard_stock(unsigned shard);
@@ -30,7 +30,7 @@ hak_stock_t *hak_shard_stock(unsigned shard);
  * are given back by hak_meta_free_bitmap. NULL without memory. */
 void *hak_shard_bitmap(unsigned shard, size_t size);
 
-/* What the check of a bin adds up (check.c), in memory of its shard. */
+/* What the check of a bin adds up (verify.c), in memory of its shard. */
 typedef struct {
     uint32_t slabs, listed; /* listed, touched, spare: of those that are not warm */
     size_t touched, spare;

@@ -24,7 +24,7 @@
 #include "large/huge.h"
 #include "large/kept.h"
 #include "large/large.h"
-#include "large/own.h"
+#include "large/user_heap.h"
 #include "meta/meta.h"
 #include "os/os.h"
 #include "policy/ace.h"
@@ -61,7 +61,7 @@ typedef struct {
     uint64_t records;
     uint64_t warm_misses, warm_prefilled, warm_revoked, warm_bound;
     hak_large_stats_t large;
-    hak_own_stats_t own;
+    hak_user_heap_stats_t own;
     size_t huge_count, huge_bytes;
 } from_t;
 
@@ -192,7 +192,7 @@ static void collect(hak_stats_t *stats) {
     if (hak_records_settle()) hak_region_each_superslab(count_records, &from.records);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) fill_class(stats, i, newest, &from);
     from.large = hak_large_stats();
-    from.own = hak_own_stats();
+    from.own = hak_user_heap_stats();
     from.huge_count = hak_huge_count();
     from.huge_bytes = hak_huge_bytes();
     leave_out_kept(&from, newest);

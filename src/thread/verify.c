@@ -5,20 +5,20 @@
  * Fast paths continue; they change only the `top` of the thread's own magazines. */
 #include "thread/verify.h"
 
-#include "cache/check.h"
+#include "cache/verify.h"
 #include "cache/warm_cache.h"
 #include "commit/commit.h"
-#include "hardened/check.h"
+#include "hardened/verify.h"
 #include "hardened/sampled.h"
-#include "large/check.h"
+#include "large/verify.h"
 #include "large/huge.h"
-#include "meta/check.h"
+#include "meta/verify.h"
 #include "os/gate.h"
 #include "os/lock.h"
-#include "pool/check.h"
-#include "region/check.h"
+#include "pool/verify.h"
+#include "region/verify.h"
 #include "region/region.h"
-#include "shard/check.h"
+#include "shard/verify.h"
 #include "thread/thread.h"
 
 /* One at a time; apart from the gate, which a second one would wait for. */

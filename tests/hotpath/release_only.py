@@ -33,7 +33,7 @@ def main():
         harness.fail(f"the words of src/debug/ were not found: {names} {steps}")
     symbols = {line.split()[-1].split(".")[0] for line in
                harness.must_run(["nm", library]).out.decode().splitlines()}
-    if "hakmem_malloc" not in symbols or "hak_shard_give" not in symbols:
+    if "hakmem_malloc" not in symbols or "hak_shard_flush" not in symbols:
         harness.fail(f"{library} has no symbols to look at")
     if names & symbols:
         harness.fail(f"the release build has {', '.join(sorted(names & symbols))}")

@@ -30,7 +30,7 @@ static void zero_block(char *start, size_t size);
 #include "large/huge.c" /* its words are its own, and have to be tracked */
 #undef memset
 #include "large/kept.c"
-#include "large/mappings.c"
+#include "large/huge_table.c"
 #include "large/reuse.c"
 
 #include "huge_model.h"
@@ -46,7 +46,7 @@ static void begin_with_a_small_table(void) {
     memset(blocks, 0, sizeof blocks);
     memset((void *)stats, 0, sizeof *stats);
     model.cache = -1;
-    memset(hak_mappings, 0, sizeof hak_mappings);
+    memset(hak_huge_table, 0, sizeof hak_huge_table);
     memset(hak_kept_parts, 0, sizeof hak_kept_parts);
     memset((void *)longest, 0, sizeof longest);
     hak_store_relaxed(&has_strays, false);
@@ -60,8 +60,8 @@ static void begin_with_a_small_table(void) {
 
 static void begin(void) {
     begin_with_a_small_table();
-    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
-        hak_mappings_use(&hak_mappings[i], tables[model.tables++], TABLE_SLOTS);
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++)
+        hak_huge_table_use(&hak_huge_table[i], tables[model.tables++], TABLE_SLOTS);
 }
 
 /* A block of four units. */
@@ -156,7 +156,7 @@ static void one_that_strays(void) {
     begin_with_a_small_table();
     make(0, 1, false);
     make(1, 3, false); /* what is behind these is the other table's */
-    EXPLORE_CHECK(!hak_mappings_of((uintptr_t)address_of(4))->current.size, "it has slots");
+    EXPLORE_CHECK(!hak_huge_table_of((uintptr_t)address_of(4))->current.size, "it has slots");
     model.moves = model.has_no_records = true;
 }
 static void grow_0_by_one(void) { resize(0, 2); }
@@ -184,7 +184,7 @@ static void zeroed_3_long(void) { make(3, 3, true); }
 static void plain_3(void) { make(3, 1, false); }
 static void plain_2(void) { make(2, 1, false); }
 static void larger_table(void) {
-    EXPLORE_CHECK(make_room(&hak_mappings[0]), "no memory for a table");
+    EXPLORE_CHECK(make_room(&hak_huge_table[0]), "no memory for a table");
 }
 static void grow_0(void) { resize(0, 4); }
 static void grow_1(void) { resize(1, 3); }
@@ -282,8 +282,8 @@ static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
         if (variable == &hak_kept_parts[i].lock)
             return i ? "a part's lock" : "the first part's lock";
-    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
-        if (variable == &hak_mappings[i].lock)
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++)
+        if (variable == &hak_huge_table[i].lock)
             return i ? "a table's lock" : "the first table's lock";
     return variable == &kernel.calls                            ? "the system"
            : variable == &kernel.charges                        ? "the limit"
@@ -371,7 +371,7 @@ static const explore_scenario_t scenarios[] = {
 int main(int argc, char **argv) {
     memory_track(&kernel, sizeof kernel);
     memory_track(hak_kept_parts, sizeof hak_kept_parts);
-    memory_track(hak_mappings, sizeof hak_mappings);
+    memory_track(hak_huge_table, sizeof hak_huge_table);
     memory_track(longest, sizeof longest);
     memory_track(&has_strays, sizeof has_strays);
     memory_track(places, sizeof places);

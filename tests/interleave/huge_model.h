@@ -182,7 +182,7 @@ void hak_os_name(void *start, size_t size, const char *name) {
     (void)start, (void)size, (void)name;
 }
 size_t hak_os_page_size(void) { return 4096; }
-unsigned hak_os_cpu_count(void) { return HAK_MAPPINGS_MAX / 2; }
+unsigned hak_os_cpu_count(void) { return HAK_HUGE_TABLE_MAX / 2; }
 uint64_t hak_os_now_ms(void) { return 1000; }
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 
@@ -300,8 +300,8 @@ static __attribute__((no_sanitize("thread"))) void see_slots(unsigned char *seen
 /* What is known is ours, and in one place; of a table or part whose lock is held nothing is looked at. */
 static __attribute__((no_sanitize("thread"))) unsigned look(unsigned char *seen) {
     unsigned sum = 0;
-    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++) {
-        const hak_mappings_t *table = &hak_mappings[i];
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++) {
+        const hak_huge_table_t *table = &hak_huge_table[i];
         if (*(const volatile uint32_t *)&table->lock.state) continue;
         see_slots(seen, &table->current);
         see_slots(seen, &table->former);
@@ -328,8 +328,8 @@ static __attribute__((no_sanitize("thread"))) void always(void) {
 
 static __attribute__((no_sanitize("thread"))) bool is_free(void) {
     uint32_t states = 0;
-    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++)
-        states |= *(const volatile uint32_t *)&hak_mappings[i].lock.state;
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++)
+        states |= *(const volatile uint32_t *)&hak_huge_table[i].lock.state;
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
         states |= *(const volatile uint32_t *)&hak_kept_parts[i].lock.state;
     return states == 0;
@@ -337,7 +337,7 @@ static __attribute__((no_sanitize("thread"))) bool is_free(void) {
 
 static __attribute__((no_sanitize("thread"))) size_t in_hand(void) {
     size_t blocks_in_hand = 0;
-    for (unsigned i = 0; i < HAK_MAPPINGS_MAX; i++) blocks_in_hand += hak_mappings[i].in_hand;
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++) blocks_in_hand += hak_huge_table[i].in_hand;
     return blocks_in_hand;
 }
 

@@ -33,7 +33,7 @@ enum {
 static char units[UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
 static hak_unit_t slabs[UNITS] __attribute__((aligned(64)));
 static hak_heap_t heaps[2];
-hak_made_t hak_heap_table = {.end = 2, .places = {&heaps[0], &heaps[1]}};
+hak_lazy_table_t hak_heap_table = {.end = 2, .places = {&heaps[0], &heaps[1]}};
 hak_map_t hak_map;
 
 /* What stands for the extents: blocks in free memory, and the grains behind each that it grew by;

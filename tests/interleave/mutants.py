@@ -25,8 +25,8 @@ import mutants_whole
 # The checked sources and headers, what else is compiled with them, and an edit that every
 # compilation gets.
 GROUPS = {
-    "remote": ("src/shard/*.[ch] src/meta/made.[ch] src/meta/room.[ch]", [], []),
-    "warm": ("src/shard/*.[ch] src/meta/made.[ch] src/meta/room.[ch]", [], []),
+    "remote": ("src/shard/*.[ch] src/meta/lazy_table.[ch] src/meta/room.[ch]", [], []),
+    "warm": ("src/shard/*.[ch] src/meta/lazy_table.[ch] src/meta/room.[ch]", [], []),
     # One turn of the spin shows all there is to see; a hundred turns make 10^8 states.
     "lock": (
         "src/os/lock.[ch]",
@@ -38,17 +38,17 @@ GROUPS = {
         ["tests/interleave/gate.c"],
         [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 0")],
     ),
-    "large": ("src/large/large.c src/meta/made.c", ["tests/interleave/large.c"], []),
+    "large": ("src/large/large.c src/meta/lazy_table.c", ["tests/interleave/large.c"], []),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
-        "src/large/huge.[ch] src/large/kept.[ch] src/large/mappings.[ch] src/large/reuse.[ch]",
+        "src/large/huge.[ch] src/large/kept.[ch] src/large/huge_table.[ch] src/large/reuse.[ch]",
         ["tests/interleave/huge.c"],
         [
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
             (r"HAK_REUSE_MAX = \d+", "HAK_REUSE_MAX = 2"),
             (r"HAK_FREED_MAX = \d+", "HAK_FREED_MAX = 3"),
             (r"HAK_KEPT_PARTS = \d+", "HAK_KEPT_PARTS = 2"),
-            (r"HAK_MAPPINGS_MAX = \d+", "HAK_MAPPINGS_MAX = 2"),
+            (r"HAK_HUGE_TABLE_MAX = \d+", "HAK_HUGE_TABLE_MAX = 2"),
             (r"BATCH_MAX = \d+", "BATCH_MAX = 2"),
         ],
     ),
@@ -59,7 +59,7 @@ GROUPS = {
     ),
     "commit": ("src/commit/commit.c", ["tests/interleave/commit.c"], []),
     "dyn": ("src/classes/*.[ch]", ["tests/interleave/dyn.c"], []),
-    "made": ("src/meta/made.[ch]", ["tests/interleave/made.c"], []),
+    "lazy_table": ("src/meta/lazy_table.[ch]", ["tests/interleave/lazy_table.c"], []),
     # A room for two pieces.
     "room": (
         "src/meta/room.[ch]",
@@ -72,7 +72,7 @@ GROUPS = {
     "stock": ("src/shard/stock.[ch]", ["tests/interleave/stock.c"], []),
     "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
     "state": (
-        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/check.[ch]",
+        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch]",
         ["tests/interleave/state.c"],
         [
             (r"SLOTS = 65536", "SLOTS = 128"),
@@ -166,7 +166,7 @@ class Build:
         self.files = {str(path.relative_to(args.root)): path.read_text()
                       for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
                       # What looks at everything at rest.
-                      if path.name != "check.c" or args.group in ("state", "whole")}
+                      if path.name != "verify.c" or args.group in ("state", "whole")}
         for row in edits:
             file, text = edited(self.files, *row)
             self.files[file] = text

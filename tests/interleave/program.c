@@ -9,11 +9,11 @@
 
 #include "cache/cache.h"
 #include "cache/depot.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "hakmem.h"
 #include "hardened/holder.h"
 #include "hardened/state.h"
-#include "large/own.h"
+#include "large/user_heap.h"
 #include "live/fill.h"
 #include "memory.h"
 #include "pool/budget.h"
@@ -206,7 +206,7 @@ static void note_lifos(const void *lifos) {
 }
 
 static void note_depots(void) {
-    for (unsigned cpu = 0; cpu < HAK_MADE_MOST; cpu++) {
+    for (unsigned cpu = 0; cpu < HAK_LAZY_TABLE_MOST; cpu++) {
         hak_depot_t *row = hak_depot_row(cpu);
         for (unsigned i = 0; row && i < HAK_CLASS_LIMIT; i++)
             trace_holds(&row[i], sizeof row[i], "hak_depot_t");
@@ -228,12 +228,13 @@ static void note_types(void) {
                         "hak_cache_counts_t");
         if (cache->warm) note_carve((const void *)cache->warm);
         if (cache->lifos) note_lifos(cache->lifos);
-        if (cache->rationed) trace_holds(hak_ration_of(cache), sizeof(hak_ration_t), "hak_ration");
+        if (cache->rationed)
+            trace_holds(hak_sample_rate_of(cache), sizeof(hak_sample_rate_t), "hak_sample_rate");
         if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
     }
     note_depots();
-    for (size_t i = 0; i < hak_own_slots(); i++)
-        trace_holds(hak_own_at(i), sizeof(hak_own_t), "hak_own");
+    for (size_t i = 0; i < hak_user_heap_slots(); i++)
+        trace_holds(hak_user_heap_at(i), sizeof(hak_user_heap_t), "hak_user_heap");
     hak_region_each_superslab(note_superslab, NULL);
     hak_region_each_superslab(note_states, NULL);
     trace_holds((const void *)hak_map.entries, hak_map.unit_end * sizeof *hak_map.entries,

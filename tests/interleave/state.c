@@ -1,6 +1,6 @@
 /* state.c: explores the states of blocks (src/hardened/state.h) and the blocks of size 0
- * (src/hardened/empty.h), and the canaries that are looked at meanwhile (src/hardened/check.h), on the
- * real state.c, empty.c and check.c.
+ * (src/hardened/empty.h), and the canaries that are looked at meanwhile (src/hardened/verify.h), on the
+ * real state.c, empty.c and verify.c.
  *
  *   state             every scenario must hold
  *   state --broken    the sources were broken on purpose: some scenario must fail */
@@ -9,7 +9,7 @@
 #include "explore.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
-#include "hardened/check.h"
+#include "hardened/verify.h"
 #include "hardened/empty.h"
 #include "large/huge.h"
 #include "memory.h"
@@ -56,7 +56,7 @@ void hak_meta_free(void *block, size_t size) {
     is_taken[is_table][block == (is_table ? (void *)tables[1] : (void *)words[1])] = false;
 }
 
-/* Of check.c: a superslab with one slab, and no other block. */
+/* Of verify.c: a superslab with one slab, and no other block. */
 hak_hardened_t hak_hardened = {.on = true, .canary = true, .secret = 1, .factor = 3};
 hak_class_t hak_classes[HAK_CLASS_LIMIT] = {[1] = {.size = sizeof shared.block, .count = 1}};
 static hak_unit_t units[UNIT + 1] = {[UNIT] = {.owner = 1, .base = shared.block}};
@@ -182,7 +182,7 @@ static void free_and_allocate(void) {
     allocate();
 }
 
-/* What check.c calls: see mutants.py. */
+/* What verify.c calls: see mutants.py. */
 bool look_at_canary(const char *block, size_t used, size_t end);
 static HAK_RACES bool canary_holds(const char *block, size_t used, size_t end) {
     return hak_canary_holds(block, used, end);

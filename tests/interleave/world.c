@@ -16,7 +16,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/counts.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "trace.h"
 
 enum {
@@ -294,13 +294,13 @@ void world_free(unsigned home, unsigned class_index, void *block) {
     remove_live(block);
     freeing[thread].block = block;
     freeing[thread].size = hak_classes[class_index].size;
-    hak_shard_give(home, class_index, &block, 1);
+    hak_shard_flush(home, class_index, &block, 1);
     freeing[thread].block = NULL;
 }
 
 void world_free_again(unsigned home, unsigned class_index, void *block) {
     reports_expected++;
-    hak_shard_give(home, class_index, &block, 1);
+    hak_shard_flush(home, class_index, &block, 1);
 }
 
 void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
@@ -311,7 +311,7 @@ void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, 
         use_block(blocks[i], hak_classes[class_index].size);
         remove_live(blocks[i]);
     }
-    hak_shard_give(home, class_index, blocks, count);
+    hak_shard_flush(home, class_index, blocks, count);
 }
 
 /* True when the bits say that a block was given back, merged or not. */

@@ -29,7 +29,7 @@ void world_reset(unsigned units);
 /* Until the next reset: TINY_PROFILE=larson_guard. */
 void world_guard(void);
 
-/* hak_shard_take and hak_shard_give, with the ledger: a block that is handed out is nobody's, one
+/* hak_shard_take and hak_shard_flush, with the ledger: a block that is handed out is nobody's, one
  * that is freed is no longer the caller's. The content of blocks is written, too, so that a race
  * between a block's former and next holder is a violation. */
 unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks);

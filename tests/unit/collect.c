@@ -15,7 +15,7 @@
 #include "large/heap.h"
 #include "large/huge.h"
 #include "large/kept.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "live/live.h"
 #include "meta/meta.h"
 #include "pool/pool.h"
@@ -53,8 +53,8 @@ static void gather_locks(void) {
     }
     add(&hak_pool_lock, "the pool's", NULL);
     add(&hak_region_lock, "the region's", NULL);
-    for (unsigned i = 0; i < hak_mappings_count(); i++)
-        add(&hak_mappings[i].lock, "that of a table of huge blocks", NULL);
+    for (unsigned i = 0; i < hak_huge_table_count(); i++)
+        add(&hak_huge_table[i].lock, "that of a table of huge blocks", NULL);
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
         add(&hak_kept_parts[i].lock, "that of a part of what is kept", NULL);
     add(&hak_meta_lock, "that of records", NULL);

@@ -108,7 +108,7 @@ static size_t units_now(void) { return hak_load_relaxed(&hak_pool_stats.used_uni
 
 /* Blocks of all sizes of one heap: short ones that a sweep finds, and longer ones. */
 static void *work_in_heap(void *context) {
-    hak_own_t *heap = context;
+    hak_user_heap_t *heap = context;
     struct held *blocks = calloc(BLOCKS, sizeof *blocks);
     unsigned random = (unsigned)(uintptr_t)&random >> 4;
     for (unsigned turn = 0; turn < 2 * TURNS; turn++) {
@@ -142,25 +142,25 @@ static void heaps_keep_contents_and_let_go(void **state) {
     (void)state;
     pthread_t threads[THREADS];
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
-    hak_own_t *heap = hak_own_make(0);
+    hak_user_heap_t *heap = hak_user_heap_make(0);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work_in_heap, heap), 0);
     for (unsigned i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
-    hak_own_stats_t stats = hak_own_stats_of(heap);
+    hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
     assert_true(stats.blocks > BLOCKS && stats.committed < 2 * stats.bytes);
     hak_fine_free_all(heap, NULL);
-    stats = hak_own_stats_of(heap);
+    stats = hak_user_heap_stats_of(heap);
     assert_int_equal(stats.blocks | stats.bytes | stats.committed, 0);
     assert_true(hak_load_relaxed(&hak_pool_stats.used_units) < used + hak_superslab_units());
     assert_int_equal(hak_verify(), 0);
-    assert_ptr_equal(hak_own_close(hak_own_handle(heap)), heap);
-    hak_own_recycle(heap);
+    assert_ptr_equal(hak_user_heap_close(hak_user_heap_handle(heap)), heap);
+    hak_user_heap_recycle(heap);
 }
 
 static size_t peak_of_churn(unsigned turns) {
     static void *blocks[5000];
     size_t peak = 0;
-    hak_own_t *heap = hak_own_make(0);
+    hak_user_heap_t *heap = hak_user_heap_make(0);
     for (unsigned turn = 0, random = 1; turn < turns; turn++) {
         random = random * 1664525u + 1013904223u;
         void **block = &blocks[random / 65536 % 5000];
@@ -170,14 +170,14 @@ static size_t peak_of_churn(unsigned turns) {
             continue;
         }
         *block = hak_fine_alloc_in(heap, 16 + (random >> 7) % 500, 1, false);
-        hak_own_stats_t stats = hak_own_stats_of(heap);
+        hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
         if (stats.committed > peak) peak = stats.committed;
     }
-    REQUIRE(peak < hak_own_stats_of(heap).bytes * 2, "%zu bytes for %zu", peak,
-            hak_own_stats_of(heap).bytes);
+    REQUIRE(peak < hak_user_heap_stats_of(heap).bytes * 2, "%zu bytes for %zu", peak,
+            hak_user_heap_stats_of(heap).bytes);
     hak_fine_free_all(heap, NULL);
     memset(blocks, 0, sizeof blocks);
-    hak_own_recycle(hak_own_close(hak_own_handle(heap)));
+    hak_user_heap_recycle(hak_user_heap_close(hak_user_heap_handle(heap)));
     return peak;
 }
 

@@ -11,7 +11,7 @@
 #include "large/heap.h"
 #include "large/huge.h"
 #include "large/kept.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "large/large.h"
 #include "meta/meta.h"
 #include "pool/pool.h"
@@ -62,7 +62,7 @@ static void check_locks(void) {
     }
     is_free(&hak_pool_lock, others);
     is_free(&hak_region_lock, others);
-    for (unsigned i = 0; i < hak_mappings_count(); i++) is_free(&hak_mappings[i].lock, others);
+    for (unsigned i = 0; i < hak_huge_table_count(); i++) is_free(&hak_huge_table[i].lock, others);
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) is_free(&hak_kept_parts[i].lock, others);
     is_free(&hak_meta_lock, others);
     is_free(&hak_thread_list_lock, others);

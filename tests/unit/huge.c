@@ -12,7 +12,7 @@
 #include "cache/cache.h"
 #include "large/huge.h"
 #include "large/kept.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -294,9 +294,9 @@ static void blocks_freed_last_are_known(void **state) {
     char *last = NULL;
     for (unsigned i = 0; i < LAST; i++) hak_huge_free(last = hak_huge_alloc(SIZE, 1, false));
     purge_huge(0);
-    hak_mappings_t *table = hak_mappings_of((uintptr_t)last);
+    hak_huge_table_t *table = hak_huge_table_of((uintptr_t)last);
     for (unsigned i = 0; i < 2 * LAST; i++)
-        if (held[i] != last && hak_mappings_of((uintptr_t)held[i]) == table)
+        if (held[i] != last && hak_huge_table_of((uintptr_t)held[i]) == table)
             REQUIRE(!hak_huge_was_freed(held[i], &size), "known after %u frees", LAST);
     unsigned slots = table->current.size, count = 0;
     static char *more[16 * LAST];

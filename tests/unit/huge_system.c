@@ -18,7 +18,7 @@
 
 #include "commit/commit.h"
 #include "large/huge.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "os/os.h"
 #include "thread/fork.h"
 #include "thread/thread.h"
@@ -241,8 +241,8 @@ static void wait_for_turn(int turn) {
 }
 
 /* The first page from there on whose block is in the table, or is not. */
-static char *page_of_table(char *from, const hak_mappings_t *table, bool is_in_it) {
-    while ((hak_mappings_of((uintptr_t)from) == table) != is_in_it) from += 4096;
+static char *page_of_table(char *from, const hak_huge_table_t *table, bool is_in_it) {
+    while ((hak_huge_table_of((uintptr_t)from) == table) != is_in_it) from += 4096;
     return from;
 }
 
@@ -250,7 +250,7 @@ static void *leave_place(void *result) {
     hakmem_free(hakmem_malloc(1)); /* a thread's record, and with it its own post at the gate */
     wait_for_turn(1);
     char *block = hak_huge_alloc(LEFT, 1, false), *to;
-    to = page_of_table(far, hak_mappings_of((uintptr_t)block), true);
+    to = page_of_table(far, hak_huge_table_of((uintptr_t)block), true);
     atomic_store_explicit(&left, block, memory_order_relaxed);
     memset(block, 1, LEFT);
     sent_to = to;
@@ -266,15 +266,15 @@ static void *leave_place(void *result) {
 static void *enter_place(void *result) {
     enum { COUNT = 16 };
     char *blocks[COUNT], *place, *block;
-    const hak_mappings_t *table;
+    const hak_huge_table_t *table;
     unsigned at = 0;
     hakmem_free(hakmem_malloc(1));
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_huge_alloc(ENTERED - 4096, 1, false);
     atomic_store_explicit(&turns, 1, memory_order_relaxed);
     wait_for_turn(2);
     place = atomic_load_explicit(&left, memory_order_relaxed);
-    table = hak_mappings_of((uintptr_t)place);
-    while (hak_mappings_of((uintptr_t)blocks[at]) == table) REQUIRE(++at < COUNT, "one table");
+    table = hak_huge_table_of((uintptr_t)place);
+    while (hak_huge_table_of((uintptr_t)blocks[at]) == table) REQUIRE(++at < COUNT, "one table");
     block = blocks[at];
     memset(block, 2, ENTERED - 4096);
     place = page_of_table(place + LEFT / 4, table, false);

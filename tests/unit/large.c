@@ -16,7 +16,7 @@
 #include "os/cpu.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/check.h"
+#include "region/verify.h"
 #include "region/region.h"
 #include "purge.h"
 

@@ -68,11 +68,11 @@ static void the_next_shards_are_searched(void **state) {
     one[1] = NULL;
     assert_int_equal(hak_shard_take(FAR, CLASS, 1, one, NULL), 1);
     assert_int_equal(hak_owner_shard(slab_of(one[1])->owner), 1); /* the second that it asks */
-    hak_shard_give(FAR, CLASS, &one[1], 1);
+    hak_shard_flush(FAR, CLASS, &one[1], 1);
     for (unsigned i = 210; i < 220; i++) assert_int_equal(hak_shard_open(i), i);
     assert_int_equal(hak_shard_take(FAR, CLASS, 1, one, NULL), 1);
     assert_int_equal(hak_owner_shard(slab_of(one[1])->owner), FAR); /* now they are too far */
-    hak_shard_give(FAR, CLASS, &one[1], 1);
+    hak_shard_flush(FAR, CLASS, &one[1], 1);
     give(1, CLASS, &blocks[3], 1);
     release_all();
 }

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "large/heap.h"
-#include "large/own.h"
+#include "large/user_heap.h"
 #include "os/lock.h"
 #include "shard/bin.h"
 
@@ -21,7 +21,7 @@ static const char *const names[] = {
 
 extern const hak_rank_row_t __start_hak_lock_ranks[], __stop_hak_lock_ranks[];
 
-static hak_own_t *own; /* a heap of the program */
+static hak_user_heap_t *own; /* a heap of the program */
 
 /* The engine's own lock of a rank, and another one of the same rank: NULL for one that is alone. */
 static hak_lock_t *lock_of(unsigned rank, unsigned number) {
@@ -131,7 +131,7 @@ static void what_is_held_is_noted(void **state) {
 int main(void) {
     unit_open_shards(1);
     for (unsigned i = 0; i < 2; i++) hak_heap_open(i);
-    own = hak_own_make(0);
+    own = hak_user_heap_make(0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_wrong_pair_is_named),
         cmocka_unit_test(the_right_order_is_silent),

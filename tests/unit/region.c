@@ -17,7 +17,7 @@
 
 #include "commit/commit.h"
 #include "os/range.h"
-#include "region/check.h"
+#include "region/verify.h"
 #include "region/region.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/sampler.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "shard/shard.h"
 
 enum { SECONDS = 60, C3_SIZE = 64, C4_SIZE = 128, C5_SIZE = 256 };
@@ -28,7 +28,7 @@ static void work(unsigned turns, size_t size) {
     unsigned class_index = hak_class_of(size);
     for (; turns > 0; turns--) {
         CHECK(hak_shard_take(0, class_index, 1, top, NULL) == 1, "no memory");
-        hak_shard_give(0, class_index, &top[1], 1);
+        hak_shard_flush(0, class_index, &top[1], 1);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "options/options.h"
 #include "shard/bin.h"
 #include "shard/counts.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "shard/sparse.h"
 #include "shard_batches.h"
 #include "purge.h"
@@ -368,7 +368,7 @@ static void free_twice_apart(const void *unused) {
     CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
     void *batch[] = {top[1], top[3], top[1], top[4]};
     hak_unit_t *slab = slab_of(top[1]);
-    hak_shard_give(HOME, FOUR, batch, 4);
+    hak_shard_flush(HOME, FOUR, batch, 4);
     CHECK(slab->free_count == 3, "%u blocks are free, not 3", slab->free_count);
     CHECK(__builtin_popcountll(hak_slab_bits(slab)[0]) == 3, "the bits say %#llx",
           (unsigned long long)hak_slab_bits(slab)[0]);
@@ -392,7 +392,7 @@ static void free_twice(const void *context) {
     fprintf(stderr, "%p\n", blocks[1]);
     for (unsigned i = 0; i < row->count; i++) {
         void *batch[] = {blocks[1], blocks[1], blocks[2]};
-        hak_shard_give(row->homes[i], FOUR, batch, row->one_batch ? 3 : 1);
+        hak_shard_flush(row->homes[i], FOUR, batch, row->one_batch ? 3 : 1);
         if (row->drain_between) hak_shard_release_idle();
     }
     hak_shard_release_idle();
@@ -433,7 +433,7 @@ static void give_behind_last(const void *context) {
     CHECK(hak_shard_take(HOME, SMALLEST, 1, top, NULL) == 1, "no block");
     hak_unit_t *slab = slab_of(top[1]);
     void *batch[] = {slab->base + 40000, top[1], slab->base + 65528, slab->base + 32768};
-    hak_shard_give(*home, SMALLEST, batch, 4);
+    hak_shard_flush(*home, SMALLEST, batch, 4);
     hak_shard_release_idle();
     CHECK(slab->owner == 0 || slab->free_count == 4096, "%u of 4096 blocks are free",
           slab->free_count);

@@ -11,7 +11,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 
 enum { HOME = 2, AWAY = 3, BATCH_MAX = 5000, SECONDS = 20 };
 
@@ -94,7 +94,7 @@ static inline void take(unsigned home, unsigned class_index, unsigned want, void
 }
 
 static inline void give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    hak_shard_give(home, class_index, blocks, count);
+    hak_shard_flush(home, class_index, blocks, count);
 }
 
 /* All slabs of a class go back to the pool: the sweep after the next one drops the kept one. */

@@ -15,11 +15,11 @@
 #include "commit/commit.h"
 #include "large/huge.h"
 #include "large/kept.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "meta/meta.h"
 #include "pool/lists.h"
 #include "pool/pool.h"
-#include "region/check.h"
+#include "region/verify.h"
 #include "thread/thread.h"
 
 enum { VIOLATED = 77 }; /* how a child ends */
@@ -130,7 +130,7 @@ static void transfer_used(void) {
     world.heap->transfer[world.heap->transfer_count++] = world.block;
 }
 
-static void huge_count(void) { hak_mappings[0].in_hand++; }
+static void huge_count(void) { hak_huge_table[0].in_hand++; }
 static void huge_bytes(void) { hak_huge_stats.held_bytes += 4096; }
 static void huge_kept(void) { hak_huge_stats.kept_bytes += 4096; }
 static hak_reuse_t *kept_part(void) {
@@ -146,12 +146,12 @@ static void kept_twice(void) {
     kept_part()->count++;
 }
 static void huge_lost(void) {
-    hak_mappings_t *table = hak_mappings;
+    hak_huge_table_t *table = hak_huge_table;
     while (!table->current.used) table++;
     hak_mapping_t *slot = table->current.slots;
     while (!slot->start) slot++;
     do slot->start += 1 << 20;
-    while (hak_mappings_find(table, slot->start)); /* until it is not where its hash leads */
+    while (hak_huge_table_find(table, slot->start)); /* until it is not where its hash leads */
 }
 
 static void cache_top(void) { world.magazine->top = world.magazine->base + world.magazine->slots; }
@@ -384,8 +384,8 @@ typedef struct {
 
 static void kept_not_noted(void) { kept_part()->noted += 4096; }
 static void kept_none(void) { kept_part()->count = 0; }
-static hak_mappings_t *filled_table(void) { /* addresses are random: which one it is, too */
-    hak_mappings_t *table = hak_mappings;
+static hak_huge_table_t *filled_table(void) { /* addresses are random: which one it is, too */
+    hak_huge_table_t *table = hak_huge_table;
     while (!table->current.size) table++;
     return table;
 }

@@ -7,7 +7,7 @@
 #include "cache/warm_cache.h"
 #include "policy/policy.h"
 #include "shard_batches.h"
-#include "shard/give.h"
+#include "shard/flush.h"
 #include "shard/sparse.h"
 #include "stats/collect.h"
 #include "stats/stats.h"
@@ -353,8 +353,8 @@ static void *work(void *context) {
             if (next_random(worker) % 8)
                 give_block(worker->cache, block);
             else
-                hak_shard_give(worker->cache->shard ^ 1, hak_owner_class(slab_of(block)->owner),
-                               (void *const *)&block, 1);
+                hak_shard_flush(worker->cache->shard ^ 1, hak_owner_class(slab_of(block)->owner),
+                                (void *const *)&block, 1);
         } else {
             unsigned class_index = 1 + next_random(worker) % (turn / 4096 % 2 ? CLASS_MOST : 3);
             block = hak_cache_pop(worker->cache, class_index);

@@ -6,7 +6,7 @@ import os
 import struct
 
 # The variables that the reader begins with.
-SYMBOLS = ("hak_map", "hak_classes", "all_caches", "hak_mappings", "hak_huge_stats")
+SYMBOLS = ("hak_map", "hak_classes", "all_caches", "hak_huge_table", "hak_huge_stats")
 
 
 class Unreadable(Exception):

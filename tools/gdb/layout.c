@@ -1,12 +1,12 @@
 /* layout.c: where the fields lie that the debugger's reader of the heap needs. Nothing loads
  * this module: make_reader.py reads the table out of its file, so a cross compiler's will do. */
 #include "cache/cache.h"
-#include "cache/ration.h"
+#include "cache/sample_rate.h"
 #include "classes/classes.h"
 #include "large/fine.h"
 #include "large/heap.h"
 #include "large/huge.h"
-#include "large/mappings.h"
+#include "large/huge_table.h"
 #include "region/region.h"
 
 typedef struct {
@@ -57,9 +57,9 @@ __attribute__((used, section(".hakmem_layout"))) static const row_t rows[] = {
     SIZE(mapping),
     FIELD(mapping, start),
     FIELD(mapping, size),
-    SIZE(mappings),
-    FIELD(mappings, current),
-    FIELD(mappings, former),
+    SIZE(huge_table),
+    FIELD(huge_table, current),
+    FIELD(huge_table, former),
     FIELD(slots, slots),
     FIELD(slots, size),
     FIELD(huge_stats, kept_bytes),
@@ -68,8 +68,8 @@ __attribute__((used, section(".hakmem_layout"))) static const row_t rows[] = {
     VALUE(HAK_CLASS_SMALL),
     VALUE(HAK_CLASS_LARGE),
     VALUE(HAK_MAGAZINE_SHIFT),
-    VALUE(HAK_MAPPINGS_MAX),
-    VALUE(HAK_RATION_AT),
+    VALUE(HAK_HUGE_TABLE_MAX),
+    VALUE(HAK_SAMPLE_RATE_AT),
     VALUE(HAK_FINE_OWNER),
     VALUE(HAK_LARGE_FREED),
     VALUE(HAK_UNIT_SHIFT),

@@ -80,7 +80,7 @@ class Heap:
         return unit if 0 <= unit < self.unit_end else None
 
     def class_of_entry(self, entry):
-        return entry % LAYOUT["HAK_RATION_AT"] >> LAYOUT["HAK_MAGAZINE_SHIFT"]
+        return entry % LAYOUT["HAK_SAMPLE_RATE_AT"] >> LAYOUT["HAK_MAGAZINE_SHIFT"]
 
     def unit_class(self, unit):
         return self.class_of_entry(self.word(self.entries + 2 * unit, 2))
@@ -118,7 +118,7 @@ class Heap:
             tid = self.word(cache + LAYOUT["cache.tid"], 4)
             magazines = [cache + size * index for index in range(LAYOUT["HAK_CLASS_LIMIT"])]
             if self.word(cache + LAYOUT["cache.rationed"], 1):
-                shares = cache + LAYOUT["HAK_RATION_AT"]
+                shares = cache + LAYOUT["HAK_SAMPLE_RATE_AT"]
                 magazines += [shares + size * index for index in range(LAYOUT["HAK_CLASS_SMALL"] + 1)]
             for magazine in magazines:
                 found.update(dict.fromkeys(self.blocks_of(magazine), tid))
@@ -129,11 +129,11 @@ class Heap:
 
     def huge(self):
         """(start, size) of each huge block."""
-        row, table_size = LAYOUT["mapping"], LAYOUT["mappings"]
-        for index in range(LAYOUT["HAK_MAPPINGS_MAX"]):
-            table = self.addresses["hak_mappings"] + index * table_size
+        row, table_size = LAYOUT["mapping"], LAYOUT["huge_table"]
+        for index in range(LAYOUT["HAK_HUGE_TABLE_MAX"]):
+            table = self.addresses["hak_huge_table"] + index * table_size
             for part in ("current", "former"):
-                place = table + LAYOUT["mappings." + part]
+                place = table + LAYOUT["huge_table." + part]
                 slots, count = self.word(place + LAYOUT["slots.slots"]), self.word(place + LAYOUT["slots.size"], 4)
                 data = self.read(slots, count * row) if slots and count else b""
                 for at in range(0, len(data), row):

@@ -1,0 +1,183 @@
+/* user_heap.c: the public functions of the program's own heaps. */
+#include "api/user_heap.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/block.h"
+#include "api/block_record.h"
+#include "api/export.h"
+#include "api/hardened.h"
+#include "api/malloc.h"
+#include "api/sample.h"
+#include "debug/ways.h"
+#include "error/error.h"
+#include "hardened/hardened.h"
+#include "large/fine.h"
+#include "os/os.h"
+#include "profile/sample.h"
+#include "record/record.h"
+#include "region/region.h"
+#include "thread/purge.h"
+#include "thread/thread.h"
+
+static HAK_SLOW_PATH void report(const char *function, const void *handle) {
+    hak_error_report(function, "no heap: %p is no heap, or one that was destroyed", handle);
+    errno = EINVAL;
+}
+
+/* The heap of a handle; reports one that is none. */
+static hak_user_heap_t *heap_of(const hakmem_heap_t *handle, const char *function) {
+    hak_user_heap_t *heap = hak_user_heap_of_handle(handle);
+    if (HAK_UNLIKELY(!heap)) report(function, handle);
+    return heap;
+}
+
+/* True when the heap's own limit refuses a block: nothing that is given back would help. */
+static bool is_at_limit(const hak_user_heap_t *heap, size_t size, size_t align) {
+    size_t limit = hak_load_relaxed(&heap->limit);
+    bool is_cut = hak_max(size, align) <= HAK_UNIT_SIZE; /* else a mapping of whole pages will do */
+    size = hak_align_up(hak_max(size, 1), is_cut ? HAK_UNIT_SIZE : hak_os_page_size());
+    return limit && hak_load_relaxed(&heap->committed) + size > limit;
+}
+
+static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                      const void *site) {
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX - align)) return hak_out_of_memory();
+    hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
+    void *block = hak_fine_alloc_in(heap, size, align, zero);
+    if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align) && hak_purge_all() > 0)
+        block = hak_fine_alloc_in(heap, size, align, zero);
+    hak_purge_tick_malloc(size);
+    if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
+    HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
+    if (hak_samples_on()) hak_sampling_note(block, size, site);
+    return hak_block_record(block, size, site);
+}
+
+hakmem_heap_t *hakmem_heap_new(size_t limit) {
+    hak_region_prepare();
+    hak_user_heap_t *heap = hak_user_heap_make(limit);
+    return heap ? hak_user_heap_handle(heap) : hak_out_of_memory();
+}
+
+void *hakmem_heap_malloc(hakmem_heap_t *handle, size_t size) {
+    hak_user_heap_t *heap = heap_of(handle, "heap_malloc");
+    return HAK_LIKELY(heap != NULL) ? allocate(heap, size, 1, false, HAK_CALLER()) : NULL;
+}
+
+void *hakmem_heap_calloc(hakmem_heap_t *handle, size_t count, size_t size) {
+    size_t bytes;
+    hak_user_heap_t *heap = heap_of(handle, "heap_calloc");
+    if (HAK_UNLIKELY(!heap)) return NULL;
+    if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
+    return allocate(heap, bytes, 1, true, HAK_CALLER());
+}
+
+void *hakmem_heap_aligned_alloc(hakmem_heap_t *handle, size_t align, size_t size) {
+    hak_user_heap_t *heap = heap_of(handle, "heap_aligned_alloc");
+    if (HAK_UNLIKELY(!heap)) return NULL;
+    if (HAK_LIKELY(hak_is_pow2(align))) return allocate(heap, size, align, false, HAK_CALLER());
+    errno = EINVAL;
+    return NULL;
+}
+
+void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
+                           const void *site) {
+    const bool may_stay = size <= old && hak_fine_heap_of(pointer) == heap;
+    const int error = errno;
+    if (may_stay && old - size <= old / 2) return hak_block_record(pointer, size, site);
+    void *moved = allocate(heap, size, 1, false, site);
+    if (HAK_UNLIKELY(!moved)) {
+        if (!may_stay) return NULL;
+        errno = error;
+        return hak_block_record(pointer, size, site);
+    }
+    memcpy(moved, pointer, hak_min(old, size));
+    hakmem_free(pointer);
+    return moved;
+}
+
+/* Bytes of a block that may be used; 0 for a pointer that is none, which is reported. */
+static size_t usable(void *pointer, const char *function) {
+    if (hak_hardened_on()) return hak_hardened_usable(pointer);
+    hak_block_t block = hak_block_of(pointer);
+    if (HAK_LIKELY(hak_block_usable(&block))) return block.size;
+    hak_block_record_report(function, pointer, &block);
+    return 0;
+}
+
+void *hakmem_heap_realloc(hakmem_heap_t *handle, void *pointer, size_t size) {
+    hak_user_heap_t *heap = heap_of(handle, "heap_realloc");
+    if (HAK_UNLIKELY(!heap)) return NULL;
+    if (!pointer) return allocate(heap, size, 1, false, HAK_CALLER());
+    if (!size) {
+        hakmem_free(pointer);
+        return NULL;
+    }
+    size_t old = usable(pointer, "heap_realloc");
+    if (HAK_LIKELY(old != 0)) return hak_user_heap_resize(heap, pointer, old, size, HAK_CALLER());
+    errno = EINVAL;
+    return NULL;
+}
+
+/* What is known of a block goes with it. Huge blocks have no debug record, and a short one that has none
+ * changes no other one's. */
+static void leave(const void *block) {
+    if (hak_samples_on()) hak_sample_leave(block);
+    if (hak_records_settle() && hak_region_unit_of(block)) hak_record_close(block);
+}
+
+static void free_all(hak_user_heap_t *heap) {
+    const hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
+    HAK_COUNT_BLOCKS(HAK_CLASS_LARGE, HAK_CALL_FREED, stats.blocks);
+    hak_fine_free_all(heap, hak_samples_on() || hak_records_on() ? leave : NULL);
+    hak_purge_tick_free(stats.committed);
+}
+
+void hakmem_heap_free_all(hakmem_heap_t *handle) {
+    hak_user_heap_t *heap = heap_of(handle, "heap_free_all");
+    if (HAK_LIKELY(heap != NULL)) free_all(heap);
+}
+
+void hakmem_heap_destroy(hakmem_heap_t *handle) {
+    if (!handle) return;
+    hak_user_heap_t *heap = hak_user_heap_close(handle);
+    if (HAK_UNLIKELY(!heap)) {
+        report("heap_destroy", handle);
+        return;
+    }
+    free_all(heap);
+    hak_user_heap_recycle(heap);
+}
+
+void hakmem_heap_set_limit(hakmem_heap_t *handle, size_t limit) {
+    hak_user_heap_t *heap = heap_of(handle, "heap_set_limit");
+    if (HAK_LIKELY(heap != NULL)) hak_store_relaxed(&heap->limit, limit);
+}
+
+hakmem_heap_t *hakmem_heap_of(const void *pointer) {
+    const hak_user_heap_t *heap = pointer ? hak_fine_heap_of(pointer) : NULL;
+    return heap ? hak_user_heap_handle(heap) : NULL;
+}
+
+hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *handle) {
+    for (size_t i = (uint32_t)(uintptr_t)handle + (size_t)1; i < hak_user_heap_slots(); i++) {
+        const hak_user_heap_t *heap = hak_user_heap_at(i);
+        if (hak_load_relaxed(&heap->is_used)) return hak_user_heap_handle(heap);
+    }
+    return NULL;
+}
+
+int hakmem_heap_stats(const hakmem_heap_t *handle, struct hakmem_heap_stat *out, size_t size) {
+    const hak_user_heap_t *heap = hak_user_heap_of_handle(handle);
+    if (!heap) return ENOENT;
+    const hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
+    const struct hakmem_heap_stat all = {.blocks = stats.blocks,
+                                         .live_bytes = stats.bytes,
+                                         .committed_bytes = stats.committed,
+                                         .limit = hak_load_relaxed(&heap->limit)};
+    memset(out, 0, size);
+    memcpy(out, &all, hak_min(size, sizeof all));
+    return 0;
+}

@@ -1,0 +1,13 @@
+/* user_heap.h: what realloc has to know of the program's own heaps. */
+#ifndef HAK_API_USER_HEAP_H
+#define HAK_API_USER_HEAP_H
+
+#include "base/base.h"
+#include "large/user_heap.h"
+
+/* Resizes a block of `old` bytes that may be used, which becomes a block of the heap if it is none. NULL
+ * with ENOMEM; then the block is as it was. `size` is not 0. */
+void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
+                           const void *site);
+
+#endif

@@ -1,0 +1,185 @@
+/* sample_rate.c: draws the distances between sampled calls, and fills the shares. */
+#include "cache/sample_rate.h"
+
+#include <string.h>
+
+#include "cache/stacks.h"
+#include "options/options.h"
+#include "os/os.h"
+#include "shard/shard.h"
+
+enum {
+    SHARE_BYTES = 16 * 1024, /* of blocks in a share, at most, but... */
+    SLOTS_LEAST = 32,        /* ...so many slots in any case, sentinel included, and... */
+    SLOTS_MOST = 128,        /* ...not more than these */
+};
+
+static uint64_t rate; /* constant once a cache is rationed, by the process's only thread */
+
+static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
+
+_Atomic bool hak_sample_rate_started;
+
+bool hak_sample_rate_has(hak_sample_rate_kind_t kind) {
+    if (hak_option(HAK_OPTION_HARDENED)) return false;
+    return kind == HAK_SAMPLE_RATE_GUARD
+               ? hak_option(HAK_OPTION_GUARD_SAMPLE) != 0
+               : hak_option(HAK_OPTION_PROF) || hak_option(HAK_OPTION_LEAK);
+}
+
+HAK_COMMON bool hak_sample_rate_is_wanted(void) {
+    return hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD) ||
+           hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
+}
+
+uint64_t hak_sample_rate_rate(void) { return rate; }
+
+void hak_sample_rate_start(hak_cache_t *cache) {
+    hak_sample_rate_begin(cache);
+    hak_store_relaxed(&hak_sample_rate_started, true);
+}
+
+/* -ln(u) for a random u = m / 2^k, 1 <= m < 2: k * ln 2 - ln m, the latter by the series of
+ * 2 artanh((m - 1) / (m + 1)), whose error is below 10^-9. */
+double hak_sample_rate_exponential(uint64_t *random) {
+    const double ln_2 = 0.6931471805599453;
+    *random += 0x9E3779B97F4A7C15u;
+    uint64_t bits = *random;
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EBu;
+    bits = (bits ^ bits >> 31) | 1;
+    unsigned highest = hak_highest_bit(bits);
+    double m = (double)(bits << (63 - highest) >> 11) / 4503599627370496.0; /* 2^52 */
+    double t = (m - 1) / (m + 1), square = t * t, sum = 0;
+    for (int i = 15; i > 0; i -= 2) sum = sum * square + 2.0 / i;
+    return (64 - highest) * ln_2 - sum * t;
+}
+
+/* 1 + how many calls for `size` bytes come before the next sampled one. */
+static uint64_t draw(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind, size_t size) {
+    uint64_t each =
+        kind == HAK_SAMPLE_RATE_GUARD ? (uint64_t)hak_option(HAK_OPTION_GUARD_SAMPLE) : rate;
+    if (!hak_sample_rate_has(kind)) return UINT64_MAX;
+    if (each == 1) return 1;
+    double distance =
+        hak_sample_rate_exponential(&ration->random) *
+        (kind == HAK_SAMPLE_RATE_GUARD ? (double)each - 0.5 : (double)each / (double)size);
+    return 1 + (uint64_t)distance;
+}
+
+HAK_COMMON void hak_sample_rate_reset(hak_cache_t *cache) {
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    if (!ration) return;
+    for (unsigned i = 0; i <= HAK_CLASS_SMALL; i++)
+        ration->shares[i] = (hak_magazine_t){.top = (void **)(uintptr_t)&empty_slot};
+}
+
+/* A leak report alone is about every block. */
+void hak_sample_rate_begin(hak_cache_t *cache) {
+    if (cache->rationed) return;
+    if (rate == 0)
+        rate = hak_option(HAK_OPTION_PROF) ? (uint64_t)hak_option(HAK_OPTION_PROF_RATE) : 1;
+    cache->rationed = true;
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    memset(ration, 0, sizeof *ration);
+    hak_sample_rate_reset(cache);
+    ration->random = hak_os_random();
+    ration->guards = hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD);
+    for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
+        cache->route[i] =
+            (uint16_t)(HAK_SAMPLE_RATE_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
+}
+
+bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
+                         unsigned class_index, size_t size) {
+    uint64_t *left = &ration->left[kind][class_index];
+    bool by_bytes = kind == HAK_SAMPLE_RATE_PROFILE && class_index == HAK_CLASS_LARGE;
+    size_t step = by_bytes ? size : 1, unit = by_bytes ? 1 : size;
+    if (HAK_UNLIKELY(*left == 0)) *left = draw(ration, kind, unit);
+    bool is_due = *left <= step;
+    *left = HAK_UNLIKELY(is_due) ? draw(ration, kind, unit) : *left - step;
+    return is_due;
+}
+
+/* Calls that a share may serve: fewer than are left of any kind. */
+static uint64_t least_left(const hak_sample_rate_t *ration, unsigned class_index) {
+    uint64_t least = UINT64_MAX;
+    for (unsigned kind = 0; kind < HAK_SAMPLE_RATE_KINDS; kind++) {
+        uint64_t left = ration->left[kind][class_index];
+        if (left < least) least = left;
+    }
+    return least ? least - 1 : 0;
+}
+
+/* The share of a class has `more` blocks more. */
+static void count(hak_sample_rate_t *ration, unsigned class_index, uint64_t more) {
+    for (unsigned kind = 0; kind < HAK_SAMPLE_RATE_KINDS; kind++)
+        ration->left[kind][class_index] -= more;
+}
+
+static size_t count_of(const hak_magazine_t *share) {
+    return share->slots ? (size_t)(hak_load_relaxed(&share->top) - share->base) : 0;
+}
+
+size_t hak_sample_rate_count(const hak_cache_t *cache, unsigned class_index) {
+    const hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    return ration && class_index <= HAK_CLASS_SMALL ? count_of(&ration->shares[class_index]) : 0;
+}
+
+void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index) {
+    if (class_index > HAK_CLASS_SMALL) return NULL;
+    void **top = hak_load_relaxed(&ration->shares[class_index].top);
+    if (*top) hak_store_relaxed(&ration->shares[class_index].top, top - 1);
+    return *top;
+}
+
+size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void **blocks,
+                                 size_t most) {
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    size_t taken = hak_min(hak_sample_rate_count(cache, class_index), most);
+    for (size_t i = 0; i < taken; i++) blocks[i] = hak_sample_rate_pop(ration, class_index);
+    if (taken) count(ration, class_index, -(uint64_t)taken);
+    return taken;
+}
+
+static bool make_stack(hak_cache_t *cache, hak_magazine_t *share, size_t size) {
+    size_t slots = hak_ceil_pow2(hak_min(hak_max(SHARE_BYTES / size, SLOTS_LEAST), SLOTS_MOST));
+    void **base = hak_stacks_take(&cache->stacks, cache->shard, (unsigned)slots);
+    if (!base) return false;
+    base[0] = NULL;
+    hak_lock_acquire(&cache->stack_lock);
+    share->base = base;
+    share->slots = (uint16_t)slots;
+    hak_store_relaxed(&share->top, base);
+    hak_lock_release(&cache->stack_lock);
+    return true;
+}
+
+/* Moves the newest `some` blocks of a magazine to its share, on top of what lies there. */
+static void move(hak_magazine_t *magazine, hak_magazine_t *share, size_t some) {
+    void **from = hak_load_relaxed(&magazine->top) - some, **to = hak_load_relaxed(&share->top);
+    memcpy(to + 1, from + 1, some * sizeof *from);
+    hak_store_relaxed(&magazine->top, from); /* first, so that no block is counted twice */
+    hak_store_relaxed(&share->top, to + some);
+}
+
+bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
+    if (class_index > HAK_CLASS_SMALL) return false;
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    hak_magazine_t *magazine = &cache->magazines[class_index],
+                   *share = ration->shares + class_index;
+    size_t there = (size_t)(hak_load_relaxed(&magazine->top) - magazine->base);
+    uint64_t left = least_left(ration, class_index);
+    if (!magazine->slots || !there || !left) return false;
+    if (HAK_UNLIKELY(!share->slots) && !make_stack(cache, share, hak_classes[class_index].size))
+        return false;
+    size_t most = hak_min(share->slots - 1u, left), some = hak_min(there, most), more = 0;
+    if (HAK_UNLIKELY(some * 2 <= most)) {
+        more = hak_cache_take_more(cache, class_index, (unsigned)some, share->base);
+        hak_store_relaxed(&share->top, share->base + more);
+    }
+    move(magazine, share, some);
+    count(ration, class_index, some + more);
+    cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
+    return true;
+}

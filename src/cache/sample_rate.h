@@ -1,0 +1,117 @@
+/* sample_rate.h: which calls of malloc are sampled, and how they come to the slow half.
+ *
+ * There are two kinds of samples. GUARD_SAMPLE gives each call the same chance, 1 / GUARD_SAMPLE
+ * (hardened/sampled.h). The heap profiler draws each allocated byte with probability 1 / rate, and
+ * samples the block that it is part of: a block of `s` bytes with 1 - exp(-s / rate)
+ * (profile/sample.h).
+ *
+ * WHICH. Either way the chance of a call depends on its size class only, whoever calls and whatever
+ * happened before. So in one thread and class the number of calls between two sampled ones has a
+ * geometric distribution. A thread draws that number for each kind and class by itself: what it draws
+ * later does not depend on what it drew before, nor on other classes and threads. Blocks above 64 KiB
+ * have no class; of them a thread counts bytes.
+ *
+ * HOW. The hot path of malloc has no instruction that counts. While calls are sampled, the routes of a
+ * cache (route[] in cache.h) lead to shares: second magazines, which malloc takes from and free
+ * never fills. The slow half moves blocks from the magazine to the share, no more of them than may be
+ * allocated before the next sampled call. So each pop was counted before it happens, and the share is
+ * empty when a sampled call is due. Calls that no route serves are slow, and counted one by one.
+ * Rejected: to sample where a magazine is refilled. A program that frees and allocates in turn
+ * refills it seldom or never, so its calls would not be seen. Also rejected: to bound the magazine
+ * from above, too, so that pushes do not fill it; then each free is slow.
+ *
+ * Invariant of a kind and class in a thread, between calls:
+ *   left + blocks in the share = calls before the next sampled one
+ *
+ * The ration lies behind the cache in one record, at HAK_SAMPLE_RATE_AT, since routes are offsets. The
+ * owner of the cache owns it; other threads count the blocks of a share under the stack lock. A
+ * thread without a cache samples nothing. */
+#ifndef HAK_SAMPLE_RATE_H
+#define HAK_SAMPLE_RATE_H
+
+#include "base/base.h"
+#include "cache/cache.h"
+
+typedef enum {
+    HAK_SAMPLE_RATE_GUARD,
+    HAK_SAMPLE_RATE_PROFILE,
+    HAK_SAMPLE_RATE_KINDS
+} hak_sample_rate_kind_t;
+
+_Static_assert((int)HAK_CACHE_SIZE <= (int)HAK_SAMPLE_RATE_AT, "a ration lies behind its cache");
+
+typedef struct {
+    hak_magazine_t shares[HAK_CLASS_SMALL + 1]; /* top, base and slots are used */
+    uint64_t left[HAK_SAMPLE_RATE_KINDS]
+                 [HAK_CLASS_LIMIT]; /* 1 + calls before the sampled one that no
+                                                         share serves; LARGE of the profiler: 1 +
+                                                         bytes; 0: not drawn yet */
+    uint64_t random;                /* state of the generator */
+    bool guards;                    /* GUARD is counted, too */
+} hak_sample_rate_t;
+
+enum {
+    HAK_SAMPLE_RATE_SIZE = HAK_SAMPLE_RATE_AT + sizeof(hak_sample_rate_t)
+}; /* of a cache with a ration */
+
+HAK_FAST_PATH hak_sample_rate_t *hak_sample_rate_of(const hak_cache_t *cache) {
+    return cache->rationed ? (hak_sample_rate_t *)((uintptr_t)cache + HAK_SAMPLE_RATE_AT) : NULL;
+}
+
+/* True when the options ask for samples of a kind, or of any; they are loaded. */
+bool hak_sample_rate_has(hak_sample_rate_kind_t kind);
+bool hak_sample_rate_is_wanted(void);
+
+/* True once calls are counted: by the process's only thread, hak_sample_rate_start switches it on. */
+extern _Atomic bool hak_sample_rate_started;
+HAK_FAST_PATH bool hak_sample_rate_on(void) {
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_sample_rate_started));
+}
+void hak_sample_rate_start(hak_cache_t *cache);
+
+/* Bytes of which the profiler draws one on average; 1: every block is sampled. Constant once a cache
+ * is rationed. */
+uint64_t hak_sample_rate_rate(void);
+
+/* A number with the exponential distribution of mean 1, from a generator's state. */
+double hak_sample_rate_exponential(uint64_t *random);
+
+/* Makes the routes of a cache lead to its shares. Its record has HAK_SAMPLE_RATE_SIZE bytes. */
+void hak_sample_rate_begin(hak_cache_t *cache);
+
+/* Counts a call for a block of a class whose blocks have `size` bytes, or of `size` bytes of LARGE. True:
+ * it is to be sampled. */
+bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
+                         unsigned class_index, size_t size);
+
+/* The same for most calls that no share serves: true when only the profiler counts them and this one is not
+ * due; then it is counted. */
+HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned class_index,
+                                          size_t step) {
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    if (!ration || ration->guards || class_index <= HAK_CLASS_SMALL) return false;
+    uint64_t *left = &ration->left[HAK_SAMPLE_RATE_PROFILE][class_index];
+    if (*left <= step) return false;
+    *left -= step;
+    return true;
+}
+
+/* Pops a block of the share of a class, which is counted already; NULL when there is none. */
+void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index);
+
+/* Fills the empty share of a class from the magazine; false when there is nothing to move, or the next
+ * call is a sampled one. Where few blocks go round the shard gives as many more, so the time
+ * between two slow calls grows. */
+bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index);
+
+/* Blocks in the share of a class; the stack lock is held, or the caller owns the cache. */
+size_t hak_sample_rate_count(const hak_cache_t *cache, unsigned class_index);
+
+/* Takes up to `most` blocks back from the share of a class. */
+size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void **blocks,
+                                 size_t most);
+
+/* Forgets what the shares hold, without a look at it. */
+void hak_sample_rate_reset(hak_cache_t *cache);
+
+#endif

@@ -1,0 +1,23 @@
+/* verify.h: the invariants of a thread's cache. */
+#ifndef HAK_CACHE_VERIFY_H
+#define HAK_CACHE_VERIFY_H
+
+#include "cache/cache.h"
+#include "error/check.h"
+
+/* One magazine. By its owner, or with the owner outside the engine: then nothing of it is looked at that
+ * the owner changes there. */
+void hak_cache_check_magazine(hak_check_t *check, const hak_cache_t *cache, unsigned class_index);
+
+/* All magazines, and by the owner also what they sum up to and what they hold. */
+void hak_cache_check(hak_check_t *check, const hak_cache_t *cache);
+
+#if HAKMEM_VERIFY
+/* By the owner, after a slow call: one magazine, its newest block, and one of the others. */
+void hak_cache_check_after(const hak_cache_t *cache, unsigned class_index);
+#define HAK_CACHE_CHECK_AFTER(cache, class_index) hak_cache_check_after(cache, class_index)
+#else
+#define HAK_CACHE_CHECK_AFTER(cache, class_index) ((void)0)
+#endif
+
+#endif

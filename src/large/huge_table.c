@@ -1,0 +1,170 @@
+/* huge_table.c: tables of two open-addressed arrays, one that is filled and one that is emptied. */
+#include "large/huge_table.h"
+
+#include <string.h>
+
+#include "large/verify.h"
+#include "meta/meta.h"
+#include "os/cpu.h"
+
+enum {
+    LEAST_SLOTS = 16,
+    EMPTIED_AT_ONCE = 8,  /* slots and entries for each block that is entered */
+    WALKED_AT_ONCE = 512, /* slots */
+};
+
+hak_huge_table_t hak_huge_table[HAK_HUGE_TABLE_MAX] HAK_APART;
+HAK_LOCK_RANKS(mappings_rows, HUGE, hak_huge_table, sizeof hak_huge_table, sizeof *hak_huge_table,
+               hak_huge_table_check_at_release);
+
+static _Atomic unsigned table_count HAK_READ_OFTEN; /* constant once it is not 0; a power of two */
+
+unsigned hak_huge_table_count(void) {
+    unsigned count = hak_load_relaxed(&table_count);
+    if (HAK_UNLIKELY(count == 0)) {
+        unsigned wanted = (unsigned)hak_ceil_pow2(2 * (size_t)hak_os_cpu_count());
+        wanted = (unsigned)hak_min(wanted, HAK_HUGE_TABLE_MAX);
+        if (hak_cas_acquire(&table_count, &count, wanted)) count = wanted;
+    }
+    return count;
+}
+
+static uint64_t hash_of(uintptr_t start) { return (start >> 12) * 0x9E3779B97F4A7C15u; }
+
+hak_huge_table_t *hak_huge_table_of(uintptr_t start) {
+    return &hak_huge_table[(hash_of(start) >> 57) & (hak_huge_table_count() - 1)];
+}
+
+/* Entries of a chain are never separated by a free slot (removal moves followers up), so a
+ * search ends at the first free one. */
+static size_t slot_of(const hak_slots_t *table, uintptr_t start) {
+    return (size_t)(hash_of(start) >> 20) & (table->size - 1);
+}
+
+static hak_mapping_t *find_in(const hak_slots_t *table, uintptr_t start) {
+    if (!table->used) return NULL;
+    hak_mapping_t *slots = table->slots;
+    for (size_t i = slot_of(table, start); slots[i].start; i = (i + 1) & (table->size - 1))
+        if (slots[i].start == start) return &slots[i];
+    return NULL;
+}
+
+static void put_in(hak_slots_t *table, hak_mapping_t mapping) {
+    size_t i = slot_of(table, mapping.start);
+    while (table->slots[i].start) i = (i + 1) & (table->size - 1);
+    table->slots[i] = mapping;
+    table->used++;
+}
+
+static void remove_from(hak_slots_t *table, hak_mapping_t *mapping) {
+    hak_mapping_t *slots = table->slots;
+    size_t hole = (size_t)(mapping - slots), mask = table->size - 1;
+    for (size_t i = (hole + 1) & mask; slots[i].start; i = (i + 1) & mask) {
+        /* An entry may fill the hole unless its own slot lies after the hole. */
+        if (((i - slot_of(table, slots[i].start)) & mask) < ((i - hole) & mask)) continue;
+        slots[hole] = slots[i];
+        hole = i;
+    }
+    slots[hole].start = 0;
+    table->used--;
+}
+
+hak_mapping_t *hak_huge_table_find(hak_huge_table_t *table, uintptr_t start) {
+    hak_mapping_t *found = find_in(&table->current, start);
+    return found ? found : find_in(&table->former, start);
+}
+
+size_t hak_huge_table_wanted(const hak_huge_table_t *table) {
+    size_t size = table->current.size;
+    if (((size_t)table->current.used + table->former.used + table->in_hand) * 2 < size) return 0;
+    return size ? size * 2 : LEAST_SLOTS;
+}
+
+static size_t bytes_of(size_t slots) { return (slots + HAK_FREED_MAX) * sizeof(hak_mapping_t); }
+
+hak_mapping_t *hak_huge_table_make(size_t count) {
+    hak_mapping_t *slots = hak_meta_alloc(bytes_of(count));
+    if (slots) memset(slots, 0, count * sizeof *slots);
+    return slots;
+}
+
+void hak_huge_table_discard(hak_mapping_t *slots, size_t count) {
+    hak_meta_free(slots, bytes_of(count));
+}
+
+/* n slots replace others with n / 4 entries. When they are full they have n / 2 entries. So n / 4
+ * blocks were entered since, and each emptied 8 slots or entries of the former ones: 2 n, which is
+ * all. */
+bool hak_huge_table_use(hak_huge_table_t *table, hak_mapping_t *larger, size_t slots) {
+    if (slots <= table->current.size || table->former.used) return false;
+    if (table->former.size) hak_huge_table_discard(table->former.slots, table->former.size);
+    if (table->gone)
+        memcpy(larger + slots, table->current.slots + table->current.size,
+               HAK_FREED_MAX * sizeof *larger);
+    table->former = table->current;
+    table->current = (hak_slots_t){larger, (unsigned)slots, 0};
+    table->next_out = 0;
+    return true;
+}
+
+/* A removal moves entries only into holes at next_out or behind it. So the slots below stay empty. */
+static void empty_some(hak_huge_table_t *table) {
+    for (unsigned looks = 0; table->former.used && looks < EMPTIED_AT_ONCE; looks++) {
+        hak_mapping_t *mapping = &table->former.slots[table->next_out];
+        if (!mapping->start) {
+            table->next_out++;
+            continue;
+        }
+        put_in(&table->current, *mapping);
+        remove_from(&table->former, mapping); /* a follower may stand there now */
+    }
+}
+
+void hak_huge_table_put(hak_huge_table_t *table, uintptr_t start, size_t size) {
+    empty_some(table);
+    put_in(&table->current, (hak_mapping_t){start, size, 0});
+}
+
+static hak_mapping_t *gone_at(const hak_huge_table_t *table, unsigned number) {
+    return &table->current.slots[table->current.size + number % HAK_FREED_MAX];
+}
+
+size_t hak_huge_table_freed_size(const hak_huge_table_t *table, uintptr_t start) {
+    unsigned known = (unsigned)hak_min(table->gone, HAK_FREED_MAX);
+    for (unsigned i = 1; i <= known; i++) {
+        const hak_mapping_t *gone = gone_at(table, table->gone - i);
+        if (gone->start == start) return gone->size;
+    }
+    return 0;
+}
+
+void hak_huge_table_remove(hak_huge_table_t *table, hak_mapping_t *mapping) {
+    hak_slots_t *former = &table->former;
+    *gone_at(table, table->gone++) = *mapping;
+    bool is_former = (uintptr_t)mapping - (uintptr_t)former->slots < former->size * sizeof *mapping;
+    remove_from(is_former ? former : &table->current, mapping);
+}
+
+void hak_huge_table_take_in_hand(hak_huge_table_t *table, hak_mapping_t *mapping) {
+    hak_huge_table_remove(table, mapping);
+    table->in_hand++;
+}
+
+void hak_huge_table_put_back(hak_huge_table_t *table, uintptr_t start, size_t size) {
+    table->in_hand--;
+    /* Where it stays where it was, the block has not ended. */
+    if (gone_at(table, table->gone - 1)->start == start) table->gone--;
+    hak_huge_table_put(table, start, size);
+}
+
+bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
+                         void *context) {
+    const hak_slots_t *current = &table->current, *former = &table->former;
+    size_t end = *at + WALKED_AT_ONCE, all = (size_t)current->size + former->size;
+    for (; *at < end && *at < all; (*at)++) {
+        const hak_mapping_t *mapping =
+            *at < current->size ? &current->slots[*at] : &former->slots[*at - current->size];
+        if (mapping->start && !visit(mapping, context)) return false;
+    }
+    return *at < all;
+}

@@ -1,0 +1,142 @@
+/* user_heap_huge.c: the records of huge blocks that heaps of the program have. */
+#include "large/user_heap_huge.h"
+
+#include "large/huge.h"
+#include "meta/meta.h"
+#include "os/os.h"
+
+enum { NOTE_OF_OTHERS = 3 }; /* bits of a note */
+
+typedef struct hak_user_heap_huge {
+    struct hak_user_heap_huge *next, *prev; /* lock of the heap, as the next one */
+    bool is_listed;
+    hak_user_heap_t *heap; /* constant, as the next two */
+    void *block;
+    size_t size;
+} record_t;
+
+static _Atomic size_t total HAK_READ_OFTEN; /* such blocks in the process: most have none */
+
+static record_t *record_of(uint64_t note) {
+    return note & NOTE_OF_OTHERS ? NULL : (record_t *)(uintptr_t)note;
+}
+
+static void free_record(record_t *record) {
+    hak_meta_free(record, sizeof *record);
+    hak_add_relaxed(&total, -(size_t)1);
+}
+
+/* False when the program has freed the block by mistake, before it got it. */
+static bool enter(record_t *record) {
+    hak_user_heap_t *heap = record->heap;
+    uint64_t none = 0;
+    HAK_HOLD(&heap->lock);
+    if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
+    record->is_listed = true;
+    record->prev = NULL;
+    record->next = heap->mapped;
+    if (record->next) record->next->prev = record;
+    heap->mapped = record;
+    HAK_ADD_OWNED(&heap->huge_bytes, record->size);
+    HAK_ADD_OWNED(&heap->huge_blocks, 1);
+    hak_add_relaxed(&total, 1);
+    return true;
+}
+
+/* Lock of the heap held. */
+static void unlist(record_t *record) {
+    hak_user_heap_t *heap = record->heap;
+    record->is_listed = false;
+    *(record->prev ? &record->prev->next : &heap->mapped) = record->next;
+    if (record->next) record->next->prev = record->prev;
+    HAK_ADD_OWNED(&heap->committed, -record->size);
+    HAK_ADD_OWNED(&heap->huge_bytes, -record->size);
+    HAK_ADD_OWNED(&heap->huge_blocks, -(size_t)1);
+}
+
+/* Takes the record out of its heap. */
+static void leave_heap(record_t *record) {
+    hak_user_heap_t *heap = record->heap;
+    hak_lock_acquire(&heap->lock);
+    if (record->is_listed) unlist(record);
+    hak_lock_release(&heap->lock);
+    free_record(record);
+}
+
+/* Fills the record in; false without memory. */
+static bool make(record_t *record, size_t align, bool zero) {
+    record->block = hak_huge_alloc(record->size, align, zero);
+    return record->block && enter(record);
+}
+
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero) {
+    size = hak_align_up(hak_max(size, 1), hak_os_page_size());
+    record_t *record = hak_meta_alloc(sizeof *record);
+    if (!record) return NULL;
+    *record = (record_t){.heap = heap, .size = size};
+    hak_gate_enter();
+    const bool is_charged = hak_user_heap_charge(heap, size);
+    const bool is_made = is_charged && make(record, align, zero);
+    void *block = is_made ? record->block : NULL;
+    if (is_charged && !is_made) hak_user_heap_discharge(heap, size);
+    if (!is_made) hak_meta_free(record, sizeof *record);
+    hak_gate_leave();
+    return block;
+}
+
+size_t hak_user_heap_huge_free(void *block) {
+    if (HAK_LIKELY(!hak_load_relaxed(&total))) return hak_huge_free(block);
+    hak_gate_enter();
+    uint64_t note = hak_huge_note(block);
+    record_t *record = record_of(note);
+    if (record && hak_huge_swap_note(block, &note, 0)) leave_heap(record);
+    size_t size = hak_huge_free(block);
+    hak_gate_leave();
+    return size;
+}
+
+/* Takes the first block out of the heap; false when there is none. *block: it, or NULL where another
+ * thread is about to free it. Inside the gate. */
+static bool take_first(hak_user_heap_t *heap, void **block) {
+    HAK_HOLD(&heap->lock);
+    record_t *record = heap->mapped;
+    if (!record) return false;
+    uint64_t note = (uintptr_t)record;
+    *block = hak_huge_swap_note(record->block, &note, 0) ? record->block : NULL;
+    unlist(record);
+    if (*block) free_record(record);
+    return true;
+}
+
+void hak_user_heap_huge_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)) {
+    for (bool is_left = true; is_left;) {
+        void *block = NULL;
+        hak_gate_enter();
+        is_left = take_first(heap, &block);
+        if (block && leave) leave(block);
+        if (block) hak_huge_free(block);
+        hak_gate_leave();
+    }
+}
+
+hak_user_heap_t *hak_user_heap_huge_heap(const void *block) {
+    if (HAK_LIKELY(!hak_load_relaxed(&total))) return NULL;
+    const record_t *record = record_of(hak_huge_note(block));
+    return record ? record->heap : NULL;
+}
+
+HAK_SLOW_PATH size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {
+    size_t blocks = 0, bytes = 0;
+    for (const record_t *record = heap->mapped; record; record = record->next, blocks++) {
+        bytes += record->size;
+        hak_check_equal(check, "huge block of a heap", record, "its note leads to its record",
+                        hak_huge_note(record->block), (uintptr_t)record);
+        hak_check_equal(check, "huge block of a heap", record, "its size",
+                        hak_huge_size(record->block), record->size);
+    }
+    hak_check_equal(check, "heap", heap, "huge_blocks, counted",
+                    hak_load_relaxed(&heap->huge_blocks), blocks);
+    hak_check_equal(check, "heap", heap, "huge_bytes, counted", hak_load_relaxed(&heap->huge_bytes),
+                    bytes);
+    return bytes;
+}

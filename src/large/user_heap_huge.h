@@ -1,0 +1,41 @@
+/* user_heap_huge.h: huge blocks of the program's own heaps.
+ *
+ * Such a block is a huge block as any other (huge.h), whose note leads to a record in its heap's list.
+ *
+ * PROTOCOL. A thread that swaps the note of a block for 0 owns its record: of two racing frees one wins.
+ * The winner takes the record out of the heap, and then frees the block. So the address of a listed record
+ * belongs to nobody else. The loser finds a huge block without a heap, which it frees, or no block, which
+ * it reports as a double free; exactly one of the two threads reports. A note whose lowest two bits are 0
+ * is a record's address; other notes are the hardened path's.
+ *
+ * A block gets its note and enters the list in one section of the heap's lock; the lock of a huge table
+ * may be taken in that section. A free swaps the note without the heap's lock, since the record may be
+ * gone before the swap. A thread that frees the whole heap finds the listed records under the lock, so
+ * none of them is freed meanwhile. It swaps each note and takes the record out, even where another thread
+ * has swapped the note and still waits for the lock; is_listed tells that thread. So each step takes a
+ * record out, and no thread waits for one that is between two sections.
+ *  - Rejected: to list the block first and set its note after the lock. A thread that frees the whole heap
+ *    would find a block that it can neither free nor skip. */
+#ifndef HAK_USER_HEAP_HUGE_H
+#define HAK_USER_HEAP_HUGE_H
+
+#include "base/base.h"
+#include "error/check.h"
+#include "large/user_heap.h"
+
+/* A block of the heap; NULL without memory, or without room under the heap's limit. */
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero);
+
+/* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
+size_t hak_user_heap_huge_free(void *block);
+
+/* All of a heap; `leave` is called for each before, inside the gate, unless it is NULL. */
+void hak_user_heap_huge_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));
+
+/* The heap of a huge block; NULL for none. */
+hak_user_heap_t *hak_user_heap_huge_heap(const void *block);
+
+/* Bytes of a heap's huge blocks, counted. Every other thread is outside the engine. */
+size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap);
+
+#endif

@@ -1,0 +1,53 @@
+/* lazy_table.h: tables of records that are made at their first use.
+ *
+ * A record is found by its number, without a lock. It never moves and is never freed, so a thread may
+ * keep its address. The first records may be static memory: making them cannot fail, and a small
+ * process pays nothing for the others.
+ *
+ * PROTOCOL of a record
+ *
+ *   M1  memory that is zero, and that no other thread knows of
+ *   M2  end = the number + 1, unless it is larger already
+ *   M3  CAS of the place, NULL -> the record, with release. A thread that loses gives its memory
+ *       back and uses the winner's record
+ *   R   a load of the place, with acquire: NULL, or a record as it was at M3 or as its users left it
+ *
+ * A walk over the table goes up to `end`, and may miss a record that is being made: at that moment
+ * there is nothing in it.
+ *
+ * Rejected:
+ *  - M3 before M2: a thread could hold a lock of a record that no walk finds; the check of the order
+ *    of locks (os/rank.h) looks for it so.
+ *  - addresses for all records at once: mlockall counts addresses that nobody uses. */
+#ifndef HAK_LAZY_TABLE_H
+#define HAK_LAZY_TABLE_H
+
+#include "base/base.h"
+
+enum { HAK_LAZY_TABLE_MOST = 256 };
+
+typedef struct {
+    _Atomic unsigned end; /* atomic; no record from here on is made; only grows */
+    _Atomic(void *) places[HAK_LAZY_TABLE_MOST]; /* atomic; NULL until the record is made */
+} HAK_ALIGNED(HAK_LINE) hak_lazy_table_t;
+
+/* R. */
+HAK_FAST_PATH void *hak_lazy_table_at(const hak_lazy_table_t *table, unsigned number) {
+    return hak_load_acquire(&table->places[number]); /* partner: M3 */
+}
+
+/* The record, which is made if it is not there. `own`: static memory for it, or NULL. Returns NULL
+ * without memory. */
+void *hak_lazy_table_open(hak_lazy_table_t *table, unsigned number, void *own, size_t size);
+
+/* The first record from `number` on that is made; HAK_LAZY_TABLE_MOST at the end. */
+unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number);
+
+/* The next one behind `number` that is made, round; `number` itself when there is no other. */
+unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number);
+
+/* Whether a lock is one of `count` locks, `stride` apart, that each record has from `offset` on. */
+bool hak_lazy_table_has(const hak_lazy_table_t *table, const void *lock, size_t offset,
+                        size_t count, size_t stride);
+
+#endif

@@ -1,0 +1,15 @@
+/* verify.h: the invariants of the memory for records. */
+#ifndef HAK_META_VERIFY_H
+#define HAK_META_VERIFY_H
+
+#include "error/check.h"
+#include "meta/area.h"
+
+void hak_area_check(hak_check_t *check, const hak_area_t *area);
+
+/* Walks over all free records, with every thread outside the engine; in meta.c, as what it looks at. */
+void hak_meta_check(hak_check_t *check);
+
+void hak_meta_check_at_release(const void *lock);
+
+#endif

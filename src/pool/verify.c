@@ -1,0 +1,122 @@
+/* verify.c: the equations of superslab.h and lists.h, executed. */
+#include "pool/verify.h"
+
+#include "pool/lists.h"
+#include "pool/pool.h"
+#include "region/verify.h"
+
+static const char superslab[] = "superslab", pool[] = "pool";
+
+static unsigned longest_run(uint32_t mask) {
+    unsigned length = 0;
+    for (; mask; mask &= mask >> 1) length++;
+    return length;
+}
+
+void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
+    hak_check_equal(check, superslab, super, "longest = longest run of free units", super->longest,
+                    longest_run(super->free));
+    hak_check_that(check, superslab, super, "a held one is in that list",
+                   !super->held || super->on_dirty || super->large);
+    if (super->large) {
+        hak_check_equal(check, superslab, super, "no unit of a large heap is free to the pool",
+                        super->free, 0);
+    } else if (super->on_dirty) {
+        hak_check_that(check, superslab, super,
+                       "a superslab in a list of dirty ones has free dirty units",
+                       (super->free & super->dirty) != 0);
+    }
+}
+
+typedef struct {
+    hak_check_t *check;
+    size_t superslabs, used_units, dirty_units, held_units;
+    size_t in_run[HAK_SUPERSLAB_UNITS_MAX + 1], on_dirty[2], on_held;
+} sums_t;
+
+static void check_unit(sums_t *sums, const hak_superslab_t *super, unsigned i) {
+    const hak_unit_t *unit = &super->units[i];
+    uint16_t owner = hak_load_relaxed(&unit->owner);
+    bool is_free = super->free >> i & 1, is_used = owner != 0 || unit->stocked;
+    sums->used_units += is_used;
+    hak_check_equal(sums->check, "unit", unit, "base = its address", (uintptr_t)unit->base,
+                    (uintptr_t)super->units[0].base + ((size_t)i << HAK_UNIT_SHIFT));
+    hak_check_equal(sums->check, "unit", unit, "the map has its class", hak_map_class(unit),
+                    owner ? hak_owner_class(owner) : HAK_CLASS_NONE);
+    if (!hak_one_slab_each() || is_free)
+        hak_check_that(sums->check, "unit", unit,
+                       "it is free <=> it has no owner, nor is it in a stock", is_free == !is_used);
+    if (owner && !super->large)
+        hak_check_that(sums->check, "unit", unit, "a unit in use may have pages",
+                       super->dirty >> i & 1);
+}
+
+static void check_superslab(hak_superslab_t *super, void *context) {
+    sums_t *sums = context;
+    hak_superslab_check(sums->check, super);
+    sums->superslabs++;
+    sums->in_run[super->longest]++;
+    for (unsigned i = 0; i < hak_superslab_units(); i++) check_unit(sums, super, i);
+    if (super->large) return;
+    unsigned dirty = hak_lists_dirty_count(super);
+    hak_check_that(sums->check, superslab, super,
+                   "it has free dirty units <=> it is in a list of them",
+                   (dirty != 0) == super->on_dirty);
+    sums->dirty_units += dirty;
+    if (super->held) sums->held_units += dirty;
+    if (!super->on_dirty) return;
+    ++*(super->held ? &sums->on_held : &sums->on_dirty[hak_lists_is_huge(super)]);
+}
+
+/* By `next` and `prev`, or by those of the dirty ones. */
+static void check_list(sums_t *sums, const hak_superslab_t *first, bool is_dirty, size_t length) {
+    size_t count = 0;
+    const hak_superslab_t *before = NULL;
+    for (const hak_superslab_t *super = first; super && count <= length; count++) {
+        hak_check_that(sums->check, superslab, super, "next and prev agree in the list",
+                       (is_dirty ? super->dirty_prev : super->prev) == before);
+        before = super;
+        super = is_dirty ? super->dirty_next : super->next;
+    }
+    hak_check_equal(sums->check, pool, &hak_lists, "superslabs in a list", count, length);
+}
+
+static void check_lists(sums_t *sums) {
+    for (unsigned n = 0; n <= hak_superslab_units(); n++)
+        check_list(sums, hak_lists.by_span[n], false, sums->in_run[n]);
+    for (unsigned i = 0; i < 2; i++)
+        check_list(sums, hak_lists.dirty[i].oldest, true, sums->on_dirty[i]);
+    check_list(sums, hak_lists.held.oldest, true, sums->on_held);
+}
+
+void hak_pool_check(hak_check_t *check) {
+    sums_t sums = {.check = check};
+    if (!hak_map.entries) return;
+    hak_region_each_superslab(check_superslab, &sums);
+    check_lists(&sums);
+    hak_check_equal(check, pool, &hak_pool_stats, "superslabs", hak_pool_superslabs(),
+                    sums.superslabs);
+    hak_check_equal(check, pool, &hak_pool_stats, "used_units = units with an owner or in a stock",
+                    hak_load_relaxed(&hak_pool_stats.used_units), sums.used_units);
+    hak_check_equal(check, pool, &hak_pool_stats, "dirty_units = free units with pages",
+                    hak_load_relaxed(&hak_pool_stats.dirty_units), sums.dirty_units);
+    hak_check_equal(check, pool, &hak_pool_stats, "held_units = those that wait for a round",
+                    hak_load_relaxed(&hak_pool_stats.held_units), sums.held_units);
+}
+
+#if HAKMEM_VERIFY
+/* The newest of each list; the first of one more list by longest run each time. */
+void hak_pool_check_at_release(const void *lock) {
+    static unsigned run;
+    hak_check_t check = {0};
+    (void)lock;
+    if (!hak_map.entries) return;
+    run = run < hak_superslab_units() ? run + 1 : 0;
+    const hak_superslab_t *some[] = {hak_lists.by_span[run], hak_lists.dirty[0].newest,
+                                     hak_lists.dirty[1].newest, hak_lists.held.newest};
+    for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
+        if (some[i]) hak_superslab_check(&check, some[i]);
+    if (some[0]) hak_check_equal(&check, superslab, some[0], "its list", some[0]->longest, run);
+    hak_check_stop(&check);
+}
+#endif

@@ -1,0 +1,53 @@
+/* thp.h: which parts of the heap's addresses may have huge pages.
+ *
+ * The kernel counts a mapping for each range whose advice differs from its neighbours', and allows
+ * about 65,000. So huge pages are requested and refused by zones. The first zones are 2 MiB long;
+ * further on a zone is a sixteenth to a thirty-second of the heap below it. A heap of 8 TiB, the
+ * maximum, has 304 zones. So huge pages never add more than 304 mappings.
+ *
+ *   UNDECIDED -> PLAIN     the heap was not dense when the first superslab of the zone was mapped
+ *   UNDECIDED -> WISHED    the heap was dense: mapped memory of the zone is advised to have huge
+ *                          pages
+ *   WISHED    -> REFUSED   a part of the zone was purged: the kernel would fill the gap again to
+ *                          make a huge page. Mapped memory of the zone is advised against it
+ *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
+ *                          and the page tables, beside which the kernel makes no huge page
+ *
+ * Under the region lock. A caller may read `state` without the lock, if it then checks again. */
+#ifndef HAK_THP_H
+#define HAK_THP_H
+
+#include "base/base.h"
+
+enum {
+    HAK_THP_UNITS = 32, /* of the first zones: 2 MiB, a huge page where a page is 4 KiB */
+    HAK_THP_ZONES_MAX = 304,
+};
+
+/* A range of units of the heap, counted from its first one. */
+typedef struct {
+    size_t first, end;
+} hak_thp_range_t;
+
+/* The zone of a unit; its units. */
+unsigned hak_thp_of(size_t unit);
+hak_thp_range_t hak_thp_range(unsigned zone);
+
+/* Called when units of the heap have just been mapped: advises the kernel according to their zones.
+ * `dense` decides the state of a zone that is not decided. The second is called when a superslab has
+ * been unmapped. Region lock held. */
+void hak_thp_mapped(char *heap, hak_thp_range_t units, bool dense);
+void hak_thp_unmapped(hak_thp_range_t superslab);
+
+/* True when huge pages are requested for the zone of the unit; are refused. */
+bool hak_thp_wishes(size_t unit);
+bool hak_thp_refuses(size_t unit);
+
+/* Refuses huge pages in the zone of a unit from now on. Units of the zone below `end` are mapped;
+ * `heap` is the address of unit 0. Region lock held. */
+void hak_thp_refuse(char *heap, size_t unit, size_t end);
+
+/* Borders between a zone with advice and one with another, below the unit `end`. */
+unsigned hak_thp_borders(size_t end);
+
+#endif

@@ -1,0 +1,337 @@
+/* flush.c: a batch of blocks on its way back to the bitmaps.
+ *
+ * This is where most of the time beside malloc and free themselves goes, so each common case has a
+ * short loop of its own: 64 blocks that are a whole word, in order or in reverse, which is what a
+ * program leaves that frees as it allocated; blocks of one word, whose bits are gathered in a
+ * register; blocks that are alone in their word (freed at random). None of them knows of colours: the
+ * addresses of blocks whose slabs have one are shifted to where they would lie without. */
+#include "shard/flush.h"
+
+#include <string.h>
+
+#include "debug/timing.h"
+#include "debug/ways.h"
+#include "region/region.h"
+#include "shard/bin.h"
+#include "shard/shard.h"
+#include "shard/warm.h"
+
+enum {
+    SHIFTED_MAX = 32,
+    FEW = 3,          /* blocks of a slab in a row, that cost less as lone ones */
+    APART_MOST = 256, /* blocks that are given as lone ones before the next look for neighbours */
+};
+
+typedef struct {
+    void *const *next, *const *end;
+    const hak_class_t *info;
+    unsigned class_index;
+    unsigned remote; /* blocks given to slabs of others */
+    void *bad;       /* first block found free already, or behind the last one */
+} batch_t;
+
+/* Blocks at the head of a batch that lie in one word of one slab. */
+typedef struct {
+    void *const *end; /* behind them */
+    uint64_t mask;    /* their bits; 0: one block, behind the last one of its slab */
+    unsigned word;
+} share_t;
+
+static HAK_SLOW_PATH void drop(batch_t *batch, void *block) {
+    if (!batch->bad) batch->bad = block;
+}
+
+/* True when the next 64 blocks lie `step` bytes apart: a fraction of the cost of 64
+ * indices. */
+static HAK_OUT_OF_LINE bool is_whole_word(void *const *next, intptr_t step) {
+    const uintptr_t first = (uintptr_t)*next, move = (uintptr_t)step;
+    if ((uintptr_t)next[63] != first + 63 * move) return false;
+    hak_pair_t expected = {first, first + move}, wrong = {0, 0}, found, second;
+    const hak_pair_t two = {2 * move, 2 * move}, four = {4 * move, 4 * move};
+    for (unsigned i = 0; i < 64; i += 4, expected += four) {
+        memcpy(&found, next + i, sizeof found);
+        memcpy(&second, next + i + 2, sizeof second);
+        wrong |= (found ^ expected) | ((second - two) ^ expected);
+    }
+    return (wrong[0] | wrong[1]) == 0;
+}
+
+/* The share that begins with the next block. It ends where a block comes a second time. */
+HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_class_t *info) {
+    const uintptr_t first = (uintptr_t)*next, unit = first & -(uintptr_t)HAK_UNIT_SIZE;
+    const uint64_t reciprocal = info->reciprocal, at = (first - unit) * reciprocal;
+    const uintptr_t size = info->size, beyond = size * info->count;
+    const uintptr_t begin = (at >> 38) * 64 * size; /* of the word, in its unit */
+    const uintptr_t bytes = hak_min(64 * size, beyond - begin);
+    share_t share = {next + 1, 0, (unsigned)(at >> 38)};
+    if (HAK_UNLIKELY(first - unit >= beyond)) return share;
+    const unsigned step =
+        ((unsigned)(at >> 32) + 1) & 63; /* 1: the word's first block; 0: its last */
+    if (step <= 1 && end - next >= 64 && bytes == 64 * size &&
+        is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
+        share.end = next + 64;
+        share.mask = ~(uint64_t)0;
+        return share;
+    }
+    /* One subtraction tells whether a block lies in the word, and gives its index there. */
+    uintptr_t offset = first - unit - begin;
+    while (!hak_set_bit(&share.mask, offset * reciprocal >> 32) && ++next != end &&
+           (offset = (uintptr_t)*next - unit - begin) < bytes) {
+    }
+    share.end = next;
+    return share;
+}
+
+/* Drops blocks of a share. */
+static HAK_SLOW_PATH void drop_bits(batch_t *batch, const hak_unit_t *slab, unsigned word,
+                                    uint64_t bits) {
+    drop(batch, slab->base + (word * 64u + hak_lowest_bit(bits)) * (size_t)batch->info->size);
+}
+
+/* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */
+static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
+    share_t share = gather(batch->next, batch->end, batch->info);
+    if (!share.mask) {
+        drop(batch, *batch->next++);
+        return 0;
+    }
+    uint64_t *word = &hak_slab_bits(slab)[share.word];
+    batch->next = share.end;
+    const uint64_t comes = hak_load_relaxed(&hak_slab_remote(slab, batch->info->words)[share.word]);
+    const uint64_t twice = share.mask & (*word | comes), given = share.mask & ~twice;
+    if (twice) drop_bits(batch, slab, share.word, twice);
+    if (given) slab->words_free |= (uint64_t)1 << share.word;
+    *word |= given;
+    const unsigned count = hak_bit_count(given);
+    slab->free_count = (uint16_t)(slab->free_count + count);
+    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_LOCAL, count);
+    return count;
+}
+
+/* Gives the next blocks, which are alone in their words, as long as there is nothing special: each
+ * block's slab is of the bin, was not full and does not become free, and no remote blocks of the bin
+ * are on their way, by which a block could be free already. Returns the first one that is left. Lock
+ * held. */
+static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *end, uint16_t mine,
+                                               const hak_class_t *info) {
+    const uint32_t reciprocal = info->reciprocal, most = info->count - 1u;
+    const uintptr_t units = hak_units_base();
+    for (; next != end; next++) {
+        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)*next);
+        const uint64_t at = (uint64_t)(uint16_t)(uintptr_t)*next * reciprocal;
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+        if (HAK_UNLIKELY(at >> 32 > most)) break;
+        uint64_t *word = &hak_slab_bits(slab)[at >> 38], bits = *word;
+        const uint16_t before = slab->free_count;
+        if (HAK_UNLIKELY(before == most)) break;
+        if (HAK_UNLIKELY(bits == 0)) {
+            if (before == 0) break;
+            slab->words_free |= (uint64_t)1 << (at >> 38);
+        }
+        if (HAK_UNLIKELY(hak_set_bit(&bits, at >> 32))) break;
+        *word = bits;
+        slab->free_count++;
+        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
+    }
+    return next;
+}
+
+/* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
+ * lies behind the last of the slab, or one of another slab; only the first, if that is alone in its
+ * word. Returns the first one that is left. Lock held. */
+HAK_FAST_PATH void *const *give_near(void *const *first, void *const *end, hak_unit_t *slab,
+                                     uintptr_t unit, const hak_class_t *info) {
+    const uint64_t reciprocal = info->reciprocal;
+    const uintptr_t size = info->size, stride = 64 * size, beyond = size * info->count;
+    uint64_t *const bits = hak_slab_bits(slab);
+    void *const *next = first;
+    uintptr_t offset;
+    while (next != end && (offset = (uintptr_t)*next - unit) < beyond) {
+        const uint64_t at = offset * reciprocal;
+        const uintptr_t begin = (at >> 38) * stride, bytes = hak_min(stride, beyond - begin);
+        uint64_t *word = &bits[at >> 38], mask = *word;
+        if (mask == 0) {
+            slab->words_free |= (uint64_t)1 << (at >> 38);
+            const unsigned step = ((unsigned)(at >> 32) + 1) & 63;
+            if (step <= 1 && end - next >= 64 && bytes == stride &&
+                is_whole_word(next, step ? (intptr_t)size : -(intptr_t)size)) {
+                *word = ~(uint64_t)0;
+                next += 64;
+                continue;
+            }
+        }
+        /* One subtraction tells whether a block lies in the word, and gives its index there. */
+        const uintptr_t start = unit + begin;
+        offset -= begin;
+        do {
+            if (HAK_UNLIKELY(hak_set_bit(&mask, offset * reciprocal >> 32))) {
+                *word = mask; /* the block is free already */
+                return next;
+            }
+        } while (++next != end && (offset = (uintptr_t)*next - start) < bytes);
+        *word = mask;
+        if (next == first + 1) break; /* so may be the others: see give_apart */
+    }
+    return next;
+}
+
+/* Gives the next blocks, slab by slab, as long as they are of slabs of the bin without remote blocks
+ * on their way. Returns the first one that is left, and in *moved a slab that was full or became free:
+ * its last blocks were given, but it has its old place. `comes`: remote blocks of the bin are on their
+ * way. Lock held. */
+static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end, uint16_t mine,
+                                             const hak_class_t *info, bool comes,
+                                             hak_unit_t **moved) {
+    const uintptr_t units = hak_units_base();
+    size_t apart = 1; /* at most so many lone blocks before the next look for neighbours */
+    while (next != end) {
+        const uintptr_t unit = (uintptr_t)*next & -(uintptr_t)HAK_UNIT_SIZE;
+        hak_unit_t *slab = hak_unit_by_base(units, unit);
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
+        if (HAK_UNLIKELY(hak_load_relaxed(&slab->remote_words) != 0)) break;
+        void *const *const first = next;
+        next = give_near(first, end, slab, unit, info);
+        const unsigned count = (unsigned)(next - first), before = slab->free_count;
+        if (HAK_UNLIKELY(count == 0)) break;
+        slab->free_count = (uint16_t)(before + count);
+        HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, count);
+        /* A full slab (before = 0) is in no list; a free one leaves it: one comparison. */
+        if (HAK_UNLIKELY(before - 1 >= info->count - count - 1u)) {
+            *moved = slab;
+            break;
+        }
+        if (count > FEW || comes) {
+            apart = 1;
+            continue;
+        }
+        apart = hak_min(apart * 2, APART_MOST);
+        next = give_apart(next, next + hak_min(apart, (size_t)(end - next)), mine, info);
+    }
+    return next;
+}
+
+/* Gives the next share, of another shard's slab. A slab of another class: the block was free
+ * already, and its slab has gone its way since. */
+static HAK_OUT_OF_LINE void give_remote(batch_t *batch, hak_unit_t *slab) {
+    if (hak_owner_class(hak_load_acquire(&slab->owner)) != batch->class_index) {
+        drop(batch, *batch->next++);
+        return;
+    }
+    share_t share = gather(batch->next, batch->end, batch->info);
+    if (HAK_UNLIKELY(!share.mask)) {
+        drop(batch, *batch->next++);
+        return;
+    }
+    const unsigned count = (unsigned)(share.end - batch->next);
+    batch->next = share.end;
+    uint64_t twice = hak_bin_remote_free(slab, batch->class_index, share.word, share.mask);
+    unsigned dropped = HAK_UNLIKELY(twice) ? hak_bit_count(twice) : 0;
+    if (dropped) drop_bits(batch, slab, share.word, twice);
+    batch->remote += count - dropped;
+    HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_REMOTE, count - dropped);
+}
+
+/* What is done for a batch under the lock: slabs linked by `next`. */
+typedef struct {
+    hak_unit_t *released;
+    hak_unit_t *lifted; /* bound ones, claimed until the batch is through */
+} hold_t;
+
+HAK_FAST_PATH void link_to(hak_unit_t **list, hak_unit_t *slab) {
+    slab->next = *list;
+    *list = slab;
+}
+
+/* A block whose slab is bound, or of another shard. */
+static HAK_OUT_OF_LINE void give_elsewhere(batch_t *batch, uint16_t mine, hak_unit_t *slab,
+                                           hold_t *hold) {
+    if (hak_owner_is_warm(hak_load_relaxed(&slab->owner), mine) && hak_warm_lift(slab))
+        link_to(&hold->lifted, slab); /* from here on as any other of the bin */
+    else
+        give_remote(batch, slab);
+}
+
+static void put_down(hak_bin_t *bin, hold_t *hold) {
+    hak_unit_t *slab;
+    while ((slab = hold->lifted) != NULL) {
+        hold->lifted = slab->next;
+        if (hak_warm_put_down(bin, slab)) link_to(&hold->released, slab);
+    }
+}
+
+/* The rest of a batch. Lock held. */
+static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *hold) {
+    const bool comes = hak_load_relaxed(&bin->pending) != NULL; /* remote blocks */
+    while (batch->next != batch->end) {
+        void *const *from = batch->next;
+        hak_unit_t *moved = NULL;
+        batch->next = give_own(from, batch->end, mine, batch->info, comes, &moved);
+        size_t given = (size_t)(batch->next - from);
+        if (!moved && batch->next != batch->end) {
+            hak_unit_t *slab = hak_unit_of(*batch->next);
+            if (hak_load_relaxed(&slab->owner) == mine) {
+                const unsigned count = give_share(batch, slab);
+                given += count;
+                if (count) moved = slab;
+            } else {
+                give_elsewhere(batch, mine, slab, hold);
+            }
+        }
+        HAK_ADD_OWNED(&bin->spare, given);     /* before the slab may leave with its blocks */
+        if (!moved || moved->lifted) continue; /* a lifted one has its place at the end */
+        if (hak_bin_after_free(bin, moved)) link_to(&hold->released, moved);
+    }
+}
+
+/* Returns the first bad block, as it was given, or NULL. */
+static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+    hak_bin_t *bin = hak_bin_of(home, class_index);
+    const uint16_t mine = hak_owner(home, class_index);
+    batch_t batch = {blocks, blocks + count, &hak_classes[class_index], class_index, 0, NULL};
+    hold_t hold = {NULL, NULL};
+    hak_gate_enter();
+    /* Blocks of other shards at the head of the batch need no lock. */
+    while (batch.next != batch.end) {
+        hak_unit_t *slab = hak_unit_of(*batch.next);
+        const uint16_t owner = hak_load_relaxed(&slab->owner);
+        if (owner == mine || hak_owner_is_warm(owner, mine)) break;
+        give_remote(&batch, slab);
+    }
+    if (batch.next != batch.end) {
+        HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+        hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
+        give_locked(&batch, bin, mine, &hold);
+        put_down(bin, &hold);
+        hak_lock_release(&bin->lock);
+    }
+    if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
+    if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);
+    hak_gate_leave();
+    return batch.bad;
+}
+
+/* The same for blocks whose slabs have colours. Returns the block as the program knows it.
+ * None lies before its slab's first one (hak_push_coloured), so each stays in its unit. */
+static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, void *const *blocks,
+                                           unsigned count) {
+    const hak_class_t *info = &hak_classes[class_index];
+    void *shifted[SHIFTED_MAX];
+    char *bad = NULL;
+    while (count) {
+        unsigned some = (unsigned)hak_min(count, SHIFTED_MAX);
+        for (unsigned i = 0; i < some; i++)
+            shifted[i] = (char *)blocks[i] - hak_first_offset((uintptr_t)blocks[i], info);
+        char *found = give(home, class_index, shifted, some);
+        if (HAK_UNLIKELY(found && !bad)) bad = found + hak_first_offset((uintptr_t)found, info);
+        blocks += some;
+        count -= some;
+    }
+    return bad;
+}
+
+void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+    void *bad = HAK_UNLIKELY(hak_class_is_coloured(&hak_classes[class_index]))
+                    ? give_coloured(home, class_index, blocks, count)
+                    : give(home, class_index, blocks, count);
+    if (HAK_UNLIKELY(bad != NULL)) hak_bin_report_twice(bad, class_index);
+}

@@ -1,0 +1,279 @@
+/* heap_profile.c: writes sites as a heap profile, and as a report of leaks.
+ *
+ * The form is the text form of gperftools, which pprof reads: for each site what is in use and, in
+ * brackets, all that was allocated, then the stack, and at the end the mappings of the process. Sums
+ * are estimates already, so the head says "heapprofile", and pprof does not scale them. Lines that
+ * begin with # are comments to pprof, and tell the `hakmem` command the rest. */
+#include "stats/heap_profile.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "cache/sample_rate.h"
+#include "options/options.h"
+#include "os/file.h"
+#include "os/module.h"
+#include "os/os.h"
+#include "profile/sample.h"
+#include "profile/site.h"
+#include "stats/exit.h"
+#include "stats/out.h"
+
+enum { PATH_SIZE = 2048, LEAKS_SHOWN = 20, FRAMES_SHOWN = 16, MODULE_SIZE = 64 };
+
+/* The number of the process that writes a profile, or 0. In the child of a fork it is not the child's:
+ * the thread that writes stayed behind. */
+static _Atomic uint32_t busy;
+static _Atomic uint32_t dump_count;
+/* Of the thread that set `busy`. Not on the stack, since that may be small. */
+static char path[PATH_SIZE] HAK_APART;
+static char chunk[HAK_OUT_CHUNK] HAK_APART;
+
+/* ---- sums of a site ---- */
+
+typedef struct {
+    uint64_t in_use, in_use_bytes, all, all_bytes; /* objects, requested bytes */
+} sums_t;
+
+static uint64_t weighted(const hak_site_t *site, hak_site_sum_t sum) {
+    return (hak_load_relaxed(&site->sums[sum]) + (1u << HAK_SITE_WEIGHT_BITS >> 1)) >>
+           HAK_SITE_WEIGHT_BITS;
+}
+
+/* The freed ones first: other threads go on, and each of them allocated before. */
+static sums_t sums_of(const hak_site_t *site) {
+    uint64_t freed = weighted(site, HAK_SITE_FREED_OBJECTS);
+    uint64_t freed_bytes = hak_load_relaxed(&site->sums[HAK_SITE_FREED_BYTES]);
+    sums_t sums = {.all = weighted(site, HAK_SITE_ALLOC_OBJECTS),
+                   .all_bytes = hak_load_relaxed(&site->sums[HAK_SITE_ALLOC_BYTES])};
+    sums.in_use = sums.all - hak_min(freed, sums.all);
+    sums.in_use_bytes = sums.all_bytes - hak_min(freed_bytes, sums.all_bytes);
+    return sums;
+}
+
+static bool add_up(const hak_site_t *site, void *context) {
+    sums_t *total = context, sums = sums_of(site);
+    total->in_use += sums.in_use;
+    total->in_use_bytes += sums.in_use_bytes;
+    total->all += sums.all;
+    total->all_bytes += sums.all_bytes;
+    return true;
+}
+
+/* ---- the profile ---- */
+
+static void write_hex(hak_out_t *out, uintptr_t number) {
+    char text[2 + 2 * sizeof number + 1];
+    snprintf(text, sizeof text, "%#zx", (size_t)number);
+    hak_out_text(out, text);
+}
+
+static void write_sums(hak_out_t *out, const sums_t *sums) {
+    hak_out_print(out, "%lu: %lu [%lu: %lu] @", sums->in_use, sums->in_use_bytes, sums->all,
+                  sums->all_bytes);
+}
+
+static bool write_site(const hak_site_t *site, void *context) {
+    hak_out_t *out = context;
+    sums_t sums = sums_of(site);
+    write_sums(out, &sums);
+    for (unsigned i = 0; i < site->depth; i++) {
+        hak_out_text(out, " ");
+        write_hex(out, site->frames[i]);
+    }
+    hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu\n", (unsigned long)site->size,
+                  weighted(site, HAK_SITE_REMOTE),
+                  hak_load_relaxed(&site->sums[HAK_SITE_LIFETIME_MS]));
+    return out->error == 0;
+}
+
+typedef struct {
+    hak_out_t *out;
+    unsigned used;
+    char text[128];
+} copy_t;
+
+static bool copy_char(char c, void *context) {
+    copy_t *copy = context;
+    copy->text[copy->used++] = c;
+    if (c == '\n' || copy->used == sizeof copy->text) {
+        hak_out_bytes(copy->out, copy->text, copy->used);
+        copy->used = 0;
+    }
+    return true;
+}
+
+static int write_profile(int file) {
+    HAK_KEEP_ERRNO();
+    sums_t total = {0, 0, 0, 0};
+    hak_site_each(add_up, &total);
+    hak_out_t out = hak_out_to_file(file, chunk);
+    hak_out_text(&out, "heap profile: ");
+    write_sums(&out, &total);
+    hak_out_print(
+        &out, " heapprofile\n# hakmem rate %lu process %lu samples %lu live %lu dropped %lu\n",
+        hak_sample_rate_rate(), (unsigned long)hak_os_process_id(),
+        hak_load_relaxed(&hak_sample_stats.taken), hak_load_relaxed(&hak_sample_stats.live),
+        hak_load_relaxed(&hak_sample_stats.dropped));
+    hak_site_each(write_site, &out);
+    hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
+    copy_t copy = {.out = &out};
+    hak_os_each_char("/proc/self/maps", copy_char, &copy);
+    hak_out_end(&out);
+    return out.error;
+}
+
+/* The name that PROF_FILE says, with a number behind it unless that is 0. */
+static void name_file(unsigned number) {
+    const char *name = hak_option_text(HAK_OPTION_PROF_FILE);
+    size_t used = hak_os_expand(*name ? name : "hakmem.%p.heap", path, sizeof path);
+    if (number) snprintf(path + used, sizeof path - used, ".%u", number);
+}
+
+static int write_file(void) {
+    int error = 0, file = hak_os_create(path, &error);
+    if (file < 0) return error;
+    error = write_profile(file);
+    hak_os_close(file);
+    return error;
+}
+
+static bool begin(void) {
+    uint32_t before = hak_load_relaxed(&busy), own = hak_os_process_id();
+    return hak_samples_on() && before != own &&
+           hak_cas_acquire(&busy, &before, own); /* partner: end */
+}
+
+static void end(void) { hak_store_release(&busy, 0); }
+
+int hak_heap_profile_dump(const char *name) {
+    if (!hak_samples_on()) return ENOTSUP;
+    if (!begin()) return EBUSY;
+    if (name)
+        snprintf(path, sizeof path, "%s", name);
+    else
+        name_file(hak_add_relaxed(&dump_count, 1) + 1);
+    int error = write_file();
+    end();
+    return error;
+}
+
+/* ---- leaks ---- */
+
+/* Of a site: what the program has lost, and beyond that what it can still reach. Where the two are not
+ * told apart nothing was reached. */
+typedef struct {
+    const hak_site_t *site;
+    uint64_t lost, lost_bytes, reached, reached_bytes;
+} leak_t;
+
+typedef struct {
+    leak_t shown[LEAKS_SHOWN]; /* with the most bytes first, lost ones before all others */
+    leak_t total;
+    unsigned count, all;
+} leaks_t;
+
+static leak_t leak_of(const hak_site_t *site) {
+    sums_t sums = sums_of(site);
+    leak_t leak = {.site = site,
+                   .reached = hak_min(weighted(site, HAK_SITE_REACHED), sums.in_use),
+                   .reached_bytes = hak_min(hak_load_relaxed(&site->sums[HAK_SITE_REACHED_BYTES]),
+                                            sums.in_use_bytes)};
+    leak.lost = sums.in_use - leak.reached;
+    leak.lost_bytes = sums.in_use_bytes - leak.reached_bytes;
+    return leak;
+}
+
+static bool is_worse(const leak_t *a, const leak_t *b) {
+    return a->lost_bytes != b->lost_bytes ? a->lost_bytes > b->lost_bytes
+                                          : a->reached_bytes > b->reached_bytes;
+}
+
+static bool note_leak(const hak_site_t *site, void *context) {
+    leaks_t *leaks = context;
+    const leak_t leak = leak_of(site);
+    if (leak.lost + leak.reached == 0) return true;
+    leaks->all++;
+    leaks->total.lost += leak.lost;
+    leaks->total.lost_bytes += leak.lost_bytes;
+    leaks->total.reached += leak.reached;
+    leaks->total.reached_bytes += leak.reached_bytes;
+    unsigned at = leaks->count;
+    for (; at > 0 && is_worse(&leak, &leaks->shown[at - 1]); at--)
+        if (at < LEAKS_SHOWN) leaks->shown[at] = leaks->shown[at - 1];
+    if (at == LEAKS_SHOWN) return true;
+    leaks->shown[at] = leak;
+    if (leaks->count < LEAKS_SHOWN) leaks->count++;
+    return true;
+}
+
+static void write_frame(hak_out_t *out, uintptr_t frame) {
+    char module[MODULE_SIZE];
+    uintptr_t offset;
+    bool known = hak_os_module_of((const void *)(frame - 1), module, sizeof module, &offset);
+    hak_out_print(out, "    %s%s", known ? module : "", known ? "+" : "");
+    write_hex(out, known ? offset : frame - 1);
+    hak_out_text(out, "\n");
+}
+
+static void write_leak(hak_out_t *out, const leak_t *leak) {
+    if (leak->lost)
+        hak_out_print(out, "hakmem: leak: %lu bytes in %lu blocks", leak->lost_bytes, leak->lost);
+    if (leak->reached)
+        hak_out_print(out, "%s%lu bytes in %lu blocks",
+                      leak->lost ? ", reachable: " : "hakmem: reachable: ", leak->reached_bytes,
+                      leak->reached);
+    hak_out_text(out, ", allocated at\n");
+    for (unsigned i = 0; i < hak_min(leak->site->depth, FRAMES_SHOWN); i++)
+        write_frame(out, leak->site->frames[i]);
+}
+
+static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
+    static leaks_t leaks HAK_APART;
+    leaks = (leaks_t){.count = 0};
+    hak_site_each(note_leak, &leaks);
+    const leak_t *total = &leaks.total;
+    const char *estimated = hak_sample_rate_rate() == 1 ? "" : ", estimated";
+    hak_out_print(out,
+                  "hakmem: not freed at the end: %lu bytes in %lu blocks of %lu call stacks%s; ",
+                  total->lost_bytes + total->reached_bytes, total->lost + total->reached,
+                  (unsigned long)leaks.all, estimated);
+    if (reach->untold)
+        hak_out_print(out, "what the program can still reach is among them: %s\n", reach->untold);
+    else
+        hak_out_print(out, "lost: %lu bytes in %lu blocks\n", total->lost_bytes, total->lost);
+    if (reach->unread)
+        hak_out_print(out, "hakmem: not searched for pointers: %lu bytes of shared memory\n",
+                      (unsigned long)reach->unread);
+    for (unsigned i = 0; i < leaks.count; i++) write_leak(out, &leaks.shown[i]);
+    if (leaks.all > leaks.count)
+        hak_out_print(out, "hakmem: stacks that are not shown: %lu\n",
+                      (unsigned long)(leaks.all - leaks.count));
+}
+
+void hak_heap_profile_report(const hak_heap_profile_reach_t *reach) {
+    if (!begin()) return;
+    int file = hak_stats_stderr();
+    if (hak_option(HAK_OPTION_PROF) && hak_load_relaxed(&hak_sample_stats.taken)) {
+        name_file(0);
+        int error = write_file();
+        if (error) hak_stats_complain("the heap profile", path, error, chunk);
+    }
+    if (reach && file >= 0) {
+        hak_out_t out = hak_out_to_file(file, chunk);
+        write_leaks(&out, reach);
+        hak_out_end(&out);
+    }
+    end();
+}
+
+static void on_signal(int number) {
+    (void)number;
+    hak_heap_profile_dump(NULL);
+}
+
+void hak_heap_profile_start(void) {
+    int number = (int)hak_option(HAK_OPTION_PROF_SIGNAL);
+    hak_stats_prepare();
+    if (number && hak_option(HAK_OPTION_PROF)) hak_os_on_signal(number, on_signal);
+}

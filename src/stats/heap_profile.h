@@ -1,0 +1,23 @@
+/* heap_profile.h: writes heap profiles and the report of leaks. Calls only what a signal handler may call. */
+#ifndef HAK_STATS_HEAP_H
+#define HAK_STATS_HEAP_H
+
+#include "base/base.h"
+
+/* Writes a profile to a file that is made anew. NULL: to the file of PROF_FILE, with a number behind
+ * it that counts up. Returns 0 or an error number; EBUSY while another thread writes one. */
+int hak_heap_profile_dump(const char *path);
+
+/* Whether the blocks that the program can still reach are told from the others, in the sums of sites. */
+typedef struct {
+    const char *untold; /* why they are not; NULL: they are */
+    size_t unread;      /* bytes that were not searched for pointers: shared with other processes */
+} hak_heap_profile_reach_t;
+
+/* Writes the profile, unless nothing was sampled, and the report of leaks unless `reach` is NULL. */
+void hak_heap_profile_report(const hak_heap_profile_reach_t *reach);
+
+/* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */
+void hak_heap_profile_start(void);
+
+#endif

@@ -1,0 +1,104 @@
+/* thp.c: every unit lies in one zone, and the zones have few borders, however they change. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "os/os.h"
+#include "region/unit.h"
+#include "region/thp.h"
+
+#define UNITS_MOST ((size_t)8 << 40 >> HAK_UNIT_SHIFT) /* of the largest heap */
+
+static void zones_follow_each_other(void **state) {
+    (void)state;
+    size_t end = 0;
+    for (unsigned zone = 0; zone < HAK_THP_ZONES_MAX; zone++) {
+        hak_thp_range_t range = hak_thp_range(zone);
+        REQUIRE(range.first == end && range.end > range.first, "zone %u begins at %zu, not %zu",
+                zone, range.first, end);
+        end = range.end;
+        REQUIRE(hak_thp_of(range.first) == zone && hak_thp_of(range.end - 1) == zone,
+                "zone %u: its ends are of zones %u and %u", zone, hak_thp_of(range.first),
+                hak_thp_of(range.end - 1));
+        REQUIRE(zone < 16 || (range.end - range.first) * 16 <= range.first, "zone %u is long",
+                zone);
+    }
+    assert_true(end >= UNITS_MOST);
+    assert_true(hak_thp_of(UNITS_MOST - 1) < HAK_THP_ZONES_MAX);
+}
+
+/* The kernel's own count of the mappings in a range. */
+static unsigned lines_of_maps(const char *start, const char *end) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned count = 0;
+    unsigned long first, last;
+    char line[512];
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &first, &last) == 2)
+            count += first < (uintptr_t)end && last > (uintptr_t)start;
+    if (maps) fclose(maps);
+    return count;
+}
+
+/* A heap of 64 GiB grows, dense and not in turn; then every superslab of every second zone is purged
+ * in part, one after the other. */
+static void borders_are_the_kernels(void **state) {
+    (void)state;
+    const size_t size = (size_t)64 << 30, units = size >> HAK_UNIT_SHIFT, step = 1024;
+    char *heap = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(heap != MAP_FAILED, "no addresses");
+    for (size_t unit = 0; unit < units; unit += step)
+        hak_thp_mapped(heap, (hak_thp_range_t){unit, unit + step}, unit / step % 3 == 0);
+    unsigned wished = 0;
+    for (size_t unit = 0; unit < units; unit += step) wished += hak_thp_wishes(unit);
+    assert_true(wished > 0 && wished < units / step);
+    for (int refused = 0; refused < 2; refused++) {
+        unsigned seen = lines_of_maps(heap, heap + size), told = hak_thp_borders(units);
+        REQUIRE(seen <= told + 1, "%u mappings, and %u borders", seen, told);
+        REQUIRE(seen <= HAK_THP_ZONES_MAX, "%u mappings", seen);
+        for (size_t unit = 0; unit < units; unit += 16)
+            if (hak_thp_of(unit) % 2) hak_thp_refuse(heap, unit, units);
+    }
+    munmap(heap, size);
+}
+
+/* A zone that was purged in part gets huge pages again when all of it has been unmapped, and only
+ * then. */
+static void a_zone_without_mappings_is_decided_anew(void **state) {
+    (void)state;
+    hak_thp_range_t zone = hak_thp_range(HAK_THP_ZONES_MAX - 1);
+    size_t step = (zone.end - zone.first) / 4;
+    char *heap = NULL; /* the kernel refuses the advice, as it may */
+    hak_thp_mapped(heap, zone, true);
+    assert_true(hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
+    hak_thp_refuse(heap, zone.first + 1, zone.end);
+    assert_true(!hak_thp_wishes(zone.first) && hak_thp_refuses(zone.end - 1));
+    for (size_t unit = zone.first; unit < zone.end; unit += step) {
+        hak_thp_range_t part = {unit, unit + step};
+        assert_true(hak_thp_refuses(unit));
+        hak_thp_unmapped(part);
+        if (unit > zone.first) continue;
+        hak_thp_mapped(heap, part, true);
+        REQUIRE(hak_thp_refuses(unit), "a zone that is mapped in part has changed its advice");
+        hak_thp_unmapped(part);
+    }
+    assert_true(!hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
+    hak_thp_mapped(heap, (hak_thp_range_t){zone.first, zone.first + step}, true);
+    hak_thp_mapped(heap, (hak_thp_range_t){zone.end - step, zone.end}, false);
+    assert_true(hak_thp_wishes(zone.end - 1) && hak_thp_wishes(zone.first));
+    hak_thp_unmapped((hak_thp_range_t){zone.first, zone.first + step});
+    hak_thp_unmapped((hak_thp_range_t){zone.end - step, zone.end});
+    hak_thp_mapped(heap, zone, false);
+    assert_true(!hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zones_follow_each_other),
+        cmocka_unit_test(a_zone_without_mappings_is_decided_anew),
+        cmocka_unit_test(borders_are_the_kernels),
+    };
+    return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* unwind.c: the walk of a stack against return addresses that the callers note. */
+#include "unit.h"
+
+#include "os/unwind.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "base/base.h"
+#include "stack_chain.h"
+
+typedef void (*chain_function_t)(chain_t *chain, unsigned left);
+
+__attribute__((noinline)) static void walk(chain_t *chain) {
+    const void *site = HAK_CALLER();
+    chain->found_count = hak_os_unwind(site, chain->found, CHAIN_MOST);
+    REQUIRE(chain->found[0] == (uintptr_t)site, "the first frame is not the site");
+}
+
+static void require_same(const chain_t *chain, unsigned least) {
+    REQUIRE(chain->found_count > least, "%u frames of %u", chain->found_count, chain->count);
+    for (unsigned i = 0; i < least; i++)
+        REQUIRE(chain->found[1 + i] == chain->expected[chain->count - 1 - i],
+                "frame %u of %u is another", 1 + i, chain->found_count);
+}
+
+static void check_chain(chain_function_t function, unsigned depth, void (*bottom)(chain_t *)) {
+    chain_t chain = {.bottom = bottom};
+    function(&chain, depth);
+    require_same(&chain, chain.count);
+}
+
+static void tables_tell_every_frame(void **state) {
+    (void)state;
+    for (unsigned depth = 0; depth < 60; depth++) check_chain(chain_by_tables, depth, walk);
+}
+
+static void a_second_walk_is_the_same(void **state) {
+    (void)state;
+    chain_t first = {.bottom = walk}, second = {.bottom = walk};
+    chain_t *const chains[] = {&first, &second};
+    for (unsigned i = 0; i < 2; i++) chain_by_tables(chains[i], 40);
+    assert_int_equal(first.found_count, second.found_count);
+    for (unsigned i = 0; i < first.count; i++) assert_int_equal(first.found[i], second.found[i]);
+}
+
+static void frame_pointers_serve_without_tables(void **state) {
+    (void)state;
+    for (unsigned depth = 0; depth < 60; depth++) check_chain(chain_by_pointers, depth, walk);
+}
+
+/* Of the first frame alone the answer is right; the test is that the walk comes back. */
+static void without_both_the_walk_ends(void **state) {
+    (void)state;
+    for (unsigned depth = 0; depth < 60; depth++) {
+        chain_t chain = {.bottom = walk};
+        chain_by_nothing(&chain, depth);
+        require_same(&chain, 0);
+    }
+}
+
+static void no_more_than_asked_for(void **state) {
+    (void)state;
+    uintptr_t frames[4] = {0, 0, 0, 7};
+    assert_true(hak_os_unwind(HAK_CALLER(), frames, 3) <= 3);
+    assert_int_equal(frames[3], 7);
+    assert_int_equal(hak_os_unwind(&frames, frames, 4), 1); /* no such frame */
+    assert_int_equal(frames[0], (uintptr_t)&frames);
+}
+
+static void *in_thread(void *argument) {
+    (void)argument;
+    tables_tell_every_frame(NULL);
+    return NULL;
+}
+
+static void threads_walk_at_once(void **state) {
+    (void)state;
+    pthread_t threads[4];
+    for (unsigned i = 0; i < 4; i++) pthread_create(&threads[i], NULL, in_thread, NULL);
+    for (unsigned i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+}
+
+/* ---- a stack between two pages that nobody can read ---- */
+
+static ucontext_t outside, inside;
+
+static void in_coroutine(void) {
+    check_chain(chain_by_tables, 20, walk);
+    check_chain(chain_by_pointers, 20, walk);
+    without_both_the_walk_ends(NULL);
+}
+
+static void a_small_stack_is_not_left(void **state) {
+    (void)state;
+    enum { PAGE = 65536, SIZE = 4 * PAGE };
+    char *room = mmap(NULL, SIZE + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(room != MAP_FAILED && mprotect(room + PAGE, SIZE, PROT_READ | PROT_WRITE) == 0);
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = room + PAGE;
+    inside.uc_stack.ss_size = SIZE;
+    inside.uc_link = &outside;
+    makecontext(&inside, in_coroutine, 0);
+    swapcontext(&outside, &inside);
+    munmap(room, SIZE + 2 * PAGE);
+}
+
+/* ---- through the frame of a signal ---- */
+
+static chain_t *interrupted;
+
+static void on_signal(int number) {
+    (void)number;
+    walk(interrupted);
+}
+
+static void raise_one(chain_t *chain) {
+    chain->expected[chain->count++] = (uintptr_t)HAK_CALLER();
+    interrupted = chain;
+    raise(SIGUSR1);
+}
+
+static void a_signal_is_seen_through(void **state) {
+    (void)state;
+    chain_t chain = {.bottom = raise_one};
+    signal(SIGUSR1, on_signal);
+    chain_by_tables(&chain, 9);
+#if defined(__x86_64__)
+    unsigned at = 0;
+    while (at < chain.found_count && chain.found[at] != chain.expected[chain.count - 1]) at++;
+    REQUIRE(at + chain.count <= chain.found_count, "%u frames, and not those of the interrupted",
+            chain.found_count);
+    for (unsigned i = 0; i < chain.count; i++)
+        assert_int_equal(chain.found[at + i], chain.expected[chain.count - 1 - i]);
+#endif
+    assert_true(chain.found_count > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_tell_every_frame),
+        cmocka_unit_test(a_second_walk_is_the_same),
+        cmocka_unit_test(frame_pointers_serve_without_tables),
+        cmocka_unit_test(without_both_the_walk_ends),
+        cmocka_unit_test(no_more_than_asked_for),
+        cmocka_unit_test(threads_walk_at_once),
+        cmocka_unit_test(a_small_stack_is_not_left),
+        cmocka_unit_test(a_signal_is_seen_through),
+    };
+    watchdog(100, "a stack test hangs");
+    return cmocka_run_group_tests_name("stack", tests, NULL, NULL);
+}
