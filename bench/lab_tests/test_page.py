@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hakmem_lab import front, judge, verdict
+from hakmem_lab import front, judge, machine, verdict
 from hakmem_lab.errors import LabError
 from hakmem_lab.page import command, figures, markdown, published, readme
 
@@ -111,6 +111,15 @@ def test_what_is_no_comparison_is_refused(summary, tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(LabError, match="HAKMEM was not measured"):
         command.load(tmp_path)
+
+
+def test_the_environment_is_the_callers_without_the_labs_own(monkeypatch):
+    monkeypatch.setenv("HAKMEM_BENCH_SUITE", "/home/me/hakmem")
+    monkeypatch.setenv("HAKMEM_BENCH_RUN", "17")
+    monkeypatch.setenv("HAKMEM_PROFILE", "LEAN")
+    found = machine.allocator_environment()
+    assert found["HAKMEM_PROFILE"] == "LEAN"
+    assert not {"HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN"} & set(found)
 
 
 def test_a_published_table_says_all_that_is_drawn(summary, tmp_path):
