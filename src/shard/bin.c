@@ -1,4 +1,4 @@
-/* bin.c: one shard bin: its slabs, their bitmaps, and the remote blocks. */
+/* bin.c: one shard bin: its slabs and their bitmaps. */
 #include "shard/bin.h"
 
 #include <string.h>
@@ -20,14 +20,6 @@ _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_AP
 
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter) {
     hak_add_release(&hak_bin_carries[class_index][counter], 1); /* partner: hak_bin_carried */
-}
-
-static hak_bin_t *bin_of_owner(uint16_t owner) {
-    return hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner));
-}
-
-static hak_bin_rare_t *rare_of(uint16_t owner) {
-    return hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner));
 }
 
 void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab) {
@@ -96,7 +88,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     for (unsigned w = 0; w < info->words; w++) bits[w] = ~(uint64_t)0;
     unsigned rest = info->count % 64u;
     if (rest) bits[info->words - 1] = ((uint64_t)1 << rest) - 1;
-    hak_store_release(&slab->bits, bits); /* partner: hak_bin_remote_free */
+    hak_store_release(&slab->bits, bits); /* partner: hak_remote_free */
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
@@ -134,7 +126,7 @@ static bool disown(hak_bin_t *bin, hak_unit_t *slab) {
     const hak_class_t *info = &hak_classes[hak_owner_class(owner)];
     size_t blocks = slab->fresh - hak_bin_purged_blocks(slab, info);
     hak_bin_add_slabs(hak_owner_shard(owner), -1u);
-    HAK_ADD_OWNED(&rare_of(owner)->left, 1);
+    HAK_ADD_OWNED(&hak_owner_rare(owner)->left, 1);
     HAK_ADD_OWNED(&bin->touched, -blocks);
     HAK_ADD_OWNED(&bin->spare, -blocks);
     hak_region_set_class(slab, 1, HAK_CLASS_NONE);
@@ -251,7 +243,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
         if (!slab) {
             slab = unkeep(bin);
             if (!slab) break;
-            HAK_ADD_OWNED(&rare_of(hak_load_relaxed(&slab->owner))->stage1, 1);
+            HAK_ADD_OWNED(&hak_owner_rare(hak_load_relaxed(&slab->owner))->stage1, 1);
             hak_bin_list_last(bin, slab);
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
@@ -299,126 +291,6 @@ bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
         hak_bin_list_first(bin, slab);
     }
     return leaves;
-}
-
-static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
-    hak_unit_t *old = hak_load_relaxed(&bin->pending);
-    do {
-        slab->pending_next = old;
-    } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
-}
-
-/* Undoes F1 if the slab has left its bin since F0; false if it has not. Only for a thread that has F2 or F3
- * to do: for any other thread nothing says that the slab must still be there. */
-static bool take_back(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits,
-                      _Atomic uint64_t *remote, uint64_t mask) {
-    const uint16_t now = atomic_load_explicit(&slab->owner, memory_order_seq_cst);
-    bool is_same = ((now ^ owner) & ~HAK_OWNER_WARM) == 0 && hak_load_relaxed(&slab->bits) == bits;
-    if (HAK_LIKELY(is_same)) return false;
-    atomic_fetch_and_explicit(remote, ~mask, memory_order_acq_rel);
-    return true;
-}
-
-uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask) {
-    HAK_TIMED_MID(pool_remote_push, class_index);
-    uint64_t *bits = hak_load_acquire(&slab->bits); /* F0, after give_remote's look at the owner */
-    const uint16_t owner = hak_load_acquire(&slab->owner);
-    if (HAK_UNLIKELY(hak_owner_class(owner) != class_index)) return mask;
-    _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);
-    uint64_t old = hak_or_acq_rel(&remote[word], mask); /* F1 */
-    if (old) return old & mask;
-    if (HAK_UNLIKELY(take_back(slab, owner, bits, &remote[word], mask))) return mask;
-    if (atomic_fetch_or_explicit(&slab->remote_words, (uint64_t)1 << word, memory_order_seq_cst))
-        return 0; /* F2 */
-    bool is_twice = take_back(slab, owner, bits, &remote[word], mask);
-    pending_push(slab, bin_of_owner(owner)); /* F3 */
-    return HAK_UNLIKELY(is_twice) ? mask : 0;
-}
-
-/* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
-static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t words,
-                             void **double_freed) {
-    _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
-    uint32_t merged = 0;
-    for (; words; words &= words - 1) {
-        unsigned w = hak_lowest_bit(words);
-        uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
-        uint64_t twice = mask & hak_slab_bits(slab)[w];
-        if (HAK_UNLIKELY(twice)) {
-            const uint16_t owner = hak_load_relaxed(&slab->owner);
-            *double_freed =
-                hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
-            hak_add_relaxed(&rare_of(owner)->remote, -(uint64_t)hak_bit_count(twice));
-        }
-        mask &= ~twice;
-        if (!mask) continue;
-        hak_slab_bits(slab)[w] |= mask;
-        slab->words_free |= (uint64_t)1 << w;
-        merged += hak_bit_count(mask);
-    }
-    slab->free_count = (uint16_t)(slab->free_count + merged);
-    return merged;
-}
-
-/* Pushes back the slabs that a bounded drain leaves. No other thread can have pushed one of them, since
- * its remote_words stayed non-zero. They are put behind the slabs that were pushed meanwhile, because
- * those are few and the rest may be long. */
-static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
-    hak_unit_t *none = NULL;
-    while (!hak_cas_release(&bin->pending, &none, rest)) {
-        hak_unit_t *first = hak_exchange_acq_rel(&bin->pending, NULL), *last = first;
-        while (last->pending_next) last = last->pending_next;
-        last->pending_next = rest;
-        rest = first;
-        none = NULL;
-    }
-}
-
-/* Lists a slab that `some` blocks were merged into; true when it is to be released. */
-static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
-    HAK_ADD_OWNED(&bin->spare, some);
-    return slab->free_count > 0 && hak_bin_after_free(bin, slab);
-}
-
-/* Handles a slab of another bin, or of none: a block was freed twice, and its slab left the bin between F1
- * and F3. Remote frees to the slab in its new bin may rely on that F3. */
-static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
-    if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
-    pending_push(slab, bin_of_owner(owner));
-}
-
-hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
-                          void **double_freed) {
-    hak_unit_t *released = NULL;
-    if (!hak_load_relaxed(&bin->pending)) return NULL;
-    HAK_TIMED_MID(pool_tc_drain, class_index);
-    hak_unit_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
-    const uint16_t mine = hak_owner(shard, class_index);
-    while (slab && *most) {
-        hak_unit_t *next = slab->pending_next;
-        const uint16_t owner = hak_load_acquire(&slab->owner);
-        const bool is_warm = hak_owner_is_warm(owner, mine);
-        if (HAK_UNLIKELY(is_warm) && !hak_warm_claim(slab)) {
-            pending_push(slab, bin);
-            slab = next;
-            continue;
-        }
-        uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
-        if (HAK_LIKELY(owner == mine || is_warm)) {
-            uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
-            hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
-            *most -= (uint32_t)hak_min(some, *most);
-            if (is_warm ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
-                slab->next = released;
-                released = slab;
-            }
-        } else {
-            pass_on(slab, owner, words);
-        }
-        slab = next;
-    }
-    if (HAK_UNLIKELY(slab != NULL)) push_back(slab, bin);
-    return released;
 }
 
 HAK_SLOW_PATH void hak_bin_report_twice(const void *block, unsigned class_index) {

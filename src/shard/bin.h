@@ -17,14 +17,6 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
  * when the caller must release it once the lock is free. Bin lock held. */
 bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab);
 
-/* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
- * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
- * and those that a thread is carving. Slabs that became free and are not kept are linked by
- * `next` into the returned list, for the caller to release. *double_freed: set to a
- * block that came back twice. Bin lock held. */
-hak_unit_t *hak_bin_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
-                          void **double_freed);
-
 /* Blocks of a slab that `purged` stands for. */
 HAK_FAST_PATH uint32_t hak_bin_purged_blocks(const hak_unit_t *slab, const hak_class_t *info) {
     return (uint32_t)slab->purged * info->count / 256;
@@ -54,10 +46,6 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 
 /* A block that was given twice: found where its frees meet. No lock held. */
 void hak_bin_report_twice(const void *block, unsigned class_index);
-
-/* Steps F0 to F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free
- * already. */
-uint64_t hak_bin_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask);
 
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
@@ -110,6 +98,9 @@ typedef struct {
 } hak_bin_rare_t;
 
 hak_bin_rare_t *hak_bin_rare(unsigned shard, unsigned class_index);
+HAK_FAST_PATH hak_bin_rare_t *hak_owner_rare(uint16_t owner) {
+    return hak_bin_rare(hak_owner_shard(owner), hak_owner_class(owner));
+}
 
 /* Times that a counter has gone round, in all bins of a class; what that makes. */
 extern _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS];

@@ -13,6 +13,7 @@
 #include "debug/ways.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/remote.h"
 #include "shard/shard.h"
 #include "shard/warm.h"
 
@@ -224,7 +225,7 @@ static HAK_OUT_OF_LINE void give_remote(batch_t *batch, hak_unit_t *slab) {
     }
     const unsigned count = (unsigned)(share.end - batch->next);
     batch->next = share.end;
-    uint64_t twice = hak_bin_remote_free(slab, batch->class_index, share.word, share.mask);
+    uint64_t twice = hak_remote_free(slab, batch->class_index, share.word, share.mask);
     unsigned dropped = HAK_UNLIKELY(twice) ? hak_bit_count(twice) : 0;
     if (dropped) drop_bits(batch, slab, share.word, twice);
     batch->remote += count - dropped;

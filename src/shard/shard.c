@@ -8,6 +8,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/remote.h"
 #include "shard/sparse.h"
 #include "shard/stock.h"
 #include "shard/table.h"
@@ -135,7 +136,8 @@ static unsigned take_locked(const request_t *request, hak_bin_t *bin, unsigned s
     uint32_t most = (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX);
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
     if (HAK_UNLIKELY(warm != NULL)) hak_warm_release_used_up(warm, bin);
-    if (!bin->head || what != ANY) released = hak_bin_drain(bin, shard, class_index, &most, &twice);
+    if (!bin->head || what != ANY)
+        released = hak_remote_drain(bin, shard, class_index, &most, &twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_store_relaxed(&bin->rests, 0);
@@ -244,7 +246,7 @@ static HAK_BEHIND bool drain_and_release(unsigned shard, unsigned class_index, u
         return false;
     }
     void *twice = NULL;
-    hak_unit_t *slab = NULL, *released = hak_bin_drain(bin, shard, class_index, &most, &twice);
+    hak_unit_t *slab = NULL, *released = hak_remote_drain(bin, shard, class_index, &most, &twice);
     bool more = most == 0;
     if (HAK_LIKELY(!more)) {
         if (HAK_UNLIKELY(warm)) released = hak_warm_release_idle(bin, shard, class_index, released);

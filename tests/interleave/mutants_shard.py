@@ -244,6 +244,6 @@ MUTANTS = [
      r"-\(uint64_t\)hak_bit_count\(twice\)\);",
      r"0);"),
     ("remote", "a slab that leaves its bin stays counted",
-     r"HAK_ADD_OWNED\(&rare_of\(owner\)->left, 1\);",
+     r"HAK_ADD_OWNED\(&hak_owner_rare\(owner\)->left, 1\);",
      r""),
 ]

@@ -1,0 +1,19 @@
+/* remote.h: remote frees, of blocks that lie in another shard's slabs. The protocol stands in shard.h. */
+#ifndef HAK_SHARD_REMOTE_H
+#define HAK_SHARD_REMOTE_H
+
+#include "shard/shard.h"
+
+/* Steps F0 to F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free
+ * already. */
+uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask);
+
+/* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
+ * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
+ * and those that a thread is carving. Slabs that became free and are not kept are linked by
+ * `next` into the returned list, for the caller to release. *double_freed: set to a
+ * block that came back twice. Bin lock held. */
+hak_unit_t *hak_remote_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
+                             void **double_freed);
+
+#endif
