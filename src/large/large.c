@@ -393,7 +393,7 @@ static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budg
 
 /* Most programs have no heap that was ever used. A look without the lock may miss the first
  * run of another thread: the next round sees it. */
-HAK_COMMON size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
+size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
     while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
         hak_heap_t *heap = hak_heap_at(*at);

@@ -1,6 +1,6 @@
 /* unwind.h: the return addresses on the calling thread's stack. */
-#ifndef HAK_OS_STACK_H
-#define HAK_OS_STACK_H
+#ifndef HAK_OS_UNWIND_H
+#define HAK_OS_UNWIND_H
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* flush.h: a batch of blocks comes back to its slabs. */
-#ifndef HAK_SHARD_GIVE_H
-#define HAK_SHARD_GIVE_H
+#ifndef HAK_SHARD_FLUSH_H
+#define HAK_SHARD_FLUSH_H
 
 #include "base/base.h"
 

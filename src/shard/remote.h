@@ -13,7 +13,14 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
  * and those that a thread is carving. Slabs that became free and are not kept are linked by
  * `next` into the returned list, for the caller to release. *double_freed: set to a
  * block that came back twice. Bin lock held. */
-hak_unit_t *hak_remote_drain(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
+hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
                              void **double_freed);
+
+/* The same, for a bin that mostly has none. */
+HAK_FAST_PATH hak_unit_t *hak_remote_drain(hak_bin_t *bin, unsigned shard, unsigned class_index,
+                                           uint32_t *most, void **double_freed) {
+    if (HAK_LIKELY(!hak_load_relaxed(&bin->pending))) return NULL;
+    return hak_remote_merge(bin, shard, class_index, most, double_freed);
+}
 
 #endif

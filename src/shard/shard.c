@@ -288,7 +288,7 @@ static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
-static HAK_SLOW_PATH unsigned adopt_empty(const request_t *request) {
+static HAK_BEHIND unsigned adopt_empty(const request_t *request) {
     unsigned home = request->home, left = SEARCH_MOST;
     hak_unit_t *slab = NULL;
     hak_gate_enter();

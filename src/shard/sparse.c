@@ -195,7 +195,7 @@ static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
-static size_t heap_units(void) { return hak_pool_superslabs() << hak_map.super_shift; }
+HAK_FAST_PATH size_t heap_units(void) { return hak_pool_superslabs() << hak_map.super_shift; }
 
 /* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
@@ -227,7 +227,7 @@ static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
     return best;
 }
 
-bool hak_shard_heap_is_small(void) { return heap_units() < SMALL_HEAP; }
+HAK_COMMON bool hak_shard_heap_is_small(void) { return heap_units() < SMALL_HEAP; }
 
 bool hak_shard_may_visit(bool is_for_calls) {
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);

@@ -1,6 +1,6 @@
 /* heap_profile.h: writes heap profiles and the report of leaks. Calls only what a signal handler may call. */
-#ifndef HAK_STATS_HEAP_H
-#define HAK_STATS_HEAP_H
+#ifndef HAK_STATS_HEAP_PROFILE_H
+#define HAK_STATS_HEAP_PROFILE_H
 
 #include "base/base.h"
 

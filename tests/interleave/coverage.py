@@ -151,8 +151,8 @@ class Program:
                 self.variables.append((die.address(), kind.size(), origin, kind))
 
     def words_held(self, offset, what):
-        """Those at an offset in memory that the trace says the type of."""
-        found = {what} if what.endswith("[]") else set()
+        """Those at an offset in memory that the trace says the type of, or the word."""
+        found = {what} if what.endswith("[]") or "." in what else set()
         if not found:
             descend(self.debug.by_name[what], offset, found)
         return found

@@ -174,5 +174,6 @@ int main(int argc, char **argv) {
     memory_track(&shared, sizeof shared);
     memory_track(&lock, sizeof lock);
     trace_holds(&shared.stock, sizeof shared.stock, "record_t.stock");
+    trace_holds(&shared.stock, sizeof shared.stock, "hak_shard_stock()[]");
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

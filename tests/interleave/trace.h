@@ -12,8 +12,8 @@
 void trace_begin(void);
 
 /* Memory without a type that the program's debug information would tell: what lies there is of this
- * type of the checked sources, or, ended by [], what such a field of theirs points to: "hak_warm_t",
- * "hak_map_t.entries[]". */
+ * type of the checked sources, or the field of theirs that it stands for, or, ended by [], what such a
+ * field points to: "hak_warm_t", "record_t.room", "hak_map_t.entries[]". */
 void trace_holds(const volatile void *start, size_t size, const char *what);
 
 /* Two threads have touched a word in one execution, and one of them wrote. */
