@@ -20,6 +20,10 @@
 
 enum { CLASS = 63, FAR = 200, THREADS = 300, ROUNDS = 20, KEPT = 16 };
 
+/* The clock stands: no purge is due, however slow the machine is. */
+uint64_t __wrap_hak_os_now_ms(void);
+uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
+
 static const char *const variables[] = {"HAKMEM_SHARDS=256", "HAKMEM_PURGE_THREAD=0",
                                         "HAKMEM_LIMIT=1G", "HAKMEM_TRYLOCK_PROBES=2", NULL};
 static const size_t limit = (size_t)1 << 30;
