@@ -10,7 +10,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_html import browser  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("index", "docs/guides/high_rss", "docs/ENV_OPTIONS", "docs/API", "docs/migration/jemalloc",
@@ -41,7 +40,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", (1400, 390))
-def test_pages(browser, site, width):  # noqa: F811
+def test_pages(browser, site, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
     page = context.new_page()
     problems = []
@@ -58,7 +57,7 @@ def test_pages(browser, site, width):  # noqa: F811
     context.close()
 
 
-def test_search_knows_every_page(browser, site):  # noqa: F811
+def test_search_knows_every_page(browser, site):
     """Options, figures and functions can be found."""
     context = browser.new_context()
     index = context.request.get(f"{site}/search/search_index.json").json()
