@@ -14,7 +14,7 @@
 typedef struct nothrow nothrow_t; /* std::nothrow_t, passed by reference */
 
 static void *try_new(size_t size, size_t align, const void *site, hak_origin_t origin) {
-    if (hak_hardened_on()) return hak_hardened_alloc(size, align ? align : 1, false, origin);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, align ? align : 1, false, origin, site);
     return align ? hak_allocate_aligned(align, size, site) : hak_allocate(size, site);
 }
 

@@ -9,6 +9,7 @@
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
 #include "api/malloc.h"
+#include "api/sample.h"
 #include "classes/dyn.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
@@ -18,6 +19,7 @@
 #include "large/user_heap_huge.h"
 #include "live/live.h"
 #include "os/os.h"
+#include "profile/sample.h"
 #include "shard/flush.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -56,7 +58,9 @@ static void *out_of_memory(void) {
 /* ---- allocation ----
  *
  * Small blocks take a path that calls nothing, and so saves no registers; the rest is a tail call.
- * It is compiled twice: with all parts of the profile, and with those that the options say. */
+ * It is compiled twice: with all parts of the profile, and with those that the options say. While the heap
+ * profiler samples, hak_hardened.all is false and each call comes to alloc_counted or free_counted; so
+ * with all parts there is no instruction for it. A sampled block is cut as any other one. */
 
 #define PART(name) (all || hak_hardened.name)
 
@@ -150,16 +154,33 @@ static HAK_OUT_OF_LINE void *alloc_parts(size_t size) {
     return alloc_small(size, false, HAK_ORIGIN_MALLOC, false);
 }
 
-void *hak_hardened_malloc(size_t size) {
-    if (!is_small(size)) return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
-    return HAK_LIKELY(hak_hardened.all) ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
-                                        : alloc_parts(size);
+/* The same while blocks are sampled: the block is counted when it is there. One of no bytes is none. */
+static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
+                                           hak_origin_t origin, const void *site) {
+    hak_spot_t spot;
+    void *block = alloc_other(size, align, zero, origin);
+    if (!block || hak_empty_has(block)) return block;
+    unsigned class_index = hak_spot_find(block, &spot) ? spot.class_index : HAK_CLASS_LARGE;
+    hak_sampling_note(block, class_index, size, site);
+    return block;
 }
 
-void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin) {
-    return is_small(size) && align <= 16 && HAK_LIKELY(hak_hardened.all)
-               ? alloc_small(size, zero, origin, true)
-               : alloc_other(size, align, zero, origin);
+void *hak_hardened_malloc(size_t size, const void *site) {
+    if (is_small(size)) {
+        if (HAK_LIKELY(hak_hardened.all)) return alloc_small(size, false, HAK_ORIGIN_MALLOC, true);
+        if (!hak_samples_on()) return alloc_parts(size);
+    } else if (!hak_samples_on()) {
+        return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+    }
+    return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
+}
+
+void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
+                         const void *site) {
+    if (is_small(size) && align <= 16 && HAK_LIKELY(hak_hardened.all))
+        return alloc_small(size, zero, origin, true);
+    return hak_samples_on() ? alloc_counted(size, align, zero, origin, site)
+                            : alloc_other(size, align, zero, origin);
 }
 
 /* ---- free ---- */
@@ -318,9 +339,16 @@ static HAK_OUT_OF_LINE void free_parts_by(void *pointer, const char *function, s
     free_small(pointer, function, said, false);
 }
 
+static HAK_OUT_OF_LINE void free_counted(void *pointer, const char *function, size_t said) {
+    hak_sample_leave(pointer);
+    free_small(pointer, function, said, false);
+}
+
 void hak_hardened_free(void *pointer) {
     if (HAK_LIKELY(hak_hardened.all))
         free_small(pointer, "free", (size_t)HAK_ANY_SIZE, true);
+    else if (hak_samples_on())
+        free_counted(pointer, "free", (size_t)HAK_ANY_SIZE);
     else
         free_parts(pointer);
 }
@@ -328,6 +356,8 @@ void hak_hardened_free(void *pointer) {
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {
     if (HAK_LIKELY(hak_hardened.all))
         free_small(pointer, function, said, true);
+    else if (hak_samples_on())
+        free_counted(pointer, function, said);
     else
         free_parts_by(pointer, function, said);
 }

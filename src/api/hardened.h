@@ -10,9 +10,10 @@
 void hak_hardened_start(void);
 
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. The first
- * is malloc. */
-void *hak_hardened_malloc(size_t size);
-void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin);
+ * is malloc. `site`: as in malloc.h, for the heap profiler. */
+void *hak_hardened_malloc(size_t size, const void *site);
+void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
+                         const void *site);
 
 /* Free a block, not NULL: the first one for free(); the other for a public function that is named
  * "free...", "realloc", "operator delete" or "operator delete[]", of a block that has `size` bytes, says
@@ -21,7 +22,7 @@ void hak_hardened_free(void *pointer);
 void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
-void *hak_hardened_realloc(void *pointer, size_t size);
+void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
 
 /* Bytes that the program may use of the block in use that starts at `pointer`; reports a pointer that is
  * none. */

@@ -7,12 +7,14 @@
 #include "api/hardened.h"
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
+#include "api/sample.h"
 #include "api/user_heap.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
 #include "large/fine.h"
 #include "large/large.h"
+#include "profile/sample.h"
 
 /* A block in use that is none of those of hak_spot_find_used. */
 typedef struct {
@@ -102,8 +104,9 @@ static bool shorten_other(void *block, const void *what, size_t size) {
 }
 
 /* As in resize.c: a block that is to become smaller stays where there is no memory for another one. */
-static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what) {
-    void *moved = hak_hardened_malloc(size);
+static void *move(void *pointer, size_t old, size_t size, shorten_t shorten, const void *what,
+                  const void *site) {
+    void *moved = hak_hardened_malloc(size, site);
     if (!moved) return size <= old && shorten(pointer, what, size) ? pointer : NULL;
     if (old) memcpy(moved, pointer, hak_min(size, old));
     hak_hardened_free_by(pointer, "realloc", (size_t)HAK_ANY_SIZE);
@@ -116,7 +119,16 @@ static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_o
     return NULL;
 }
 
-static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
+/* Resizes a block above 1 MiB by its pages, or NULL; its sample goes, as that of other processes does. */
+static void *resize_huge(void *pointer, uint64_t note, size_t size, const void *site) {
+    hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
+    void *moved = resize_big(pointer, note, size, hak_big_resize);
+    if (sample) hak_sample_end(sample, !moved);
+    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
+    return moved;
+}
+
+static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void *site) {
     found_t found;
     if (HAK_UNLIKELY(!find_other(pointer, &found))) {
         hak_hardened_report_pointer("realloc", pointer);
@@ -128,28 +140,28 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size) {
         return refuse_mismatch(pointer, found.size, origin);
     if (HAK_UNLIKELY(found.note && !hak_big_holds(pointer, found.note)))
         hak_hardened_report_overflow("realloc", pointer, found.size);
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size, site); /* refuses it */
     hak_user_heap_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL))
-        return hak_user_heap_resize(heap, pointer, found.size, size, NULL);
-    void *moved = found.note && size > HAK_LARGE_MAX
-                      ? resize_big(pointer, found.note, size, hak_big_resize)
-                      : NULL;
-    return moved ? moved : move(pointer, usable_of_other(&found), size, shorten_other, &found);
+        return hak_user_heap_resize(heap, pointer, found.size, size, site);
+    void *moved =
+        found.note && size > HAK_LARGE_MAX ? resize_huge(pointer, found.note, size, site) : NULL;
+    return moved ? moved
+                 : move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
 }
 
-void *hak_hardened_realloc(void *pointer, size_t size) {
+void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
     hak_spot_t spot;
-    if (HAK_UNLIKELY(!hak_spot_find_used(pointer, &spot))) return resize_other(pointer, size);
+    if (HAK_UNLIKELY(!hak_spot_find_used(pointer, &spot))) return resize_other(pointer, size, site);
     size_t old = hak_state_size(spot.word);
     hak_origin_t origin = hak_state_origin(spot.word);
     if (hak_hardened.match && HAK_UNLIKELY(origin != HAK_ORIGIN_MALLOC))
         return refuse_mismatch(pointer, old, origin);
     if (hak_hardened.canary && HAK_UNLIKELY(!hak_canary_holds(pointer, old, spot.info->size)))
         hak_hardened_report_overflow("realloc", pointer, old);
-    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size); /* which refuses it */
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return hak_hardened_malloc(size, site); /* refuses it */
     if (resize_class(pointer, &spot, size)) return pointer;
-    return move(pointer, usable_of_class(&spot), size, shorten_class, &spot);
+    return move(pointer, usable_of_class(&spot), size, shorten_class, &spot, site);
 }
 
 /* ---- questions ---- */

@@ -49,8 +49,7 @@ __attribute__((constructor)) static void prepare(void) {
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
-    else if (HAK_UNLIKELY(hak_sample_rate_is_wanted()))
-        hak_sampling_start();
+    if (HAK_UNLIKELY(hak_sample_rate_is_wanted())) hak_sampling_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
@@ -247,11 +246,11 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
 
 /* On the hardened path every call comes here, and so saves no registers. */
 void *hak_allocate(size_t size, const void *site) {
-    return hak_hardened_on() ? hak_hardened_malloc(size) : allocate(size, site);
+    return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
-    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_sample_rate_on()) return hak_sampling_alloc(size, 1, true, site);
     return find_zeroed(size, site);
@@ -259,7 +258,7 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
-    if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC);
+    if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
     if (hak_sample_rate_on()) return hak_sampling_alloc(size, align, false, site);
     return find_aligned(align, size, site);
 }

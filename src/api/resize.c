@@ -71,7 +71,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
         hakmem_free(pointer); /* as glibc does */
         return NULL;
     }
-    if (hak_hardened_on()) return hak_hardened_realloc(pointer, size);
+    if (hak_hardened_on()) return hak_hardened_realloc(pointer, size, site);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_UNLIKELY(!hak_block_usable(&block))) {
         hak_block_record_report("realloc", pointer, &block);
@@ -89,7 +89,7 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
     if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
-    if (moved && hak_samples_on()) hak_sampling_note(moved, size, site);
+    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
     return moved ? stays(moved, size, site) : move(pointer, size, block.size, site);
 }
 

@@ -90,10 +90,12 @@ void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site)
     return hak_allocate_unsampled(size, align, zero, site);
 }
 
-void hak_sampling_note(const void *block, size_t size, const void *site) {
+void hak_sampling_note(const void *block, unsigned class_index, size_t size, const void *site) {
     hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
-    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, HAK_CLASS_LARGE, size))
-        hak_sample_enter(block, site, size, size, 0);
+    const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
+    const size_t given = of_class ? of_class : size;
+    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given))
+        hak_sample_enter(block, site, size, given, of_class);
 }
 
 int hakmem_prof_dump(const char *path) { return hak_heap_profile_dump(path); }

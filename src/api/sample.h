@@ -12,7 +12,8 @@ HAK_SLOW_PATH void hak_sampling_start(void);
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. */
 void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site);
 
-/* Counts a large or huge block that has `size` bytes now and had others before. */
-void hak_sampling_note(const void *block, size_t size, const void *site);
+/* Counts a block that was allocated without regard to samples, and samples it if that is due. `class_index`
+ * is LARGE for one that has no class. */
+void hak_sampling_note(const void *block, unsigned class_index, size_t size, const void *site);
 
 #endif

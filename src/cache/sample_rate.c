@@ -21,9 +21,8 @@ static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 _Atomic bool hak_sample_rate_started;
 
 bool hak_sample_rate_has(hak_sample_rate_kind_t kind) {
-    if (hak_option(HAK_OPTION_HARDENED)) return false;
     return kind == HAK_SAMPLE_RATE_GUARD
-               ? hak_option(HAK_OPTION_GUARD_SAMPLE) != 0
+               ? hak_option(HAK_OPTION_GUARD_SAMPLE) && !hak_option(HAK_OPTION_HARDENED)
                : hak_option(HAK_OPTION_PROF) || hak_option(HAK_OPTION_LEAK);
 }
 

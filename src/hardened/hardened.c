@@ -1,6 +1,7 @@
 /* hardened.c: reads the options of the hardened path, and makes its secret. */
 #include "hardened/hardened.h"
 
+#include "cache/sample_rate.h"
 #include "classes/classes.h"
 #include "hardened/canary.h"
 #include "options/options.h"
@@ -21,7 +22,8 @@ static void read_options(hak_hardened_t *to) {
     to->guard_units = (uint32_t)hak_option(HAK_OPTION_GUARD_UNITS);
     size_t blocks = (size_t)hak_option(HAK_OPTION_QUARANTINE);
     to->quarantine = blocks ? (uint32_t)hak_ceil_pow2(blocks) : 0;
-    to->all = to->random && to->check_freed && to->canary && to->match && to->quarantine;
+    to->all = to->random && to->check_freed && to->canary && to->match && to->quarantine &&
+              !hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
     to->ones = 0x0101010101010101u;

@@ -34,7 +34,7 @@ typedef struct {
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
     uint32_t light_size;       /* largest light block; see holder.h */
-    bool all;                  /* QUARANTINE and all that are true or false, but for the last two */
+    bool all;                  /* QUARANTINE and all above but two, while no block is sampled */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */

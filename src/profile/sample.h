@@ -2,7 +2,8 @@
  *
  * A sample lies beside the heap, in a list that its block's address tells. A sampled block of a class
  * is cut to measure (large/fine.h), so that its free comes to the slow half as that of a large block
- * does; blocks of slabs are never sampled and need no look-up.
+ * does; blocks of slabs are never sampled and need no look-up. On the hardened path they are, and each
+ * free there looks.
  *
  * PROTOCOL. A sample is entered before its block is given to the program, and taken out before the
  * block is freed, so no list has two samples of one address. Both hold the lock of the list. Who frees

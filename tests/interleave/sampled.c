@@ -90,6 +90,10 @@ void await_and_free_sampled(void) {
 #define PROFILED OPTIONS("PROF=1", "PROF_RATE=1", "SHARDS=1", "PURGE_THREAD=0")
 
 void profiled(void) { program_start(PROFILED); }
+void hardened_and_profiled(void) {
+    program_start(OPTIONS("PROFILE=HARDENED", "QUARANTINE=1", "GUARD_UNITS=1", "PROF=1",
+                          "PROF_RATE=1", "SHARDS=1", "PURGE_THREAD=0"));
+}
 
 /* See before_the_constructor. */
 void before_the_profile(void) {

@@ -16,6 +16,7 @@ void before_sampling(void);
 void make_sampled_and_post(void);
 void await_and_free_sampled(void);
 void profiled(void);
+void hardened_and_profiled(void);
 void before_the_profile(void);
 void make_samples(void);
 void sample_at_one_site(void);

@@ -149,7 +149,7 @@ enum { THREADS = 40, EACH = 2000 };
 static void *handed[THREADS][EACH];
 
 static void *allocate_there(void *row) {
-    for (int i = 0; i < EACH; i++) ((void **)row)[i] = API(malloc)(300);
+    for (int i = 0; i < EACH; i++) ((void **)row)[i] = API(malloc)(340);
     return NULL;
 }
 
