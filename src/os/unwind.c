@@ -18,6 +18,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,17 +49,16 @@ typedef struct {
 } reader_t;
 
 /* The call copies the set of signals before it looks at the wrong `how`, and changes nothing. */
-static bool is_readable(uintptr_t at) {
+static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
     HAK_KEEP_ERRNO();
     return syscall(SYS_rt_sigprocmask, -1, at, NULL, SIGNAL_SET_BYTES) == 0 || errno == EINVAL;
 }
 
-static bool read_word(reader_t *reader, uintptr_t at, uintptr_t *word) {
+HAK_FAST_PATH bool read_word(reader_t *reader, uintptr_t at, uintptr_t *word) {
     if (at % WORD != 0) return false;
-    uintptr_t page = at & ~(reader->size - 1);
-    if (HAK_UNLIKELY(page != reader->page)) {
+    if (HAK_UNLIKELY(at - reader->page >= reader->size)) {
         if (!is_readable(at)) return false;
-        reader->page = page;
+        reader->page = at & ~(reader->size - 1);
     }
     *word = *(const uintptr_t *)at;
     return true;
@@ -89,7 +89,18 @@ static _Atomic uint64_t rules[1 << RULES_SHIFT] HAK_APART;
 /* A kept rule, from the lowest bit: valid, base (2), deref, CFA offset (16), fp is saved, its offset
  * (10), that of the return address (9), tag (24). Offsets are in words, the last two from the CFA
  * down. 0 for what does not fit. */
-enum { CFA_BITS = 16, FP_BITS = 10, RA_BITS = 9, TAG_SHIFT = 40 };
+enum {
+    BASE_SHIFT = 1,
+    DEREF_SHIFT = 3,
+    CFA_SHIFT = 4,
+    CFA_BITS = 16,
+    FP_SAVED_SHIFT = 20,
+    FP_SHIFT = 21,
+    FP_BITS = 10,
+    RA_SHIFT = 31,
+    RA_BITS = 9,
+    TAG_SHIFT = 40
+};
 
 static bool is_below_cfa(const place_t *place, unsigned bits) {
     return place->base == BASE_CFA && place->offset <= 0 && place->offset % WORD == 0 &&
@@ -97,7 +108,7 @@ static bool is_below_cfa(const place_t *place, unsigned bits) {
 }
 
 static uint64_t pack(const rule_t *rule) {
-    uint64_t fp = 0, word = 1 | (uint64_t)rule->base << 1;
+    uint64_t fp = 0, word = 1 | (uint64_t)rule->base << BASE_SHIFT;
     if (rule->base == BASE_NONE) return word;
     if (rule->offset < 0 || rule->offset % WORD || (uint64_t)rule->offset / WORD >> CFA_BITS)
         return 0;
@@ -107,23 +118,13 @@ static uint64_t pack(const rule_t *rule) {
         if (!is_below_cfa(&rule->fp, FP_BITS)) return 0;
         fp = 1 | (uint64_t)-rule->fp.offset / WORD << 1;
     }
-    return word | (uint64_t)rule->deref << 3 | (uint64_t)rule->offset / WORD << 4 |
-           fp << (4 + CFA_BITS) | (uint64_t)-rule->ra.offset / WORD << (5 + CFA_BITS + FP_BITS);
+    return word | (uint64_t)rule->deref << DEREF_SHIFT |
+           (uint64_t)rule->offset / WORD << CFA_SHIFT | fp << FP_SAVED_SHIFT |
+           (uint64_t)-rule->ra.offset / WORD << RA_SHIFT;
 }
 
-static int64_t field(uint64_t word, unsigned shift, unsigned bits) {
-    return (int64_t)(word >> shift & ((1u << bits) - 1)) * WORD;
-}
-
-static rule_t unpack(uint64_t word) {
-    bool saved = word >> (4 + CFA_BITS) & 1;
-    return (rule_t){
-        .base = (base_t)(word >> 1 & 3),
-        .deref = word >> 3 & 1,
-        .offset = field(word, 4, CFA_BITS),
-        .fp = {saved ? KIND_SAVED : KIND_SAME, BASE_CFA, -field(word, 5 + CFA_BITS, FP_BITS)},
-        .ra = {KIND_SAVED, BASE_CFA, -field(word, 5 + CFA_BITS + FP_BITS, RA_BITS)},
-    };
+static uintptr_t field(uint64_t word, unsigned shift, unsigned bits) {
+    return (word >> shift & ((1u << bits) - 1)) * WORD;
 }
 
 /* ---- numbers of the tables ---- */
@@ -132,13 +133,15 @@ typedef struct {
     const uint8_t *at, *end;
 } bytes_t;
 
-static uint64_t take(bytes_t *bytes, unsigned size) {
+/* A number of up to 8 bytes, the lowest first. Inline, since most sizes are constants. */
+HAK_FAST_PATH uint64_t take(bytes_t *bytes, unsigned size) {
     uint64_t number = 0;
-    if ((size_t)(bytes->end - bytes->at) < size) {
+    if (HAK_UNLIKELY((size_t)(bytes->end - bytes->at) < size)) {
         bytes->at = bytes->end;
         return 0;
     }
-    for (unsigned i = 0; i < size; i++) number |= (uint64_t)*bytes->at++ << 8 * i;
+    memcpy(&number, bytes->at, size);
+    bytes->at += size;
     return number;
 }
 
@@ -432,26 +435,30 @@ static const uint8_t *tables_of(const uint8_t *base) {
 
 static void look_up(uintptr_t pc, object_t *object) {
     if (pc - (uintptr_t)object->start < (uintptr_t)object->end - (uintptr_t)object->start) return;
-    *object = (object_t){.flags = 0};
-    if (_dl_find_object && _dl_find_object((void *)pc, object) != 0) object->tables = NULL;
+    if (_dl_find_object((void *)pc, object) == 0) return;
+    object->end = object->start;
+    object->tables = NULL;
 }
 
-static rule_t rule_of(uintptr_t pc, object_t *object) {
-    rule_t rule;
-    if (_dl_find_object) look_up(pc, object);
-    uint64_t hash = (pc ^ (uintptr_t)object->tables << 20) * 0x9E3779B97F4A7C15u;
-    _Atomic uint64_t *kept = &rules[hash >> (64 - RULES_SHIFT)];
-    uint64_t tag = hash << RULES_SHIFT >> TAG_SHIFT << TAG_SHIFT, word = hak_load_relaxed(kept);
-    if (HAK_LIKELY(word & 1 && word >> TAG_SHIFT == tag >> TAG_SHIFT)) return unpack(word);
-    const uint8_t *tables = object->tables;
+static HAK_OUT_OF_LINE void find_rule(uintptr_t pc, const uint8_t *tables, rule_t *rule) {
     if (!_dl_find_object) {
         const void *base = hak_os_module_base((const void *)pc);
         tables = base ? tables_of(base) : NULL;
     }
     /* The call may be the last instruction of its function. */
-    if (!tables || !read_tables(tables, pc - 1, &rule)) rule = no_rule;
-    if ((word = pack(&rule)) != 0) hak_store_relaxed(kept, word | tag);
-    return rule;
+    if (!tables || !read_tables(tables, pc - 1, rule)) *rule = no_rule;
+}
+
+/* The packed rule of a return address; 0 when it does not fit, then it is in *rule. */
+HAK_FAST_PATH uint64_t rule_of(uintptr_t pc, object_t *object, rule_t *rule) {
+    if (_dl_find_object) look_up(pc, object);
+    uint64_t hash = (pc ^ (uintptr_t)object->tables << 20) * 0x9E3779B97F4A7C15u;
+    _Atomic uint64_t *kept = &rules[hash >> (64 - RULES_SHIFT)];
+    uint64_t tag = hash << RULES_SHIFT >> TAG_SHIFT << TAG_SHIFT, word = hak_load_relaxed(kept);
+    if (HAK_LIKELY(word & 1 && word >> TAG_SHIFT == tag >> TAG_SHIFT)) return word;
+    find_rule(pc, object->tables, rule);
+    if ((word = pack(rule)) != 0) hak_store_relaxed(kept, word | tag);
+    return word;
 }
 
 /* ---- the walk ---- */
@@ -475,18 +482,33 @@ static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     return true;
 }
 
-static bool step(reader_t *reader, object_t *object, frame_t *frame) {
-    rule_t rule = rule_of(frame->pc, object);
-    if (rule.base == BASE_NONE) return step_by_pointer(reader, frame);
+/* By a rule that cannot be packed. */
+static bool step_by_rule(reader_t *reader, const rule_t *rule, frame_t *frame) {
     frame_t caller = *frame;
-    uintptr_t cfa = (rule.base == BASE_SP ? frame->sp : frame->fp) + (uintptr_t)rule.offset;
-    if (rule.deref && !read_word(reader, cfa, &cfa)) return false;
-    if (cfa <= frame->sp || !find(reader, &rule.ra, frame, cfa, &caller.pc)) return false;
-    if (rule.fp.kind == KIND_UNKNOWN) caller.fp = 0;
-    if (rule.fp.kind == KIND_SAVED && !find(reader, &rule.fp, frame, cfa, &caller.fp)) return false;
+    uintptr_t cfa = (rule->base == BASE_SP ? frame->sp : frame->fp) + (uintptr_t)rule->offset;
+    if (rule->deref && !read_word(reader, cfa, &cfa)) return false;
+    if (cfa <= frame->sp || !find(reader, &rule->ra, frame, cfa, &caller.pc)) return false;
+    if (rule->fp.kind == KIND_UNKNOWN) caller.fp = 0;
+    if (rule->fp.kind == KIND_SAVED && !find(reader, &rule->fp, frame, cfa, &caller.fp))
+        return false;
     caller.sp = cfa;
     *frame = caller;
     return true;
+}
+
+HAK_FAST_PATH bool step(reader_t *reader, object_t *object, frame_t *frame) {
+    rule_t rule;
+    uint64_t word = rule_of(frame->pc, object, &rule);
+    if (HAK_UNLIKELY(!word)) return step_by_rule(reader, &rule, frame);
+    base_t base = (base_t)(word >> BASE_SHIFT & 3);
+    if (HAK_UNLIKELY(base == BASE_NONE)) return step_by_pointer(reader, frame);
+    uintptr_t cfa = (base == BASE_SP ? frame->sp : frame->fp) + field(word, CFA_SHIFT, CFA_BITS);
+    if (word >> DEREF_SHIFT & 1 && !read_word(reader, cfa, &cfa)) return false;
+    if (cfa <= frame->sp || !read_word(reader, cfa - field(word, RA_SHIFT, RA_BITS), &frame->pc))
+        return false;
+    frame->sp = cfa;
+    return !(word >> FP_SAVED_SHIFT & 1) ||
+           read_word(reader, cfa - field(word, FP_SHIFT, FP_BITS), &frame->fp);
 }
 
 /* Where the caller is; a macro, since the tables must describe the very instruction. */
@@ -504,9 +526,10 @@ static bool step(reader_t *reader, object_t *object, frame_t *frame) {
 
 HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsigned most) {
     frame_t frame;
-    object_t object = {.flags = 0};
+    object_t object;
     reader_t reader = {0, hak_os_page_size()};
     unsigned count = 0;
+    object.start = object.end = object.tables = NULL;
     HERE(frame);
     reader.page = frame.sp & ~(reader.size - 1);
     frames[0] = (uintptr_t)site;

@@ -113,15 +113,19 @@ void hak_sample_reach(const void *block) {
     put_in(sample);
 }
 
-hak_sample_t *hak_sample_take(const void *block) {
-    size_t index = index_of(block);
-    if (HAK_LIKELY(!hak_load_relaxed(&lists[index]))) return NULL;
+/* Out of line, so that a look at an empty list saves no registers. */
+static HAK_OUT_OF_LINE hak_sample_t *take_from(size_t index, const void *block) {
     HAK_HOLD(lock_of(index));
     hak_sample_t *before = NULL, *sample = hak_load_relaxed(&lists[index]);
     for (; sample && sample->block != block; sample = sample->next) before = sample;
     if (sample && before) before->next = sample->next;
     if (sample && !before) hak_store_relaxed(&lists[index], sample->next);
     return sample;
+}
+
+hak_sample_t *hak_sample_take(const void *block) {
+    size_t index = index_of(block);
+    return HAK_LIKELY(!hak_load_relaxed(&lists[index])) ? NULL : take_from(index, block);
 }
 
 void hak_sample_end(hak_sample_t *sample, bool stays) {

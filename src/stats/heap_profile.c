@@ -63,9 +63,12 @@ static bool add_up(const hak_site_t *site, void *context) {
 /* ---- the profile ---- */
 
 static void write_hex(hak_out_t *out, uintptr_t number) {
-    char text[2 + 2 * sizeof number + 1];
-    snprintf(text, sizeof text, "%#zx", (size_t)number);
-    hak_out_text(out, text);
+    char text[sizeof "0x" - 1 + 2 * sizeof number], *at = text + sizeof text;
+    do *--at = "0123456789abcdef"[number % 16];
+    while ((number /= 16) != 0);
+    *--at = 'x';
+    *--at = '0';
+    hak_out_bytes(out, at, (size_t)(text + sizeof text - at));
 }
 
 static void write_sums(hak_out_t *out, const sums_t *sums) {
@@ -78,7 +81,7 @@ static bool write_site(const hak_site_t *site, void *context) {
     sums_t sums = sums_of(site);
     write_sums(out, &sums);
     for (unsigned i = 0; i < site->depth; i++) {
-        hak_out_text(out, " ");
+        hak_out_bytes(out, " ", 1);
         write_hex(out, site->frames[i]);
     }
     hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu\n", (unsigned long)site->size,
@@ -87,19 +90,8 @@ static bool write_site(const hak_site_t *site, void *context) {
     return out->error == 0;
 }
 
-typedef struct {
-    hak_out_t *out;
-    unsigned used;
-    char text[128];
-} copy_t;
-
-static bool copy_char(char c, void *context) {
-    copy_t *copy = context;
-    copy->text[copy->used++] = c;
-    if (c == '\n' || copy->used == sizeof copy->text) {
-        hak_out_bytes(copy->out, copy->text, copy->used);
-        copy->used = 0;
-    }
+static bool copy(const char *piece, size_t size, void *context) {
+    hak_out_bytes(context, piece, size);
     return true;
 }
 
@@ -117,8 +109,7 @@ static int write_profile(int file) {
         hak_load_relaxed(&hak_sample_stats.dropped));
     hak_site_each(write_site, &out);
     hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
-    copy_t copy = {.out = &out};
-    hak_os_each_char("/proc/self/maps", copy_char, &copy);
+    hak_os_each_piece("/proc/self/maps", copy, &out);
     hak_out_end(&out);
     return out.error;
 }
