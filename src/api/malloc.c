@@ -270,17 +270,19 @@ HAK_FAST_PATH void count_freed_whole(bool is_mapping) {
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_FREED);
 }
 
-/* Frees a huge block, or a large block without a debug record; false when none in use begins there. */
-HAK_FAST_PATH bool release_whole(void *pointer, bool is_huge) {
+/* Frees a huge block, which has no unit, or a large block without a debug record; false when none in use
+ * begins there. */
+HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
     size_t size;
-    if (is_huge) {
+    if (!unit) {
         size = hak_user_heap_huge_free(pointer);
     } else {
         hak_thread_cache_of_free(); /* makes this thread known to a fork */
-        size = hak_large_free(hak_large_home(), pointer);
+        size =
+            hak_fine_is(unit) ? hak_fine_free(pointer) : hak_large_free(hak_large_home(), pointer);
     }
     if (!size) return false;
-    count_freed_whole(is_huge);
+    count_freed_whole(!unit);
     hak_purge_tick_free(size);
     return true;
 }
@@ -305,7 +307,7 @@ static bool release_block(void *pointer, const char *function, const hak_block_t
                           size_t size) {
     if (block->kind == HAK_KIND_CACHED) return release_cached(pointer, function, block, size);
     if (block->kind != HAK_KIND_LARGE) return false;
-    return !hak_block_record_close(function, block, size) || release_whole(pointer, false);
+    return !hak_block_record_close(function, block, size) || release_whole(pointer, block->unit);
 }
 
 /* Frees a pointer that no push served, or reports it. A large or huge block that was not in use when
@@ -318,7 +320,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     }
     hak_place_t place = hak_block_place(pointer);
     bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
-    if (is_whole && release_whole(pointer, !place.unit)) return;
+    if (is_whole && release_whole(pointer, place.unit)) return;
     hak_block_t block = hak_block_in(place, pointer);
     if (!is_whole && release_block(pointer, function, &block, size)) return;
     HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);

@@ -52,7 +52,7 @@ static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zer
     if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
     if (hak_samples_on()) hak_sampling_note(block, HAK_CLASS_LARGE, size, site);
-    return hak_block_record(block, size, site);
+    return hak_records_on() ? hak_block_record(block, size, site) : block;
 }
 
 hakmem_heap_t *hakmem_heap_new(size_t limit) {

@@ -64,6 +64,8 @@ static size_t end_before(const uint64_t *bits, size_t at) {
 
 static bool is_set(const uint64_t *bits, size_t at) { return bits[at / 64] >> at % 64 & 1; }
 
+static void turn_one(uint64_t *bits, size_t at) { bits[at / 64] ^= (uint64_t)1 << at % 64; }
+
 /* Turns `count` bits, all of which are alike. */
 static void turn(uint64_t *bits, size_t at, size_t count) {
     for (size_t some; count; at += some, count -= some) {
@@ -140,9 +142,9 @@ static char *address_of(const fine_t *fine, size_t grain) {
 }
 
 /* Makes free grains a block. */
-static void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
+HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
     turn(fine->in_use, at, grains);
-    turn(fine->begins, at, 1);
+    turn_one(fine->begins, at);
     fine->used += (uint32_t)grains;
     if (fine != heap->current || grains <= SHORT) fine->hint = (uint32_t)(at + grains);
     HAK_ADD_OWNED(&heap->blocks, 1);
@@ -321,13 +323,13 @@ void *hak_fine_alloc(size_t size, size_t align) {
 
 /* The record of the chunk that contains an address, and the address's grain; NULL when there is none.
  * *heap is locked in both cases. */
-static fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t *grain) {
+HAK_FAST_PATH fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t *grain) {
     hak_unit_t *unit = hak_unit_of(pointer);
     const uint32_t number = hak_load_acquire(&unit->large);
     *heap = hak_user_heap_at(number);
     if (HAK_UNLIKELY(!*heap)) *heap = &hak_user_heap_process; /* no chunk is there any more */
     hak_lock_acquire(&(*heap)->lock);
-    if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
+    if (!hak_fine_is(unit)) return NULL;
     if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != (*heap)->number)) return NULL;
     fine_t *fine = (fine_t *)(void *)hak_slab_bits(unit);
     *grain = (size_t)((const char *)pointer - fine->units[0].base) >> fine->shift;
@@ -335,9 +337,12 @@ static fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t
 }
 
 /* Grains of the block that begins at a grain. */
-static size_t length_at(const fine_t *fine, size_t grain) {
-    size_t end = next(fine->in_use, grain, fine->grains, false);
-    return next(fine->begins, grain + 1, end, true) - grain;
+HAK_FAST_PATH size_t length_at(const fine_t *fine, size_t grain) {
+    for (size_t at = grain + 1; at < fine->grains; at = (at | 63) + 1) {
+        uint64_t ends = (fine->begins[at / 64] | ~fine->in_use[at / 64]) >> at % 64;
+        if (ends) return hak_min(at + hak_lowest_bit(ends), fine->grains) - grain;
+    }
+    return fine->grains - grain;
 }
 
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
@@ -358,7 +363,7 @@ static void give_back(fine_t *fine) {
 static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
     size_t grains = length_at(fine, at), first = end_before(fine->in_use, at);
     turn(fine->in_use, at, grains);
-    turn(fine->begins, at, 1);
+    turn_one(fine->begins, at);
     fine->used -= (uint32_t)grains;
     if (fine != heap->current || at + grains == fine->hint) fine->hint = (uint32_t)first;
     HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
@@ -402,7 +407,7 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
 HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *pointer) {
     hak_unit_t *unit = hak_region_unit_of(pointer);
     if (!unit) return hak_user_heap_huge_heap(pointer);
-    if (hak_load_acquire(&unit->owner) != HAK_FINE_OWNER) return NULL;
+    if (!hak_fine_is(unit)) return NULL;
     hak_user_heap_t *heap = hak_user_heap_at(hak_load_acquire(&unit->large));
     return heap == &hak_user_heap_process ? NULL : heap;
 }

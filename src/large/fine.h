@@ -40,6 +40,11 @@ enum {
     HAK_FINE_OWNER = HAK_OWNER_WARM | HAK_CLASS_LARGE, /* no unit of a large heap is ever warm */
 };
 
+/* True for a unit of a chunk. */
+HAK_FAST_PATH bool hak_fine_is(const hak_unit_t *unit) {
+    return hak_load_acquire(&unit->owner) == HAK_FINE_OWNER;
+}
+
 /* A block of at least `size` bytes, up to 64 KiB, at a multiple of `align`, a power of two up to
  * 64 KiB. NULL when there is no memory. The caller has seen that addresses are short. */
 void *hak_fine_alloc(size_t size, size_t align);

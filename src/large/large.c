@@ -45,10 +45,6 @@ static unsigned number_of(const hak_unit_t *unit) {
     return hak_owner_shard(hak_load_acquire(&unit->owner));
 }
 
-static bool is_fine(const hak_unit_t *unit) {
-    return hak_load_acquire(&unit->owner) == HAK_FINE_OWNER;
-}
-
 /* ---- idle memory, in sum ---- */
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
@@ -315,7 +311,7 @@ static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool 
 /* The thread is inside the gate from the mark until the block is free or in the transfer array. */
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
-    if (HAK_UNLIKELY(is_fine(unit))) return hak_fine_free(block);
+    if (HAK_UNLIKELY(hak_fine_is(unit))) return hak_fine_free(block);
     const unsigned number = number_of(unit);
     hak_heap_t *heap = hak_heap_at(number);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
@@ -337,9 +333,9 @@ size_t hak_large_free(unsigned home, void *block) {
 
 bool hak_large_find(const void *pointer, void **start, size_t *size) {
     hak_unit_t *unit = hak_region_unit_of(pointer);
-    if (unit && HAK_UNLIKELY(is_fine(unit))) return hak_fine_find(pointer, start, size);
+    if (unit && HAK_UNLIKELY(hak_fine_is(unit))) return hak_fine_find(pointer, start, size);
     for (unsigned i = 0; unit && i <= UNITS_MAX; i++) {
-        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE || is_fine(unit))
+        if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE || hak_fine_is(unit))
             return false;
         uint32_t word = hak_load_acquire(&unit->large);
         if (word && block_start(unit, word) <= (const char *)pointer) {
@@ -355,7 +351,7 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
 
 bool hak_large_resize(void *block, size_t size) {
     hak_unit_t *unit = hak_unit_of(block);
-    if (HAK_UNLIKELY(is_fine(unit))) return false;
+    if (HAK_UNLIKELY(hak_fine_is(unit))) return false;
     hak_heap_t *heap = hak_heap_at(number_of(unit));
     uint32_t word = hak_load_acquire(&unit->large);
     size_t want = grains_of(size), have = hak_large_length(word);
