@@ -14,7 +14,7 @@ enum {
     SLOTS_MOST = 128,        /* ...not more than these */
 };
 
-static uint64_t rate; /* constant once a cache is rationed, by the process's only thread */
+static _Atomic uint64_t rate; /* 0 until a cache is rationed, then constant; each writes the same */
 
 static HAK_NEAR_CONSTANT void *const empty_slot = NULL;
 
@@ -31,7 +31,7 @@ HAK_COMMON bool hak_sample_rate_is_wanted(void) {
            hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
 }
 
-uint64_t hak_sample_rate_rate(void) { return rate; }
+uint64_t hak_sample_rate_rate(void) { return hak_load_relaxed(&rate); }
 
 void hak_sample_rate_start(hak_cache_t *cache) {
     hak_sample_rate_begin(cache);
@@ -56,8 +56,8 @@ double hak_sample_rate_exponential(uint64_t *random) {
 
 /* 1 + how many calls for `size` bytes come before the next sampled one. */
 static uint64_t draw(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind, size_t size) {
-    uint64_t each =
-        kind == HAK_SAMPLE_RATE_GUARD ? (uint64_t)hak_option(HAK_OPTION_GUARD_SAMPLE) : rate;
+    uint64_t each = kind == HAK_SAMPLE_RATE_GUARD ? (uint64_t)hak_option(HAK_OPTION_GUARD_SAMPLE)
+                                                  : hak_load_relaxed(&rate);
     if (!hak_sample_rate_has(kind)) return UINT64_MAX;
     if (each == 1) return 1;
     double distance =
@@ -76,8 +76,9 @@ HAK_COMMON void hak_sample_rate_reset(hak_cache_t *cache) {
 /* A leak report alone is about every block. */
 void hak_sample_rate_begin(hak_cache_t *cache) {
     if (cache->rationed) return;
-    if (rate == 0)
-        rate = hak_option(HAK_OPTION_PROF) ? (uint64_t)hak_option(HAK_OPTION_PROF_RATE) : 1;
+    if (hak_load_relaxed(&rate) == 0)
+        hak_store_relaxed(
+            &rate, hak_option(HAK_OPTION_PROF) ? (uint64_t)hak_option(HAK_OPTION_PROF_RATE) : 1);
     cache->rationed = true;
     hak_sample_rate_t *ration = hak_sample_rate_of(cache);
     memset(ration, 0, sizeof *ration);
