@@ -12,8 +12,21 @@ static _Atomic bool pressure HAK_READ_OFTEN;
 
 HAK_COMMON size_t hak_commit_soft(void) {
     int64_t soft = hak_option(HAK_OPTION_LIMIT_SOFT);
-    return HAK_LIKELY(soft != HAK_SOFT_AUTO) ? (size_t)soft
-                                             : (size_t)(hak_os_memory_limit() / 3 * 2);
+    return soft != HAK_SOFT_AUTO ? (size_t)soft : (size_t)(hak_os_memory_limit() / 3 * 2);
+}
+
+size_t hak_commit_soft_near(void) {
+    size_t soft = hak_commit_soft();
+    bool is_far = hak_option(HAK_OPTION_LIMIT_SOFT) == HAK_SOFT_AUTO &&
+                  hak_load_relaxed(&committed) <= soft / 2;
+    return is_far ? 0 : soft;
+}
+
+/* The control groups were not looked at so far. */
+static void ask_for_limit(void) {
+    if (hak_option(HAK_OPTION_LIMIT_SOFT) != HAK_SOFT_AUTO) return;
+    hak_store_relaxed(&pressure, true);
+    hak_tick_hurry();
 }
 
 static void watch_soft(size_t sum, size_t soft) {
@@ -35,7 +48,10 @@ HAK_COMMON bool hak_commit_charge(size_t bytes) {
             return false;
         }
     } while (!hak_cas_weak_release(&committed, &sum, sum + bytes));
-    if (HAK_UNLIKELY(soft != 0)) watch_soft(sum + bytes, soft);
+    if (HAK_UNLIKELY(soft != 0))
+        watch_soft(sum + bytes, soft);
+    else if (HAK_UNLIKELY(sum + bytes > HAK_COMMIT_SMALL))
+        ask_for_limit();
     return true;
 }
 

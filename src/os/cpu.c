@@ -19,7 +19,7 @@ enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the fir
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
 static _Atomic unsigned others;              /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count;         /* 0 until the first call of hak_os_cpu_count */
-static _Atomic uint64_t known_bytes;         /* 0 until a look finds a limit */
+static _Atomic uint64_t known_bytes;         /* 0 until the first look; UINT64_MAX: no limit */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 
@@ -133,6 +133,7 @@ bool hak_os_cpu_look(void) {
     hak_quota_t quota = hak_quota_of("/proc/self/cgroup", "/sys/fs/cgroup");
     if (quota.cpus && quota.cpus < now) now = (unsigned)quota.cpus;
     hak_store_relaxed(&known_count, now);
-    hak_store_relaxed(&known_bytes, quota.bytes);
-    return now != before || quota.bytes != bytes_before;
+    uint64_t bytes = quota.bytes ? quota.bytes : UINT64_MAX;
+    hak_store_relaxed(&known_bytes, bytes);
+    return now != before || bytes != bytes_before;
 }

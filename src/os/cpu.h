@@ -12,8 +12,8 @@ unsigned hak_os_cpu_count(void);
  * syscalls, so callers do it now and then only. True when a number has changed. */
 bool hak_os_cpu_look(void);
 
-/* Bytes of memory that the control groups of the process allow, as of the last look; 0 for no limit, and
- * before the first look. */
+/* Bytes of memory that the control groups of the process allow, as of the last look; UINT64_MAX for no
+ * limit, 0 before the first look. */
 uint64_t hak_os_memory_limit(void);
 
 /* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary

@@ -61,14 +61,14 @@ size_t hak_pool_superslabs(void) {
 
 /* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them
  * (the units of large heaps, ragged slabs and heaps' first chunks do not count): then new superslabs will be filled,
- * too. False under a limit, which a huge page could exceed. Under the lock. */
+ * too. False where a limit counts, which a huge page could exceed. Under the lock. */
 static bool is_dense(void) {
     size_t units = hak_pool_superslabs() * hak_superslab_units();
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     size_t others = large_units + hak_load_relaxed(&hak_pool_stats.ragged_units) +
                     hak_load_relaxed(&hak_pool_stats.first_units);
     return used >= others + (units - units / 8) && hak_option(HAK_OPTION_THP) &&
-           !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft();
+           !hak_option(HAK_OPTION_LIMIT) && !hak_commit_soft_near();
 }
 
 /* Adds a superslab from the region to the free ones. Under SS_PREFAULT=2 all its pages are made

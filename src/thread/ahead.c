@@ -95,7 +95,7 @@ static void follow(size_t used) {
 }
 
 void hak_ahead_look(uint64_t now_ms) {
-    size_t used = in_use(), soft = hak_commit_soft();
+    size_t used = in_use(), soft = hak_commit_soft_near();
     sink(now_ms);
     follow(used);
     peak = hak_max(peak, used);

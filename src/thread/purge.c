@@ -273,10 +273,18 @@ static bool is_due(uint64_t now, int64_t delay_ms) {
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
 }
 
+static HAK_SLOW_PATH void answer_pressure(void) {
+    size_t soft = hak_commit_soft();
+    if (soft == 0)
+        hak_thread_look_at_limits(); /* the next charge compares with what is found */
+    else if (hak_commit_bytes() > soft)
+        hak_budget_note(HAK_NOTE_PRESSURE);
+}
+
 static void act(call_t *call) {
     int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
     bool is_due_now = call->is_look && is_due(call->now_ms, delay_ms);
-    if (HAK_UNLIKELY(hak_commit_pressure())) hak_budget_note(HAK_NOTE_PRESSURE);
+    if (HAK_UNLIKELY(hak_commit_pressure())) answer_pressure();
     if (is_due_now) hak_helper_note();
     call->is_due = is_due_now && delay_ms >= 0;
     if (!hak_helper_runs()) {

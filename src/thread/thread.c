@@ -141,8 +141,8 @@ unsigned hak_thread_shard_most(void) {
     return (unsigned)most;
 }
 
-/* Adapts shards and budgets to the number of CPUs and the memory that the process may use. */
-static void follow_cpus(void) {
+/* Adapts shards and budgets. */
+void hak_thread_look_at_limits(void) {
     if (!hak_os_cpu_look()) return;
     HAK_HOLD(&hak_thread_list_lock);
     hak_shard_recount();
@@ -155,7 +155,7 @@ void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
     bool is_first = due == 0;
     uint64_t next = now_ms + (is_first && !at_once ? CPU_FIRST_MS : CPU_INTERVAL_MS);
     if (now_ms < due || !hak_cas_acquire(&next_ms, &due, next)) return;
-    if (at_once || !is_first) follow_cpus();
+    if (at_once || !is_first) hak_thread_look_at_limits();
 }
 
 /* Takes a cache of a thread that a fork left behind, and resets it. Looks at each cache once. List
@@ -222,8 +222,7 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
-    if (hak_thread_count() > 0 || HAK_UNLIKELY(hak_option(HAK_OPTION_LIMIT_SOFT) == HAK_SOFT_AUTO))
-        hak_thread_follow_cpus(hak_os_now_ms(), true);
+    if (hak_thread_count() > 0) hak_thread_follow_cpus(hak_os_now_ms(), true);
     hak_cache_t *cache = acquire_cache();
     if (!cache) return NULL;
     hak_cache = cache;

@@ -31,9 +31,12 @@ size_t hak_thread_budget(void);
 /* Default of HAKMEM_CACHE_BUDGET for each CPU: bytes of free blocks in caches. */
 enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
 
-/* Checks now and then the number of CPUs, and adapts shards and budgets to it. `at_once`: checks
- * now, since the process gets its second thread. */
+/* Checks now and then the number of CPUs and the limit of memory, and adapts shards and budgets to them.
+ * `at_once`: checks now, since the process gets its second thread. */
 void hak_thread_follow_cpus(uint64_t now_ms, bool at_once);
+
+/* Adapts now to the CPUs and the memory that the process may use. Some syscalls. */
+void hak_thread_look_at_limits(void);
 
 /* Number of threads that have a cache now. */
 unsigned hak_thread_count(void);

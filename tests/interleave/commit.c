@@ -9,9 +9,6 @@
 #include "os/cpu.h"
 #include "scenarios.h"
 
-/* No control group limits the memory. */
-uint64_t hak_os_memory_limit(void) { return 0; }
-
 enum { LIMIT = 10, SOFT = 16 };
 
 /* The scenario's own, in a line of its own. */
@@ -20,6 +17,9 @@ static struct __attribute__((aligned(64))) {
     size_t held; /* bytes charged and not released */
     unsigned told;
 } model;
+
+static _Atomic uint64_t found HAK_OWN_LINE; /* the limit of memory; 0 before a look */
+uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&found); }
 
 void hak_tick_hurry(void) {} /* who has crossed the limit looks at the end of its call */
 
@@ -37,10 +37,12 @@ static void prepare(int64_t limit, int64_t soft) {
     model.limit = limit;
     model.soft = soft;
     model.held = model.told = 0;
+    hak_store_relaxed(&found, 0);
 }
 
 static void prepare_hard(void) { prepare(LIMIT, 0); }
 static void prepare_soft(void) { prepare(0, SOFT); }
+static void prepare_auto(void) { prepare(0, HAK_SOFT_AUTO); }
 
 static void charge(size_t bytes) {
     if (hak_commit_charge(bytes)) model.held += bytes;
@@ -66,6 +68,12 @@ static void charge_beyond(void) {
     look_for_pressure();
 }
 
+/* Grows the heap beyond a small one, and looks at the limit of memory where told to. */
+static void grow(void) {
+    charge(HAK_COMMIT_SMALL + 1);
+    if (hak_commit_pressure() && !hak_commit_soft()) hak_store_relaxed(&found, HAK_COMMIT_SMALL);
+}
+
 static void stays_below(void) {
     size_t sum = *(volatile size_t *)&committed;
     EXPLORE_CHECK(sum <= LIMIT, "%zu bytes are committed, the limit is %d", sum, LIMIT);
@@ -88,10 +96,18 @@ static void was_told(void) {
     EXPLORE_CHECK(model.told > 0, "nobody was told to purge");
 }
 
+/* The next charge then tells to purge. */
+static void has_looked(void) {
+    EXPLORE_CHECK(hak_commit_soft() != 0, "nobody has looked at the limit of memory");
+    charge(HAK_COMMIT_SMALL);
+    was_told();
+}
+
 static const char *describe(const volatile void *variable) {
     return variable == &committed   ? "the sum"
            : variable == &soft_next ? "the next sum that calls for a purge"
            : variable == &pressure  ? "the call for a purge"
+           : variable == &found     ? "the limit of memory"
                                     : NULL;
 }
 
@@ -113,6 +129,11 @@ static const explore_scenario_t scenarios[] = {
      {charge_beyond, charge_beyond, charge_little},
      .finally = was_told,
      .describe = describe},
+    {"two heaps grow, and no limit of memory is known",
+     prepare_auto,
+     {grow, grow, charge_little},
+     .finally = has_looked,
+     .describe = describe},
 };
 
 int main(int argc, char **argv) {
@@ -120,5 +141,6 @@ int main(int argc, char **argv) {
     memory_track(&refused, sizeof refused);
     memory_track(&soft_next, sizeof soft_next);
     memory_track(&pressure, sizeof pressure);
+    memory_track(&found, sizeof found);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -19,6 +19,7 @@
 #include "commit/commit.h"
 #include "hakmem.h"
 #include "large/large.h"
+#include "options/options.h"
 #include "os/cpu.h"
 #include "os/quota.h"
 #include "os/os.h"
@@ -169,7 +170,10 @@ unsigned __wrap_hak_os_cpu_count(void) {
     return atomic_load(&made_up) ? atomic_load(&made_up) : __real_hak_os_cpu_count();
 }
 
+static _Atomic unsigned looks;
+
 bool __wrap_hak_os_cpu_look(void) {
+    atomic_fetch_add(&looks, 1);
     return atomic_load(&made_up) ? atomic_exchange(&has_changed, false) : __real_hak_os_cpu_look();
 }
 
@@ -376,7 +380,7 @@ static void budget_and_soft_limit_follow_the_memory(void **state) {
     (void)state;
     size_t by_cpus = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
     assert_int_equal(hak_thread_budget(), by_cpus);
-    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "auto"), 0);
+    assert_int_equal(hak_option(HAK_OPTION_LIMIT_SOFT), HAK_SOFT_AUTO);
     assert_int_equal(hak_commit_soft(), 0);
     atomic_store(&made_up_limit, 96 * MIB);
     assert_int_equal(hak_thread_budget(), 12 * MIB);
@@ -384,13 +388,66 @@ static void budget_and_soft_limit_follow_the_memory(void **state) {
     atomic_store(&made_up_limit, (uint64_t)1 << 40);
     assert_int_equal(hak_thread_budget(), by_cpus);
     assert_in_range(hak_commit_soft(), ((uint64_t)1 << 40) / 3 * 2, (uint64_t)1 << 40);
+    atomic_store(&made_up_limit, UINT64_MAX); /* looked at, and none */
+    assert_int_equal(hak_thread_budget(), by_cpus);
+    assert_int_equal(hak_commit_soft_near(), 0);
     assert_int_equal(hakmem_option_set("LIMIT_SOFT", "48M"), 0);
     assert_int_equal(hak_commit_soft(), 48 * MIB);
+    assert_int_equal(hak_commit_soft_near(), 48 * MIB);
     assert_int_equal(hakmem_option_set("CACHE_BUDGET", "1M"), 0);
     assert_int_equal(hak_thread_budget(), MIB);
     assert_int_equal(hakmem_option_set("CACHE_BUDGET", "0"), 0);
     assert_int_equal(hakmem_option_set("LIMIT_SOFT", "0"), 0);
     assert_int_equal(hak_commit_soft(), 0);
+    assert_int_equal(hak_commit_soft_near(), 0);
+    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "auto"), 0);
+    atomic_store(&made_up_limit, 0);
+}
+
+/* What `auto` has found counts ahead of its time from its half on. */
+static void a_found_limit_is_near_from_its_half_on(void **state) {
+    (void)state;
+    size_t before = hak_commit_bytes(), half = 256 * MIB;
+    atomic_store(&made_up_limit, 768 * MIB);
+    assert_int_equal(hak_commit_soft(), 2 * half);
+    assert_true(hak_commit_charge(half - before));
+    assert_int_equal(hak_commit_soft_near(), 0);
+    assert_true(hak_commit_charge(4096));
+    assert_int_equal(hak_commit_soft_near(), 2 * half);
+    hak_commit_release(half - before + 4096);
+    atomic_store(&made_up_limit, 0);
+}
+
+/* The first growth beyond a small heap calls for a look at the groups: after the call, not in the charge. No
+ * growth does so after a look, nor where no limit is wanted. */
+static void growth_calls_for_one_look(void **state) {
+    (void)state;
+    static const struct {
+        const char *soft;
+        uint64_t limit;
+        size_t bytes;
+        unsigned looks;
+    } rows[] = {
+        {"auto", 0, HAK_COMMIT_SMALL, 0},
+        {"auto", 0, HAK_COMMIT_SMALL + 1, 1},
+        {"auto", UINT64_MAX, 256 * MIB, 0},
+        {"auto", (uint64_t)1 << 40, 256 * MIB, 0},
+        {"0", 0, 256 * MIB, 0},
+        {"512M", 0, 256 * MIB, 0},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t more = rows[i].bytes - hak_commit_bytes();
+        hak_commit_pressure();
+        assert_int_equal(hakmem_option_set("LIMIT_SOFT", rows[i].soft), 0);
+        atomic_store(&made_up_limit, rows[i].limit);
+        atomic_store(&looks, 0);
+        assert_true(hak_commit_charge(more));
+        assert_int_equal(atomic_load(&looks), 0);
+        hak_purge_look(0, false);
+        hak_commit_release(more);
+        REQUIRE(atomic_load(&looks) == rows[i].looks, "row %u: %u looks", i, atomic_load(&looks));
+    }
+    assert_int_equal(hakmem_option_set("LIMIT_SOFT", "auto"), 0);
     atomic_store(&made_up_limit, 0);
 }
 
@@ -398,6 +455,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas_of_made_up_groups),
         cmocka_unit_test(budget_and_soft_limit_follow_the_memory),
+        cmocka_unit_test(a_found_limit_is_near_from_its_half_on),
+        cmocka_unit_test(growth_calls_for_one_look),
         cmocka_unit_test(a_process_that_gets_more_cpus_gets_more_shards),
         cmocka_unit_test(a_process_that_is_confined_later_gets_fewer),
         cmocka_unit_test(shards_grow_under_load),
