@@ -342,16 +342,19 @@ bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
 /* ---- look-up ---- */
 
 hak_unit_t *hak_region_unit_of(const void *addr) {
-    size_t carved = hak_load_acquire(&region.carved) << hak_map.super_shift;
+    size_t carved = hak_load_acquire(&region.carved);
+    if (HAK_UNLIKELY(!carved))
+        return NULL; /* a thread may be starting the heap: nothing else is read */
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
-    if (unit >= carved || !is_mapped(unit >> hak_map.super_shift)) return NULL;
+    if (unit >= carved << hak_map.super_shift || !is_mapped(unit >> hak_map.super_shift))
+        return NULL;
     return &region.slabs[unit];
 }
 
 bool hak_region_was_unmapped(const void *addr) {
+    HAK_HOLD(&hak_region_lock);
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
     size_t number = unit >> hak_map.super_shift;
-    HAK_HOLD(&hak_region_lock);
     return number < hak_load_relaxed(&region.carved) && region.supers[number].unmapped;
 }
 

@@ -19,6 +19,7 @@
 #include "shard/sparse.h"
 
 #include "classes/dyn.h"
+#include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -195,7 +196,11 @@ static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
-HAK_FAST_PATH size_t heap_units(void) { return hak_pool_superslabs() << hak_map.super_shift; }
+/* Not by hak_map: a thread that has no memory of the heap yet may read it while the heap is started. */
+HAK_FAST_PATH size_t heap_units(void) {
+    return hak_pool_superslabs() << (HAK_SUPERSLAB_SHIFT_MIN +
+                                     (unsigned)hak_option(HAK_OPTION_SS_SIZE));
+}
 
 /* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
