@@ -46,7 +46,8 @@ typedef struct {
     uintptr_t supers;          /* the same for superslabs */
     _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. A thread that
                                   has a block got it after the growth, and so sees the growth */
-    unsigned super_shift;      /* constant; log2 of the units of a superslab, by SS_SIZE */
+    /* atomic, read while the heap starts, too; then constant: log2 of a superslab's units, by SS_SIZE */
+    _Atomic unsigned super_shift;
 } HAK_ALIGNED(HAK_LINE) hak_map_t;
 _Static_assert(sizeof(hak_map_t) == HAK_LINE, "another variable would share the line");
 
