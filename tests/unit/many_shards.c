@@ -175,7 +175,7 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     static void *blocks[SLABS][64];
     hak_purge_all();
     size_t used = used_units(), committed = hak_commit_bytes();
-    unsigned asked = 0, ahead = 0;
+    unsigned asked = 0, ahead = 0, longest = 0;
     for (unsigned i = 0; i < SLABS; i++) {
         hak_unit_t *stock = *hak_shard_stock(shard);
         asked += stock == NULL;
@@ -185,11 +185,12 @@ static void a_shard_that_grows_has_a_stock(void **state) {
         for (const hak_unit_t *unit = *hak_shard_stock(shard); unit; unit = unit->next, ahead++)
             assert_true(unit->stocked && unit->owner == 0);
         assert_true(ahead <= MOST);
+        if (ahead > longest) longest = ahead;
         assert_int_equal(used_units(), used + i + 1 + ahead);
         if (i < 2) assert_int_equal(ahead, 0);
     }
     REQUIRE(asked <= SLABS / 2, "the pool was asked %u times for %u slabs", asked, SLABS);
-    REQUIRE(ahead > 0, "the stock is empty after %u slabs", SLABS);
+    REQUIRE(longest > 0, "no stock in %u slabs", SLABS);
     assert_int_equal(hak_verify(), 0);
     hak_shard_release_idle();
     assert_null(*hak_shard_stock(shard));
