@@ -67,6 +67,14 @@ def marked(value):
     return found
 
 
+def name_of(process):
+    """A process's name; empty when it has ended meanwhile."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
 def wait_until(condition, seconds=15.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:

@@ -13,7 +13,8 @@ import psutil
 import pytest
 from hakmem_lab.front import SCRIPTS, SUITES
 from scripts import (
-    MARK, ROOT, command, environment, fake_library, marked, real_library, script, wait_until,
+    MARK, ROOT, command, environment, fake_library, marked, name_of, real_library, script,
+    wait_until,
 )  # fmt: skip
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -184,8 +185,10 @@ def _long_run(build, old, tmp_path, mark):
         env=environment(build, **{MARK: mark}), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, start_new_session=True,
     )  # fmt: skip
-    names = lambda: [p.name() for p in marked(mark) if p.is_running()]  # noqa: E731
-    assert wait_until(lambda: "bench_larson" in names())
+    started = wait_until(lambda: "bench_larson" in map(name_of, marked(mark)))
+    if not started:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert started
     return process
 
 
@@ -248,5 +251,5 @@ def test_kill_bench_leaves_a_run_of_another_session_alone(build, old, tmp_path):
 
 
 def test_nothing_of_these_tests_is_left():
-    ours = [p for p in psutil.Process().children(recursive=True) if "bench_" in p.name()]
+    ours = [p for p in psutil.Process().children(recursive=True) if "bench_" in name_of(p)]
     assert ours == []
