@@ -224,6 +224,41 @@ def cost(build, out, *words):
     return done, json.loads((out / "cost.json").read_text()) if done.returncode == 0 else None
 
 
+NANOSECONDS = """\
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static long read_clock(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+long look(void);
+"""
+ALLOCATOR = "long look(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }\n"
+PROGRAM = """\
+int main(void) {
+    long first = look(), began = read_clock(CLOCK_MONOTONIC);
+    usleep(20000);
+    long later = read_clock(CLOCK_MONOTONIC);
+    printf("%ld %ld %d", first, look() - first, later - began >= 20000000);
+    return 0;
+}
+"""
+
+
+def test_the_clock_of_an_allocator_counts_its_looks(build, tmp_path):
+    for name, text, more in (("libone.so", ALLOCATOR, ["-shared", "-fPIC"]),
+                             ("program", PROGRAM, [tmp_path / "libone.so"])):  # fmt: skip
+        (tmp_path / "source.c").write_text(NANOSECONDS + text)
+        words = ["cc", "-O1", "-D_GNU_SOURCE", "-o", tmp_path / name, tmp_path / "source.c", *more]
+        subprocess.run(words, check=True)
+    libraries = f"{tmp_path}/libone.so:{build}/libfixed.so"
+    told = subprocess.run([tmp_path / "program"], env={"LD_PRELOAD": libraries}, check=True,
+                          capture_output=True, text=True).stdout  # fmt: skip
+    assert told == "1000000000 250000 1"
+
+
 @needs_tools
 def test_a_second_run_counts_the_same(build, tmp_path):
     words = ("--alloc", "system,null", "--", build / "bench_bulk", "200", "64", "2", "20")

@@ -4,13 +4,21 @@
  * Programs seed their hash tables from the clock, from the kernel's random bytes and from addresses,
  * which allocators choose at random, and so cost a little more or less each time. Preloaded beside
  * an allocator, this answers time(), getrandom(), getentropy(), /dev/urandom and the AT_RANDOM of
- * getauxval() with constants. Clocks that programs wait by stay as they are.
+ * getauxval() with constants.
+ *
+ * Allocators give memory back by the clock: on a slow machine, or under a simulator, they do that
+ * more often. So each time that an allocator reads a clock, a quarter of a millisecond has passed. That
+ * is near the true pace: in a tenth of a second without a simulator, allocators read the clock 100 to
+ * 900 times. Clocks that programs wait by stay as they are.
  */
 #include <elf.h>
 #include <errno.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -20,10 +28,69 @@
 
 #define EPOCH 1700000000 /* a second in 2023 */
 #define BYTE 0x5a
+#define READ_NS 250000L /* between two looks of an allocator at the clock */
+#define ALLOCATORS_MOST 4
 
 time_t time(time_t *out) {
     if (out != NULL) *out = EPOCH;
     return EPOCH;
+}
+
+/* Where the libraries lie that were preloaded before this one: allocators, and what counts their calls. */
+static struct {
+    uintptr_t begin, end;
+} allocators[ALLOCATORS_MOST];
+
+/* Notes one file of the process. They come in the order of loading, the program first. */
+static int note_file(struct dl_phdr_info *file, size_t size, void *notes) {
+    unsigned *seen = notes;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+
+    (void)size;
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        uintptr_t at = file->dlpi_addr + file->dlpi_phdr[i].p_vaddr;
+
+        if (file->dlpi_phdr[i].p_type != PT_LOAD) continue;
+        if (at < begin) begin = at;
+        if (at + file->dlpi_phdr[i].p_memsz > end) end = at + file->dlpi_phdr[i].p_memsz;
+    }
+    if ((uintptr_t)&note_file - begin < end - begin || *seen == ALLOCATORS_MOST) return 1;
+    if (*seen > 0) {
+        allocators[*seen - 1].begin = begin;
+        allocators[*seen - 1].end = end;
+    }
+    ++*seen;
+    return 0;
+}
+
+static int is_allocator(const void *caller) {
+    static atomic_int known;
+    unsigned seen = 0;
+
+    if (!atomic_load(&known)) {
+        dl_iterate_phdr(note_file, &seen);
+        atomic_store(&known, 1);
+    }
+    for (int i = 0; i < ALLOCATORS_MOST; i++)
+        if ((uintptr_t)caller - allocators[i].begin < allocators[i].end - allocators[i].begin)
+            return 1;
+    return 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out) {
+    static atomic_long reads;
+    static int (*_Atomic next)(clockid_t, struct timespec *);
+
+    if (is_allocator(__builtin_return_address(0))) {
+        long long ns = atomic_fetch_add(&reads, 1) * (long long)READ_NS;
+
+        out->tv_sec = (time_t)(1 + ns / 1000000000);
+        out->tv_nsec = (long)(ns % 1000000000);
+        return 0;
+    }
+    if (next == NULL)
+        next = (int (*)(clockid_t, struct timespec *))(intptr_t)dlsym(RTLD_NEXT, "clock_gettime");
+    return next(clock, out);
 }
 
 ssize_t getrandom(void *buffer, size_t length, unsigned flags) {
