@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that commands exist: install_deps.sh command=package ...
 # What is missing is installed with apt-get where that is allowed (root, Debian family); otherwise
-# it is named, with the command that would install it, and the exit status is 1. HAKMEM_NO_INSTALL=1
+# it is named, with the command that would install it, and the exit status is 1. HAKMEM_BENCH_NO_INSTALL=1
 # has it named in any case.
 # A word that starts with "py:" is a Python module instead of a command (py:venv=python3-venv), one that
 # starts with "h:" a C header (h:zlib.h=zlib1g-dev).
@@ -24,13 +24,13 @@ for pair in "$@"; do
 done
 [ -n "$missing" ] || exit 0
 
-if [ -n "${HAKMEM_NO_INSTALL:-}" ] || [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+if [ -n "${HAKMEM_BENCH_NO_INSTALL:-}" ] || [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "missing:$missing" >&2
     echo "install with: sudo apt-get install$packages" >&2
     exit 1
 fi
 
-echo "missing:$missing; installing with apt-get:$packages (HAKMEM_NO_INSTALL=1 only names them)"
+echo "missing:$missing; installing with apt-get:$packages (HAKMEM_BENCH_NO_INSTALL=1 only names them)"
 export DEBIAN_FRONTEND=noninteractive
 # A package of a server starts it when it is installed. Here nothing may be left running.
 policy=/usr/sbin/policy-rc.d

@@ -39,7 +39,7 @@ def environment(build, **more):
     """Short runs in the tests' own build, with a mark of their own. No test began them, although one
     may have called the lab in this process, and so be noted."""
     ours = {name: value for name, value in os.environ.items() if name != RUN}
-    return {**ours, "HAKMEM_BUILD": str(build), MARK: f"test-{uuid.uuid4()}",
+    return {**ours, "HAKMEM_BENCH_BUILD": str(build), MARK: f"test-{uuid.uuid4()}",
             "RUNTIME": "0.05", "THREADS": "1", "ROUNDS": "1", "COUNTS": "0", "WARM_MIB": "0", **more}  # fmt: skip
 
 

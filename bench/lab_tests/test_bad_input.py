@@ -99,7 +99,7 @@ def start(command, **more):
     """A try that could build or install nothing."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
     if "scripts" in Path(command[0]).parts:
-        clean["HAKMEM_BUILD"] = "/no/such"
+        clean["HAKMEM_BENCH_BUILD"] = "/no/such"
     return subprocess.run(
         [str(word) for word in command], stdin=subprocess.DEVNULL, timeout=LIMIT, check=False,
         env={**clean, MARK: "test-bad-input"},

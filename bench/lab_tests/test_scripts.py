@@ -250,6 +250,15 @@ def test_kill_bench_leaves_a_run_of_another_session_alone(build, old, tmp_path):
         script(build, "kill_bench", "--all", **{MARK: mark})
 
 
+def test_no_variable_of_a_script_looks_like_an_option():
+    """Exported, it reaches the library, which warns of every HAKMEM_ name but these."""
+    read = re.compile(r'(?:getenv\("|environ(?:\.get\(|\[)"|\$\{)(HAKMEM_[A-Z_]+)')
+    files = [*ROOT.glob("scripts/*"), *ROOT.glob("bench/lab/**/*.py"), *ROOT.glob("tools/hakmem/*.c")]
+    names = {name for file in files if file.is_file() for name in read.findall(file.read_text())}
+    assert {"HAKMEM_BENCH_BUILD", "HAKMEM_BENCH_NO_INSTALL"} <= names
+    assert [name for name in names if not name.startswith("HAKMEM_BENCH_")] == []
+
+
 def test_nothing_of_these_tests_is_left():
     ours = [p for p in psutil.Process().children(recursive=True) if "bench_" in name_of(p)]
     assert ours == []

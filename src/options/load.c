@@ -89,7 +89,7 @@ static void apply(hak_text_t name, hak_text_t value, hak_option_source_t source)
 
 static HAK_COMMON void read_variable(const char *variable) {
     static const char prefix[] HAK_NEAR = "HAKMEM_";
-    static const char others[] = "HAKMEM_BENCH_"; /* variables of the benchmark programs */
+    static const char others[] = "HAKMEM_BENCH_"; /* variables of the lab and of the scripts */
     const char *equals = strchr(variable, '=');
     if (!equals || strncmp(variable, prefix, sizeof prefix - 1) != 0) return;
     if (strncmp(variable, others, sizeof others - 1) == 0) return;

@@ -42,7 +42,7 @@ static void start_installed(const char *folder, int argc, char **argv) {
     char *head[] = {python, quiet, command, starter, path};
     memcpy(words, head, sizeof head);
     memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
-    if (!getenv("HAKMEM_BUILD")) set("HAKMEM_BUILD", folder);
+    if (!getenv("HAKMEM_BENCH_BUILD")) set("HAKMEM_BENCH_BUILD", folder);
     execvp(python, words);
     fail(1, "%s: %s: %s", argv[0], python, strerror(errno));
 }

@@ -13,7 +13,7 @@ from .settings import KILL_GRACE
 
 SPARE = 10.0  # seconds the launcher itself is given beyond the command's limit and grace
 ENDING = 3.0  # seconds it has to end its command, beyond the grace
-OWN_NAMES = ("HAKMEM_BUILD",)  # the lab's own variables, which no library knows
+OWN_NAMES = ("HAKMEM_BENCH_BUILD",)  # the lab's own variables, which no library knows
 
 
 @dataclass

@@ -14,7 +14,7 @@ from .paths import ROOT
 PROBE_LIMIT = 10.0
 FAR_FACTOR = 2.5  # a round trip this much longer than the shortest seen is "far"
 # Of the lab itself: they change nothing that is measured, and two of them name a folder of the user's.
-OWN = ("HAKMEM_BUILD", "HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN", "HAKMEM_BENCH_NAME", "HAKMEM_BENCH_COMMAND")
+OWN = ("HAKMEM_BENCH_BUILD", "HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN", "HAKMEM_BENCH_NAME", "HAKMEM_BENCH_COMMAND")
 
 
 def _read(path: str) -> str:

@@ -12,8 +12,8 @@ WORKLOADS = ROOT / "bench" / "workloads"
 
 
 def build_folder(given=None) -> Path:
-    """The CMake build folder: the option, else HAKMEM_BUILD, else build/release."""
-    return Path(given or os.environ.get("HAKMEM_BUILD") or ROOT / "build" / "release").resolve()
+    """The CMake build folder: the option, else HAKMEM_BENCH_BUILD, else build/release."""
+    return Path(given or os.environ.get("HAKMEM_BENCH_BUILD") or ROOT / "build" / "release").resolve()
 
 
 # Of an installed lab: a wheel has no links to them.

@@ -18,7 +18,7 @@ from ..errors import LabError
 TREE_EVERY = 5  # looks at the memory for one look at which processes there are
 SLOWER = 60  # times that callgrind takes longer, about
 SEEDS = {"PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}  # unless the user has set them
-HIDDEN = ("LD_PRELOAD", "HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN", "HAKMEM_BUILD")
+HIDDEN = ("LD_PRELOAD", "HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN", "HAKMEM_BENCH_BUILD")
 PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
