@@ -11,7 +11,7 @@ from hakmem_lab.allocators import variant
 from hakmem_lab.errors import BadInput, LabError
 from hakmem_lab.front import main
 from hakmem_lab.paths import ROOT
-from hakmem_lab.tune import command, measure, options, search, show
+from hakmem_lab.tune import command, measure, options, screen, search, show
 
 KNOBS = {"A": ("1", "2"), "B": ("1",), "C": ("1",), "D": ("1",)}
 GAINS = {("A", "1"): 0.04, ("A", "2"): 0.10, ("B", "1"): 0.05, ("C", "1"): 0.004, ("D", "1"): 0.5}
@@ -36,29 +36,38 @@ def model(asked, noise=0.0, broken=(), joint=1.0):
     return evaluate
 
 
+ALL = search.singles(KNOBS)
+
+
 def test_the_best_values_are_put_together():
     asked = []
-    found = search.search(model(asked), "time", KNOBS)
+    found = search.search(model(asked), "time", ALL)
     assert found.settings == {"A": "2", "B": "1"}
     assert found.gain == pytest.approx(1 - 0.9 * 0.95)
-    assert len(asked) <= search.most_cells(KNOBS) and asked[:2] == [{}, {}]
+    assert len(asked) <= search.most_cells(ALL) and asked[:2] == [{}, {}]
 
 
 def test_settings_that_do_not_go_together_stay_apart():
-    assert search.search(model([], joint=0.3), "time", KNOBS).settings == {"A": "2"}
+    assert search.search(model([], joint=0.3), "time", ALL).settings == {"A": "2"}
 
 
 def test_what_costs_too_much_memory_or_lies_in_the_noise_does_not_win():
-    found = search.search(model([], noise=0.02), "time", KNOBS)
+    found = search.search(model([], noise=0.02), "time", ALL)
     assert found.settings == {"A": "2"}  # 0.05 is less than three times the noise
     assert dict((tuple(s.items())[0][0], g) for s, _, g in found.tried[:5])["D"] == float("-inf")
-    assert search.search(model([], noise=0.1), "time", KNOBS).settings == {}
-    assert search.search(model([]), "memory", KNOBS).settings == {}
+    assert search.search(model([], noise=0.1), "time", ALL).settings == {}
+    assert search.search(model([]), "memory", ALL).settings == {}
 
 
 def test_settings_that_fail_are_left_out():
-    found = search.search(model([], broken=("A",)), "time", KNOBS)
+    found = search.search(model([], broken=("A",)), "time", ALL)
     assert found.settings == {"B": "1"}
+
+
+def test_only_what_there_is_time_for_is_counted():
+    asked = []
+    found = search.search(model(asked), "time", ALL[1:], fits=lambda candidates: 1)
+    assert asked == [{}, {}, {"A": "2"}] and found.settings == {"A": "2"}
 
 
 def test_an_interrupt_keeps_what_was_found():
@@ -70,8 +79,29 @@ def test_an_interrupt_keeps_what_was_found():
             raise KeyboardInterrupt
         return inner(settings, again)
 
-    found = search.search(evaluate, "time", KNOBS)
+    found = search.search(evaluate, "time", ALL)
     assert found.interrupted and found.settings == {"A": "2"}
+
+
+def screened(spread=0, **saved):
+    """Cells at full speed: what each setting saves of 1000 cycles, D with twice the memory."""
+    cells = {f"defaults {run}": {"cycles": 1000 + spread * run, "memory_kb": 1000} for run in range(screen.RUNS)}
+    for key, settings in screen.steps(KNOBS)[screen.RUNS :]:
+        ((name, value),) = settings.items()
+        cells[key] = {"cycles": 1000 - saved.get(name + value, 0), "memory_kb": 2000 if name == "D" else 1000}
+    return cells
+
+
+def test_what_seems_of_use_goes_on_the_best_value_of_each_option():
+    cells = screened(A1=100, A2=300, B1=200, C1=4, D1=900)
+    assert screen.shortlist(cells, "time", 10_000, knobs=KNOBS) == [{"A": "2"}, {"B": "1"}]
+    assert screen.shortlist(cells, "time", 10_000, most=1, knobs=KNOBS) == [{"A": "2"}]
+    assert screen.shortlist(cells, "time", 50_000, knobs=KNOBS) == [{"A": "2"}, {"B": "1"}]
+    assert screen.shortlist(cells, "time", 100_000, knobs=KNOBS) == [{"A": "2"}]
+    assert screen.shortlist(screened(spread=120, A2=300, B1=100), "time", 0, knobs=KNOBS) == [{"A": "2"}]
+    assert screen.shortlist(cells, "memory", 0, knobs=KNOBS) == []
+    del cells[repr({"A": "2"})]  # the library refuses it
+    assert screen.shortlist(cells, "time", 10_000, knobs=KNOBS) == [{"B": "1"}, {"A": "1"}]
 
 
 def ratio(value, low, high):
@@ -129,29 +159,58 @@ def test_hakmem_takes_every_value(with_hakmem, quiet):
         session.check(variant(hakmem, measure.named({"SS_SIZE": "3"})))
 
 
+REPEATS = """
+#include <stdlib.h>
+int main(void) {
+    volatile char *blocks[16];
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < 16; i++) {
+            if (!(blocks[i] = malloc(2000000))) return 1;
+            for (int at = 0; at < 2000000; at += 4096) blocks[i][at] = 1;
+        }
+        for (int i = 0; i < 16; i++) free((void *)blocks[i]);
+    }
+    return 0;
+}
+"""
+
+
 @needs_tools
-def test_a_search_of_a_program_is_interrupted_and_goes_on(with_hakmem, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(search, "KNOBS", {"SS_SIZE": ("512K",), "PURGE_DELAY_MS": ("0",)})
-    out, plain = tmp_path / "out", measure.Cells.cell
+def test_a_search_finds_what_helps_and_goes_on_where_it_was_interrupted(with_hakmem, tmp_path, monkeypatch, capsys):
+    """32 MB that come and go: HUGE_CACHE saves a third of their faults, SHARDS saves nothing."""
+    monkeypatch.setattr(search, "KNOBS", {"SHARDS": ("1",), "HUGE_CACHE": ("256M",)})
+    out, plain, program = tmp_path / "out", screen.Screen.cell, tmp_path / "repeats"
+    program.with_suffix(".c").write_text(REPEATS)
+    subprocess.run(["cc", "-O1", "-o", program, program.with_suffix(".c")], check=True, timeout=60)
 
-    def stops(self, settings, again=False):
-        if "PURGE_DELAY_MS" in settings:
+    def stops(self, key, settings):
+        if "HUGE_CACHE" in settings:
             raise KeyboardInterrupt
-        return plain(self, settings, again)
+        return plain(self, key, settings)
 
-    monkeypatch.setattr(measure.Cells, "cell", stops)
-    program = [str(with_hakmem / "bench_bulk"), "5000", "64", "0", "3"]
-    assert main(["tune", "--build", str(with_hakmem), "--rounds", "3", "--out", str(out), "--", *program]) == 130
+    monkeypatch.setattr(screen.Screen, "cell", stops)
+    words = ["tune", "--build", str(with_hakmem), "--rounds", "3", "--out", str(out), "--", str(program)]
+    assert main(words) == 130
     assert f"tune --resume {out}" in capsys.readouterr().out
-    tried = json.loads((out / "tried.json").read_text())
-    assert set(tried) == {"defaults", "defaults again", "HAKMEM_SS_SIZE=512K"}
-    assert tried["defaults"]["instructions"] > 100_000
-    monkeypatch.setattr(measure.Cells, "cell", plain)
+    seen = json.loads((out / "screened.json").read_text())
+    assert len(seen) == screen.RUNS + 1 and not (out / "tried.json").exists()
+    monkeypatch.setattr(screen.Screen, "cell", plain)
     assert main(["tune", "--resume", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "Nothing is better" in said or "on the program itself" in said, said
-    again = json.loads((out / "tried.json").read_text())
-    assert {name: again[name] for name in tried} == tried and len(again) == 4
+    assert "won the search: HAKMEM_HUGE_CACHE=256M " in said and "on the program itself: cost by counts -" in said, said
+    again = json.loads((out / "screened.json").read_text())
+    assert {name: again[name] for name in seen} == seen and len(again) == len(seen) + 1
+    tried = json.loads((out / "tried.json").read_text())
+    assert set(tried) == {"defaults", "defaults again", "HAKMEM_HUGE_CACHE=256M"}
+
+
+@needs_tools
+def test_where_nothing_helps_nothing_is_counted(with_hakmem, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(search, "KNOBS", {"SHARDS": ("1",), "SS_SIZE": ("2M",)})
+    out = tmp_path / "out"
+    assert main(["tune", "--build", str(with_hakmem), "--out", str(out), "--", "true"]) == 0
+    assert "Nothing is better than the defaults" in capsys.readouterr().out
+    assert not (out / "tried.json").exists()
 
 
 @needs_tools
@@ -193,9 +252,12 @@ def test_what_reading_a_trace_costs_is_left_out(with_hakmem, tmp_path, quiet, mo
 
 
 def test_a_search_that_takes_too_long_is_not_begun(quiet):
-    class Slow:
-        def minutes(self, cells):
-            return cells * 10.0
+    class Kept:
+        def __init__(self):
+            self.cells = {key: {"wall_s": 1, "user_s": 100} for key, _ in screen.steps()}
+
+    class Cells:
+        session = hakmem = full = program = None
 
     with pytest.raises(LabError, match="would take about"):
-        command._search(Slow(), "time", 30, quiet)
+        command._screened(Cells, Kept(), 30, command.Meter(quiet))

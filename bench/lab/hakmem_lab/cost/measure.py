@@ -24,6 +24,7 @@ L1, L2 = ("I1mr", "D1mr", "D1mw"), ("ILmr", "DLmr", "DLmw")
 ENVIRONMENT_BYTES = 3072  # of all variables together
 PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC"}
 SLOTS = 8  # folders for runs at the same time; their names are of one length
+CALLS = ("malloc", "calloc", "free")
 KEPT = 40  # functions of a cell that are kept, the costliest
 
 
@@ -159,18 +160,37 @@ class Meter:
             self._run(program, allocator, tool=["strace", "-f", "-c", "-o", table.name, "--"])
             return {"syscalls": parse_strace(table.read())}
 
+    def _with_calls(self, program, allocator, more=None):
+        """(the Outcome of a run, what libcalls wrote, statistics of the library), each of all processes."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-cost-") as out:
+            outcome = self._run(program, allocator, before=[self.calls],
+                                more={"COST_CALLS": f"{out}/calls", **(more and more(out) or {})})  # fmt: skip
+            files = {file.name: json.loads(file.read_text()) for file in sorted(Path(out).iterdir())}
+        calls = [found for name, found in files.items() if name.startswith("calls")]
+        return outcome, calls, [found for name, found in files.items() if name.startswith("stats")]
+
     def memory(self, program, allocator) -> dict:
         """Calls of the malloc family, mean resident set by their clock, most huge pages: those of
         the process with the most calls."""
-        with tempfile.TemporaryDirectory(prefix="hakmem-cost-") as out:
-            self._run(program, allocator, before=[self.calls], more={"COST_CALLS": f"{out}/calls"})
-            found = [json.loads(file.read_text()) for file in Path(out).iterdir()]
+        found = self._with_calls(program, allocator)[1]
         if not found:
             raise LabError(f"{program.name} on {allocator.title}: its calls were not counted")
-        most = max(found, key=lambda one: sum(one[name] for name in ("malloc", "calloc", "free")))
+        most = max(found, key=lambda one: sum(one[name] for name in CALLS))
         mean, huge = most.pop("mean_rss_kb"), most.pop("huge_kb")
         most.pop("peak_rss_kb")
         return {"mean_rss_kb": mean, "huge_pages": huge // 2048, "calls": most}
+
+    def at_full_speed(self, program, allocator) -> dict:
+        """Faults, memory, and the library's own statistics, of one run without a tool."""
+        outcome, calls, statistics = self._with_calls(program, allocator, lambda out: {
+            "HAKMEM_STATS": "json", "HAKMEM_STATS_FILE": f"{out}/stats.%p"})  # fmt: skip
+        cost, peak = outcome.cost, outcome.cost["max_rss_kb"]
+        # By calls: which of two like processes is the busiest would be chance.
+        weights = [sum(one[name] for name in CALLS) for one in calls]
+        weighted = sum(one["mean_rss_kb"] * each for one, each in zip(calls, weights))
+        mean = weighted / sum(weights) if sum(weights) else peak
+        return {"wall_s": cost["wall_s"], "user_s": cost["user_s"], "faults": cost["minor_faults"],
+                "peak_rss_kb": peak, "mean_rss_kb": mean, "statistics": statistics}  # fmt: skip
 
     def cell(self, program, allocator) -> dict:
         """All figures, or the instructions only."""

@@ -14,13 +14,18 @@ from ..bench import PLAIN_WIDTH
 from ..cost.measure import need_tools
 from ..errors import LabError
 from ..own.command import row_of
+from ..own.measure import Kept
 from ..paths import ROOT
 from ..progress import Meter
 from ..tables import SUBJECT
 from . import search, show
-from .measure import Cells, ReplayCells, line, named
+from .measure import CALLGRIND, Cells, ReplayCells, line, named
+from .screen import RUNS, Screen, shortlist
+from .screen import steps as steps_of
 
-ROUNDS, LIMIT, MINUTES = 11, 600.0, 30.0
+ROUNDS, LIMIT, MINUTES = 7, 600.0, 30.0
+CHECKS = 3  # counts of what won, on the program itself
+LEAST_COUNTS = 3 + CHECKS  # a search that has no time for so many is not begun
 KEPT = ("goal", "trace", "rounds", "limit", "minutes", "build", "words")
 SETUP = "tune.json"
 
@@ -46,7 +51,7 @@ def _begin(options):
     compare.writable(folder)
     if not options.resume:
         options.trace = options.trace and str(Path(options.trace).resolve())
-        for name in ("tried.json", "checked.json"):
+        for name in ("screened.json", "tried.json", "checked.json"):
             (folder / name).unlink(missing_ok=True)
         kept = {name: getattr(options, name) for name in KEPT}
         (folder / SETUP).write_text(json.dumps({**kept, "folder": home}, indent=1) + "\n")
@@ -66,17 +71,53 @@ def _watched(cells, meter):
     return evaluate
 
 
-def _search(cells, goal, minutes, console):
-    meter, most = Meter(console), search.most_cells(search.KNOBS)
-    wanted = cells.minutes(most)
+def _affordable(cell, steps, minutes) -> None:
+    """LabError when the search would take longer; `cell` is the first one."""
+    wanted = (cell["wall_s"] * steps + CALLGRIND * cell["user_s"] * LEAST_COUNTS) / 60
     if wanted > minutes:
         raise LabError(f"the search would take about {wanted:.0f} min: give the program less to do, "
                        "or --trace, or more --minutes")  # fmt: skip
-    meter.say(f"at most {most} settings, about {max(wanted, 0.1):.1f} min")
-    meter.start(most)
+
+
+def _screened(cells, kept, minutes, meter) -> dict:
+    """The cells of all settings at full speed."""
+    screen, steps = Screen(cells.session, cells.hakmem, kept, cells.full, cells.program, named), steps_of()
+    meter.start(len(steps))
     began = time.monotonic()
     try:
-        return search.search(_watched(cells, meter), goal)
+        for key, settings in steps:
+            meter.step(line(settings))
+            cell = screen.cell(key, settings)
+            if key == steps[0][0]:
+                _affordable(cell, len(steps), minutes)
+            meter.done()
+    finally:
+        meter.end(time.monotonic() - began)
+    return screen.kept.cells
+
+
+def _search(cells, kept, goal, minutes, console):
+    """What a search found: all settings at full speed, then the best ones counted."""
+    meter, began = Meter(console), time.monotonic()
+    meter.say(f"{len(steps_of())} runs at full speed; what seems of use is then counted, {CALLGRIND} times slower")
+    screened = _screened(cells, kept, minutes, meter)
+    if not shortlist(screened, goal, 0):
+        return search.Found()
+    whole = cells.cell({})["cycles"]
+    candidates = shortlist(screened, goal, whole)
+    if not candidates:
+        return search.Found()
+
+    def fits(candidates):
+        left = 60 * minutes - (time.monotonic() - began)
+        took = cells.cell({})["took_s"] + cells.cell({}, again=True)["took_s"]
+        return max(1, min(len(candidates), int(left / took * 2) - CHECKS))
+
+    meter = Meter(console)
+    meter.say(f"{len(candidates)} settings seem of use: {', '.join(map(line, candidates))}")
+    meter.start(search.most_cells(candidates))
+    try:
+        return search.search(_watched(cells, meter), goal, candidates, fits)
     finally:
         meter.end(time.monotonic() - began)
 
@@ -117,18 +158,22 @@ def run(options) -> int:
     words = options.words and list(row_of(options.words, home).words)
     kind, what = (ReplayCells, options.trace) if options.trace else (Cells, words)
     cells = kind(session, hakmem, folder, "tried.json", what, home, options.limit or LIMIT)
-    found = _search(cells, goal, options.minutes or MINUTES, console)
-    output.print(show.table(found, goal))
-    if found.interrupted:
-        output.print(f"stopped before the end; go on: tune --resume {folder}", soft_wrap=True)
-        return 130
-    return _conclude(options, session, hakmem, folder, home, found, goal, output)
+    try:
+        found = _search(cells, Kept(folder, "screened.json"), goal, options.minutes or MINUTES, console)
+        if found.tried:
+            output.print(show.table(found, goal))
+        if not found.interrupted:
+            return _conclude(options, session, hakmem, folder, home, found, goal, output)
+    except KeyboardInterrupt:
+        pass
+    output.print(f"stopped before the end; go on: tune --resume {folder}", soft_wrap=True)
+    return 130
 
 
 def _conclude(options, session, hakmem, folder, home, found, goal, output) -> int:
     if not found.settings:
         output.print(f"Nothing is better than the defaults: no setting gains {100 * found.threshold:.1f} % "
-                     f"of {goal}.")  # fmt: skip
+                     f"of {goal} ({len(found.tried)} of {len(steps_of()) - RUNS} were counted).")  # fmt: skip
         return 0
     output.print(f"won the search: {line(found.settings)} ({100 * found.gain:.1f} % less {goal})",
                  soft_wrap=True)  # fmt: skip

@@ -1,13 +1,14 @@
 """Cells of a search, counted: of the program itself, or of a replayed trace."""
 
 import json
+import time
 
 from ..allocators import variant
 from ..cost.figures import MODEL
 from ..cost.measure import Meter
 from ..cost.programs import Program
 from ..errors import LabError
-from ..own.measure import SLOWER, Kept, by_calls, environment
+from ..own.measure import SLOWER, Kept, environment
 from ..paths import built
 from .search import PREFIX
 
@@ -39,17 +40,15 @@ class Cells:
     def __init__(self, session, hakmem, folder, name, words, home, limit):
         self.session, self.hakmem = session, hakmem
         self.kept, self.refused = Kept(folder, name), {}
-        self.meter = Meter(session, whole=False, limit=limit * SLOWER)
+        self.meter, self.full = Meter(session, whole=False, limit=limit * SLOWER), Meter(session, limit=limit)
         self.program = Program("command", " ".join(words), tuple(words), folder=home,
                                environment=tuple(environment().items()))  # fmt: skip
 
     def _of(self, allocator, program) -> dict:
         counted = self.meter.instructions(program, allocator)["instructions"]["total"]
-        plain = self.meter.plain(program, allocator)
-        peak = plain.cost["max_rss_kb"]
-        mean = by_calls(self.meter, program, allocator).get("mean_rss_kb", peak)
-        return {"instructions": counted, "faults": plain.cost["minor_faults"],
-                "peak_rss_kb": peak, "mean_rss_kb": mean}  # fmt: skip
+        plain = self.full.at_full_speed(program, allocator)
+        return {"instructions": counted, **{name: plain[name] for name in
+                ("faults", "peak_rss_kb", "mean_rss_kb")}}  # fmt: skip
 
     def cell(self, settings, again=False):
         """The cell of these settings; None when the library or the program refuses them."""
@@ -58,17 +57,14 @@ class Cells:
             try:
                 allocator = variant(self.hakmem, named(settings or DEFAULTS[again]))
                 self.session.check(allocator)
-                self.kept.put(key, self._of(allocator, self.program))
+                began = time.monotonic()
+                cell = self._of(allocator, self.program)
+                self.kept.put(key, {**cell, "took_s": time.monotonic() - began})
             except LabError as error:
                 if not settings:
                     raise
                 self.refused[key] = str(error)
         return figures(self.kept.cells[key]) if key in self.kept.cells else None
-
-    def minutes(self, cells) -> float:
-        """How long so many cells take, about."""
-        plain = self.meter.plain(self.program, self.hakmem)
-        return cells * plain.cost["wall_s"] * (CALLGRIND + 2) / 60
 
 
 class ReplayCells(Cells):
@@ -82,7 +78,7 @@ class ReplayCells(Cells):
         self.reading = None
 
     def _counts(self, allocator, program):
-        plain = self.meter.plain(program, allocator)
+        plain = self.full.plain(program, allocator)
         counted = self.meter.instructions(program, allocator)["instructions"]["total"]
         return counted, plain.cost["minor_faults"], json.loads(plain.stdout)
 

@@ -9,13 +9,16 @@ from ..own.options import add_run_options, program_of, resumes
 
 ABOUT = """\
 Searches options of HAKMEM for a program of yours, by counts: instructions and page faults, or resident
-memory. What won is then run beside the defaults on the program itself, timed and counted, and is only
-called better when it is better there. With --trace the search repeats a trace of `hakmem record` instead
-of running the program, which is then needed for the last check only."""
+memory. Each setting runs once at full speed while the library counts what it does; the settings that seem
+of use are counted under callgrind, alone and together. What won is then counted and run beside the defaults
+on the program itself, and is only called better when it is better there. The program must end by itself: for
+a server give a script that starts it, loads it and ends it. With --trace the search repeats a trace of
+`hakmem record` instead of running the program, which is then needed for the last check only."""
 EXAMPLES = """\
 examples:
   hakmem tune -- ./prog input
   hakmem tune --goal memory -- python3 app.py
+  hakmem tune -- sh redis_load.sh
   hakmem tune --trace app.trace -- python3 app.py
   hakmem tune --resume build/tune/2026-01-01_120000"""
 GOALS = ("time", "memory")
@@ -29,9 +32,9 @@ def parser() -> WordsParser:
                       "memory, at most 5 %% more cost")  # fmt: skip
     made.add_argument("--trace", help="search on this trace")
     made.add_argument("--rounds", type=number(int, 3, 1000),
-                      help="timed runs of the last check, default 11")  # fmt: skip
+                      help="timed runs of the last check, default 7")  # fmt: skip
     made.add_argument("--minutes", type=number(float, 0.1, 100000),
-                      help="do not begin a search that would take longer, default 30")  # fmt: skip
+                      help="what the search may take, default 30: fewer settings are counted")  # fmt: skip
     add_run_options(made, "tune", "search")
 
     def check(options):

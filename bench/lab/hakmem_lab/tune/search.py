@@ -38,8 +38,8 @@ GOALS = {
 class Found:
     """What a search came to; `tried` are (settings, cell, gain) in their order."""
 
-    base: dict
-    noise: float
+    base: dict = field(default_factory=dict)
+    noise: float = 0.0
     settings: dict = field(default_factory=dict)
     gain: float = 0.0
     tried: list = field(default_factory=list)
@@ -62,19 +62,19 @@ def singles(knobs) -> list:
     return [{name: value} for name, values in knobs.items() for value in values]
 
 
-def most_cells(knobs) -> int:
-    """Cells that a search needs at most: two of the defaults, each value, and the combinations."""
-    return 2 + len(singles(knobs)) + len(knobs)
+def most_cells(candidates) -> int:
+    """Cells that a search needs at most: two of the defaults, each candidate, and the combinations."""
+    return 2 + 2 * len(candidates)
 
 
-def search(evaluate, goal, knobs=None) -> Found:
-    """`evaluate(settings, again=False)` is a cell, or None when the settings do not work. Ctrl-C
-    ends the search with what it has."""
-    knobs = KNOBS if knobs is None else knobs
-    base, second = evaluate({}), evaluate({}, again=True)
-    found = Found(base, abs(gain(second, base, goal)) if gain(second, base, goal) > -1 else 1.0)
+def search(evaluate, goal, candidates, fits=len) -> Found:
+    """`evaluate(settings, again=False)` is a cell, or None when the settings do not work. `fits(candidates)`
+    is asked after the defaults how many of them there is time for. Ctrl-C ends the search with what it has."""
+    found = Found()
     try:
-        _single(evaluate, goal, knobs, found)
+        found.base, second = evaluate({}), evaluate({}, again=True)
+        found.noise = min(1.0, abs(gain(second, found.base, goal)))
+        _single(evaluate, goal, candidates[: fits(candidates)], found)
         _together(evaluate, goal, found)
     except KeyboardInterrupt:
         found.interrupted = True
@@ -88,8 +88,8 @@ def _try(evaluate, goal, settings, found):
     return won
 
 
-def _single(evaluate, goal, knobs, found) -> None:
-    for settings in singles(knobs):
+def _single(evaluate, goal, candidates, found) -> None:
+    for settings in candidates:
         won = _try(evaluate, goal, settings, found)
         if won > max(found.threshold, found.gain):
             found.settings, found.gain = settings, won
