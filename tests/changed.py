@@ -26,9 +26,10 @@ ROWS = (
     (r"src/|tests/(profile|model|soak|support)/", ["release"], r"profile\..*"),
     (r"include/|packaging/|bindings/|pyproject|cmake/|tests/packages/", ["release"], r"packages\..*"),
     # A second look at what does not depend on the kind of build.
-    (r"src/debug/|tests/(interleave|programs|model|soak|stress|command|hardened|record)/|tools/", ["debug"],
-     r"(interleave|programs|model|record|hardened|export|debugger|interop)(\..*)?|soak\.finds_.*|"
-     r"stress\.(address_space|many_maps|idle)"),
+    (r"src/debug/|tests/(api|interleave|programs|model|profile|soak|stress|command|hardened|record)/|tools/",
+     ["debug"],
+     r"(api|interleave|programs|model|profile|record|hardened|command|live|export|debugger|interop|stress|soak)"
+     r"(\..*)?"),
     (r"src/|tests/(unit|options|support|api|stats|model|command)/", ["asan", "tsan"],
      r"(unit|options|api|stats|command)\..*|model\..*\.1"),
     (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),

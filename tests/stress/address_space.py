@@ -4,8 +4,9 @@
 
 The limits are set before the program starts, when it is under way, or when it has 100 MiB in use. For
 every size of block, HAKMEM must give nine tenths of what the system's allocator gives under the same
-limit, and threads, libraries, larger blocks and mlockall must work where they do there. No run touches more than TOUCHED_MIB of pages:
-small blocks are tried only under small limits. Of locked memory HAKMEM must give LOCKED_PERCENT.
+limit, and threads, libraries, larger blocks and mlockall must work where they do there. No run touches more
+than TOUCHED_MIB of pages: blocks that would are tried under a small limit, and not under large ones. Of
+locked memory HAKMEM must give LOCKED_PERCENT.
 """
 
 import os
@@ -15,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 
 LIMITS_MIB = (512, 1024, 4096, 8192)
+SMALL_LIMIT_MIB = 192
 # Just above classes, where least of a block is used, and sizes of which few fit into a unit or a
 # superslab.
 SIZES = (16, 129, 257, 513, 1025, 2049, 4097, 8193, 12289, 20481, 32769, 34000, 49153, 61700, 65537, 100000,
@@ -50,6 +52,8 @@ def compare_room(library, program, touched_most):
         for size in SIZES if is_first else SIZES_OF_LARGER_LIMITS:
             pages = min(2, (size + 4095) // 4096) * 4096  # a block's first and last word
             if (limit << 20) // size * min(size, pages) > touched_most:
+                if is_first:
+                    compare_size(library, program, SMALL_LIMIT_MIB, size, "started")
                 continue
             at_any_time = is_first and size in SIZES_AT_ANY_TIME
             for when in ("before", "started", "used") if at_any_time else ("used",):

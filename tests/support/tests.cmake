@@ -24,6 +24,13 @@ if(HAKMEM_SANITIZE STREQUAL "thread")
     set(ONE_THREAD_LABEL long)
 endif()
 
+# The label of the short dose of tests that repeat, in another setting, what their group has tried
+# already: a sanitizer finds no more there.
+set(REPEATED_LABEL short)
+if(HAKMEM_SANITIZE)
+    set(REPEATED_LABEL long)
+endif()
+
 # What every test program shares: warnings, C11, no built-in malloc (else calls are optimised away).
 function(hak_test_target target)
     set_target_properties(${target} PROPERTIES
@@ -123,6 +130,13 @@ function(hak_test name)
     if(DEFINED test_LONG)
         hak_add_one(${name}.long long ${test_LONG_SECONDS} ${flags}
             COMMAND ${test_COMMAND} ${test_LONG})
+    endif()
+endfunction()
+
+# Makes these short doses long ones where LABEL, one of the three above, says so.
+function(hak_label label)
+    if(label STREQUAL "long")
+        set_tests_properties(${ARGN} PROPERTIES LABELS long)
     endif()
 endfunction()
 

@@ -15,7 +15,13 @@
 #include "region/region.h"
 #include "thread/verify.h"
 
-enum { BLOCKS = 2000, TURNS = 12000, THREADS = 4, GRAIN = 1 << HAK_FINE_SHIFT, MOST = 65536 };
+enum {
+    BLOCKS = 2000,
+    TURNS = 12000 / UNIT_DIVISOR,
+    THREADS = 4,
+    GRAIN = 1 << HAK_FINE_SHIFT,
+    MOST = 65536
+};
 
 static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
 

@@ -21,7 +21,7 @@
 #include "shard/warm.h"
 #include "thread/thread.h"
 
-enum { THREADS = 6, FORKS = 150, PASSING = 64, SECONDS = 60 };
+enum { THREADS = 6, FORKS = 160 / UNIT_DIVISOR, PASSING = 64, SECONDS = 60 };
 
 static atomic_bool stop;
 static _Atomic(void *) passing[PASSING]; /* blocks on their way from thread to thread */

@@ -20,7 +20,7 @@
 #include "region/region.h"
 #include "purge.h"
 
-enum { BLOCKS = 120, TURNS = 30000, SHARDS = 8, LEAST = HAK_CLASS_MAX + 1 };
+enum { BLOCKS = 120, TURNS = 30000 / UNIT_DIVISOR, SHARDS = 8, LEAST = HAK_CLASS_MAX + 1 };
 
 static const char *const variables[] = {"HAKMEM_SHARDS=8", "HAKMEM_PURGE_THREAD=0", NULL};
 

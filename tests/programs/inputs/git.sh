@@ -8,11 +8,12 @@ export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:
 git init -q -b main .
 git config gc.auto 0
 git config maintenance.auto false
-find "$1" -type f \( -name '*.[ch]' -o -name '*.py' -o -name '*.cpp' \) | LC_ALL=C sort |
-    while read -r file; do
-        cp "$file" "./$(basename "$file")"
+find "$1" -type f \( -name '*.[ch]' -o -name '*.py' -o -name '*.cpp' \) | LC_ALL=C sort | xargs -n 8 |
+    while read -r files; do
+        # shellcheck disable=SC2086 # several names
+        cp $files .
         git add -A
-        git commit -q -m "add $(basename "$file")"
+        git commit -q -m "add ${files##*/}"
     done
 git checkout -q -b side HEAD~5
 seq 1 20000 >numbers
