@@ -82,7 +82,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
     hak_entry_t entry = {NULL, NULL};
     hak_holder_t *holder = holder_of_thread();
     for (int tries = 0; !entry.block && tries < 2; tries++) {
-        if (tries > 0 && hak_purge_all() == 0) break;
+        if (tries > 0) hak_purge_all();
         entry = holder ? hak_holder_refill(holder, home(), class_index)
                        : hak_holder_take_one(class_index);
     }
@@ -122,7 +122,10 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     bool mapped = size >= hak_load_relaxed(&hak_mapping_threshold);
     void *block = hak_big_alloc(size, align, zero, origin, mapped);
-    if (!block && hak_purge_all() > 0) block = hak_big_alloc(size, align, zero, origin, mapped);
+    if (!block) {
+        hak_purge_all();
+        block = hak_big_alloc(size, align, zero, origin, mapped);
+    }
     hak_purge_tick_malloc(size);
     return block ? block : out_of_memory();
 }

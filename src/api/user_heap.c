@@ -46,8 +46,10 @@ static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zer
     if (HAK_UNLIKELY(size > PTRDIFF_MAX - align)) return hak_out_of_memory();
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     void *block = hak_fine_alloc_in(heap, size, align, zero);
-    if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align) && hak_purge_all() > 0)
+    if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align)) {
+        hak_purge_all();
         block = hak_fine_alloc_in(heap, size, align, zero);
+    }
     hak_purge_tick_malloc(size);
     if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);

@@ -42,6 +42,7 @@ unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool 
         units[taken] = list;
         units[taken]->stocked = false;
         zeroed[taken] = true;
+        hak_pool_prefault(list->base, HAK_UNIT_SIZE, 1);
     }
     put(stock, list);
     *drawn = 0;

@@ -32,7 +32,8 @@ HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
 }
 
 /* Gives back everything that is free: blocks in the caller's cache and in waiting caches, empty
- * slabs, free pages. Returns bytes purged. */
+ * slabs, free pages. Returns bytes purged. A request that failed may succeed even after 0: blocks of
+ * caches are in their slabs again, and units taken ahead in the pool. */
 size_t hak_purge_all(void);
 
 /* A function of a higher layer that is called at intervals: by the helper thread in each of its

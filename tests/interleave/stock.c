@@ -61,6 +61,10 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsi
     return taken;
 }
 
+void hak_pool_prefault(char *start, size_t size, int level) {
+    EXPLORE_CHECK(size == HAK_UNIT_SIZE && level == 1, "%p is populated", (void *)start);
+}
+
 /* The units are this thread's until the step. */
 void hak_pool_give_ahead(hak_unit_t *list) {
     bool given[UNITS] = {false};

@@ -139,6 +139,9 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsi
 void hak_pool_give_ahead(hak_unit_t *list) {
     explore_fail("unit %p was taken ahead", (void *)list);
 }
+void hak_pool_prefault(char *start, size_t size, int level) {
+    (void)start, (void)size, (void)level;
+}
 
 /* The lock is held over a whole list. */
 static void put_in_pool(hak_unit_t *slab) {

@@ -203,6 +203,49 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     assert_null(hak_shard_stock(0));
 }
 
+/* A unit of the stock that becomes a slab has its pages made as any other one under SS_PREFAULT. */
+static void units_of_a_stock_are_populated(void **state) {
+    (void)state;
+    enum { SLABS = 12 };
+    const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 3);
+    static void *blocks[SLABS][64];
+    hak_purge_all();
+    uint64_t before = hak_pool_stats.populated_units;
+    assert_int_equal(hakmem_option_set("SS_PREFAULT", "1"), 0);
+    take(shard, CLASS, count, blocks[0]);
+    bool is_served = hak_pool_stats.populated_units > before; /* not by an older kernel */
+    for (unsigned i = 1; i < SLABS; i++) take(shard, CLASS, count, blocks[i]);
+    assert_int_equal(hakmem_option_set("SS_PREFAULT", "0"), 0);
+    assert_int_equal(hak_pool_stats.populated_units - before, is_served ? SLABS : 0);
+    for (unsigned i = 0; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
+    release_all();
+}
+
+/* What lies in stocks counts under the limit; a request that would fail gets it. */
+static void at_the_limit_stocks_are_given_back(void **state) {
+    (void)state;
+    enum { SLABS = 12 };
+    const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 4);
+    static void *blocks[SLABS][64];
+    void *small = hakmem_malloc(1);
+    unsigned used = 0;
+    while (!*hak_shard_stock(shard) && used < SLABS) take(shard, CLASS, count, blocks[used++]);
+    REQUIRE(*hak_shard_stock(shard) != NULL, "no stock of %u slabs", used);
+    hak_unit_t *stock = atomic_exchange(hak_shard_stock(shard), NULL);
+    for (unsigned i = 0; i < 2; i++) hak_purge_all(); /* all else that is free */
+    atomic_store(hak_shard_stock(shard), stock);
+    size_t room = limit - hak_commit_bytes();
+    assert_true(hak_commit_charge(room));
+    void *large = hakmem_malloc(HAK_UNIT_SIZE);
+    hak_commit_release(room);
+    assert_non_null(large);
+    assert_null(*hak_shard_stock(shard));
+    hakmem_free(large);
+    hakmem_free(small);
+    for (unsigned i = 0; i < used; i++) give(shard, CLASS, blocks[i], count);
+    release_all();
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static pthread_barrier_t all_there;
@@ -283,6 +326,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_number_owns_its_blocks),
         cmocka_unit_test(bitmaps_of_shards_share_no_line),
         cmocka_unit_test(a_shard_that_grows_has_a_stock),
+        cmocka_unit_test(units_of_a_stock_are_populated),
+        cmocka_unit_test(at_the_limit_stocks_are_given_back),
         cmocka_unit_test(threads_spread_over_all_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
