@@ -57,9 +57,12 @@ void hak_lists_hold(hak_superslab_t *super) {
 }
 
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
+    bool was_held = super->held;
+    if (HAK_UNLIKELY(was_held)) hak_lists_remove_dirty(super);
     hak_lists_remove(super);
     super->free |= mask;
     hak_lists_insert(super);
+    if (HAK_UNLIKELY(was_held)) hak_lists_put_first(super);
 }
 
 void hak_lists_put_first(hak_superslab_t *super) {

@@ -38,7 +38,8 @@ HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
 
-/* Adds units to the free units of a superslab. Does not change which of them are dirty. */
+/* Adds units to the free units of a superslab. Does not change which of them are dirty. One that was held
+ * may be wholly free now, so it is held no more. */
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask);
 
 /* Number of free units with pages. */

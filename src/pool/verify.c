@@ -18,6 +18,8 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
                     longest_run(super->free));
     hak_check_that(check, superslab, super, "a held one is in that list",
                    !super->held || super->on_dirty || super->large);
+    hak_check_that(check, superslab, super, "a held one has a slab in use",
+                   !super->held || super->free != hak_all_units());
     if (super->large) {
         hak_check_equal(check, superslab, super, "no unit of a large heap is free to the pool",
                         super->free, 0);

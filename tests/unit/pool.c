@@ -301,6 +301,66 @@ static void a_live_superslab_waits_for_its_round(void **state) {
     assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
 }
 
+static void (*in_purge)(void); /* called in the midst of the next purge */
+static bool refuses;
+
+bool __real_hak_os_purge(void *addr, size_t size);
+bool __wrap_hak_os_purge(void *addr, size_t size);
+bool __wrap_hak_os_purge(void *addr, size_t size) {
+    void (*now)(void) = in_purge;
+    in_purge = NULL;
+    if (now) now();
+    return !(now && refuses) && __real_hak_os_purge(addr, size);
+}
+
+static hak_unit_t *last_used; /* in use, of the superslab that is purged */
+
+static void free_the_last(void) {
+    give(last_used, 1);
+    assert_int_equal(purge_pool(0, false), 0);
+    assert_int_equal(hak_pool_stats.held_units, 1);
+}
+
+/* A superslab becomes wholly free while it waits for a round: a purge ends, or untouched units come back
+ * that were taken ahead. It waits no more, and the sum of those that wait is right. */
+static void what_waits_becomes_free(void **state) {
+    (void)state;
+    unsigned units = hak_superslab_units();
+    hak_unit_t *one, *ahead;
+    bool zeroed;
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
+    purge_pool(0, true);
+    for (unsigned i = 0; i < 2; i++) {
+        hak_unit_t *super = take(units);
+        fill(super, units);
+        give(super, units - 1);
+        last_used = super + units - 1;
+        refuses = i > 0;
+        in_purge = free_the_last;
+        hak_budget_t some = {UINT32_MAX, (size_t)units * HAK_UNIT_SIZE}; /* for one purge */
+        assert_int_equal(hak_pool_purge_piece(0, true, &some), refuses ? 0 : units - 1);
+        assert_int_equal(hak_pool_stats.held_units, 0);
+        assert_int_equal(purge_pool(0, false), refuses ? units : 1);
+    }
+    unsigned count = 0;
+    do { /* until all that is free is whole superslabs */
+        held[count].slab = take(1);
+    } while (hak_bit_count(hak_region_superslab_of(held[count++].slab)->free) + 1 < units);
+    give(held[--count].slab, 1);
+    purge_pool(0, true);
+    assert_int_equal(hak_pool_take_units(1, &one, &zeroed, 3, &ahead), 1);
+    assert_non_null(ahead);
+    one->owner = hak_owner(0, HAK_CLASS_LARGE);
+    give(one, 1);
+    assert_int_equal(purge_pool(0, false), 0);
+    assert_int_equal(hak_pool_stats.held_units, 1);
+    hak_pool_give_ahead(ahead);
+    assert_int_equal(purge_pool(0, false), 1);
+    assert_int_equal(hak_pool_stats.held_units, 0);
+    while (count) give(held[--count].slab, 1);
+    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
+}
+
 /* 1,024 slabs taken or given are an epoch, though the clock stands still. */
 static void slab_events_end_an_epoch(void **state) {
     (void)state;
@@ -508,6 +568,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_purge_spares_what_is_in_use),
         cmocka_unit_test(a_purge_waits_for_its_delay),
         cmocka_unit_test(a_live_superslab_waits_for_its_round),
+        cmocka_unit_test(what_waits_becomes_free),
         cmocka_unit_test(slab_events_end_an_epoch),
         cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(what_is_free_can_be_unmapped),

@@ -77,6 +77,11 @@ static void held(void) {
     world.dirty->held = true;
     world.dirty->on_dirty = false;
 }
+static void held_free(void) {
+    world.dirty->held = true;
+    world.dirty->free = UINT32_MAX >> (32 - hak_superslab_units());
+    world.dirty->longest = (uint8_t)hak_superslab_units();
+}
 static void dirty_prev(void) { world.dirty->dirty_prev = world.dirty; }
 static void free_unit(void) { world.super->free |= 1u << (world.slab - world.super->units); }
 static void no_pages(void) { world.super->dirty &= ~(1u << (world.slab - world.super->units)); }
@@ -261,6 +266,7 @@ static const row_t rows[] = {
     {clean_listed,
      "superslab %p: violated: a superslab in a list of dirty ones has free dirty units"},
     {held, "superslab %p: violated: a held one is in that list"},
+    {held_free, "superslab %p: violated: a held one has a slab in use"},
     {dirty_prev, "superslab %p: violated: next and prev agree in the list"},
     {free_unit, "unit %p: violated: it is free <=> it has no owner"},
     {no_pages, "unit %p: violated: a unit in use may have pages"},
