@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/block.h"
 #include "api/block_record.h"
 #include "api/export.h"
 #include "api/malloc.h"
@@ -61,7 +62,9 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
         HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
     else
         block = hak_allocate_unsampled(profile ? room_of(size) : size, align, zero, site);
-    if (block && profile)
+    if (block && profile && hak_block_place(block).class_index - 1u < HAK_CLASS_COUNT)
+        hak_add_relaxed(&hak_sample_stats.dropped, 1); /* in a slab: its free would not look */
+    else if (block && profile)
         hak_sample_enter(block, site, size, of_class ? of_class : size, (uint32_t)of_class);
     return block;
 }

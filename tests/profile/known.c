@@ -4,6 +4,7 @@
  *                                 LIVE_OBJECTS LIVE_BYTES" for each
  *     test_profile_known thread   blocks that other threads free, from threads that end
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
+ *     test_profile_known full     all blocks of 100 bytes that there is memory for, and frees them
  *     test_profile_known culprit  keeps one of 32 blocks, and others, and waits for a line on stdin
  *     test_profile_known wait     allocates and waits for a line on stdin
  *     test_profile_known refused  blocks keep their samples when a realloc of them is refused
@@ -233,6 +234,16 @@ static void leak(void) {
     memset(lose(), 1, 1000);
 }
 
+static void full(void) {
+    void **chain = NULL;
+    for (void **block; (block = API(malloc)(100)) != NULL; chain = block) *block = chain;
+    while (chain != NULL) {
+        void **block = chain;
+        chain = *block;
+        API(free)(block);
+    }
+}
+
 static void wait_for_a_line(void) {
     struct tally *tally;
     for (int i = 0; i < 10000; i++) keep(grows(1000, &tally), tally, 1000);
@@ -311,6 +322,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "sites") == 0) sites();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
+    if (strcmp(what, "full") == 0) full();
     if (strcmp(what, "culprit") == 0) culprit();
     if (strcmp(what, "wait") == 0) wait_for_a_line();
     if (strcmp(what, "refused") == 0) refused();

@@ -171,6 +171,14 @@ def case_leak(library, program):
         harness.fail(f"the block was allocated in {module}, {where}")
 
 
+def case_limit(library, program):
+    """At a limit a block that is to be sampled may lie in a slab; none of those that the program has freed
+    counts as lost."""
+    lines, lost, _ = report_of_leaks(library, [program, "full"], HAKMEM_LIMIT="8M")
+    if lost:
+        harness.fail(f"the report says {lines}")
+
+
 def case_reach(library, program):
     """Blocks that can still be reached are told from lost ones where that is safe (reach.c); where it is
     not, the report says why. Without LIBRARY the program has the library in it."""
