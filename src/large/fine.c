@@ -143,6 +143,7 @@ static char *address_of(const fine_t *fine, size_t grain) {
 
 /* Makes free grains a block. */
 HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
+    HAK_ASSERT(at + grains <= fine->grains);
     turn(fine->in_use, at, grains);
     turn_one(fine->begins, at);
     fine->used += (uint32_t)grains;
@@ -274,8 +275,10 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *r
     set_owner(fine, HAK_FINE_OWNER);
     link_to_list(heap, fine);
     void *block = carve(heap, fine, request);
-    if (request->grains == fine->grains) set_longest(heap, fine, 0);
-    if (is_swept(heap, request)) heap->current = fine;
+    if (request->grains == fine->grains)
+        set_longest(heap, fine, 0); /* full as long as it is there: nobody searches it */
+    else if (is_swept(heap, request))
+        heap->current = fine;
     return block;
 }
 

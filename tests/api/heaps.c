@@ -173,6 +173,26 @@ static void a_limit_holds(void **state) {
 }
 
 /* What a heap's limit refuses makes nobody else give memory back: the caches stay as they are. */
+/* What is asked for when the heap may have no more units lies in those that are cut, and never beside a
+ * longer block. */
+static void a_full_heap_gives_what_it_has(void **state) {
+    (void)state;
+    enum { UNITS = 3, SIZE = 64, MOST = UNIT / SIZE };
+    hakmem_heap_t *heap = hakmem_heap_new((UNITS + 1) * UNIT);
+    unsigned char *block, *whole = hakmem_heap_malloc(heap, UNITS * UNIT);
+    unsigned count = 0;
+    assert_non_null(whole);
+    fill(whole, UNITS * UNIT, 1);
+    while ((block = hakmem_heap_aligned_alloc(heap, SIZE, SIZE)) != NULL) {
+        assert_true(++count <= MOST);
+        assert_ptr_equal(hakmem_heap_of(block), heap);
+        fill(block, SIZE, 2);
+    }
+    assert_int_equal(count, MOST);
+    assert_filled(whole, UNITS * UNIT, 1);
+    hakmem_heap_destroy(heap);
+}
+
 static void a_limit_disturbs_nobody(void **state) {
     (void)state;
     enum { SIZE = UNIT + 1000, BLOCKS = 5 };
@@ -451,6 +471,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(sizes_beyond_all_are_refused),
         cmocka_unit_test(resized_blocks_keep_contents_and_heap),
         cmocka_unit_test(a_limit_holds),
+        cmocka_unit_test(a_full_heap_gives_what_it_has),
         cmocka_unit_test(a_limit_disturbs_nobody),
         cmocka_unit_test(the_limit_of_the_process_holds),
         cmocka_unit_test(all_blocks_are_freed_at_once),
