@@ -298,7 +298,8 @@ static HAK_OUT_OF_LINE void leave(hak_holder_t *holder, char *block, _Atomic uin
     purge_if_gave(holder);
 }
 
-/* Frees a light block. Nothing has changed before the swap, so free_any can begin anew. */
+/* Frees a light block: others have no words at the level of their stock. Nothing has changed before the swap,
+ * so free_any can begin anew. */
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
     hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
     size_t unit = hak_state_unit(pointer);
@@ -306,11 +307,9 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         return free_any(pointer, function, said);
     hak_stock_t *stock =
         (hak_stock_t *)(void *)((char *)holder->stocks + hak_load_relaxed(&hak_map.entries[unit]));
-    if (HAK_UNLIKELY(!hak_stock_is_light(stock) ||
-                     !hak_is_block_start((uint16_t)(uintptr_t)pointer, stock->start_test)))
-        return free_any(pointer, function, said);
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
-    if (HAK_UNLIKELY(!at)) return free_any(pointer, function, said);
+    if (HAK_UNLIKELY(!at || !hak_is_block_start((uint16_t)(uintptr_t)pointer, stock->start_test)))
+        return free_any(pointer, function, said);
     HAK_FORGET(pointer);
     HAK_FORGET(stock);
     at += hak_block_index((uint16_t)(uintptr_t)pointer, stock->reciprocal);
@@ -331,7 +330,7 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         old = hak_holder_exchange(holder, old, PART(random) ? chance : holder->at++);
         if (HAK_UNLIKELY(!old.stock)) return;
     }
-    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->room_light)))
+    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->room)))
         leave(holder, old.entry.block, old.entry.at, old.stock);
 }
 

@@ -24,9 +24,9 @@ void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 /* As realloc(3); `pointer` is not NULL, `size` not 0. */
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
 
-/* Bytes that the program may use of the block in use that starts at `pointer`; reports a pointer that is
- * none. */
-size_t hak_hardened_usable(const void *pointer);
+/* Bytes that the program may use of the block in use that starts at `pointer`, 0 for NULL; reports a pointer
+ * that is none. `row`: that of hak_row_of, or the first one. */
+size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
 /* The block in use that contains `pointer`, and these bytes; false when there is none. */
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size);

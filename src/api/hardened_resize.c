@@ -119,8 +119,8 @@ static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_o
     return NULL;
 }
 
-/* Resizes a block above 1 MiB by its pages, or NULL; its sample goes, as that of other processes does. */
-static void *resize_huge(void *pointer, uint64_t note, size_t size, const void *site) {
+/* Resizes a block above 64 KiB without a copy, or NULL; its sample goes, as that of other processes does. */
+static void *resize_in_place(void *pointer, uint64_t note, size_t size, const void *site) {
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_big(pointer, note, size, hak_big_resize);
     if (sample) hak_sample_end(sample, !moved);
@@ -144,8 +144,9 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     hak_user_heap_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, found.size, size, site);
-    void *moved =
-        found.note && size > HAK_LARGE_MAX ? resize_huge(pointer, found.note, size, site) : NULL;
+    void *moved = found.note && size >= HAK_CLASS_MAX
+                      ? resize_in_place(pointer, found.note, size, site)
+                      : NULL;
     return moved ? moved
                  : move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
 }
@@ -168,27 +169,18 @@ void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
 
 static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
     size_t size = 0;
-    if (HAK_LIKELY(find_usable(pointer, &size))) return size;
+    if (!pointer || HAK_LIKELY(find_usable(pointer, &size))) return size;
     hak_hardened_report_pointer("malloc_usable_size", pointer);
     return 0;
 }
 
-/* As free_small: a block of a class without colours, with a canary. */
-size_t hak_hardened_usable(const void *pointer) {
-    size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return usable_other(pointer);
-    size_t class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
-    if (HAK_UNLIKELY(class_index - 1 >= HAK_CLASS_TINY || !hak_hardened.canary))
-        return usable_other(pointer);
-    const hak_class_t *info = &hak_classes[class_index];
-    uint32_t offset = (uint16_t)(uintptr_t)pointer;
-    const _Atomic uint32_t *at =
-        hak_state_word(unit, info, hak_block_index(offset, info->reciprocal));
-    if (HAK_UNLIKELY(!at || !hak_is_block_start(offset, info->start_test)))
-        return usable_other(pointer);
-    uint32_t word = hak_load_relaxed(at);
-    return HAK_LIKELY(hak_state_of(word) == HAK_STATE_USED) ? hak_state_size(word)
-                                                            : usable_other(pointer);
+/* A tiny block with a canary needs no further look. The first row, that of no class, is not tiny. */
+size_t hak_hardened_usable(const void *pointer, const hak_class_t *row) {
+    if (HAK_UNLIKELY(!hak_class_is_tiny(row) || !hak_hardened.canary)) return usable_other(pointer);
+    uint32_t index = hak_block_index((uint16_t)(uintptr_t)pointer, row->reciprocal);
+    const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), row, index);
+    uint32_t word = HAK_LIKELY(at != NULL) ? hak_load_relaxed(at) : HAK_STATE_NEVER;
+    return HAK_LIKELY(hak_state_is_used(word)) ? hak_state_size(word) : usable_other(pointer);
 }
 
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {

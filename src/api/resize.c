@@ -206,14 +206,14 @@ static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     return 0;
 }
 
-static HAK_OUT_OF_LINE size_t usable_size(const void *pointer) {
-    if (!pointer) return 0;
-    return hak_hardened_on() ? hak_hardened_usable(pointer) : usable_of_block(pointer);
+static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
+    if (hak_hardened_on()) return hak_hardened_usable(pointer, row);
+    return pointer ? usable_of_block(pointer) : 0;
 }
 
 size_t hakmem_malloc_usable_size(const void *pointer) {
     const hak_class_t *row = hak_row_of(pointer);
     size_t size = row ? hak_load_relaxed(&row->tiny_size) : 0;
-    return HAK_LIKELY(size != 0) ? size : usable_size(pointer);
+    return HAK_LIKELY(size != 0) ? size : usable_size(pointer, row ? row : hak_classes);
 }
 HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))

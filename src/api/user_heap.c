@@ -102,7 +102,7 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
 
 /* Bytes of a block that may be used; 0 for a pointer that is none, which is reported. */
 static size_t usable(void *pointer, const char *function) {
-    if (hak_hardened_on()) return hak_hardened_usable(pointer);
+    if (hak_hardened_on()) return hak_hardened_usable(pointer, hak_classes);
     hak_block_t block = hak_block_of(pointer);
     if (HAK_LIKELY(hak_block_usable(&block))) return block.size;
     hak_block_record_report(function, pointer, &block);

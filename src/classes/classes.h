@@ -126,6 +126,8 @@ HAK_FAST_PATH bool hak_class_is_ragged(unsigned class_index) {
     return HAK_UNIT_SIZE - info->count * info->size > HAK_UNIT_SIZE / 16;
 }
 
+HAK_FAST_PATH bool hak_class_is_tiny(const hak_class_t *info) { return info->stay_least != 0; }
+
 /* The class's slabs have colours. */
 HAK_FAST_PATH bool hak_class_is_coloured(const hak_class_t *info) { return info->colours > 1; }
 

@@ -31,7 +31,9 @@ static size_t room_of(const void *block, size_t size) {
 static size_t whole_of(size_t size) {
     size_t page = hak_os_page_size();
     size_t slack = page > HAK_GRAIN_SIZE ? page : 0;
-    return hak_align_up(hak_max(size, 1), page) + (hak_hardened.guard ? page + slack : slack);
+    size_t whole =
+        hak_align_up(hak_max(size, 1), page) + (hak_hardened.guard ? page + slack : slack);
+    return hak_max(whole, HAK_CLASS_MAX + 1);
 }
 
 /* ---- notes ---- */
@@ -113,7 +115,7 @@ size_t hak_big_usable(uint64_t note) {
 static void *find(size_t whole, size_t align, bool zero, bool mapped) {
     void *block = NULL;
     if (!mapped && whole <= HAK_LARGE_MAX && align <= HAK_LARGE_ALIGN_MAX)
-        block = hak_large_alloc(hak_large_home(), hak_max(whole, HAK_CLASS_MAX + 1), align, zero);
+        block = hak_large_alloc(hak_large_home(), whole, align, zero);
     return block ? block : hak_huge_alloc(whole, align, zero);
 }
 
@@ -236,12 +238,16 @@ static bool open_end(char *block, uint64_t note, size_t size) {
 }
 
 void *hak_big_resize(void *block, uint64_t note, size_t size) {
-    hak_origin_t origin = hak_state_origin(note);
-    if (!is_huge(block) || whole_of(size) <= HAK_LARGE_MAX) return NULL;
+    size_t whole = whole_of(size), old = hak_big_size(note);
+    bool huge = is_huge(block);
+    if ((whole > HAK_LARGE_MAX) != huge) return NULL;
+    /* First what finds no room most often: nothing has changed then. */
+    if (!huge && size > old && !hak_large_resize(block, whole)) return NULL;
     if (!open_end(block, note, size)) return NULL;
-    char *moved = hak_huge_resize(block, whole_of(size));
-    if (moved && enter(moved, size, origin)) return moved;
-    enter(block, hak_big_size(note), origin);
+    char *moved = huge ? hak_huge_resize(block, whole) : block;
+    if (!huge && size < old) hak_large_resize(block, whole); /* or the heap keeps all of it */
+    if (moved && enter(moved, size, hak_state_origin(note))) return moved;
+    enter(block, old, hak_state_origin(note));
     return NULL;
 }
 

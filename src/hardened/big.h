@@ -52,8 +52,8 @@ HAK_FAST_PATH size_t hak_big_size(uint64_t note) { return (size_t)(note >> 6); }
  * bytes that went back to a heap. */
 size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole);
 
-/* The new address of a huge block that is resized by its pages; NULL when that is not possible. The
- * caller has made the note FREE, and this makes it USED if it succeeds. */
+/* The new address of a block that is resized without a copy, to 64 KiB or more; NULL when that is not
+ * possible. The caller has made the note FREE, and this makes it USED if it succeeds. */
 void *hak_big_resize(void *block, uint64_t note, size_t size);
 
 /* The same for a block that becomes shorter and stays: its heap keeps all of it. `block`, or NULL when the

@@ -21,7 +21,13 @@ static void describe(hak_stock_t *stock, const hak_class_t *info) {
     stock->start_test = info->start_test;
     stock->size = info->size;
     stock->reciprocal = info->reciprocal;
-    stock->level = info->level;
+    stock->level = hak_stock_is_light(stock) ? info->level : HAK_STATE_NO_LEVEL;
+}
+
+/* Entries that a stock with entries has room for. */
+static unsigned room_of(const hak_stock_t *stock) {
+    size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
+    return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
 }
 
 hak_holder_t *hak_holder_make(void) {
@@ -29,6 +35,7 @@ hak_holder_t *hak_holder_make(void) {
     hak_holder_t *holder = hak_meta_alloc(size);
     if (!holder) return NULL;
     memset(holder, 0, size);
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) holder->stocks[i].level = HAK_STATE_NO_LEVEL;
     for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++) describe(&holder->stocks[i], &hak_classes[i]);
     hak_random_seed(&holder->random);
     return holder;
@@ -36,12 +43,10 @@ hak_holder_t *hak_holder_make(void) {
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {
     describe(stock, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
-    size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
-    room = hak_ceil_pow2(hak_max(room, ROOM_LEAST));
+    unsigned room = room_of(stock);
     stock->entries = hak_meta_alloc(room * sizeof *stock->entries);
     if (!stock->entries) return false;
-    stock->room = (uint8_t)room;
-    stock->room_light = hak_stock_is_light(stock) ? stock->room : 0;
+    stock->room = (uint16_t)(hak_stock_is_light(stock) ? room : 0);
     stock->low = (uint8_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
 }
@@ -106,7 +111,7 @@ hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned clas
     hak_stock_t *stock = &holder->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
-    unsigned count = stock->count, want = (stock->room - count) / 2u;
+    unsigned count = stock->count, want = (room_of(stock) - count) / 2;
     unsigned end = count + take(home, class_index, want, stock->entries + count);
     if (hak_hardened.random) shuffle(&holder->random, stock->entries, count, end);
     hak_store_relaxed(&stock->count, (uint16_t)end);
@@ -156,13 +161,13 @@ static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsign
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
 static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
-    if (HAK_LIKELY(hak_holder_push(rest, chance(holder), rest.stock->room))) return;
     hak_stock_t *stock = rest.stock;
-    unsigned class_index = class_of(holder, stock);
+    unsigned room = room_of(stock), class_index = class_of(holder, stock);
+    if (HAK_LIKELY(stock->entries && hak_holder_push(rest, chance(holder), room))) return;
     if (stock->entries || make_stock(stock, class_index)) {
-        if (stock->count >= stock->room) give(holder, home, stock, stock->room / 2u);
+        if (stock->count >= room) give(holder, home, stock, room / 2);
         holder->gave = true;
-        hak_holder_push(rest, chance(holder), rest.stock->room);
+        hak_holder_push(rest, chance(holder), room);
         return;
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);

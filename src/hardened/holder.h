@@ -35,15 +35,14 @@ typedef struct {
 /* The numbers of its class lie beside the blocks: one cache line serves malloc and free. */
 typedef struct {
     hak_entry_t *entries; /* owner; NULL before the first block */
-    uint64_t start_test;  /* these four as in hak_class_t; all 0 for no class, */
+    uint64_t start_test;  /* these three as in hak_class_t; all 0 for no class, */
     uint32_t size;        /* and for the dynamic one until it is needed */
     uint32_t reciprocal;
     _Atomic uint16_t count;   /* owner writes; entries */
     _Atomic uint16_t resting; /* owner writes; blocks of the class in the quarantine */
-    uint8_t level;
-    uint8_t room;       /* entries there is room for; 0 before the first */
-    uint8_t room_light; /* the same of a light class, 0 of others */
-    uint8_t low;        /* a refill is due at so many */
+    uint16_t room;            /* entries of a light class; 0 of others, and before the first */
+    uint8_t level;            /* as in hak_class_t; NO_LEVEL of what is no light class */
+    uint8_t low;              /* a refill is due at so many */
 } hak_stock_t;
 
 _Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");

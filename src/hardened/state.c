@@ -59,7 +59,7 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
     size_t size = capacities[info->level] * sizeof(uint32_t);
     _Atomic uint32_t *words = make_record(size);
     if (!words) return NULL;
-    words = publish(&states->words[info->level][hak_state_place(unit)], words, size);
+    words = publish(&states->words[hak_state_place(unit)][info->level], words, size);
     return words + index;
 }
 

@@ -43,12 +43,13 @@ enum {
     HAK_SIZE_SHIFT = 4,
     HAK_STATE_TAG = (1 << HAK_SIZE_SHIFT) - 1, /* all but the size */
     HAK_STATE_LEVELS = 3,
+    HAK_STATE_NO_LEVEL = HAK_STATE_LEVELS, /* no unit has words there */
     HAK_STATE_FRESH = HAK_STATE_FREE | 1 << HAK_SIZE_SHIFT,
 };
 
 typedef struct hak_states {
-    _Atomic(_Atomic uint32_t *) words[HAK_STATE_LEVELS][HAK_SUPERSLAB_UNITS_MAX]; /* NULL, then
-                                                                                     constant */
+    /* NULL, then constant */
+    _Atomic(_Atomic uint32_t *) words[HAK_SUPERSLAB_UNITS_MAX][HAK_STATE_NO_LEVEL + 1];
     _Atomic uint64_t large[HAK_SUPERSLAB_UNITS_MAX]; /* atomic; of the large block that begins in
                                                         the unit: big.h */
 } hak_states_t;
@@ -94,7 +95,7 @@ HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
     hak_states_t *states = hak_load_acquire(&super->states); /* partner: publish_tables */
     if (HAK_UNLIKELY(!states)) return NULL;
-    return hak_load_acquire(&states->words[level][hak_state_place(unit)]); /* partner: publish */
+    return hak_load_acquire(&states->words[hak_state_place(unit)][level]); /* partner: publish */
 }
 
 HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,

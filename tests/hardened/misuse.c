@@ -81,6 +81,12 @@ static void overflow_resized(size_t size) {
     *(volatile char *)(block + size) = 0;
     API(free)(block);
 }
+static void overflow_grown(size_t size) {
+    char *block = API(realloc)(API(malloc)(size - size / 4), size);
+    *offender = block;
+    block[size] = 0;
+    API(free)(block);
+}
 
 /* ---- uses after free -------------------------------------------------------------------------- */
 
@@ -187,6 +193,11 @@ static char *behind(size_t size) {
 }
 static void read_guard(size_t size) { sink = *(volatile char *)behind(size); }
 static void write_guard(size_t size) { *(volatile char *)behind(size) = 1; }
+static void write_guard_of_grown(size_t size) {
+    char *block = API(realloc)(API(malloc)(size - size / 4), size);
+    *offender = block;
+    *(volatile char *)(((uintptr_t)block + size + PAGE - 1) & -(uintptr_t)PAGE) = 1;
+}
 static void read_after_free(size_t size) {
     char *block = victim(size);
     memset(block, 1, size);
@@ -225,6 +236,7 @@ static const struct misuse {
     {"overflow of calloc", overflow_calloc, "free(): overflow", 1, 16 * MIB, true, false},
     {"overflow of memalign", overflow_aligned, "free(): overflow", 1, 16 * MIB, true, false},
     {"overflow of a shrunk block", overflow_resized, "free(): overflow", 1, 16 * MIB, true, false},
+    {"overflow of a grown block", overflow_grown, "free(): overflow", 2, 16 * MIB, true, false},
     {"write after free", write_after_free, "malloc(): write after free", 1, BIG - 1, false, false},
     {"write after free, thread exits", write_after_free_and_exit_of_thread,
      "malloc(): write after free", 1, BIG - 1, false, false},
@@ -255,6 +267,7 @@ static const struct misuse {
      false},
     {"read of the page behind", read_guard, NULL, BIG, 16 * MIB, true, false},
     {"write to the page behind", write_guard, NULL, BIG, 16 * MIB, true, false},
+    {"the same of a grown block", write_guard_of_grown, NULL, BIG, 16 * MIB, true, false},
     {"read after free of a big block", read_after_free, NULL, BIG, 16 * MIB, true, false},
     {"read of no bytes", read_empty, NULL, 0, 0, true, false},
     {"write to no bytes", write_empty, NULL, 0, 0, true, false},

@@ -183,7 +183,7 @@ static void note_states(hak_superslab_t *super, void *unused) {
     trace_holds(states, sizeof *states, "hak_states");
     for (unsigned level = 0; level < HAK_STATE_LEVELS; level++)
         for (unsigned i = 0; i < hak_superslab_units(); i++)
-            note_words(states->words[level][i], counts[level]);
+            note_words(states->words[i][level], counts[level]);
 }
 
 /* The records of warm slabs (cache/warm_cache.c): an array of pointers, by class. */

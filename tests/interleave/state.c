@@ -19,7 +19,7 @@
 #include "scenarios.h"
 #include "trace.h"
 
-enum { RECORDS = 2, ROOM = 1024, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
+enum { RECORDS = 2, ROOM = 1280, ONE = 3, OTHER = 4, UNIT = 5, SIZE = 40 };
 
 static struct {
     hak_superslab_t super;
