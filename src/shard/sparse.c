@@ -19,7 +19,6 @@
 #include "shard/sparse.h"
 
 #include "classes/dyn.h"
-#include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -196,12 +195,7 @@ static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
 }
 
-/* Not by hak_map: a thread that has no memory of the heap yet may visit while the heap is started. */
-HAK_FAST_PATH unsigned super_shift(void) {
-    return HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
-}
-
-HAK_FAST_PATH size_t heap_units(void) { return hak_pool_superslabs() << super_shift(); }
+HAK_FAST_PATH size_t heap_units(void) { return hak_pool_superslabs() << hak_map.super_shift; }
 
 /* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
@@ -253,7 +247,7 @@ size_t hak_shard_visit(hak_budget_t *budget) {
     size_t all = 0;
     if (count == 0) return 0;
     const unsigned shard = take_turn(count, 1), rest = visits_of_rest(count);
-    const size_t wanted = (size_t)HAK_UNIT_SIZE << super_shift();
+    const size_t wanted = hak_superslab_size();
     unsigned class_index = idle_bin(shard, rest, 1);
     while (class_index && !hak_budget_is_spent(budget)) {
         hak_budget_look(budget, 1);
