@@ -207,5 +207,5 @@ $(VENV)/.ready: bench/pyproject.toml
 	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv
 	@echo "preparing $(VENV)"
 	@python3 -m venv $(VENV)
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --editable 'bench[test]'
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile --editable 'bench[test]'
 	@touch $@

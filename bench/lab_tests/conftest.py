@@ -32,7 +32,7 @@ def compile_program(source, target, *flags):
     subprocess.run(
         ["cc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-fno-builtin-malloc", "-o", target,
          PROGRAMS / source, *flags],
-        check=True, timeout=60,
+        check=True, timeout=300,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def fake_library(target, *flags):
     subprocess.run(
         ["cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-fno-builtin", "-o", target, FAKE,
          *flags],
-        check=True, timeout=60,
+        check=True, timeout=300,
     )  # fmt: skip
     return target
 
@@ -47,8 +47,8 @@ def command(name, *arguments):
     return [str(ROOT / "scripts" / f"{name}.sh"), *map(str, arguments)]
 
 
-def script(build, name, *arguments, timeout=40, **more):
-    """One call of a script."""
+def script(build, name, *arguments, timeout=300, **more):
+    """One call of a script. This and other limits are against hangs: a loaded machine keeps to none."""
     return subprocess.run(
         command(name, *arguments), capture_output=True, text=True, timeout=timeout, check=False,
         env=environment(build, **more),
@@ -75,7 +75,7 @@ def name_of(process):
         return ""
 
 
-def wait_until(condition, seconds=15.0):
+def wait_until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)

@@ -19,7 +19,7 @@ from scripts import MARK, marked
 HUGE = "9" * 30
 WORDS = ("0", "-1", HUGE, "text", "1e", "0x10", "")  # no number that any of them takes
 USAGE = 2
-LIMIT = 60  # seconds
+LIMIT = 300  # seconds
 
 # command -> options that take a number
 NUMBERS = {

@@ -219,7 +219,7 @@ def cost(build, out, *words):
     done = subprocess.run(
         [sys.executable, "-m", "hakmem_lab", "cost", "--build", str(build), "--out", str(out),
          *map(str, words)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done, json.loads((out / "cost.json").read_text()) if done.returncode == 0 else None
 

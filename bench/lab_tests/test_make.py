@@ -14,7 +14,7 @@ def make(*words):
     return subprocess.run(
         ["env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-n", "-C", ROOT,
          *words],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

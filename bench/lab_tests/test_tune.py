@@ -181,7 +181,7 @@ def test_a_search_finds_what_helps_and_goes_on_where_it_was_interrupted(with_hak
     monkeypatch.setattr(search, "KNOBS", {"SHARDS": ("1",), "HUGE_CACHE": ("256M",)})
     out, plain, program = tmp_path / "out", screen.Screen.cell, tmp_path / "repeats"
     program.with_suffix(".c").write_text(REPEATS)
-    subprocess.run(["cc", "-O1", "-o", program, program.with_suffix(".c")], check=True, timeout=60)
+    subprocess.run(["cc", "-O1", "-o", program, program.with_suffix(".c")], check=True, timeout=300)
 
     def stops(self, key, settings):
         if "HUGE_CACHE" in settings:
@@ -242,7 +242,7 @@ def test_what_reading_a_trace_costs_is_left_out(with_hakmem, tmp_path, quiet, mo
         "for (i = 0; i < 1000000; i++); if (!dry) for (i = 0; i < 20000; i++);\n"
         "puts(\"{\\\"heap_most_kb\\\": 70, \\\"heap_at_peak_kb\\\": 60}\"); return 0; }\n"
     )
-    subprocess.run(["cc", "-O1", "-o", with_hakmem / "hakmem-replay", source], check=True, timeout=60)
+    subprocess.run(["cc", "-O1", "-o", with_hakmem / "hakmem-replay", source], check=True, timeout=300)
     session = compare.Session(with_hakmem, {}, quiet)
     hakmem = session.allocators(["hakmem"])[0]
     cells = measure.ReplayCells(session, hakmem, tmp_path, "tried.json", source, str(tmp_path), 60)

@@ -3,7 +3,10 @@
  * clock[t][u] is how many of u's operations happened before what t does next. A byte remembers its
  * last write and each thread's last read; an access that one of these is not in the clock of is a
  * race. An atomic variable carries the clock that its last release published; an operation that
- * reads and writes leaves the release before it in force. */
+ * reads and writes leaves the release before it in force.
+ *
+ * Times have 16 bits: the marks of a byte fill half a line of a CPU's cache, and an execution of a whole
+ * engine, which is a process of its own, touches half the pages. */
 #include "memory.h"
 
 #include <stdlib.h>
@@ -23,11 +26,11 @@ enum {
 };
 
 typedef struct {
-    uint32_t by_thread[EXPLORE_THREADS_MAX];
+    uint16_t by_thread[EXPLORE_THREADS_MAX];
 } clock_vector_t;
 
 typedef struct {
-    uint32_t write_time, read_time[EXPLORE_THREADS_MAX];
+    uint16_t write_time, read_time[EXPLORE_THREADS_MAX];
     uint8_t writer;
 } byte_t;
 
@@ -173,7 +176,7 @@ static void access_line(line_t *line, uintptr_t at, size_t size, bool writes) {
         line->execution = execution;
     }
     unsigned thread = explore_thread();
-    uint32_t now = clock_of[thread].by_thread[thread];
+    uint16_t now = clock_of[thread].by_thread[thread];
     byte_t *byte = &line->bytes[at % LINE_SIZE];
     for (size_t i = 0; i < size; i++, byte++) {
         check_race(byte, writes, (const volatile void *)(at + i));
@@ -227,6 +230,11 @@ static void join(clock_vector_t *into, const clock_vector_t *other) {
         if (into->by_thread[i] < other->by_thread[i]) into->by_thread[i] = other->by_thread[i];
 }
 
+/* What the thread does next has a time of its own. */
+static void advance(unsigned thread) {
+    EXPLORE_CHECK(++clock_of[thread].by_thread[thread] != 0, "a thread has too many steps");
+}
+
 static bool acquires(int order) {
     return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL ||
            order == __ATOMIC_SEQ_CST;
@@ -273,7 +281,7 @@ void memory_atomic_end(const volatile void *address, const char *operation, bool
         cell->last_store = (uint64_t)thread << 32 | clock->by_thread[thread];
         stores ^= memory_mix(cell->address, cell->last_store);
     }
-    clock->by_thread[thread]++;
+    advance(thread);
 }
 
 void memory_learn(uint64_t value) {
@@ -307,7 +315,7 @@ void memory_join(void) {
 
 void memory_start(unsigned thread) {
     join(&clock_of[thread], &clock_of[explore_thread()]);
-    clock_of[explore_thread()].by_thread[explore_thread()]++;
+    advance(explore_thread());
 }
 
 void memory_joined(unsigned thread) { join(&clock_of[explore_thread()], &clock_of[thread]); }

@@ -160,8 +160,9 @@ class Build:
     def __init__(self, args, name, edits, like=None):
         patterns, others, _ = GROUPS[args.group]
         self.work = args.work / re.sub(r"\W+", "_", name)
-        # A mutant of a part is compiled for longer than it runs.
-        self.quick = ["-O0", "-g0"] if like and args.group != "whole" else []
+        # A mutant is compiled for longer than it runs, and so is a whole engine. The debug information
+        # of the unbroken sources is for coverage.py.
+        self.quick = ["-O0", "-g0"] if like else ["-O0"] if args.group == "whole" else []
         self.program = self.work / "program"
         self.files = {str(path.relative_to(args.root)): path.read_text()
                       for pattern in patterns.split() for path in sorted(args.root.glob(pattern))

@@ -31,13 +31,17 @@ if(HAKMEM_SANITIZE)
     set(REPEATED_LABEL long)
 endif()
 
+# How test programs are optimised. A group whose programs do little sets this to -O0: they are compiled for
+# longer than they run.
+set(TEST_OPTIMISATION -O2)
+
 # What every test program shares: warnings, C11, no built-in malloc (else calls are optimised away).
 function(hak_test_target target)
     set_target_properties(${target} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
         CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON
         POSITION_INDEPENDENT_CODE ON)
-    target_compile_options(${target} PRIVATE -O2 ${HAKMEM_DEBUG_INFO} -fno-builtin)
+    target_compile_options(${target} PRIVATE ${TEST_OPTIMISATION} ${HAKMEM_DEBUG_INFO} -fno-builtin)
     target_link_libraries(${target} PRIVATE hakmem_warnings)
 endfunction()
 

@@ -81,12 +81,13 @@ class Session:
         finder.check_options(allocator, self.launcher, built(self.build, "empty"))
 
     def run(self, rows, allocators, settings, folder, *, base=None, listener=None, options=None,
-            resume=False, counters=()) -> dict:  # fmt: skip
+            resume=False, counters=(), amend=None) -> dict:  # fmt: skip
         """Runs the comparison and writes its files; returns the summary document.
 
         `options` is kept with it (the command line). `resume` goes on with what the folder has.
         `counters` are called with (session, rows, allocators, settings, listener) after the timed
-        runs and return what they add to the document, {name: figures}.
+        runs and return what they add to the document, {name: figures}. `amend` is called with the
+        document before it is written.
         """
         folder, listener = writable(folder), listener or Meter(self.console)
         settings = dataclasses.replace(settings, **bounds())
@@ -127,6 +128,8 @@ class Session:
             **summaries.summarise(rows, allocators, result, base),
             **extra,
         }
+        if amend:
+            amend(summary)
         summary["files"] = write(folder, summary, allocators)
         return summary
 

@@ -88,19 +88,19 @@ def run(options) -> int:
         resume=bool(options.resume), counters=[counters.timeline, counters.counted],
         options={**kept, "folder": home, "command": f"compare -- {shlex.join(options.words)}",
                  "title": f"{row.title} on {len(allocators)} allocators"},
+        # The goals of HAKMEM's own rows say nothing here.
+        amend=lambda document: document.update(counters.found, verdict=[]),
     )  # fmt: skip
-    return _finish(output, summary, allocators, folder, counters)
+    return _finish(output, summary, folder)
 
 
-def _finish(output, summary, allocators, folder, counters) -> int:
-    """Tables and page, of what there is."""
+def _finish(output, summary, folder) -> int:
+    """Tables, and where the page is, of what there is."""
     if not summary["rows"]:
         reasons = [one["reason"] for one in (*summary["skipped"], *summary["failures"])]
         if summary["interrupted"]:
             raise KeyboardInterrupt
         raise LabError(reasons[0] if reasons else "nothing was measured")
-    summary.update(counters.found, verdict=[])  # the goals of HAKMEM's own rows say nothing here
-    compare.write(folder, summary, allocators)
     show.show(output, summary, samples.load(folder / "samples.jsonl"))
     output.print(f"page: {folder / 'report.html'}", soft_wrap=True)
     if summary["interrupted"]:
