@@ -94,6 +94,17 @@ HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
     return HAK_LIKELY(hak_is_block_start((uint16_t)(uintptr_t)block, row->start_test)) ? row : NULL;
 }
 
+/* The usable size of a block of any class, if one may start there; else 0: the slow path must decide. Not
+ * on the hardened path. The row of a unit without blocks of a class is zero. */
+HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
+    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return 0;
+    const hak_class_t *row =
+        (const void *)((const char *)hak_classes + hak_load_relaxed(&hak_map.entries[unit]));
+    const uint32_t offset = hak_block_offset((uintptr_t)block, row);
+    return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
+}
+
 /* hak_push for a block of a class with colours. It checks in every build that a block begins at the
  * address: hak_shard_flush must not see an address before the first block. */
 HAK_FAST_PATH bool hak_push_coloured(void *block) {

@@ -208,6 +208,8 @@ static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
 
 static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
     if (hak_hardened_on()) return hak_hardened_usable(pointer, row);
+    size_t size = hak_size_by_row(pointer);
+    if (HAK_LIKELY(size != 0)) return size;
     return pointer ? usable_of_block(pointer) : 0;
 }
 

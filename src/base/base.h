@@ -141,12 +141,14 @@ HAK_FAST_PATH void hak_cpu_relax(void) {
  * x86-64 each is one instruction with a memory operand, which shortens free and malloc. It
  * loads the word that the caller has just loaded; store forwarding serves both loads.
  * HAK_NOT_IN_RAX keeps a value out of the result register, which saves a copy at the end.
+ * HAK_OPAQUE hides what a value is computed from, so that the compiler keeps it as it is.
  * HAK_ADD_OWNED_16 is HAK_ADD_OWNED for a counter of 16 bits and a constant. */
 #if defined(__x86_64__) && !HAKMEM_NO_ASM
 #define HAK_STEP_UP(p) __asm__("addq $8, %0" : "+m"(*(void ***)(void *)&(p)) : : "cc")
 #define HAK_STEP_DOWN(base, offset) \
     __asm__ volatile("subq $8, (%0,%1)" : : "r"(base), "r"(offset) : "cc", "memory")
 #define HAK_NOT_IN_RAX(value) __asm__("" : "+d"(value))
+#define HAK_OPAQUE(value) __asm__("" : "+r"(value))
 #define HAK_ADD_OWNED_16(p, n) \
     __asm__("addw %1, %0" : "+m"(*(uint16_t *)(void *)(p)) : "i"(n) : "cc")
 
@@ -172,6 +174,7 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
         hak_store_relaxed(step_, hak_load_relaxed(step_) - 1);         \
     } while (0)
 #define HAK_NOT_IN_RAX(value) ((void)0)
+#define HAK_OPAQUE(value) ((void)0)
 #define HAK_ADD_OWNED_16(p, n) HAK_ADD_OWNED(p, (uint16_t)(n))
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     return value < atomic_load_explicit(p, memory_order_relaxed);
@@ -182,6 +185,17 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
     return (before & bit) != 0;
 }
 #endif
+
+/* *p == value, with a relaxed load; `p` is a word of 16 bits, atomic or guarded by the caller. */
+HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
+#if defined(__x86_64__) && !HAKMEM_NO_ASM && !defined(__SANITIZE_THREAD__)
+    bool equal;
+    __asm__("cmpw %2, %1" : "=@ccz"(equal) : "m"(*(const uint16_t *)p), "r"(value));
+    return equal;
+#else
+    return atomic_load_explicit((const _Atomic uint16_t *)p, memory_order_relaxed) == value;
+#endif
+}
 
 #define hak_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
 #define hak_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)

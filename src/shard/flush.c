@@ -109,32 +109,35 @@ static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     return count;
 }
 
-/* Gives the next blocks, which are alone in their words, as long as there is nothing special: each
- * block's slab is of the bin, was not full and does not become free, and no remote blocks of the bin
- * are on their way, by which a block could be free already. Returns the first one that is left. Lock
+/* Gives the `count` blocks before `end`, which are alone in their words, as long as there is nothing
+ * special: each block's slab is of the bin, was not full and does not become free, and no remote blocks
+ * of the bin are on their way, by which a block could be free already. Returns how many are left. Lock
  * held. */
-static HAK_OUT_OF_LINE void *const *give_apart(void *const *next, void *const *end, uint16_t mine,
-                                               const hak_class_t *info) {
-    const uint32_t reciprocal = info->reciprocal, most = info->count - 1u;
+static HAK_OUT_OF_LINE size_t give_apart(void *const *end, size_t count, uint16_t mine,
+                                         const hak_class_t *info) {
+    const uint32_t reciprocal = info->reciprocal;
+    const uint16_t most = (uint16_t)(info->count - 1u);
     const uintptr_t units = hak_units_base();
-    for (; next != end; next++) {
-        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)*next);
-        const uint64_t at = (uint64_t)(uint16_t)(uintptr_t)*next * reciprocal;
-        if (HAK_UNLIKELY(hak_load_relaxed(&slab->owner) != mine)) break;
-        if (HAK_UNLIKELY(at >> 32 > most)) break;
-        uint64_t *word = &hak_slab_bits(slab)[at >> 38], bits = *word;
-        const uint16_t before = slab->free_count;
-        if (HAK_UNLIKELY(before == most)) break;
-        if (HAK_UNLIKELY(bits == 0)) {
-            if (before == 0) break;
+    intptr_t next = -(intptr_t)count;
+    for (; next != 0; next++) {
+        HAK_OPAQUE(next);
+        hak_unit_t *slab = hak_unit_by_base(units, (uintptr_t)end[next]);
+        const uint64_t at = (uint64_t)(uint16_t)(uintptr_t)end[next] * reciprocal;
+        if (HAK_UNLIKELY(!hak_is_equal_16(&slab->owner, mine))) break;
+        if (!HAKMEM_CHECKS && HAK_UNLIKELY(at >> 32 > most)) break; /* else hak_push has looked */
+        uint64_t *bits = hak_slab_bits(slab), word = bits[at >> 38];
+        HAK_OPAQUE(bits);
+        if (HAK_UNLIKELY(hak_is_equal_16(&slab->free_count, most))) break;
+        if (HAK_UNLIKELY(word == 0)) {
+            if (slab->free_count == 0) break;
             slab->words_free |= (uint64_t)1 << (at >> 38);
         }
-        if (HAK_UNLIKELY(hak_set_bit(&bits, at >> 32))) break;
-        *word = bits;
+        if (HAK_UNLIKELY(hak_set_bit(&word, at >> 32))) break;
+        bits[at >> 38] = word;
         slab->free_count++;
         HAK_COUNT_BLOCKS(hak_owner_class(mine), HAK_CALL_SS_LOCAL, 1);
     }
-    return next;
+    return (size_t)-next;
 }
 
 /* Gives the next blocks of a slab of the bin, word by word, up to one that is free already, one that
@@ -206,7 +209,9 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
             continue;
         }
         apart = hak_min(apart * 2, APART_MOST);
-        next = give_apart(next, next + hak_min(apart, (size_t)(end - next)), mine, info);
+        const size_t few = hak_min(apart, (size_t)(end - next));
+        next += few;
+        next -= give_apart(next, few, mine, info);
     }
     return next;
 }
