@@ -197,7 +197,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } modes[] = {{"hold", mode_hold},     {"spike", mode_spike},   {"pinned", mode_pinned},
                  {"family", mode_family}, {"closed", mode_closed}, {"refused", mode_refused}};
-    watchdog(100, "a program with a live page");
+    watchdog(280, "a program with a live page");
     require_hakmem();
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(modes[i].name, argv[1]) == 0) modes[i].run();

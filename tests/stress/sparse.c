@@ -28,7 +28,7 @@
 #include "proc.h"
 #include "rng.h"
 
-enum { SMALL = 64, KEEP_EVERY = 1024, PAGE = 4096, IDLE_SECONDS = 10 };
+enum { SMALL = 64, KEEP_EVERY = 1024, PAGE = 4096, IDLE_SECONDS = 60 };
 
 static size_t bytes;
 

@@ -15,7 +15,7 @@
 #include "load.h"
 #include "proc.h"
 
-enum { THREADS = 2, SECONDS = 10, ROUNDS = 3 };
+enum { THREADS = 2, SECONDS = 60, ROUNDS = 3 };
 
 static size_t bytes_each;
 static pthread_barrier_t is_full, is_free;
