@@ -121,6 +121,7 @@ static HAK_SLOW_PATH void *refuse_mismatch(const void *block, size_t size, hak_o
 
 /* Resizes a block above 64 KiB without a copy, or NULL; its sample goes, as that of other processes does. */
 static void *resize_in_place(void *pointer, uint64_t note, size_t size, const void *site) {
+    if (hak_state_of(note) != HAK_STATE_USED || size < HAK_CLASS_MAX) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_big(pointer, note, size, hak_big_resize);
     if (sample) hak_sample_end(sample, !moved);
@@ -144,11 +145,10 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     hak_user_heap_t *heap = found.old ? hak_fine_heap_of(pointer) : NULL;
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, found.size, size, site);
-    void *moved = found.note && size >= HAK_CLASS_MAX
-                      ? resize_in_place(pointer, found.note, size, site)
-                      : NULL;
-    return moved ? moved
-                 : move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
+    void *moved = resize_in_place(pointer, found.note, size, site);
+    if (!moved) moved = move(pointer, usable_of_other(&found), size, shorten_other, &found, site);
+    /* As in resize.c: a second try, with the guard that the first one has left. */
+    return moved || found.old ? moved : resize_in_place(pointer, hak_big_note(pointer), size, site);
 }
 
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {

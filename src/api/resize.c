@@ -52,6 +52,16 @@ static void *stays(void *pointer, size_t size, const void *site) {
     return hak_records_on() ? hak_block_record(pointer, size, site) : pointer;
 }
 
+/* The same for any block. Its sample ends, and the block may get another one. */
+static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, const void *site) {
+    if (size > PTRDIFF_MAX) return NULL;
+    hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
+    void *moved = resize_in_place(pointer, block, size);
+    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
+    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
+    return stays(moved, size, site);
+}
+
 /* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
  * but a block that is to become smaller stays: few programs expect that to fail. */
 static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const void *site) {
@@ -86,11 +96,10 @@ static HAK_OUT_OF_LINE void *resize_other(void *pointer, size_t size, const void
     if (HAK_UNLIKELY(heap != NULL))
         return hak_user_heap_resize(heap, pointer, block.size, size, site);
     if (fits(&block, size)) return stays(pointer, size, site);
-    hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
-    void *moved = size <= PTRDIFF_MAX ? resize_in_place(pointer, &block, size) : NULL;
-    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
-    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
-    return moved ? stays(moved, size, site) : move(pointer, size, block.size, site);
+    void *moved = resize_whole(pointer, &block, size, site);
+    if (!moved) moved = move(pointer, size, block.size, site);
+    /* What was given back for the copy may be enough for the difference. */
+    return HAK_LIKELY(moved != NULL) ? moved : resize_whole(pointer, &block, size, site);
 }
 
 HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {

@@ -1,7 +1,7 @@
 /* limit.c - HAKMEM_LIMIT: NULL with ENOMEM beyond it, resident memory never above it, and all works
  * again after frees. HAKMEM_LIMIT_SOFT: free memory goes back before more is taken.
  *
- *     limit [MiB] [shrink]     `shrink`: only that blocks become smaller without memory */
+ *     limit [MiB] [shrink]     `shrink`: only that blocks are resized without memory */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -107,6 +107,21 @@ static void check_shrink(const void *stays) {
     release(&chain);
 }
 
+/* A block that can neither be copied, nor grow beside what is kept of another one, grows all the same. */
+static void check_grow(const void *context) {
+    (void)context;
+    const size_t size = limit / 8 * 3, more = limit / 8 * 7, kept = limit / 64 * 15;
+    char *block = API(malloc)(size), *other = API(malloc)(kept);
+    CHECK(block != NULL && other != NULL, "no memory");
+    memset(block, 1, size);
+    memset(other, 1, kept);
+    API(free)(other);
+    block = API(realloc)(block, more);
+    CHECK(block != NULL, "%zu MiB cannot become %zu of %zu", size >> 20, more >> 20, limit >> 20);
+    for (size_t i = 0; i < size; i++) CHECK(block[i] == 1, "byte %zu has changed", i);
+    API(free)(block);
+}
+
 /* Twice three quarters of the limit in turn, in two tiers: freed memory of the one goes back for
  * the other, long before its time. */
 static void check_soft(const void *context) {
@@ -142,11 +157,13 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
     } else if (strcmp(part, "shrink") == 0) {
         child_must_succeed(check_shrink, "", 60, "the hard limit and realloc to less");
+        child_must_succeed(check_grow, NULL, 60, "the hard limit and realloc to more");
         return 0;
     } else if (strcmp(part, "hard") == 0) {
         child_must_succeed(check_hard, NULL, 60, "the hard limit");
         child_must_succeed(check_aligned, NULL, 60, "the hard limit and alignments");
         child_must_succeed(check_shrink, NULL, 60, "the hard limit and realloc to less");
+        child_must_succeed(check_grow, NULL, 60, "the hard limit and realloc to more");
         setenv("TEST_LIMITS", "soft", 1);
         setenv("HAKMEM_LIMIT_SOFT", getenv("HAKMEM_LIMIT"), 1);
         unsetenv("HAKMEM_LIMIT");
