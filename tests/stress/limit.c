@@ -82,7 +82,7 @@ static void check_aligned(const void *context) {
 }
 
 /* A block that is to become smaller stays when there is no memory for another one, and has its new size
- * from then on. `stays`: each of them; elsewhere some give memory back that others move to. */
+ * from then on. What the one before it has given back is used up first. `stays`: each of them. */
 static void check_shrink(const void *stays) {
     static const size_t sizes[] = {1000, 30000, 300000, 1000000, 5 << 20};
     enum { COUNT = sizeof sizes / sizeof *sizes };
@@ -94,8 +94,8 @@ static void check_shrink(const void *stays) {
         memset(blocks[i], (int)i + 1, sizes[i]);
     }
     for (size_t i = COUNT; i-- > 0;) fill(&chain, sizes[i], 1);
-    for (size_t i = COUNT; i-- > 0;) fill(&chain, sizes[i] / 10, 1);
     for (size_t i = 0; i < COUNT; i++) {
+        for (size_t k = COUNT; k-- > 0;) fill(&chain, sizes[k] / 10, 1);
         char *shrunk = API(realloc)(blocks[i], sizes[i] / 10);
         CHECK(shrunk != NULL, "%zu bytes cannot become %zu", sizes[i], sizes[i] / 10);
         CHECK(!stays || shrunk == blocks[i], "there was memory for %zu bytes", sizes[i] / 10);
