@@ -41,10 +41,17 @@
  * library (src/CMakeLists.txt has the rest of the order). NEAR: constants that every process
  * reads lie among the variables, whose pages are resident anyway. */
 #define HAK_COMMON __attribute__((section(".text.startup")))
-/* What hardly any process runs lies behind all other code. */
+/* What most processes run that live for longer lies next (src/CMakeLists.txt), and what hardly any
+ * process runs behind all other code. */
+#define HAK_NEXT __attribute__((noinline, section(".text.0next")))
 #define HAK_BEHIND __attribute__((noinline, section(".text.zz_behind")))
 #define HAK_NEAR __attribute__((section(".data.near")))
 #define HAK_NEAR_CONSTANT __attribute__((section(".data.rel.ro.near"))) /* cannot be written */
+#define HAK_NEAR_TEXT(text)                       \
+    ({                                            \
+        static const char near[] HAK_NEAR = text; \
+        near;                                     \
+    })
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins at a cache line */
 /* The compiler derives again what it needs of a pointer, where keeping that would cost a saved register. */
 #define HAK_FORGET(pointer) __asm__("" : "+r"(pointer))

@@ -130,7 +130,8 @@ HAK_COMMON uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&known_b
 bool hak_os_cpu_look(void) {
     unsigned before = hak_os_cpu_count(), now = look_at_affinity();
     uint64_t bytes_before = hak_os_memory_limit();
-    hak_quota_t quota = hak_quota_of("/proc/self/cgroup", "/sys/fs/cgroup");
+    hak_quota_t quota =
+        hak_quota_of(HAK_NEAR_TEXT("/proc/self/cgroup"), HAK_NEAR_TEXT("/sys/fs/cgroup"));
     if (quota.cpus && quota.cpus < now) now = (unsigned)quota.cpus;
     hak_store_relaxed(&known_count, now);
     uint64_t bytes = quota.bytes ? quota.bytes : UINT64_MAX;

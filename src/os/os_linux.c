@@ -322,7 +322,7 @@ static bool move_one(char *addr, size_t size, char *to) {
  * So they are moved one by one, and the old range stays mapped and empty: if one move fails, the
  * parts already moved are copied back. A kernel that refuses to move a mapping may have unmapped
  * its target before; that part is not touched, since it may belong to another mapping by now. */
-HAK_BEHIND bool hak_os_move(void *addr, size_t size, void *to) {
+HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
     HAK_KEEP_ERRNO();
     char *from = addr, *target = to;
     size_t done = 0, part = 0;
@@ -355,7 +355,7 @@ static bool try_to_move_two(void) {
     return moved;
 }
 
-HAK_BEHIND bool hak_os_moves_several(void) {
+HAK_NEXT bool hak_os_moves_several(void) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int known;
     if (hak_load_relaxed(&known) == UNKNOWN)
@@ -366,7 +366,7 @@ HAK_BEHIND bool hak_os_moves_several(void) {
 unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
-HAK_BEHIND size_t hak_os_address_limit(void) {
+HAK_NEXT size_t hak_os_address_limit(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;
 }

@@ -4,7 +4,9 @@
  * Memory: memory.max and memory.high of version 2, memory.limit_in_bytes of version 1. The smallest
  * limit of all groups from the process's own up to the root decides. In a container the name of the
  * group may not exist inside; then the walk up reaches the root of the container and finds its limit.
- * A missing or invalid limit is none. */
+ * A missing or invalid limit is none.
+ *
+ * Most processes look at this, so the names lie near (HAK_NEAR in base/base.h). */
 #include "os/quota.h"
 
 #include <string.h>
@@ -75,12 +77,12 @@ static uint64_t cpus_of(uint64_t quota, uint64_t period) {
 static uint64_t cpus_of_folder(const path_t *folder) {
     numbers_t first, second;
     const char *at = first.text, *at_second = second.text;
-    if (read_below(folder, "/cpu.max", &first)) {
+    if (read_below(folder, HAK_NEAR_TEXT("/cpu.max"), &first)) {
         uint64_t quota = hak_quota_number(&at);
         return cpus_of(quota, hak_quota_number(&at));
     }
-    if (!read_below(folder, "/cpu.cfs_quota_us", &first)) return 0;
-    if (!read_below(folder, "/cpu.cfs_period_us", &second)) return 0;
+    if (!read_below(folder, HAK_NEAR_TEXT("/cpu.cfs_quota_us"), &first)) return 0;
+    if (!read_below(folder, HAK_NEAR_TEXT("/cpu.cfs_period_us"), &second)) return 0;
     return cpus_of(hak_quota_number(&at),
                    hak_quota_number(&at_second)); /* -1 is no number: no limit */
 }
@@ -91,7 +93,8 @@ static void lower(uint64_t *least, uint64_t limit) {
 
 /* "max", and the number of 19 digits that stands for no limit in version 1, are none to us. */
 static void lower_by_files(hak_quota_t *least, const path_t *folder) {
-    static const char *const files[] = {"/memory.max", "/memory.high", "/memory.limit_in_bytes"};
+    static const char files[][24] HAK_NEAR = {"/memory.max", "/memory.high",
+                                              "/memory.limit_in_bytes"};
     numbers_t bytes;
     lower(&least->cpus, cpus_of_folder(folder));
     for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
@@ -137,7 +140,7 @@ static void lower_below(hak_quota_t *least, const char *root, const char *folder
     append(&path, root, strlen(root));
     append(&path, folder, strlen(folder));
     const size_t root_length = path.length;
-    if (!group->is_cut && strncmp(group->text, "/..", 3) != 0)
+    if (!group->is_cut && strncmp(group->text, HAK_NEAR_TEXT("/.."), 3) != 0)
         append(&path, group->text, group->length);
     if (path.length > root_length && path.text[path.length - 1] == '/')
         path.text[--path.length] = 0;
@@ -147,13 +150,14 @@ static void lower_below(hak_quota_t *least, const char *root, const char *folder
 /* In version 1 a directory is named after its controllers, and each controller has a link to it. */
 static void lower_by_line(hak_quota_t *least, const line_t *line, const char *root) {
     char folder[CONTROLLERS_SIZE + 1] = "/";
-    const bool has_cpu = has(line, "cpu"), has_memory = has(line, "memory");
-    if (line->controllers_size == 0) lower_below(least, root, "", &line->path);
+    const bool has_cpu = has(line, HAK_NEAR_TEXT("cpu")),
+               has_memory = has(line, HAK_NEAR_TEXT("memory"));
+    if (line->controllers_size == 0) lower_below(least, root, HAK_NEAR_TEXT(""), &line->path);
     if (!has_cpu && !has_memory) return;
     memcpy(folder + 1, line->controllers, line->controllers_size + 1);
     lower_below(least, root, folder, &line->path);
-    if (has_cpu) lower_below(least, root, "/cpu", &line->path);
-    if (has_memory) lower_below(least, root, "/memory", &line->path);
+    if (has_cpu) lower_below(least, root, HAK_NEAR_TEXT("/cpu"), &line->path);
+    if (has_memory) lower_below(least, root, HAK_NEAR_TEXT("/memory"), &line->path);
 }
 
 static void take(line_t *line, char c) {

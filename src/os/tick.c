@@ -4,9 +4,9 @@
 __thread hak_tick_t hak_tick;
 
 void hak_tick_hurry(void) {
-    size_t spent = hak_min(hak_tick.spent, HAK_TICK_INTERVAL);
-    hak_tick.owed += HAK_TICK_INTERVAL - spent;
-    hak_tick.spent += HAK_TICK_INTERVAL - spent;
+    if (hak_tick.spent >= HAK_TICK_INTERVAL) return;
+    hak_tick.owed += HAK_TICK_INTERVAL - hak_tick.spent;
+    hak_tick.spent = HAK_TICK_INTERVAL;
 }
 
 bool hak_tick_settle(void) {

@@ -355,8 +355,7 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
 
 /* While the region has unmapped superslabs it grows by no more than is needed, because the
  * records of what it grows by stay for ever. */
-HAK_BEHIND hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most,
-                                                     unsigned *taken) {
+HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     HAK_HOLD(&hak_pool_lock);
     unsigned n;
     hak_superslab_t *first = find_row(least, most, &n);

@@ -31,7 +31,7 @@ _Atomic bool hak_sample_on;
 hak_sample_stats_t hak_sample_stats;
 
 static _Atomic(hak_sample_t *) *lists; /* constant once on; written under the lock of the lane */
-static lane_t lanes[1 << LOCKS_SHIFT];
+static lane_t lanes[1 << LOCKS_SHIFT] HAK_APART;
 HAK_LOCK_RANKS(lanes_rank, SAMPLES, lanes, sizeof lanes, sizeof(lane_t), NULL);
 
 bool hak_sample_start(void) {

@@ -41,7 +41,7 @@ static struct {
     _Atomic size_t mapped;   /* superslabs that are; anyone reads */
     size_t pieces;
     hak_superslab_t *unmapped; /* holes that were superslabs, by `next` and `prev` */
-} region HAK_APART;
+} region;
 
 static const char map_name[] HAK_NEAR = "hakmem: map", heap_name[] HAK_NEAR = "hakmem: heap";
 

@@ -92,8 +92,8 @@ static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
 }
 
-HAK_BEHIND hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index,
-                                        uint32_t *most, void **double_freed) {
+HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index,
+                                      uint32_t *most, void **double_freed) {
     hak_unit_t *released = NULL;
     HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_unit_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */

@@ -235,8 +235,8 @@ static unsigned take_from_pool(const request_t *request) {
 /* Drains `most` blocks or a little more, takes back unused slabs that are bound to threads, and
  * releases the kept empty slab if it has seen `age` sweeps. Does nothing if another thread holds
  * the bin's lock. `any`: some bin has warm slabs. True when remote frees are left. */
-static HAK_BEHIND bool drain_and_release(unsigned shard, unsigned class_index, unsigned age,
-                                         bool any, uint32_t most) {
+static HAK_NEXT bool drain_and_release(unsigned shard, unsigned class_index, unsigned age, bool any,
+                                       uint32_t most) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return false;
@@ -288,7 +288,7 @@ static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
-static HAK_BEHIND unsigned adopt_empty(const request_t *request) {
+static HAK_NEXT unsigned adopt_empty(const request_t *request) {
     unsigned home = request->home, left = SEARCH_MOST;
     hak_unit_t *slab = NULL;
     hak_gate_enter();
@@ -348,7 +348,7 @@ void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
 
 /* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
  * DRAINS_MOST drains, in case remote frees come faster than it drains them. */
-HAK_BEHIND bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
+HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
     bool any = hak_load_relaxed(&hak_warm_seen);
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
@@ -366,7 +366,7 @@ HAK_BEHIND bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) 
     return true;
 }
 
-HAK_BEHIND void hak_shard_release_idle(void) {
+HAK_NEXT void hak_shard_release_idle(void) {
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
     hak_shard_release_piece(&walk, &budget);

@@ -94,7 +94,7 @@ void hak_thread_flush_holder(hak_cache_t *cache) {
 
 /* The destructor of the thread's key. Destructors of other libraries that run later may still free:
  * they find the dead cache, and the blocks go to the shard directly. */
-HAK_BEHIND static void on_thread_exit(void *argument) {
+HAK_NEXT static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     hak_gate_use(NULL);
@@ -274,7 +274,7 @@ static void put_back(hak_cache_t *cache, bool holds) {
 
 /* Without the lock, since this may find a double free, and the program's handler of SIGABRT may start
  * a thread. */
-HAK_BEHIND bool hak_thread_flush_waiting(unsigned *caches) {
+HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     hak_cache_t *cache = take_full();
     if (!cache) return true;
