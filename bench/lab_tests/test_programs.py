@@ -40,6 +40,7 @@ RUNS = {
     "bench_scenario mir": (["bench_scenario", "mir", "200"], {"checksum"}),
     **{f"bench_frag {name}": (["bench_frag", name, "4"], FRAG_FIGURES)
        for name in ("phase", "drift", "cache")},
+    "bench_frag hour": (["bench_frag", "hour", "1"], {"growth", *FRAG_FIGURES}),
     "bench_calloc new": (["bench_calloc", "1000", "65536", "1048576", "0"], {"touched"}),
 }  # fmt: skip
 

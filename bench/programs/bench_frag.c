@@ -2,7 +2,7 @@
  * bench_frag - how much memory an allocator keeps for live blocks: RSS over live bytes, both
  * minus their values at the start.
  *
- *   bench_frag NAME [megabytes] [seed]
+ *   bench_frag NAME [megabytes] [seed] [cycles]
  *
  *   phase  A change of phase, as between the loading and the serving of a program:
  *          `megabytes` of 64 B blocks, all freed but every 1,024th, then as many bytes in
@@ -11,6 +11,8 @@
  *          three times, in generations: most blocks die young, a quarter lives while up to
  *          7.5 x `megabytes` are allocated after them, of 40 x in all.
  *          frag = RSS / live, mean over the second half of the run.
+ *   hour   The same for `cycles`, 30 unless given; 9,000 are about an hour. growth = peak RSS after
+ *          the first tenth of the run / peak RSS in it, both net of the start.
  *   cache  A cache of `megabytes` with random eviction, whose values get longer by 30 % in
  *          each of 12 generations, from 40 B to 1 KB. frag as in drift.
  *
@@ -21,7 +23,7 @@
 
 #define SAMPLES 32
 
-enum { MEGABYTES, SEED, ARGUMENTS };
+enum { MEGABYTES, SEED, CYCLES, ARGUMENTS };
 
 struct block {
     struct block *next;
@@ -33,6 +35,7 @@ static struct {
     long floor_kb;
     double ratio_sum; /* of samples of RSS / live */
     uint32_t samples;
+    long first_kb, later_kb; /* peaks of samples in the first tenth of a long run, and after it */
 } seen;
 
 static struct block *new_block(uint32_t size, struct block *next) {
@@ -66,11 +69,11 @@ static void take_sample(void) {
 #define BIG 4096
 #define KEEP 1024
 
-static double run_phase(uint64_t megabytes, uint32_t seed) {
+static double run_phase(uint64_t megabytes, uint32_t seed, uint64_t cycles) {
     uint64_t bytes = megabytes << 20;
     struct block *first = NULL, **end = &first, *kept = NULL, *next;
 
-    (void)seed;
+    (void)seed, (void)cycles;
     for (uint64_t i = 0; i < bytes / SMALL; i++) {
         *end = new_block(SMALL, NULL);
         end = &(*end)->next;
@@ -90,9 +93,11 @@ static double run_phase(uint64_t megabytes, uint32_t seed) {
 
 /* --- drift --------------------------------------------------------------------- */
 
-#define TURNOVER 40 /* bytes allocated in all / bytes alive */
+#define TURNOVER 40 /* bytes allocated in DRIFT_CYCLES / bytes alive */
 #define TICK 4096   /* bytes allocated: the clock that ages are measured with */
-#define CYCLES 3
+#define DRIFT_CYCLES 3
+#define HOUR_CYCLES 30
+#define CYCLE_SAMPLES 20 /* in a long run */
 #define SMALLEST_CENTRE 32u
 #define DOUBLINGS 7 /* from there to the largest centre */
 
@@ -106,8 +111,8 @@ static uint32_t life_time(uint32_t *state, uint32_t most) {
 }
 
 /* A size around a centre that goes up and down by doublings, with an even spread between. */
-static uint32_t drifted_size(uint32_t *state, uint64_t tick, uint64_t ticks) {
-    uint64_t at = tick * CYCLES * 2 * DOUBLINGS * 256 / ticks % (2 * DOUBLINGS * 256);
+static uint32_t drifted_size(uint32_t *state, uint64_t tick, uint64_t ticks, uint64_t cycles) {
+    uint64_t at = tick * cycles * 2 * DOUBLINGS * 256 / ticks % (2 * DOUBLINGS * 256);
     uint32_t centre;
 
     if (at > DOUBLINGS * 256) at = 2 * DOUBLINGS * 256 - at;
@@ -116,8 +121,24 @@ static uint32_t drifted_size(uint32_t *state, uint64_t tick, uint64_t ticks) {
     return bench_size_log(state, centre / 2, 2 * centre);
 }
 
-static double run_drift(uint64_t megabytes, uint32_t seed) {
-    uint64_t ticks = TURNOVER * (megabytes << 20) / TICK, allocated = 0;
+static void sample_drift(uint64_t tick, uint64_t ticks) {
+    if (tick >= ticks / 2 && tick % (ticks / 2 / SAMPLES) == 0) take_sample();
+}
+
+static void sample_hour(uint64_t tick, uint64_t ticks) {
+    static uint64_t next;
+    long *peak_kb = tick < ticks / 10 ? &seen.first_kb : &seen.later_kb, now_kb;
+
+    if (tick < next) return;
+    next = tick + TURNOVER * seen.bytes / DRIFT_CYCLES / CYCLE_SAMPLES / TICK;
+    now_kb = bench_rss_now_kb() - seen.floor_kb;
+    if (now_kb > *peak_kb) *peak_kb = now_kb;
+    take_sample();
+}
+
+static void drift(uint64_t megabytes, uint32_t seed, uint64_t cycles,
+                  void (*sample)(uint64_t tick, uint64_t ticks)) {
+    uint64_t ticks = TURNOVER * (megabytes << 20) / TICK * cycles / DRIFT_CYCLES, allocated = 0;
     uint32_t slots = (uint32_t)((megabytes << 20) / TICK * 15 / 2);
     struct block **dying = bench_table(slots, sizeof(struct block *)); /* [tick % slots] */
     uint32_t state = seed;
@@ -133,11 +154,20 @@ static double run_drift(uint64_t megabytes, uint32_t seed) {
         while (allocated < (tick + 1) * TICK) {
             struct block **later = &dying[(tick + life_time(&state, slots)) % slots];
 
-            *later = new_block(drifted_size(&state, tick, ticks), *later);
+            *later = new_block(drifted_size(&state, tick, ticks, cycles), *later);
             allocated += (*later)->size;
         }
-        if (tick >= ticks / 2 && tick % (ticks / 2 / SAMPLES) == 0) take_sample();
+        sample(tick, ticks);
     }
+}
+
+static double run_drift(uint64_t megabytes, uint32_t seed, uint64_t cycles) {
+    drift(megabytes, seed, cycles != 0 ? cycles : DRIFT_CYCLES, sample_drift);
+    return seen.ratio_sum / seen.samples;
+}
+
+static double run_hour(uint64_t megabytes, uint32_t seed, uint64_t cycles) {
+    drift(megabytes, seed, cycles != 0 ? cycles : HOUR_CYCLES, sample_hour);
     return seen.ratio_sum / seen.samples;
 }
 
@@ -146,11 +176,12 @@ static double run_drift(uint64_t megabytes, uint32_t seed) {
 #define GENERATIONS 12
 #define FIRST_VALUE 40
 
-static double run_cache(uint64_t megabytes, uint32_t seed) {
+static double run_cache(uint64_t megabytes, uint32_t seed, uint64_t cycles) {
     uint64_t budget = megabytes << 20, count = 0;
     struct block **entries = bench_table(budget / FIRST_VALUE * 2, sizeof(struct block *));
     uint32_t state = seed, length = FIRST_VALUE;
 
+    (void)cycles;
     seen.floor_kb = bench_rss_now_kb();
     for (int generation = 0; generation < GENERATIONS; generation++, length += length * 3 / 10) {
         for (uint64_t written = 0; written < budget;) {
@@ -174,19 +205,23 @@ static double run_cache(uint64_t megabytes, uint32_t seed) {
 
 static const struct {
     const char *name;
-    double (*run)(uint64_t megabytes, uint32_t seed);
+    double (*run)(uint64_t megabytes, uint32_t seed, uint64_t cycles);
     uint64_t megabytes;
-} kinds[] = {{"phase", run_phase, 500}, {"drift", run_drift, 32}, {"cache", run_cache, 64}};
+} kinds[] = {{"phase", run_phase, 500},
+             {"drift", run_drift, 32},
+             {"hour", run_hour, 32},
+             {"cache", run_cache, 64}};
+#define NAMES "phase drift hour cache"
 
 static size_t kind_named(const char *name) {
     for (size_t i = 0; name != NULL && i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(name, kinds[i].name) == 0) return i;
     if (name != NULL && bench_wants_help(name)) {
-        printf("usage: bench_frag NAME [megabytes] [seed]; NAME is one of: phase drift cache\n");
+        printf("usage: bench_frag NAME [megabytes] [seed] [cycles]; NAME is one of: " NAMES "\n");
         bench_flush();
         exit(0);
     }
-    bench_fail(2, "which kind? One of: phase drift cache%s%s", name != NULL ? "; not " : "",
+    bench_fail(2, "which kind? One of: " NAMES "%s%s", name != NULL ? "; not " : "",
                name != NULL ? name : "");
 }
 
@@ -194,6 +229,7 @@ int main(int argc, char **argv) {
     struct bench_arg args[ARGUMENTS] = {
         [MEGABYTES] = {"megabytes", 1, 1u << 16, 0, 0},
         [SEED] = {"seed", 1, UINT32_MAX, 4141, 0},
+        [CYCLES] = {"cycles", 0, 1000000, 0, 0},
     };
     uint64_t start, ns;
     char extra[240];
@@ -207,7 +243,7 @@ int main(int argc, char **argv) {
 
     seen.floor_kb = bench_rss_now_kb();
     start = bench_now_ns();
-    frag = kinds[kind].run(args[MEGABYTES].value, (uint32_t)args[SEED].value);
+    frag = kinds[kind].run(args[MEGABYTES].value, (uint32_t)args[SEED].value, args[CYCLES].value);
     ns = bench_now_ns() - start;
 
     snprintf(extra, sizeof extra,
@@ -215,6 +251,11 @@ int main(int argc, char **argv) {
              kinds[kind].name, frag, (unsigned long long)seen.bytes_peak / 1024,
              (unsigned long long)seen.bytes / 1024, seen.floor_kb, bench_rss_peak_kb(),
              bench_rss_now_kb());
+    if (seen.first_kb > 0) {
+        size_t used = strlen(extra);
+        snprintf(extra + used, sizeof extra - used, " growth=%.3f",
+                 (double)seen.later_kb / (double)seen.first_kb);
+    }
     bench_report(seen.calls, ns, extra);
     return 0;
 }

@@ -205,6 +205,10 @@ def _memory_rows():
         ("drift", "32"), "256MB", ("drift", "256"), memory="frag",
     )  # fmt: skip
     yield from _both(
+        "memory:hour", "memory", "sizes that drift on and on", "bench_frag",
+        ("hour", "16"), "1h", ("hour", "32", "4141", "9000"), memory="growth",
+    )  # fmt: skip
+    yield from _both(
         "memory:cache", "memory", "cache whose values get longer", "bench_frag",
         ("cache", "48"), "256MB", ("cache", "256"), memory="frag",
     )  # fmt: skip
