@@ -5,22 +5,23 @@
 #include "os/os.h"
 #include "pool/pool.h"
 
-static _Atomic uint32_t mapped;     /* guards that were made by protection */
+hak_guard_stats_t hak_guard_stats;
+
 static _Atomic uint32_t unit_count; /* guard units */
 
 bool hak_guard_set_by_advice(void *start, size_t size) { return hak_os_guard(start, size); }
 
-static bool take_place(void) {
-    if (hak_add_relaxed(&mapped, 1) < HAK_GUARDS_MAPPED) return true;
-    hak_add_relaxed(&mapped, -1u);
-    return false;
+static bool protect(void *start, size_t size) {
+    bool done = hak_add_relaxed(&hak_guard_stats.mapped, 1) < HAK_GUARDS_MAPPED &&
+                hak_os_protect(start, size);
+    if (!done) hak_add_relaxed(&hak_guard_stats.mapped, -1u);
+    return done;
 }
 
 hak_guard_t hak_guard_set(void *start, size_t size) {
     if (HAK_LIKELY(hak_os_guard(start, size))) return HAK_GUARD_ADVISED;
-    if (!take_place()) return HAK_GUARD_NONE;
-    if (hak_os_protect(start, size)) return HAK_GUARD_MAPPED;
-    hak_add_relaxed(&mapped, -1u);
+    if (protect(start, size)) return HAK_GUARD_MAPPED;
+    hak_add_relaxed(&hak_guard_stats.lost, 1);
     return HAK_GUARD_NONE;
 }
 
@@ -28,7 +29,7 @@ bool hak_guard_clear(void *start, size_t size, hak_guard_t guard) {
     if (guard == HAK_GUARD_ADVISED) return hak_os_unguard(start, size);
     if (guard == HAK_GUARD_NONE) return true;
     if (!hak_os_commit(start, size)) return false;
-    hak_add_relaxed(&mapped, -1u);
+    hak_add_relaxed(&hak_guard_stats.mapped, -1u);
     return true;
 }
 

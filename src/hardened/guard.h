@@ -2,7 +2,7 @@
  *
  * A guard is made by MADV_GUARD_INSTALL where the kernel has it (Linux 6.13): the mapping stays
  * whole, whatever the number of guards. Elsewhere by mprotect, which makes two mappings more: then
- * there are HAK_GUARDS_MAPPED of them at most, and what comes later has no guard.
+ * there are HAK_GUARDS_MAPPED of them at most, and what comes later has no guard, and counts as lost.
  *
  * GUARD UNITS. One of about GUARD_UNITS units of 64 KiB that slabs take becomes a guard for good: a
  * write that runs through many blocks ends there. It is a block of the class of 64 KiB, the only one
@@ -18,6 +18,13 @@
 typedef enum { HAK_GUARD_NONE, HAK_GUARD_ADVISED, HAK_GUARD_MAPPED } hak_guard_t;
 
 enum { HAK_GUARDS_MAPPED = 256 }; /* of a process; each is up to two of its 1,000 mappings */
+
+typedef struct {
+    _Atomic uint32_t mapped; /* guards that were made by protection, and are there still */
+    _Atomic uint64_t lost;   /* that could not be made */
+} hak_guard_stats_t;
+
+extern hak_guard_stats_t hak_guard_stats;
 
 /* Makes whole pages a guard; what they held is lost. NONE when the system refuses. */
 hak_guard_t hak_guard_set(void *start, size_t size);

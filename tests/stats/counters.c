@@ -513,6 +513,7 @@ const struct trial counter_trials[] = {
 
 const size_t counter_trial_count = COUNT_OF(counter_trials);
 
+#define GUARDING "HAKMEM_CONF=HARDENED:1,GUARD_LARGE:1"
 #define PROFILED "HAKMEM_CONF=HAKMEM_PROF:1,HAKMEM_PROF_FILE:/dev/null,"
 
 const struct set_trial set_trials[] = {
@@ -526,6 +527,13 @@ const struct set_trial set_trials[] = {
     {{"sampled", "live", hold_and_free, 0, 0}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "full", hold, COUNT - 128, COUNT - 100}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"total", "live", hold, COUNT, COUNT}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"guards", "mapped", hold_guarded_blocks, 0, 0}, GUARDING},
+    {{"guards", "mapped", hold_blocks_without_advice, PROTECTED_COUNT, PROTECTED_COUNT}, GUARDING},
+    {{"guards", "mapped", free_blocks_without_advice, 0, 0}, GUARDING},
+    {{"guards", "lost", hold_guarded_blocks, 0, 0}, GUARDING},
+    {{"guards", "lost", hold_blocks_without_advice, GUARDED_COUNT - PROTECTED_COUNT,
+      GUARDED_COUNT - PROTECTED_COUNT},
+     GUARDING},
     {{"profile", "samples", hold_and_free, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
     {{"profile", "live", hold, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
     {{"profile", "live", hold_and_free, 0, 3}, PROFILED "HAKMEM_PROF_RATE:1024"},

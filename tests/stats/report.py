@@ -23,7 +23,7 @@ import harness  # noqa: E402
 PROGRAM, COMMAND, DOCS = (os.path.abspath(argument) for argument in sys.argv[1:4])
 BANDS = [f"C{i}" for i in range(8)] + ["MID"]
 KEYS = "schema version pid options bands classes tiers caches".split()
-GROUPS = "total pool warm policy large huge mid remote depot os memory sampled heaps debug threads profile".split()
+GROUPS = "total pool warm policy large huge mid remote depot os memory sampled guards heaps debug threads profile".split()
 OF_BANDS = ["score", "promoted"]  # figures that bands of the tiny tier have beside the sums
 DEBUG = os.environ.get("BUILD") == "Debug"  # which has more figures
 if DEBUG:

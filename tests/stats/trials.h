@@ -49,6 +49,12 @@ void swing_beside_threads(void);
 void free_large(void);
 void free_huge(void);
 
+/* Programs of guards.c, on 300 blocks: 256 may have a guard by protection. */
+enum { GUARDED_COUNT = 300, PROTECTED_COUNT = 256 };
+void hold_guarded_blocks(void);
+void hold_blocks_without_advice(void);
+void free_blocks_without_advice(void);
+
 /* What the figures of ways.c have to add up to, in a process that went all the ways. */
 void check_sums(const void *unused);
 
