@@ -1,8 +1,8 @@
 """Breaks the checked sources on purpose, one way after the other: the checker must see each.
 
-    mutants.py GROUP [--heavy] --root DIR --work DIR --objects FILE... --compile WORD...
+    mutants.py GROUP [--heavy] --root DIR --work DIR --objects FILE... [--link=WORD] --compile WORD...
 
-A mutant is a row of mutants_shard.py, mutants_whole.py or mutants_rest.py: what is broken, the text
+A mutant is a row of one of the files mutants_*.py: what is broken, the text
 before and after, and, if it is named, the scenario that finds it; otherwise all are tried. With --heavy there are none: the sources as they are, in all scenarios. Each is
 compiled with the words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
 survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 
+import mutants_large
 import mutants_rest
 import mutants_shard
 import mutants_whole
@@ -137,7 +138,8 @@ GROUPS = {
     ),
 }
 
-MUTANTS = mutants_shard.MUTANTS + mutants_rest.MUTANTS + mutants_whole.MUTANTS
+MUTANTS = (mutants_shard.MUTANTS + mutants_large.MUTANTS + mutants_rest.MUTANTS
+           + mutants_whole.MUTANTS)
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
 
@@ -185,7 +187,8 @@ class Build:
                 self.compile(args, place / source, self.work / f"{i}.o")
             else:
                 self.objects.append(like.objects[i])
-        words = [args.compile[0], *self.objects, *args.objects, "-o", self.program]
+        link = [args.link] if args.link else []
+        words = [args.compile[0], *link, *self.objects, *args.objects, "-o", self.program]
         subprocess.run(words, check=True)
 
     def write(self):
@@ -226,6 +229,7 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--objects", nargs="+", required=True)
+    parser.add_argument("--link", help="a word for the linker's command line")
     parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
     args = parser.parse_args()
     rows = [row for group, *row in MUTANTS if group == args.group]

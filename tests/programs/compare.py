@@ -31,7 +31,7 @@ PROGRAMS = {
     "perl": (["perl", "{inputs}/workload.pl"], ["perl"], {}),
     "gcc": (["sh", "{inputs}/compile.sh", "gcc", ENGINE_FLAGS, "{root}/src"],
             ["cc1", "as", "x86_64-linux-gnu-as", "aarch64-linux-gnu-as"], {}),
-    "g++": (["sh", "{inputs}/compile.sh", "g++", "-std=c++17", "{inputs}"], ["cc1plus"], {}),
+    "g++": (["sh", "{inputs}/compile.sh", "g++", "-std=c++17 -O0", "{inputs}"], ["cc1plus"], {}),
     "sqlite3": (["sh", "{inputs}/sqlite.sh", "{inputs}/workload.sql"], ["sqlite3"], {}),
     "redis": (["{python}", "{inputs}/redis_session.py"],
               ["redis-server", "redis-check-rdb", "redis-benchmark"], {}),
