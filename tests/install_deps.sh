@@ -17,7 +17,7 @@ packages='pkg-config=pkg-config dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev file=file 
     cargo=cargo py:ensurepip=python3-venv'
 if [ "${1:-}" = packages ]; then
     # shellcheck disable=SC2086 # a list of pairs
-    exec "$here/../scripts/install_deps.sh" $packages
+    exec "$here/../scripts/install_deps.sh" $packages debootstrap=debootstrap
 fi
 
 # A package of a server starts it when it is installed. Here nothing may be left running.

@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
     size_t count = (size_t)argument(argc, argv, 1, 300), believed = 0;
     struct rng rng = rng_make((uint64_t)argument(argc, argv, 2, 1));
     char name[NAME_SIZE];
-    watchdog(100, "damaged pages");
+    watchdog(100 + (unsigned)(count / 100), "damaged pages");
     prepare(name);
     check_lines();
     for (size_t i = 0; i < count; i++) {
