@@ -421,17 +421,6 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return magazine->base[taken];
 }
 
-unsigned hak_cache_take_more(hak_cache_t *cache, unsigned class_index, unsigned want, void **top) {
-    hak_magazine_t *magazine = &cache->magazines[class_index];
-    grow(cache, class_index, REFILLED);
-    want = (unsigned)hak_min(want, magazine->slots - 1 - count_of(magazine));
-    if (!want) return 0;
-    HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
-    want = hak_shard_take(cache->shard, class_index, want, top, NULL);
-    count_refill(cache, class_index, want);
-    return want;
-}
-
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     if (!cache) {
         HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);

@@ -155,10 +155,6 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
  * the shard. If `cache` is NULL, gives the block to the shard. */
 void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
-/* Takes up to `want` blocks from the shard beside those in the magazine, which has room for them too,
- * and writes them to top[1..n]; returns n. */
-unsigned hak_cache_take_more(hak_cache_t *cache, unsigned class_index, unsigned want, void **top);
-
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);
 

@@ -155,12 +155,14 @@ static bool make_stack(hak_cache_t *cache, hak_magazine_t *share, size_t size) {
     return true;
 }
 
-/* Moves the newest `some` blocks of a magazine to its share, on top of what lies there. */
-static void move(hak_magazine_t *magazine, hak_magazine_t *share, size_t some) {
-    void **from = hak_load_relaxed(&magazine->top) - some, **to = hak_load_relaxed(&share->top);
-    memcpy(to + 1, from + 1, some * sizeof *from);
-    hak_store_relaxed(&magazine->top, from); /* first, so that no block is counted twice */
+/* Moves the newest blocks of a magazine to its share, on top of what lies there; returns how many. */
+static size_t move(hak_magazine_t *magazine, hak_magazine_t *share, size_t most) {
+    void **top = hak_load_relaxed(&magazine->top), **to = hak_load_relaxed(&share->top);
+    size_t some = hak_min((size_t)(top - magazine->base), most);
+    memcpy(to + 1, top - some + 1, some * sizeof *top);
+    hak_store_relaxed(&magazine->top, top - some); /* first, so that no block is counted twice */
     hak_store_relaxed(&share->top, to + some);
+    return some;
 }
 
 bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
@@ -168,18 +170,20 @@ bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
     hak_sample_rate_t *ration = hak_sample_rate_of(cache);
     hak_magazine_t *magazine = &cache->magazines[class_index],
                    *share = ration->shares + class_index;
-    size_t there = (size_t)(hak_load_relaxed(&magazine->top) - magazine->base);
     uint64_t left = least_left(ration, class_index);
-    if (!magazine->slots || !there || !left) return false;
+    if (!magazine->slots || !left) return false;
     if (HAK_UNLIKELY(!share->slots) && !make_stack(cache, share, hak_classes[class_index].size))
         return false;
-    size_t most = hak_min(share->slots - 1u, left), some = hak_min(there, most), more = 0;
-    if (HAK_UNLIKELY(some * 2 <= most)) {
-        more = hak_cache_take_more(cache, class_index, (unsigned)some, share->base);
-        hak_store_relaxed(&share->top, share->base + more);
+    size_t most = hak_min(share->slots - 1u, left), some = move(magazine, share, most);
+    count(ration, class_index, some);
+    /* A magazine that holds few blocks is refilled, as without samples. */
+    void *block = some * 2 <= most ? hak_cache_refill(cache, class_index, NULL) : NULL;
+    if (block) {
+        void **top = hak_load_relaxed(&share->top) + 1;
+        *top = block;
+        hak_store_relaxed(&share->top, top);
+        count(ration, class_index, 1 + move(magazine, share, most - some - 1));
     }
-    move(magazine, share, some);
-    count(ration, class_index, some + more);
     cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
-    return true;
+    return some || block;
 }
