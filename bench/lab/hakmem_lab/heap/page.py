@@ -17,8 +17,11 @@ SMALL = 0.001  # frames below this part of the whole are one
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1200px;padding:1rem;color:#222}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top}
-td{white-space:nowrap}td:last-child{white-space:normal}td:last-child,th:last-child{text-align:left;overflow-wrap:anywhere;min-width:11rem}.scroll{overflow-x:auto}
-li{margin:.2rem 0;overflow-wrap:anywhere}small{color:#666}"""
+td{white-space:nowrap}td:last-child{white-space:normal}
+td:last-child,th:last-child{text-align:left;overflow-wrap:anywhere;min-width:11rem}.scroll{overflow-x:auto}
+li{margin:.2rem 0;overflow-wrap:anywhere}small{color:#666}
+@media(max-width:600px){body{padding:.6rem}td,th{padding:.25rem .2rem;font-size:.78rem}
+td:last-child,th:last-child{min-width:5.5rem}}"""
 MEANING = {"live": "live blocks", "rounding": "class rounding", "sparse": "sparse pages",
            "caches": "thread caches", "dirty": "dirty", "metadata": "metadata", "other": "not HAKMEM's"}  # fmt: skip
 LAYOUT = {"margin": {"l": 4, "r": 4, "t": 8, "b": 4}, "font": {"size": 13}}
