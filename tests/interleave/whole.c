@@ -470,8 +470,8 @@ static const explore_scenario_t scenarios[] = {
 };
 
 static void short_dose(void) {
-    some.most = 32;
-    some.samples = 18;
+    some.most = 40;
+    some.samples = 24;
 }
 
 /* One scenario alone has the time for every order with one preemption. */
