@@ -262,14 +262,22 @@ static void confine_process(int cpu) {
     closedir(threads);
 }
 
-static _Atomic bool is_there, may_go;
+static _Atomic bool may_go;
+static _Atomic pid_t thread_there;
 
 static void *stay_on(void *cpu) {
     confine(0, (int)(intptr_t)cpu);
     look();
-    atomic_store(&is_there, true);
+    atomic_store(&thread_there, gettid());
     while (!atomic_load(&may_go)) usleep(1000);
     return NULL;
+}
+
+/* A thread that has been joined is in the kernel's list for a while. */
+static void wait_until_gone(pid_t thread) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d", thread);
+    while (access(path, F_OK) == 0) usleep(1000);
 }
 
 /* Confined to one CPU while it runs, as a whole or each thread to its own, and let on all again. */
@@ -286,12 +294,13 @@ static void confine_and_widen(const void *context) {
     CHECK(hak_os_cpu_count() == 1, "%u CPUs, not 1", hak_os_cpu_count());
     CHECK(hak_shard_homes() == 1 && hak_os_this_cpu() == 0, "%u homes", hak_shard_homes());
     CHECK(pthread_create(&thread, NULL, stay_on, (void *)(intptr_t)cpus[1]) == 0, "no thread");
-    while (!atomic_load(&is_there)) usleep(1000);
+    while (!atomic_load(&thread_there)) usleep(1000);
     CHECK(hak_os_cpu_count() == hak_min(before, 2), "%u CPUs, not 2", hak_os_cpu_count());
     look();
     CHECK(hak_os_cpu_count() == hak_min(before, 2), "%u CPUs later", hak_os_cpu_count());
     atomic_store(&may_go, true);
     pthread_join(thread, NULL);
+    wait_until_gone(thread_there);
     look();
     CHECK(hak_os_cpu_count() == 1, "%u CPUs without the thread", hak_os_cpu_count());
     CHECK(sched_setaffinity(0, sizeof *all, all) == 0, "not on all CPUs");
