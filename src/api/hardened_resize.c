@@ -174,13 +174,14 @@ static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
     return 0;
 }
 
-/* A tiny block with a canary needs no further look. The first row, that of no class, is not tiny. */
+/* A tiny block needs no further look. The first row, that of no class, is not tiny. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row) {
-    if (HAK_UNLIKELY(!hak_class_is_tiny(row) || !hak_hardened.canary)) return usable_other(pointer);
+    if (HAK_UNLIKELY(!hak_class_is_tiny(row))) return usable_other(pointer);
     uint32_t index = hak_block_index((uint16_t)(uintptr_t)pointer, row->reciprocal);
     const _Atomic uint32_t *at = hak_state_word(hak_state_unit(pointer), row, index);
     uint32_t word = HAK_LIKELY(at != NULL) ? hak_load_relaxed(at) : HAK_STATE_NEVER;
-    return HAK_LIKELY(hak_state_is_used(word)) ? hak_state_size(word) : usable_other(pointer);
+    if (HAK_UNLIKELY(!hak_state_is_used(word))) return usable_other(pointer);
+    return hak_hardened.canary ? hak_state_size(word) : row->size;
 }
 
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size) {
