@@ -52,28 +52,27 @@ typedef struct hak_cache {
     hak_gate_post_t post;                  /* whether its thread is inside the engine. In the child
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
-    uint8_t shard;                         /* home; changes only between two threads */
-    bool holds;                        /* thread list lock; waits with blocks in its magazines */
-    bool flushing;                     /* thread list lock; waited, and is being emptied */
-    bool braked;                       /* owner; see hak_cache_brake */
-    bool rationed;                     /* owner; see sample_rate.h */
-    uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
-    uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
+    uint8_t shard; /* stack lock to write; home, changes only between two threads */
+    bool holds;    /* lock of its group; waits with blocks in its magazines */
+    bool braked;   /* owner; see hak_cache_brake */
+    bool rationed; /* owner; see sample_rate.h */
+    uint8_t upgraded[HAK_CLASS_LIMIT];     /* blocks of the class above given for this one */
+    uint8_t streak[HAK_CLASS_LIMIT];       /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
-    uint32_t tid;                      /* thread list lock; its thread's number, or 0 */
-    uint32_t slow_count;               /* slow calls so far */
-    uint32_t born;                     /* slow_count when its thread got it */
-    uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */
-    uint32_t used_at[HAK_CLASS_LIMIT]; /* `clock` at the last slow call of the magazine */
-    uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
-    uint16_t victim;                   /* magazine that is asked next to give up room */
-    size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
-    struct hak_stacks *stacks;         /* owner; see stacks.h */
-    struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
+    uint32_t tid;                          /* stack lock to write; its thread's number, or 0 */
+    uint32_t slow_count;                   /* slow calls so far */
+    uint32_t born;                         /* slow_count when its thread got it */
+    uint32_t clock[HAK_CACHED_TIERS];      /* slow calls of the tier's magazines */
+    uint32_t used_at[HAK_CLASS_LIMIT];     /* `clock` at the last slow call of the magazine */
+    uint16_t seen[HAK_CLASS_LIMIT];        /* bits of `top` at the last look for idle magazines */
+    uint16_t victim;                       /* magazine that is asked next to give up room */
+    size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
+    struct hak_stacks *stacks;             /* owner; see stacks.h */
+    struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_holder *) holder;   /* owner writes; see hardened/holder.h */
     struct hak_cache *next;                /* constant once in the list of all caches */
-    struct hak_cache *next_waiting;        /* thread list lock; caches without a thread */
+    struct hak_cache *next_waiting;        /* lock of its group; caches without a thread */
 } hak_cache_t;
 
 /* Counters of a cache in one band, over all threads that it has served. They lie behind the

@@ -152,7 +152,8 @@ HAK_COMMON void hak_options_load(void) {
     static _Atomic bool begun;
     bool secure;
     char **environment = hak_os_environment(&secure);
-    if (!environment || atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return;
+    if (!environment || hak_load_relaxed(&begun)) return;
+    if (atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return;
     if (!secure) load(environment);
     hak_store_release(&is_loaded, true); /* partner: hak_options_loaded */
 }

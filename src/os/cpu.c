@@ -18,8 +18,8 @@ enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the fir
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
 static _Atomic unsigned others;              /* how many more were allowed, beyond `allowed` */
-static _Atomic unsigned known_count;         /* 0 until the first call of hak_os_cpu_count */
-static _Atomic uint64_t known_bytes;         /* 0 until the first look; UINT64_MAX: no limit */
+static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
+static _Atomic uint64_t known_bytes; /* 0 until the first look; UINT64_MAX: no limit */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
  *
  * rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
  * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
- * report holds the snapshot lock while it reads caches under the thread list lock. */
+ * report holds the snapshot lock while it reads caches under their locks. */
 #ifndef HAK_LOCK_H
 #define HAK_LOCK_H
 

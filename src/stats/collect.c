@@ -39,6 +39,7 @@
 #include "shard/sparse.h"
 #include "stats/stats.h"
 #include "thread/fork.h"
+#include "thread/group.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
 

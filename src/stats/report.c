@@ -1,5 +1,4 @@
-/* report.c: a process's report on itself: its number, its caches, and all of it as JSON. The thread list
- * lock is held only to read the number of a cache's thread and its shard. */
+/* report.c: a process's report on itself: its number, its caches, and all of it as JSON. */
 #include "stats/report.h"
 
 #include "classes/dyn.h"
@@ -37,10 +36,10 @@ void hak_stats_read_cache(hak_cache_t *cache, hak_cache_stats_t *to) {
         sums.bytes[hak_tier_of_class(i)] +=
             (hak_cache_count(cache, i) + hak_holder_count(hak_load_acquire(&cache->holder), i)) *
             hak_dyn_size_of(i);
-    hak_lock_acquire(&hak_thread_list_lock);
+    hak_lock_acquire(&cache->stack_lock);
 #define STAT_CACHE(name, kind, unit, where, help) to->figures[HAK_CACHE_STAT_##name] = (where);
 #include "stats/each.def"
-    hak_lock_release(&hak_thread_list_lock);
+    hak_lock_release(&cache->stack_lock);
 }
 
 void hak_stats_write_cache_list(hak_out_t *out) {

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "os/lock.h"
+#include "thread/share.h"
 
 /* The calling thread's cache, made on first use. NULL when the thread is exiting, or there is no
  * memory for a cache; then the shards serve block by block. */
@@ -25,24 +26,12 @@ bool hak_thread_flush_waiting(unsigned *caches);
 /* Computes all values again that depend on options, after an option was changed. */
 void hak_thread_apply_options(void);
 
-/* Bytes of free blocks that all caches may hold together. */
-size_t hak_thread_budget(void);
-
-/* Default of HAKMEM_CACHE_BUDGET for each CPU: bytes of free blocks in caches. */
-enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
-
 /* Checks now and then the number of CPUs and the limit of memory, and adapts shards and budgets to them.
  * `at_once`: checks now, since the process gets its second thread. */
 void hak_thread_follow_cpus(uint64_t now_ms, bool at_once);
 
 /* Adapts now to the CPUs and the memory that the process may use. Some syscalls. */
 void hak_thread_look_at_limits(void);
-
-/* Number of threads that have a cache now. */
-unsigned hak_thread_count(void);
-
-/* Threads whose home is the shard with most of them. */
-unsigned hak_thread_shard_most(void);
 
 /* The newest of all caches ever made; they are linked by `next`. A cache never leaves the list, and
  * new ones enter at its head, so the list can be read without a lock. */

@@ -15,6 +15,4 @@ size_t hak_verify(void);
 /* In the child of a fork. */
 void hak_verify_forget(void);
 
-void hak_thread_check_at_release(const void *lock);
-
 #endif

@@ -71,6 +71,26 @@ GROUPS = {
         ],
     ),
     "stock": ("src/shard/stock.[ch]", ["tests/interleave/stock.c"], []),
+    # Two shards a group, so that few make two groups; and places for the program to begin anew.
+    "group": (
+        "src/thread/group.[ch] src/thread/share.[ch]",
+        ["tests/interleave/group.c"],
+        [
+            (r"SHARDS = 8", "SHARDS = 2"),
+            (r"static group_t first HAK_OWN_LINE;", "static group_t first HAK_ALIGNED(HAK_LINE);"),
+            (r"static unsigned groups_of\(",
+             "void *group_place(unsigned number, size_t *size) {\n"
+             "*size = sizeof first;\nreturn number ? others : &first; }\n"
+             "static unsigned groups_of("),
+            (r"static _Atomic unsigned shared HAK_READ_OFTEN;",
+             "static _Atomic unsigned shared HAK_ALIGNED(HAK_LINE);"),
+            (r"\nunsigned hak_thread_count\(void\) \{",
+             "void *share_place(unsigned number, size_t *size) {\n"
+             "*size = number ? sizeof shared : sizeof threads;\n"
+             "return number ? (void *)&shared : &threads; }\n"
+             "unsigned hak_thread_count(void) {"),
+        ],
+    ),
     "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
     "state": (
         "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch]",

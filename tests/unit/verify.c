@@ -211,12 +211,17 @@ static void chunk(void) {
 }
 
 static void waiting_tid(void) { world.waiting->tid = 1; }
-static void waiting_full(void) {
-    ++*(unsigned *)find_static("thread.c", "waiting_full", sizeof(unsigned));
-}
-static void threads(void) {
-    ++*(unsigned *)find_static("thread.c", "shard_threads", HAK_SHARDS_MAX * sizeof(unsigned));
-}
+/* The beginning of group_t (thread/group.c). */
+typedef struct {
+    hak_lock_t lock;
+    unsigned full, ending, threads;
+    void *waiting[2];
+    unsigned homes[8];
+} group_t;
+static group_t *first_group(void) { return find_static("group.c", "first", sizeof(group_t)); }
+
+static void waiting_full(void) { ++first_group()->full; }
+static void threads(void) { ++first_group()->homes[0]; }
 static void committed(void) { hak_commit_charge(4096); }
 
 /* What is broken, and what the line says. With a lock: in the debug build, its release stops the
@@ -337,7 +342,7 @@ static const row_t rows[] = {
     {record_ring, "records %p: violated: a list has no more than there is"},
     {chunk, "records %p: violated: what is not handed out is accessible"},
     {waiting_tid, "cache %p: violated: one that waits has no thread, and is on the right list"},
-    {waiting_full, "thread list %p: waiting_full = caches that wait with blocks, and that will: "},
+    {waiting_full, "thread list %p: full = caches that wait with blocks, and that will: "},
     {threads, "thread list %p: threads = sum over shards: "},
     {committed, "committed bytes %p: units with pages + huge blocks + what is kept of them + "
                 "records + sampled pages: "},
@@ -414,7 +419,7 @@ static hak_lock_t *kept_lock(void) {
 static hak_lock_t *table_lock(void) { return &filled_table()->lock; }
 static hak_lock_t *region_lock(void) { return &hak_region_lock; }
 static hak_lock_t *meta_lock(void) { return &hak_meta_lock; }
-static hak_lock_t *list_lock(void) { return &hak_thread_list_lock; }
+static hak_lock_t *list_lock(void) { return &first_group()->lock; }
 
 static const release_t releases[] = {
     {free_count, "slab %p: free_count = set bits: ", bin_lock},
@@ -435,7 +440,7 @@ static const release_t releases[] = {
     {map_end, "region %p: the map ends behind the last mapped unit: ", region_lock},
     {chunk, "records %p: violated: what is not handed out is accessible", meta_lock},
     {waiting_full,
-     "thread list %p: waiting_full = caches that wait with blocks, and that will: ", list_lock},
+     "thread list %p: full = caches that wait with blocks, and that will: ", list_lock},
 };
 
 /* Some checks look at one more list each time. */

@@ -1,5 +1,5 @@
 /* waiting.c: caches that wait for a thread. Caches that still hold blocks are used first, however many empty
- * ones wait. */
+ * ones wait. Threads start and end without a lock of the process. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -11,6 +11,7 @@
 #include "os/cpu.h"
 #include "os/os.h"
 #include "thread/thread.h"
+#include "thread/verify.h"
 
 enum { SIZE = 48, MORE = 20, SECONDS = 60 };
 
@@ -54,6 +55,33 @@ static void a_new_thread_gets_blocks(const void *unused) {
     free(threads);
 }
 
+/* A thread more than these is no reason to share the budget anew. */
+static void starts_and_ends_wait_for_nobody(const void *unused) {
+    enum { AT_REST = 16 };
+    pthread_t resting[AT_REST], other;
+    (void)unused;
+    pthread_barrier_init(&all_work, NULL, AT_REST + 1);
+    for (unsigned i = 0; i < AT_REST; i++)
+        CHECK(pthread_create(&resting[i], NULL, work, NULL) == 0, "no thread");
+    while (hak_thread_count() < AT_REST + 1) hak_os_sleep_ms(1);
+    hak_lock_acquire(&hak_thread_list_lock);
+    for (unsigned i = 0; i < MORE; i++) {
+        const hak_cache_t *given = NULL;
+        CHECK(pthread_create(&other, NULL, look, &given) == 0, "no thread");
+        pthread_join(other, NULL);
+        CHECK(given != NULL, "a thread without a cache");
+    }
+    hak_lock_release(&hak_thread_list_lock);
+    pthread_barrier_wait(&all_work);
+    for (unsigned i = 0; i < AT_REST; i++) pthread_join(resting[i], NULL);
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void no_lock_of_the_process(void **state) {
+    (void)state;
+    unit_child(starts_and_ends_wait_for_nobody, NULL, SECONDS, "the list's lock");
+}
+
 static void caches_with_blocks_serve_first(void **state) {
     (void)state;
     unit_child(a_new_thread_gets_blocks, NULL, SECONDS, "waiting caches");
@@ -64,6 +92,7 @@ int main(int argc, char **argv) {
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_with_blocks_serve_first),
+        cmocka_unit_test(no_lock_of_the_process),
     };
     return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
 }

@@ -1,0 +1,274 @@
+/* group.c: who is at home in the shards of a group, and which caches wait there. */
+#include "thread/group.h"
+
+#include <string.h>
+
+#include "options/options.h"
+#include "os/cpu.h"
+#include "os/gate.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "shard/shard.h"
+#include "thread/share.h"
+
+enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, EMPTY = 0, HOLDING = 1 };
+
+/* threads = sum over `homes`, while no thread starts. */
+typedef struct {
+    hak_lock_t lock;
+    unsigned full;   /* lock; caches that wait with blocks, and those of ending threads that
+                                 will */
+    unsigned ending; /* lock; the latter */
+    _Atomic unsigned threads; /* atomic; from their choice of the group on */
+    _Atomic(hak_cache_t *)
+        waiting[2]; /* written under the lock; stacks of caches without thread, EMPTY
+                                          or HOLDING blocks: there may be very many empty ones */
+    _Atomic unsigned homes[SHARDS]; /* written under the lock; threads at home in each shard */
+} HAK_ALIGNED(HAK_LINE) group_t;
+
+_Static_assert(sizeof(group_t) == HAK_LINE, "a start or an end moves one line");
+
+static group_t first HAK_OWN_LINE; /* small processes have no other */
+static group_t others[GROUPS - 1] HAK_APART;
+
+static group_t *group_at(unsigned number) { return number ? &others[number - 1] : &first; }
+
+static group_t *group_of(unsigned shard) { return group_at(shard / SHARDS); }
+
+static unsigned groups_of(unsigned shards) { return (shards + SHARDS - 1) / SHARDS; }
+
+/* Homes in a group, of `count` in all. */
+static unsigned homes_in(unsigned number, unsigned count) {
+    return hak_min(count - number * SHARDS, SHARDS);
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+/* Lock held. */
+static void push(group_t *group, hak_cache_t *cache, bool holds) {
+    cache->holds = holds;
+    cache->next_waiting = hak_load_relaxed(&group->waiting[holds]);
+    hak_store_relaxed(&group->waiting[holds], cache);
+}
+
+/* Takes a cache from a stack; NULL when it is empty. Lock held. */
+static hak_cache_t *pop(group_t *group, bool holds) {
+    hak_cache_t *cache = hak_load_relaxed(&group->waiting[holds]);
+    if (!cache) return NULL;
+    hak_store_relaxed(&group->waiting[holds], cache->next_waiting);
+    group->full -= holds;
+    return cache;
+}
+
+/* Takes a cache that holds blocks or, if `any`, an empty one, if there is one; from group `number` on,
+ * of any group. Takes a lock only where a cache seems to wait. */
+static hak_cache_t *pop_of_all(unsigned number, bool any) {
+    const unsigned count = groups_of(hak_shard_count());
+    hak_cache_t *cache = NULL;
+    for (unsigned left = count; left && !cache; left--, number++) {
+        group_t *group = group_at(number % count);
+        bool empty = any && hak_load_relaxed(&group->waiting[EMPTY]);
+        if (!empty && !hak_load_relaxed(&group->waiting[HOLDING])) continue;
+        HAK_HOLD(&group->lock);
+        if (empty) cache = pop(group, EMPTY);
+        if (!cache) cache = pop(group, HOLDING);
+        if (cache) hak_gate_take(&cache->post);
+    }
+    return cache;
+}
+
+/* ---- Starts ---------------------------------------------------------------------------------- */
+
+/* Counts the caller in a group, unless that has its share of the threads, and `more` besides. */
+static bool enter(unsigned number, unsigned count, unsigned threads, unsigned more) {
+    const unsigned most = threads * homes_in(number, count) / count + more;
+    _Atomic unsigned *in_group = &group_at(number)->threads;
+    if (hak_load_relaxed(in_group) >= most) return false;
+    if (hak_add_relaxed(in_group, 1u) < most) return true;
+    hak_add_relaxed(in_group, -1u); /* another thread was faster */
+    return false;
+}
+
+/* Enters the next group with less than its share or, if there is none, with no more. */
+static unsigned enter_next(unsigned number, unsigned count, unsigned threads) {
+    const unsigned groups = groups_of(count);
+    for (unsigned more = 0; more <= 1; more++)
+        for (unsigned left = groups; left; left--, number = (number + 1) % groups)
+            if (enter(number, count, threads, more)) return number;
+    hak_add_relaxed(&group_at(number)->threads, 1u);
+    return number;
+}
+
+hak_seat_t hak_group_choose(unsigned threads) {
+    const unsigned count = hak_shard_homes(), cpu = hak_os_this_cpu() % count;
+    const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
+    hak_seat_t seat = {.shard = cpu, .count = count};
+    if (!enter(cpu / SHARDS, count, threads, mixes ? 1 + SHARDS / 2 : threads))
+        seat.shard = enter_next(cpu / SHARDS, count, threads) * SHARDS;
+    if (seat.shard < SHARDS || hak_shard_open(seat.shard) == seat.shard) return seat;
+    hak_group_give_up(seat);
+    seat.shard = 0; /* there is no memory for that one */
+    hak_add_relaxed(&first.threads, 1u);
+    return seat;
+}
+
+void hak_group_give_up(hak_seat_t seat) { hak_add_relaxed(&group_of(seat.shard)->threads, -1u); }
+
+/* The home of a thread: the shard of its cache's last thread, if that has no more than its share of the
+ * group's threads, or the one that has the fewest; or that of its CPU. A cache may change its shard with
+ * its thread, since each block in a magazine goes back to its own slab, whichever shard owns that. Lock
+ * held. */
+static unsigned home_of(const group_t *group, const hak_cache_t *cache, hak_seat_t seat) {
+    const unsigned from = seat.shard - seat.shard % SHARDS, number = from / SHARDS;
+    const unsigned to = from + homes_in(number, seat.count), last = cache->shard;
+    const _Atomic unsigned *homes = group->homes;
+    unsigned best = seat.shard;
+    const bool mixes = hak_option(HAK_OPTION_SHARD_MIX);
+    if (mixes && last >= from && last < to &&
+        hak_load_relaxed(&homes[last - from]) * (to - from) < hak_load_relaxed(&group->threads))
+        return last;
+    for (unsigned shard = from; mixes && shard < to; shard++)
+        if (hak_load_relaxed(&homes[shard - from]) < hak_load_relaxed(&homes[best - from]))
+            best = shard;
+    if (hak_shard_open(best) == best) return best;
+    return from ? seat.shard : 0; /* there is no memory for it */
+}
+
+/* Lock held. */
+static void join(group_t *group, hak_cache_t *cache, hak_seat_t seat) {
+    const unsigned home = home_of(group, cache, seat);
+    memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
+    hak_lock_acquire(&cache->stack_lock);
+    cache->tid = hak_os_thread_id();
+    cache->shard = (uint8_t)home;
+    hak_lock_release(&cache->stack_lock);
+    cache->born = cache->slow_count;
+    hak_gate_take(&cache->post);
+    HAK_ADD_OWNED(&group->homes[home % SHARDS], 1u);
+}
+
+void hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
+    group_t *group = group_of(seat.shard);
+    HAK_HOLD(&group->lock);
+    join(group, cache, seat);
+}
+
+hak_cache_t *hak_group_take(hak_seat_t seat) {
+    group_t *group = group_of(seat.shard);
+    hak_cache_t *cache;
+    hak_lock_acquire(&group->lock);
+    cache = pop(group, HOLDING);
+    if (!cache) cache = pop(group, EMPTY);
+    if (cache) join(group, cache, seat);
+    hak_lock_release(&group->lock);
+    if (cache) return cache;
+    cache = pop_of_all(seat.shard / SHARDS, true);
+    if (cache) hak_group_join(cache, seat);
+    return cache;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------ */
+
+bool hak_group_may_keep(const hak_cache_t *cache) {
+    const unsigned count = hak_shard_homes(), shard = hak_min(cache->shard, count - 1);
+    const unsigned homes = homes_in(shard / SHARDS, count);
+    group_t *group = group_of(cache->shard);
+    HAK_HOLD(&group->lock);
+    const bool keeps = group->full < (hak_os_cpu_count() * homes + count - 1) / count;
+    group->full += keeps;
+    group->ending += keeps;
+    return keeps;
+}
+
+void hak_group_leave(hak_cache_t *cache, bool keeps) {
+    group_t *group = group_of(cache->shard);
+    HAK_HOLD(&group->lock);
+    hak_lock_acquire(&cache->stack_lock);
+    cache->tid = 0;
+    hak_lock_release(&cache->stack_lock);
+    group->ending -= keeps;
+    HAK_ADD_OWNED(&group->homes[cache->shard % SHARDS], -1u);
+    hak_add_relaxed(&group->threads, -1u);
+    push(group, cache, keeps);
+    hak_gate_release(&cache->post);
+}
+
+hak_cache_t *hak_group_take_full(void) { return pop_of_all(0, false); }
+
+void hak_group_put_back(hak_cache_t *cache, bool holds) {
+    group_t *group = group_of(cache->shard);
+    HAK_HOLD(&group->lock);
+    push(group, cache, holds);
+    group->full += holds;
+    hak_gate_release(&cache->post);
+}
+
+/* ---- Looks, and forks ------------------------------------------------------------------------ */
+
+unsigned hak_group_most(void) {
+    size_t most = 0;
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++)
+        for (unsigned i = 0; i < SHARDS; i++)
+            most = hak_max(most, hak_load_relaxed(&group_at(number)->homes[i]));
+    return (unsigned)most;
+}
+
+void hak_group_forget_others(const hak_cache_t *own) {
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
+        group_t *group = group_at(number);
+        group->full -= group->ending;
+        group->ending = 0;
+        for (unsigned i = 0; i < SHARDS; i++) hak_store_relaxed(&group->homes[i], 0);
+        hak_store_relaxed(&group->threads, 0);
+    }
+    if (!own) return;
+    hak_store_relaxed(&group_of(own->shard)->homes[own->shard % SHARDS], 1);
+    hak_store_relaxed(&group_of(own->shard)->threads, 1);
+}
+
+/* ---- check ---- */
+
+static size_t check_waiting(hak_check_t *check, const group_t *group, bool holds, size_t most) {
+    size_t count = 0;
+    for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[holds]);
+         cache && count <= most; cache = cache->next_waiting) {
+        hak_check_that(check, "cache", cache,
+                       "one that waits has no thread, and is on the right list",
+                       cache->tid == 0 && cache->holds == holds && group_of(cache->shard) == group);
+        count++;
+    }
+    return count;
+}
+
+/* Walks over the waiting caches with blocks: at most one for each CPU. */
+static void check_full(hak_check_t *check, const group_t *group) {
+    size_t count = check_waiting(check, group, HOLDING, group->full);
+    hak_check_equal(check, "thread list", group,
+                    "full = caches that wait with blocks, and that will", group->full,
+                    count + group->ending);
+}
+
+HAK_BEHIND void hak_group_check(hak_check_t *check, size_t caches) {
+    size_t threads = 0, homes = 0;
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
+        const group_t *group = group_at(number);
+        check_waiting(check, group, EMPTY, caches);
+        check_full(check, group);
+        threads += hak_load_relaxed(&group->threads);
+        for (unsigned i = 0; i < SHARDS; i++) homes += hak_load_relaxed(&group->homes[i]);
+    }
+    hak_check_equal(check, "thread list", &first, "threads = sum over groups", hak_thread_count(),
+                    threads);
+    hak_check_equal(check, "thread list", &first, "threads = sum over shards", hak_thread_count(),
+                    homes);
+}
+
+#if HAKMEM_VERIFY
+static void check_at_release(const void *lock) {
+    hak_check_t check = {0};
+    check_full(&check, lock);
+    hak_check_stop(&check);
+}
+#endif
+HAK_LOCK_RANKS(first_rank, THREADS, &first, sizeof first, sizeof first, check_at_release);
+HAK_LOCK_RANKS(others_rank, THREADS, others, sizeof others, sizeof *others, check_at_release);

@@ -1,0 +1,65 @@
+/* group.h: threads that are at home in a few neighbouring shards, and the caches that wait there.
+ *
+ * On a large machine threads start and end on all CPUs at once. Each start and each end takes the lock of
+ * one group of shards, which few CPUs use. The process has a counter only (share.h). A machine of up to
+ * eight CPUs has one group.
+ *
+ * PROTOCOL
+ *
+ *   start   Choose a group: that of the CPU or, if it has far more than its share of the threads, the
+ *           next one with less. The thread counts there at once. Under the group's lock: take a cache
+ *           that waits there, and join. If none waits: take one of another group under that group's
+ *           lock, or a lost or a new one; then join under the lock of the chosen group
+ *   join    The cache gets its home in the group, the number of its thread, and its post is taken
+ *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
+ *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
+ *           released, and the cache waits there. From then on it may serve another thread
+ *
+ * A thread holds the lock of one group at a time, and not that of the thread list. A start is one
+ * section inside the gate (os/gate.h), and so is the last step of an end: in the child of a fork each
+ * cache waits, is lost or has the one thread. A cache waits in the group of its last home.
+ *
+ * Rejected:
+ *  - To count a thread where it joins. Threads that start while another one holds the group's lock would
+ *    all choose that group.
+ *  - Stacks without a lock. Two threads that take caches would need a counter beside the top (ABA), and the
+ *    places of those that keep their blocks would be counted apart from the stacks. */
+#ifndef HAK_THREAD_GROUP_H
+#define HAK_THREAD_GROUP_H
+
+#include "cache/cache.h"
+#include "error/check.h"
+
+/* The choice of a start. */
+typedef struct {
+    unsigned
+        shard; /* of the CPU or, if its group has too many threads, of another group; that one is made */
+    unsigned count; /* of homes, at the time of the choice */
+} hak_seat_t;
+
+/* `threads`: how many there are, the caller included. Without a cache the caller gives its seat up. */
+hak_seat_t hak_group_choose(unsigned threads);
+void hak_group_give_up(hak_seat_t seat);
+
+/* Takes a waiting cache and joins; NULL when none waits. */
+hak_cache_t *hak_group_take(hak_seat_t seat);
+void hak_group_join(hak_cache_t *cache, hak_seat_t seat);
+
+/* True when the cache of an ending thread may wait with its blocks. */
+bool hak_group_may_keep(const hak_cache_t *cache);
+void hak_group_leave(hak_cache_t *cache, bool keeps);
+
+/* Takes a waiting cache with blocks, for the caller to empty; NULL when there is none. It goes back
+ * to its group. */
+hak_cache_t *hak_group_take_full(void);
+void hak_group_put_back(hak_cache_t *cache, bool holds);
+
+/* Threads whose home is the shard with most of them. */
+unsigned hak_group_most(void);
+
+/* In the child of a fork: only `own` has a thread; NULL for none. */
+void hak_group_forget_others(const hak_cache_t *own);
+
+void hak_group_check(hak_check_t *check, size_t caches);
+
+#endif

@@ -1,0 +1,64 @@
+/* share.c: divides the budget of the caches among the threads. */
+#include "thread/share.h"
+
+#include "cache/cache.h"
+#include "cache/depot.h"
+#include "options/options.h"
+#include "os/cpu.h"
+#include "os/lock.h"
+#include "thread/thread.h"
+
+enum {
+    TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
+    TINY_ENOUGH = 128 * 1024, /* to which a share grows, up to twice its size; mid blocks use little
+                                 of theirs where there are many threads */
+    BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
+    LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
+    MORE_PART = 8,  /* budgets stay as they are until one thread more in so many is there... */
+    LESS_PART = 2,  /* ...or one in so many is left */
+};
+
+static struct {
+    _Atomic unsigned count; /* threads with a cache */
+    _Atomic bool is_busy;   /* a thread sets the budgets */
+} threads HAK_OWN_LINE;
+static _Atomic unsigned shared HAK_READ_OFTEN; /* written under the list lock; the count that the
+                                                  budgets are for */
+
+unsigned hak_thread_count(void) { return atomic_load(&threads.count); }
+
+size_t hak_thread_budget(void) {
+    size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
+    if (total) return total;
+    uint64_t limit = hak_os_memory_limit();
+    total = (size_t)hak_os_cpu_count() * HAK_BUDGET_PER_CPU;
+    return limit ? hak_min(total, limit / LIMIT_PART) : total;
+}
+
+void hak_thread_share(void) {
+    const unsigned count = hak_max(hak_thread_count(), 1);
+    size_t each = hak_thread_budget() / count, tiny = each / TINY_SHARE;
+    atomic_store(&shared, count);
+    hak_depot_set_share(tiny, count > hak_os_cpu_count());
+    tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
+    hak_cache_set_budget(HAK_TINY, hak_max(tiny, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
+}
+
+static bool fits(void) {
+    const unsigned count = hak_max(hak_thread_count(), 1), now = atomic_load(&shared);
+    return count <= now + now / MORE_PART && count > now / LESS_PART;
+}
+
+unsigned hak_thread_add(unsigned more) {
+    const unsigned before = atomic_fetch_add(&threads.count, more);             /* S1 */
+    while (HAK_UNLIKELY(!fits()) && !atomic_exchange(&threads.is_busy, true)) { /* S2 */
+        hak_lock_acquire(&hak_thread_list_lock);
+        hak_thread_share();
+        hak_lock_release(&hak_thread_list_lock);
+        atomic_store(&threads.is_busy, false); /* S3 */
+    }
+    return before + more;
+}
+
+void hak_thread_recount(unsigned count) { hak_store_relaxed(&threads.count, count); }

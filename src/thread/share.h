@@ -1,0 +1,43 @@
+/* share.h: how many threads there are, and how much the cache of each may hold.
+ *
+ * PROTOCOL. Each start and each end adds to the count, then compares it with the count that the budgets
+ * are made for. They fit until there are an eighth more threads, or half of them are gone: where threads
+ * start and end all the time, they write nothing that others read. Otherwise one thread sets the budgets; nobody waits
+ * for it. A look at the limits, each few seconds, sets them for the count as it is.
+ *
+ *   S1  add to the count
+ *   S2  if the budgets do not fit: exchange `busy` with true. If it was set, its setter does the rest
+ *   S3  under the lock of the thread list, note the count and set the budgets; then clear `busy`, and
+ *       begin again at S2
+ *
+ * All accesses of the count, of what is noted and of `busy` are sequentially consistent. If S2 finds
+ * `busy` set, S1 came before that thread's S3, which compares once more. So at rest the budgets fit.
+ *
+ * A thread does all that inside the gate (os/gate.h): the child of a fork never finds `busy` set.
+ *
+ * Rejected: to wait for the lock. When many threads start at once, each of them sets budgets that the
+ * next one sets again. */
+#ifndef HAK_THREAD_SHARE_H
+#define HAK_THREAD_SHARE_H
+
+#include "base/base.h"
+
+/* Default of HAKMEM_CACHE_BUDGET for each CPU: bytes of free blocks in caches. */
+enum { HAK_BUDGET_PER_CPU = 30 * 1024 * 1024 };
+
+/* Bytes of free blocks that all caches may hold together. */
+size_t hak_thread_budget(void);
+
+/* Number of threads that have a cache now. */
+unsigned hak_thread_count(void);
+
+/* A thread more (1), or one less (-1u); returns how many there are then. */
+unsigned hak_thread_add(unsigned more);
+
+/* Sets the budgets anew: an option or a limit has changed. Lock of the thread list held. */
+void hak_thread_share(void);
+
+/* In the child of a fork. */
+void hak_thread_recount(unsigned threads);
+
+#endif

@@ -1,0 +1,243 @@
+/* group.c: explores starts and ends of threads (the protocols in src/thread/group.h and share.h), on the
+ * real group.c and share.c: two groups of two shards each.
+ *
+ *   group             every scenario must hold
+ *   group --broken    the sources were broken on purpose: some scenario must fail */
+#include "thread/group.h"
+
+#include <string.h>
+
+#include "cache/depot.h"
+#include "explore.h"
+#include "gates.h"
+#include "memory.h"
+#include "options/options.h"
+#include "os/cpu.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "scenarios.h"
+#include "shard/shard.h"
+#include "thread/share.h"
+#include "trace.h"
+
+enum { CACHES = 8, SHARDS = 4, FAR = 2, FIRST = 0 };
+
+static hak_cache_t caches[CACHES] HAK_ALIGNED(HAK_LINE);
+static struct {
+    _Atomic unsigned made;
+} shared HAK_ALIGNED(HAK_LINE);
+hak_lock_t hak_thread_list_lock HAK_ALIGNED(HAK_LINE);
+static struct {
+    unsigned cpu[EXPLORE_THREADS_MAX];
+    hak_cache_t *own[EXPLORE_THREADS_MAX]; /* the running thread's */
+    size_t tiny;                           /* what each cache may hold */
+    unsigned threads, cpus;
+    unsigned most; /* caches that may be made */
+    unsigned held; /* caches of threads that do nothing */
+    bool is_child;
+} model;
+
+/* ---- What groups stand on -------------------------------------------------------------------- */
+
+/* Edits of the sources name their variables. */
+void *group_place(unsigned number, size_t *size);
+void *share_place(unsigned number, size_t *size);
+
+int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_SHARD_MIX; }
+unsigned hak_os_cpu_count(void) { return model.cpus; }
+unsigned hak_os_this_cpu(void) { return model.cpu[explore_thread()]; }
+unsigned hak_os_thread_id(void) { return explore_thread() + 1; }
+uint64_t hak_os_memory_limit(void) { return 0; }
+unsigned hak_shard_homes(void) { return SHARDS; }
+unsigned hak_shard_count(void) { return SHARDS; }
+unsigned hak_shard_open(unsigned shard) { return shard; }
+void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
+    (void)tiny_bytes, (void)has_more_threads;
+}
+void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
+    if (tier == HAK_TINY) model.tiny = bytes;
+}
+void hak_gate_take(hak_gate_post_t *post) { hak_store_relaxed(&post->process, 1); }
+void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process, HAK_GATE_NOBODY); }
+
+void hak_check_failed(hak_check_t *check, const char *what, const void *object,
+                      const char *equation, const uint64_t *sides) {
+    (void)check, (void)object, (void)sides;
+    explore_fail("%s: %s", what, equation);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void start(void) {
+    const unsigned self = explore_thread();
+    hak_gate_enter();
+    const hak_seat_t seat = hak_group_choose(hak_thread_add(1u));
+    hak_cache_t *cache = hak_group_take(seat);
+    if (!cache) {
+        unsigned number = atomic_fetch_add(&shared.made, 1);
+        EXPLORE_CHECK(number < model.most, "a cache waits, and another one is made");
+        cache = &caches[number];
+        hak_group_join(cache, seat);
+    }
+    EXPLORE_CHECK(cache->tid == self + 1 && !model.own[self], "a cache has another thread");
+    memory_write(cache->magazines, sizeof cache->magazines[0]); /* it is this thread's alone */
+    model.own[self] = cache;
+    model.threads++;
+    hak_gate_leave();
+}
+
+static void end(void) {
+    const unsigned self = explore_thread();
+    hak_cache_t *cache = model.own[self];
+    const bool keeps = hak_group_may_keep(cache);
+    memory_write(cache->magazines, sizeof cache->magazines[0]);
+    hak_gate_enter();
+    EXPLORE_CHECK(cache->tid == self + 1, "a cache has another thread");
+    model.own[self] = NULL;
+    model.threads--;
+    hak_group_leave(cache, keeps);
+    hak_thread_add(-1u);
+    hak_gate_leave();
+}
+
+static void start_and_end(void) {
+    start();
+    end();
+}
+
+static void empty_one(void) {
+    hak_cache_t *cache = hak_group_take_full();
+    if (!cache) return;
+    EXPLORE_CHECK(cache->tid == 0, "a cache with a thread is emptied");
+    memory_write(cache->magazines, sizeof cache->magazines[0]);
+    hak_group_put_back(cache, explore_choose(2));
+}
+
+/* Threads that stand for ones that the explorer does not run. */
+static void begin_with(unsigned threads, unsigned cpus) {
+    size_t size;
+    gates_reset(false);
+    memset(&model, 0, sizeof model);
+    memset(caches, 0, sizeof caches);
+    model.cpus = cpus;
+    model.most = CACHES;
+    for (unsigned i = 0; i < 2; i++) {
+        void *place = group_place(i, &size);
+        memset(place, 0, size);
+        place = share_place(i, &size);
+        memset(place, 0, size);
+    }
+    atomic_store_explicit(&shared.made, 0, memory_order_relaxed);
+    atomic_store_explicit(&hak_thread_list_lock.state, 0, memory_order_relaxed);
+    for (unsigned i = 0; i < threads; i++) {
+        start();
+        model.own[0] = NULL;
+    }
+    model.held = threads;
+}
+
+static void prepare(void) { begin_with(0, SHARDS); }
+
+/* Two caches wait, in the group of shard 0: one with blocks at most. */
+static void prepare_waiting(void) {
+    begin_with(1, 2);
+    start();
+    end();
+    model.own[0] = &caches[0];
+    end();
+    model.most = 2;
+    model.held = 0;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) model.cpu[i] = FIRST;
+}
+
+static void prepare_far(void) {
+    prepare_waiting();
+    model.cpu[2] = FAR;
+}
+
+static void prepare_apart(void) {
+    prepare();
+    model.cpu[2] = FAR;
+}
+
+/* The first group has more than its share, and the other one a place for one thread. */
+static void prepare_crowded(void) { begin_with(6, SHARDS); }
+
+static void prepare_gate(void) {
+    prepare_waiting();
+    gates_reset(true);
+}
+
+/* Each cache that was made waits or has a thread, and the budgets are those of about so many threads. */
+static void all_is_there(void) {
+    hak_check_t check = {0};
+    bool seen[CACHES] = {false};
+    const unsigned made = atomic_load(&shared.made), threads = hak_thread_count();
+    size_t each = hak_thread_budget() / (threads ? threads : 1) / 15;
+    if (model.is_child) return;
+    hak_group_check(&check, CACHES);
+    EXPLORE_CHECK(threads == model.threads, "%u threads, not %u", threads, model.threads);
+    EXPLORE_CHECK(model.tiny <= each + each / 8 && model.tiny > each / 2,
+                  "the budgets are not those of %u threads", threads);
+    for (unsigned i = 0; i < model.held; i++) seen[i] = true;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        if (model.own[i]) seen[model.own[i] - caches] = true;
+    for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose(1))) != NULL;) {
+        EXPLORE_CHECK(!seen[cache - caches], "a cache waits twice, or while it has a thread");
+        seen[cache - caches] = true;
+    }
+    for (unsigned i = 0; i < made; i++) EXPLORE_CHECK(seen[i], "cache %u is lost", i);
+}
+
+/* The child of a fork has each cache waiting or lost, but not both. */
+static void fork_here(void) {
+    hak_check_t check = {0};
+    unsigned waiting = 0, lost = 0;
+    gates_fork();
+    model.is_child = true;
+    hak_group_forget_others(NULL);
+    hak_thread_recount(0);
+    hak_group_check(&check, CACHES);
+    for (unsigned i = 0; i < CACHES; i++) lost += hak_load_relaxed(&caches[i].post.process) != 0;
+    while (hak_group_take(hak_group_choose(1))) waiting++;
+    EXPLORE_CHECK(waiting + lost == atomic_load(&shared.made), "%u caches wait, %u are lost",
+                  waiting, lost);
+}
+
+static const char *describe(const volatile void *variable) {
+    return variable == &hak_thread_list_lock ? "the list's lock" : NULL;
+}
+
+#define ROW(text, first, ...)                                                                 \
+    {                                                                                         \
+        .name = (text), .prepare = (first), .bodies = {__VA_ARGS__}, .finally = all_is_there, \
+        .describe = describe                                                                  \
+    }
+static const explore_scenario_t scenarios[] = {
+    ROW("two threads start", prepare, start, start),
+    ROW("two threads start in two groups", prepare_apart, start, start),
+    ROW("three threads start", prepare, start, start, start),
+    ROW("two threads want the last place of a group", prepare_crowded, start, start),
+    ROW("a thread ends while another one starts", prepare, start_and_end, start),
+    ROW("two threads start and end", prepare_waiting, start_and_end, start_and_end),
+    ROW("a group takes what waits in another one", prepare_far, start_and_end, start_and_end),
+    ROW("a cache that waits is emptied", prepare_waiting, start_and_end, empty_one),
+    ROW("a fork", prepare_gate, start_and_end, fork_here),
+    ROW("a fork while a cache is emptied", prepare_gate, empty_one, fork_here),
+};
+
+int main(int argc, char **argv) {
+    size_t size;
+    for (unsigned i = 0; i < 2; i++) {
+        void *place = group_place(i, &size);
+        memory_track(place, size);
+        trace_holds(place, size, i ? "others[]" : "first");
+        place = share_place(i, &size);
+        memory_track(place, size);
+        trace_holds(place, size, i ? "shared" : "threads");
+    }
+    memory_track(caches, sizeof caches);
+    memory_track(&shared, sizeof shared);
+    memory_track(&hak_thread_list_lock, sizeof hak_thread_list_lock);
+    return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
+}
