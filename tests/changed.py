@@ -28,12 +28,14 @@ ROWS = (
     # A second look at what does not depend on the kind of build.
     (r"src/debug/|tests/(api|interleave|programs|model|profile|soak|stress|command|hardened|record)/|tools/",
      ["debug"],
-     r"(api|interleave|programs|model|profile|record|hardened|command|live|export|debugger|interop|stress|soak)"
-     r"(\..*)?"),
+     r"(interleave|programs|model|record|hardened|export|debugger|interop)(\..*)?|api\.questions\.system|"
+     r"(command|live)\.[^.]*|profile\.[^.]*(\.(reach|static|2000|524288))?|"
+     r"stress\.([^.]*|limit\.[^.]*)|soak\.(finds_.*|shared|static)"),
     (r"src/|tests/(unit|options|support|api|stats|model|command)/", ["asan", "tsan"],
-     r"(unit|options|api|stats|command)\..*|model\..*\.1"),
+     r"(unit|options|api|stats|command)\..*|model\..*\.(1|4|mid)"),
     (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),
     (r"src/(api|cache|shard|pool|large|thread)/|tests/soak/", ["release", "asan", "tsan"], r"soak\.long"),
+    (r"src/(large|os|thread)/|tests/soak/", ["asan", "tsan"], r"soak\.(huge|many)"),
     (r"src/(large|os)/|tests/soak/", ["release"], r"soak\.(huge|limit)\.long"),
     (r"src/thread/|tests/soak/", ["release"], r"soak\.(many|shared|static)\.long"),
 )
