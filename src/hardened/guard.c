@@ -21,7 +21,7 @@ static bool protect(void *start, size_t size) {
 hak_guard_t hak_guard_set(void *start, size_t size) {
     if (HAK_LIKELY(hak_os_guard(start, size))) return HAK_GUARD_ADVISED;
     if (protect(start, size)) return HAK_GUARD_MAPPED;
-    hak_add_relaxed(&hak_guard_stats.lost, 1);
+    hak_add_relaxed(&hak_guard_stats.not_made, 1);
     return HAK_GUARD_NONE;
 }
 

@@ -21,7 +21,7 @@ enum { HAK_GUARDS_MAPPED = 256 }; /* of a process; each is up to two of its 1,00
 
 typedef struct {
     _Atomic uint32_t mapped; /* guards that were made by protection, and are there still */
-    _Atomic uint64_t lost;   /* that could not be made */
+    _Atomic uint64_t not_made;
 } hak_guard_stats_t;
 
 extern hak_guard_stats_t hak_guard_stats;

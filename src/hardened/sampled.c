@@ -163,7 +163,7 @@ static int take_page(bool *right) {
         *right = sides & 1;
         sides >>= 1;
     } else {
-        HAK_ADD_OWNED(&hak_sampled.full, 1);
+        HAK_ADD_OWNED(&hak_sampled.without_page, 1);
     }
     hak_lock_release(&hak_sampled_lock);
     return index;

@@ -30,10 +30,10 @@
 enum { HAK_SAMPLED_PAGES = 128 };
 
 typedef struct {
-    _Atomic uintptr_t start; /* of the addresses; 0, then constant */
-    _Atomic size_t bytes;    /* of the addresses; 0, then constant; written after `start` */
-    _Atomic uint64_t blocks; /* sampled so far; the lock to write, as the rest */
-    _Atomic uint64_t full;   /* calls that found no free page */
+    _Atomic uintptr_t start;       /* of the addresses; 0, then constant */
+    _Atomic size_t bytes;          /* of the addresses; 0, then constant; written after `start` */
+    _Atomic uint64_t blocks;       /* sampled so far; the lock to write, as the rest */
+    _Atomic uint64_t without_page; /* calls that found no free page */
     _Atomic size_t live, live_bytes;
 } hak_sampled_t;
 
