@@ -65,7 +65,7 @@ HAK_COMMON unsigned hak_os_cpu_count(void) {
     return known;
 }
 
-unsigned hak_os_this_cpu(void) {
+HAK_COMMON unsigned hak_os_this_cpu(void) {
     HAK_KEEP_ERRNO();
     int got = sched_getcpu();
     unsigned cpu = got < 0 ? 0 : (unsigned)got, word = cpu / 64, before = 0;

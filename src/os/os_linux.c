@@ -181,7 +181,7 @@ static bool purges_own_page(void) {
 /* Old versions of qemu-user report success and do nothing. So the first purge tests it: a word of
  * the range, whose contents are no longer needed, must have become zero. If it has not, the program
  * may have written to the block after it freed it; then a test with an own page decides. */
-bool hak_os_purge(void *addr, size_t size) {
+HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     enum { UNKNOWN, NO, YES };
     static _Atomic int works;
     volatile uint64_t *word = addr;

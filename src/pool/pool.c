@@ -376,7 +376,7 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
     return n ? first : NULL;
 }
 
-void hak_pool_give_superslab(hak_superslab_t *super) {
+HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
     HAK_HOLD(&hak_pool_lock);
     super->large = false;
     large_units -= hak_superslab_units();

@@ -330,7 +330,7 @@ bool hak_region_refuses_huge(const hak_superslab_t *super) {
     return hak_thp_refuses(unit_of(super));
 }
 
-bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
     if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {
         hak_lock_acquire(&hak_region_lock);
         hak_thp_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);

@@ -271,7 +271,7 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
     return taken;
 }
 
-unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end) {
+HAK_NEXT unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end) {
     return take_blocks(slab, &hak_classes[class_index], want, slab->fresh, end);
 }
 

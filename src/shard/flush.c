@@ -218,7 +218,7 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
 
 /* Gives the next share, of another shard's slab. A slab of another class: the block was free
  * already, and its slab has gone its way since. */
-static HAK_OUT_OF_LINE void give_remote(batch_t *batch, hak_unit_t *slab) {
+static HAK_NEXT void give_remote(batch_t *batch, hak_unit_t *slab) {
     if (hak_owner_class(hak_load_acquire(&slab->owner)) != batch->class_index) {
         drop(batch, *batch->next++);
         return;
