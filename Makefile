@@ -205,7 +205,7 @@ test-deps:
 
 $(VENV)/.ready: bench/pyproject.toml
 	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv
-	@echo "preparing $(VENV)"
+	@echo "preparing $(VENV): Python packages, a minute or more, once"
 	@python3 -m venv $(VENV)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-compile --editable 'bench[test]'
 	@touch $@
