@@ -183,6 +183,22 @@ def test_a_static_program_is_told_of(build, tmp_path, capsys):
     assert status == 1 and "NOT active" in capsys.readouterr().err.splitlines()[-1]
 
 
+def _stop(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("place", [(find, "with_own_malloc"), (compare.Engine, "plan_ahead")])
+def test_an_end_before_the_set_up_leaves_nothing(build, tmp_path, grows, monkeypatch, place):
+    monkeypatch.setattr(*place, _stop)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes").write_text("x")
+    for out in (tmp_path / "out", mine):
+        assert run(build, "--alloc=system", "--out", out, "--", *grows) == 130
+    assert not (tmp_path / "out").exists()
+    assert [file.name for file in mine.iterdir()] == ["notes"]
+
+
 def test_an_interrupt_shows_what_there_is_and_resume_goes_on(build, tmp_path, grows):
     out, mark = tmp_path / "out", f"test-own-{os.getpid()}"
     environ = {**os.environ, "HAKMEM_BENCH_SUITE": mark, "PYTHONPATH": str(ROOT / "bench/lab")}

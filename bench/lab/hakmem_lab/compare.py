@@ -23,6 +23,7 @@ and summary["skipped"] say what did not run. BENCH_TIMEOUT and KILL_GRACE of the
 in effect for every run (settings.bounds()).
 """
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -53,6 +54,24 @@ def writable(folder) -> Path:
     except OSError as error:
         raise LabError(f"cannot write to {folder}: {error.strerror}") from None
     return folder
+
+
+@contextlib.contextmanager
+def begun(folder):
+    """The folder, made if need be. An end before the set-up is kept leaves none: nothing of it could go on."""
+    there = Path(folder).exists()
+    folder = writable(folder)
+    try:
+        yield folder
+    except BaseException:
+        lines = folder / "samples.jsonl"
+        if not (folder / setup.NAME).is_file():
+            if lines.is_file() and lines.stat().st_size == 0:
+                lines.unlink()
+            if not there:
+                with contextlib.suppress(OSError):  # something else is in it, or it is gone
+                    folder.rmdir()
+        raise
 
 
 class Session:
@@ -89,7 +108,12 @@ class Session:
         runs and return what they add to the document, {name: figures}. `amend` is called with the
         document before it is written.
         """
-        folder, listener = writable(folder), listener or Meter(self.console)
+        with begun(folder) as folder:
+            return self._run(rows, allocators, settings, folder, base, listener or Meter(self.console),
+                             options, resume, counters, amend)  # fmt: skip
+
+    def _run(self, rows, allocators, settings, folder, base, listener, options, resume, counters,
+             amend) -> dict:  # fmt: skip
         settings = dataclasses.replace(settings, **bounds())
         rows, lacking = needs.split_rows(rows)
         if not allocators:

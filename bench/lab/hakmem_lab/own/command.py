@@ -74,7 +74,11 @@ def run(options) -> int:
     stamp = time.strftime("%Y-%m-%d_%H%M%S")
     base = ROOT / "build" / "compare" if (ROOT / "build").is_dir() else Path("hakmem-compare")
     folder = Path(options.out) if options.out else base / stamp
-    compare.writable(folder)
+    with compare.begun(folder) as folder:
+        return _compare(options, session, allocators, folder, home, output)
+
+
+def _compare(options, session, allocators, folder, home, output) -> int:
     if not options.resume:
         for name in ("timeline.json", "costs.json"):
             (folder / name).unlink(missing_ok=True)
