@@ -18,7 +18,6 @@
 #include "scenarios.h"
 #include "shard/shard.h"
 #include "thread/share.h"
-#include "trace.h"
 
 enum { CACHES = 8, SHARDS = 4, FAR = 2, FIRST = 0 };
 
@@ -231,10 +230,8 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < 2; i++) {
         void *place = group_place(i, &size);
         memory_track(place, size);
-        trace_holds(place, size, i ? "others[]" : "first");
         place = share_place(i, &size);
         memory_track(place, size);
-        trace_holds(place, size, i ? "shared" : "threads");
     }
     memory_track(caches, sizeof caches);
     memory_track(&shared, sizeof shared);
