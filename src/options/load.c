@@ -149,11 +149,11 @@ static HAK_COMMON void load(char *const *environment) {
 }
 
 HAK_COMMON void hak_options_load(void) {
-    static _Atomic bool begun;
+    static _Atomic bool unread = true; /* not zero: it lies on a page that all processes have */
     bool secure;
     char **environment = hak_os_environment(&secure);
-    if (!environment || hak_load_relaxed(&begun)) return;
-    if (atomic_exchange_explicit(&begun, true, memory_order_relaxed)) return;
+    if (!environment || !hak_load_relaxed(&unread)) return;
+    if (!atomic_exchange_explicit(&unread, false, memory_order_relaxed)) return;
     if (!secure) load(environment);
     hak_store_release(&is_loaded, true); /* partner: hak_options_loaded */
 }
