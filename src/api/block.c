@@ -1,7 +1,7 @@
 /* block.c: classifies a pointer by arithmetic and the map. */
 #include "api/block.h"
 
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "large/huge.h"
 #include "large/large.h"
 #include "region/region.h"
@@ -55,7 +55,7 @@ hak_block_t hak_block_in(hak_place_t place, const void *pointer) {
 
 static HAK_BEHIND hak_block_t sampled_block(const void *pointer) {
     hak_block_t block = {HAK_KIND_FOREIGN, HAK_CLASS_NONE, NULL, NULL, 0};
-    bool in_use = hak_sampled_find(pointer, &block.start, &block.size);
+    bool in_use = hak_guard_sample_find(pointer, &block.start, &block.size);
     bool starts = block.start == pointer;
     bool inside = block.start && (uintptr_t)pointer - (uintptr_t)block.start < block.size;
     if (in_use && (starts || inside)) {
@@ -68,6 +68,6 @@ static HAK_BEHIND hak_block_t sampled_block(const void *pointer) {
 }
 
 hak_block_t hak_block_of(const void *pointer) {
-    if (hak_sampled_has(pointer)) return sampled_block(pointer);
+    if (hak_guard_sample_has(pointer)) return sampled_block(pointer);
     return hak_block_in(hak_block_place(pointer), pointer);
 }

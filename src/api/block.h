@@ -13,7 +13,7 @@ typedef enum {
     HAK_KIND_CACHED,  /* block of a size class */
     HAK_KIND_LARGE,   /* large block */
     HAK_KIND_HUGE,    /* huge block: a mapping of its own */
-    HAK_KIND_SAMPLED, /* block on a page of its own (hardened/sampled.h) */
+    HAK_KIND_SAMPLED, /* block on a page of its own (hardened/guard_sample.h) */
     HAK_KIND_FREED,   /* in memory of HAKMEM that is not in use */
     HAK_KIND_INSIDE,  /* in a block, not at its start */
     HAK_KIND_FOREIGN, /* not in HAKMEM's memory */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "error/error.h"
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "os/module.h"
 #include "record/record.h"
 
@@ -97,8 +97,8 @@ bool hak_block_record_is_open(const char *function, const hak_block_t *block) {
 
 void hak_block_record_report(const char *function, const void *pointer, const hak_block_t *block) {
     char text[ORIGIN_SIZE];
-    if (hak_sampled_has(pointer)) {
-        hak_sampled_report(function, pointer);
+    if (hak_guard_sample_has(pointer)) {
+        hak_guard_sample_report(function, pointer);
     } else if (block->kind == HAK_KIND_FREED || hak_block_usable(block)) {
         report_double(function, pointer, block);
     } else if (block->kind == HAK_KIND_INSIDE) {

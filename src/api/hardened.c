@@ -9,7 +9,7 @@
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
 #include "api/malloc.h"
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 #include "classes/dyn.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
@@ -164,7 +164,7 @@ static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
     void *block = alloc_other(size, align, zero, origin);
     if (!block || hak_empty_has(block)) return block;
     unsigned class_index = hak_spot_find(block, &spot) ? spot.class_index : HAK_CLASS_LARGE;
-    hak_sampling_note(block, class_index, size, site);
+    hak_malloc_sampled_note(block, class_index, size, site);
     return block;
 }
 

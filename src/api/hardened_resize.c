@@ -7,7 +7,7 @@
 #include "api/hardened.h"
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 #include "api/user_heap.h"
 #include "hardened/big.h"
 #include "hardened/canary.h"
@@ -125,7 +125,7 @@ static void *resize_in_place(void *pointer, uint64_t note, size_t size, const vo
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_big(pointer, note, size, hak_big_resize);
     if (sample) hak_sample_end(sample, !moved);
-    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
+    if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
     return moved;
 }
 

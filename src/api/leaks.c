@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "api/block.h"
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "hardened/state.h"
 #include "large/huge.h"
 #include "meta/meta.h"
@@ -141,7 +141,7 @@ static bool is_taken(const hak_block_t *block) {
 
 static void look_at(uintptr_t word) {
     const void *pointer = (const void *)word;
-    if (hak_region_unit_of(pointer) || hak_sampled_has(pointer)) {
+    if (hak_region_unit_of(pointer) || hak_guard_sample_has(pointer)) {
         hak_block_t block = hak_block_of(pointer);
         if (is_taken(&block)) note((uintptr_t)block.start, block.size);
         return;

@@ -10,14 +10,14 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/leaks.h"
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 #include "cache/cache.h"
 #include "cache/sample_rate.h"
 #include "classes/dyn.h"
 #include "debug/timing.h"
 #include "error/error.h"
 #include "hardened/hardened.h"
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
@@ -27,7 +27,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/ace.h"
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 #include "profile/sample.h"
 #include "record/record.h"
 #include "region/region.h"
@@ -49,11 +49,11 @@ __attribute__((constructor)) static void prepare(void) {
         hak_error_set_describe(hak_describe);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED) != 0))
         hak_hardened_start(); /* its code is behind */
-    if (HAK_UNLIKELY(hak_sample_rate_is_wanted())) hak_sampling_start();
+    if (HAK_UNLIKELY(hak_sample_rate_is_wanted())) hak_malloc_sampled_start();
     if (hak_os_has_libraries()) hak_fork_install();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_MID_DYN1) > 0))
         hak_dyn_choose((size_t)hak_option(HAK_OPTION_MID_DYN1));
-    hak_sampler_start();
+    hak_band_cost_start();
     if (HAK_UNLIKELY(hak_stats_wanted())) hak_stats_prepare();
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_LIVE) != 0)) hak_live_start();
 }
@@ -243,7 +243,7 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     unsigned class_index = is_large ? HAK_CLASS_LARGE : hak_class_of(size);
     if (hak_sample_rate_on() &&
         !hak_sample_rate_passes(hak_cache, class_index, is_large ? size : 1))
-        return hak_sampling_alloc(size, 1, false, site);
+        return hak_malloc_sampled(size, 1, false, site);
     return is_large ? allocate_large(size, 1, false, site)
                     : allocate_class(class_index, size, 1, NULL, site);
 }
@@ -256,14 +256,14 @@ void *hak_allocate(size_t size, const void *site) {
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_sample_rate_on()) return hak_sampling_alloc(size, 1, true, site);
+    if (hak_sample_rate_on()) return hak_malloc_sampled(size, 1, true, site);
     return find_zeroed(size, site);
 }
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
-    if (hak_sample_rate_on()) return hak_sampling_alloc(size, align, false, site);
+    if (hak_sample_rate_on()) return hak_malloc_sampled(size, align, false, site);
     return find_aligned(align, size, site);
 }
 
@@ -318,8 +318,8 @@ static bool release_block(void *pointer, const char *function, const hak_block_t
  * its owner looked is not tried again: by now it may be another thread's. */
 static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, size_t size) {
     HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
-    if (hak_sampled_has(pointer)) {
-        if (hak_sampled_free(pointer, function, HAK_CALLER())) count_freed_whole(true);
+    if (hak_guard_sample_has(pointer)) {
+        if (hak_guard_sample_free(pointer, function, HAK_CALLER())) count_freed_whole(true);
         return;
     }
     hak_place_t place = hak_block_place(pointer);

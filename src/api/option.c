@@ -6,7 +6,7 @@
 #include "api/export.h"
 #include "options/load.h"
 #include "options/options.h"
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 #include "stats/exit.h"
 #include "thread/thread.h"
 
@@ -35,7 +35,8 @@ int hakmem_option_set(const char *name, const char *value) {
     if (!row.any_time) return EPERM;
     if (!hak_option_is_served(&row, number)) return ENOTSUP;
     hak_option_assign((hak_option_t)option, text, HAK_SOURCE_PROGRAM);
-    if (option == HAK_OPTION_TINY_POLICY_PROFILE || option == HAK_OPTION_LEARN) hak_sampler_apply();
+    if (option == HAK_OPTION_TINY_POLICY_PROFILE || option == HAK_OPTION_LEARN)
+        hak_band_cost_apply();
     if (hak_stats_wanted()) hak_stats_prepare();
     hak_thread_apply_options();
     return 0;

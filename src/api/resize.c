@@ -10,7 +10,7 @@
 #include "api/hardened.h"
 #include "api/malloc.h"
 #include "api/user_heap.h"
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 #include "api/valgrind.h"
 #include "hardened/hardened.h"
 #include "large/fine.h"
@@ -58,7 +58,7 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(pointer, block, size);
     if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
-    if (moved && hak_samples_on()) hak_sampling_note(moved, HAK_CLASS_LARGE, size, site);
+    if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
     return stays(moved, size, site);
 }
 

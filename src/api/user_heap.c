@@ -9,7 +9,7 @@
 #include "api/export.h"
 #include "api/hardened.h"
 #include "api/malloc.h"
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 #include "debug/ways.h"
 #include "error/error.h"
 #include "hardened/hardened.h"
@@ -53,7 +53,7 @@ static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zer
     hak_purge_tick_malloc(size);
     if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
-    if (hak_samples_on()) hak_sampling_note(block, HAK_CLASS_LARGE, size, site);
+    if (hak_samples_on()) hak_malloc_sampled_note(block, HAK_CLASS_LARGE, size, site);
     return hak_records_on() ? hak_block_record(block, size, site) : block;
 }
 

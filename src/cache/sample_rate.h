@@ -1,7 +1,7 @@
 /* sample_rate.h: which calls of malloc are sampled, and how they come to the slow half.
  *
  * There are two kinds of samples. GUARD_SAMPLE gives each call the same chance, 1 / GUARD_SAMPLE
- * (hardened/sampled.h). The heap profiler draws each allocated byte with probability 1 / rate, and
+ * (hardened/guard_sample.h). The heap profiler draws each allocated byte with probability 1 / rate, and
  * samples the block that it is part of: a block of `s` bytes with 1 - exp(-s / rate)
  * (profile/sample.h).
  *

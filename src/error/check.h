@@ -7,7 +7,7 @@
  *
  * Functions that walk over all there is run in hakmem_verify(), with every thread outside the
  * engine. Those that end in `_at_release` look at a bounded part, and run in builds with
- * HAKMEM_VERIFY where the lock is released (os/rank.h): there the first violation is an abort(). */
+ * HAKMEM_VERIFY where the lock is released (os/lock_rank.h): there the first violation is an abort(). */
 #ifndef HAK_CHECK_H
 #define HAK_CHECK_H
 

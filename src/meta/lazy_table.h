@@ -17,7 +17,7 @@
  *
  * Rejected:
  *  - M3 before M2: a thread could hold a lock of a record that no walk finds; the check of the order
- *    of locks (os/rank.h) looks for it so.
+ *    of locks (os/lock_rank.h) looks for it so.
  *  - addresses for all records at once: mlockall counts addresses that nobody uses. */
 #ifndef HAK_LAZY_TABLE_H
 #define HAK_LAZY_TABLE_H

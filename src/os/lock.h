@@ -10,7 +10,7 @@
  * waits for that, so in the child no lock is held. A lock that a fork must not wait for is taken
  * apart from the gate: its holder may work for a long time, and the child resets the lock.
  *
- * rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
+ * lock_rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
  * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
  * report holds the snapshot lock while it reads caches under their locks. */
 #ifndef HAK_LOCK_H
@@ -18,7 +18,7 @@
 
 #include "base/base.h"
 #include "os/gate.h"
-#include "os/rank.h"
+#include "os/lock_rank.h"
 
 typedef struct {
     _Atomic uint32_t state;
@@ -43,19 +43,19 @@ HAK_FAST_PATH bool hak_lock_take_free(hak_lock_t *lock) {
 /* Apart from the gate. */
 HAK_FAST_PATH bool hak_lock_try_apart(hak_lock_t *lock) {
     bool taken = hak_lock_take_free(lock);
-    if (taken) hak_rank_taken(lock);
+    if (taken) hak_lock_rank_taken(lock);
     return taken;
 }
 
 HAK_FAST_PATH void hak_lock_acquire_apart(hak_lock_t *lock) {
     uint32_t free_state = 0;
-    hak_rank_wait(lock);
+    hak_lock_rank_wait(lock);
     if (HAK_UNLIKELY(!hak_cas_acquire(&lock->state, &free_state, 1))) hak_lock_wait(lock);
 }
 
 HAK_FAST_PATH void hak_lock_release_apart(hak_lock_t *lock) {
     uint32_t held = 1;
-    hak_rank_release(lock);
+    hak_lock_rank_release(lock);
     if (HAK_UNLIKELY(!hak_cas_release(&lock->state, &held, 0))) hak_lock_wake(lock);
 }
 
@@ -92,7 +92,7 @@ HAK_FAST_PATH void hak_lock_drop(hak_lock_t *const *lock) { hak_lock_release(*lo
 /* For a lock apart from the gate, in the child of a fork: there is no other thread, so the lock is
  * set free. */
 HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {
-    hak_rank_reset(lock);
+    hak_lock_rank_reset(lock);
     hak_store_relaxed(&lock->state, 0);
 }
 

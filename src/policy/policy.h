@@ -2,7 +2,7 @@
  *
  * By default threads refill all bands from shards, under a lock. A band whose magazines are
  * often empty is promoted: threads may then bind warm slabs of its classes and refill from
- * them without a lock. This file decides on given numbers; sampler.c gathers them.
+ * them without a lock. This file decides on given numbers; band_cost.c gathers them.
  *
  *   score = 4 x locks + misses + 5 x warm hits, each per second, averaged over the
  *           last looks; times 1.5 for a band that is promoted by its score

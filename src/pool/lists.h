@@ -7,7 +7,7 @@
  *     for the next round
  *
  * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
- * thread keeps (thread/ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
+ * thread keeps (thread/purge_ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
  * unmapped, whatever the order of the frees, and may have huge pages again (region/thp.h). */
 #ifndef HAK_LISTS_H
 #define HAK_LISTS_H

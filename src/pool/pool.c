@@ -6,7 +6,7 @@
 #include "os/os.h"
 #include "pool/verify.h"
 #include "pool/lists.h"
-#include "pool/pages.h"
+#include "pool/purge.h"
 
 hak_pool_stats_t hak_pool_stats;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;

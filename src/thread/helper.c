@@ -22,7 +22,7 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "shard/sparse.h"
 #include "thread/purge.h"
@@ -91,7 +91,7 @@ static bool is_at_work(bool is_watched) {
 /* Purges once. True when there may be more to do soon. */
 static bool work(int64_t delay_ms, bool is_watched) {
     if (delay_ms >= 0) hak_purge_round((uint32_t)delay_ms);
-    hak_sampler_pass(hak_os_now_ms());
+    hak_band_cost_pass(hak_os_now_ms());
     if (is_at_work(is_watched)) return true;
     return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
 }

@@ -5,7 +5,7 @@
  * (pool/budget.h), then continues a pass. A pass visits everything that can be given back:
  * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
  * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. Where memory is
- * over a limit, or is due before the next pass (ahead.c, HUGE, ROUND), a pass of the stages concerned runs.
+ * over a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass of the stages concerned runs.
  *
  * | what sets it off                            | which memory                 | by        | bound of a call |
  * |---------------------------------------------|------------------------------|-----------|-----------------|
@@ -15,7 +15,7 @@
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
  * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
- * | a free finds more than may be kept (ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
+ * | a free finds more than may be kept (purge_ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
  * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
  * | malloc_trim; a call that would fail         | everything                   | the call  | none            |
@@ -37,12 +37,12 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/os.h"
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 #include "pool/pool.h"
-#include "pool/pages.h"
+#include "pool/purge.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
-#include "thread/ahead.h"
+#include "thread/purge_ahead.h"
 #include "thread/helper.h"
 #include "thread/thread.h"
 
@@ -220,7 +220,7 @@ static bool gets_ahead(int64_t delay_ms) {
 
 /* Gives back the excess, whatever its age. */
 static void get_ahead(hak_budget_t *budget) {
-    size_t excess = hak_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
+    size_t excess = hak_purge_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
     hak_budget_t some = {budget->looks, most};
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
@@ -250,7 +250,7 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
     if (!become_owner()) return;
     if (call->is_due && !hak_load_relaxed(&has_pass))
         begin_pass((uint32_t)delay_ms, HAK_SPARSE_IDLE);
-    if (call->now_ms) hak_ahead_look(call->now_ms);
+    if (call->now_ms) hak_purge_ahead_look(call->now_ms);
     do_noted(delay_ms, &budget);
     if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true))
         hak_shard_visit(&budget); /* a program that only frees has not moved on */
@@ -260,14 +260,15 @@ static void do_piece(const call_t *call, int64_t delay_ms) {
     count_piece(&budget, call->freed);
     leave();
     if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
-    brake(call->freed && gets_ahead(delay_ms) && (hak_ahead_falls() || hak_ahead_excess()));
+    brake(call->freed && gets_ahead(delay_ms) &&
+          (hak_purge_ahead_falls() || hak_purge_ahead_excess()));
 }
 
 /* True once when a pass is due. The first look only starts the clock, so a short program has no pass. */
 static bool is_due(uint64_t now, int64_t delay_ms) {
     static _Atomic uint64_t next_ms HAK_READ_OFTEN;
     uint64_t due = hak_load_relaxed(&next_ms);
-    hak_sampler_tick(now);
+    hak_band_cost_tick(now);
     hak_thread_follow_cpus(now, false);
     if (delay_ms < 0 && !hak_purge_watcher()) return false;
     return now >= due && hak_cas_acquire(&next_ms, &due, now + PASS_INTERVAL_MS) && due;
@@ -364,7 +365,7 @@ size_t hak_purge_all(void) {
 
 void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
-    hak_ahead_forget();
+    hak_purge_ahead_forget();
     the_pass.stages = 0;
     end_pass();
     hak_store_relaxed(&busy, false);

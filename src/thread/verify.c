@@ -9,7 +9,7 @@
 #include "cache/warm_cache.h"
 #include "commit/commit.h"
 #include "hardened/verify.h"
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "large/verify.h"
 #include "large/huge.h"
 #include "meta/verify.h"
@@ -40,7 +40,7 @@ static void check_committed(hak_check_t *check) {
         "units with pages + huge blocks + what is kept of them + records + sampled pages",
         hak_commit_bytes(),
         units * HAK_UNIT_SIZE + hak_load_relaxed(&hak_huge_stats.held_bytes) +
-            hak_areas_committed() + hak_sampled_committed());
+            hak_areas_committed() + hak_guard_sample_committed());
 }
 
 /* Compares the blocks that threads have carved since the process began, then checks each cache. */

@@ -71,7 +71,7 @@ void hak_purge_round(uint32_t delay_ms) {
 }
 
 /* A look changes nothing that the helper sleeps on. */
-void hak_sampler_pass(uint64_t now_ms) { (void)now_ms; }
+void hak_band_cost_pass(uint64_t now_ms) { (void)now_ms; }
 uint64_t hak_os_now_ms(void) { return model.now_ms; }
 
 /* Nobody watches: a watcher adds looks to the rounds, and nothing that wakes. */

@@ -15,7 +15,7 @@
 #include "program.h"
 #include "purges.h"
 #include "region/region.h"
-#include "sampled.h"
+#include "guard_sample.h"
 #include "scenarios.h"
 #include "thread/fork.h"
 #include "thread/thread.h"

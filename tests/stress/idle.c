@@ -5,7 +5,7 @@
  *
  * Each trial is a process that allocates so many MiB in blocks of one tier and frees them in order, in
  * reverse or at random. Two seconds later resident memory must be at most the base and 5 % of them; of a
- * small heap 30 MiB, as 16 MiB are kept in any case (LEAST in thread/ahead.c). */
+ * small heap 30 MiB, as 16 MiB are kept in any case (LEAST in thread/purge_ahead.c). */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

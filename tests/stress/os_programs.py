@@ -37,7 +37,7 @@ PROGRAMS = (
 
 def run(command, library, calls, extra):
     environment = {"LD_PRELOAD": f"{calls}:{library}", "PYTHONMALLOC": "malloc", "LC_ALL": "C", **extra}
-    return harness.run(command, seconds=120, env=environment)
+    return harness.run(command, seconds=40, env=environment, what=str(extra))
 
 
 def ends_well(result, right):

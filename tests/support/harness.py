@@ -1,5 +1,6 @@
 """What the Python tests share: bounded runs, one failure line, HAKMEM by preload."""
 
+import glob
 import os
 import resource
 import signal
@@ -28,10 +29,23 @@ class Result:
         return self.err.decode(errors="replace").strip()[-300:]
 
 
-def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None):
+def where(pid):
+    """What each thread of a process does: its state and, if it waits, the number and words of its system call."""
+    threads = []
+    for task in sorted(glob.glob(f"/proc/{pid}/task/*")):
+        try:
+            with open(f"{task}/stat", encoding="ascii") as stat, open(f"{task}/syscall", encoding="ascii") as call:
+                threads.append(f"{os.path.basename(task)} {stat.read().rpartition(') ')[2][0]} {call.read().strip()}")
+        except OSError:
+            continue
+    return "; ".join(threads)
+
+
+def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None, what=""):
     """Runs a program to its end. Past its time the whole process group is killed, and that fails.
 
-    env holds additions to the environment (None removes a name); address_space is a limit in bytes.
+    env holds additions to the environment (None removes a name); address_space is a limit in bytes; what
+    tells this run from others of the program.
     """
     environment = dict(os.environ)
     for name, value in (env or {}).items():
@@ -53,7 +67,7 @@ def run(argv, *, seconds=60, env=None, cwd=None, stdin=b"", address_space=None):
     try:
         out, err = process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired:
-        fail(f"{' '.join(argv)}: still running after {seconds} s")
+        fail(f"{' '.join(argv)}: still running after {seconds} s; {what} {where(process.pid)}")
     finally:
         # Also a program that ended may have left children behind.
         try:

@@ -5,7 +5,7 @@
 #include "large/huge.h"
 #include "large/large.h"
 #include "pool/pool.h"
-#include "pool/pages.h"
+#include "pool/purge.h"
 #include "shard/sparse.h"
 
 /* What has been kept for `delay_ms`, and what has been free for so long in large heaps; bytes. */

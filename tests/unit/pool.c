@@ -10,7 +10,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "pool/pages.h"
+#include "pool/purge.h"
 #include "purge.h"
 
 enum { HELD_MAX = 400, NEVER_MS = 1 << 30, SECONDS = 20 };

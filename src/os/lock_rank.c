@@ -1,5 +1,5 @@
-/* rank.c: notes which locks each thread holds; in builds with HAKMEM_VERIFY only. */
-#include "os/rank.h"
+/* lock_rank.c: notes which locks each thread holds; in builds with HAKMEM_VERIFY only. */
+#include "os/lock_rank.h"
 
 #if HAKMEM_VERIFY
 
@@ -10,17 +10,19 @@
 
 enum { HELD_MOST = 32 }; /* one of each rank, and those of a signal handler */
 
-static const char *const names[HAK_RANK_COUNT] = {
+static const char *const names[HAK_LOCK_RANK_COUNT] = {
 #define RANK(name, text) text,
-    HAK_RANKS(RANK)
+    HAK_LOCK_ORDER(RANK)
 #undef RANK
 };
 
 /* The linker's names for the two ends of the section. */
-extern const hak_rank_row_t __start_hak_lock_ranks[] __attribute__((weak, visibility("hidden")));
-extern const hak_rank_row_t __stop_hak_lock_ranks[] __attribute__((weak, visibility("hidden")));
+extern const hak_lock_rank_row_t __start_hak_lock_ranks[]
+    __attribute__((weak, visibility("hidden")));
+extern const hak_lock_rank_row_t __stop_hak_lock_ranks[]
+    __attribute__((weak, visibility("hidden")));
 
-static const hak_rank_row_t any_other = {.rank = HAK_RANK_STACK};
+static const hak_lock_rank_row_t any_other = {.rank = HAK_LOCK_RANK_STACK};
 
 /* Of one thread. A signal handler leaves it unchanged when it returns. */
 typedef struct {
@@ -30,8 +32,9 @@ typedef struct {
 
 static __thread volatile held_t held;
 
-static const hak_rank_row_t *row_of(const void *lock) {
-    for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
+static const hak_lock_rank_row_t *row_of(const void *lock) {
+    for (const hak_lock_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks;
+         row++) {
         size_t offset = (uintptr_t)lock - (uintptr_t)row->first;
         if (offset < row->bytes && offset % row->stride == 0) return row;
         if (row->has && row->has(lock)) return row;
@@ -70,7 +73,7 @@ static bool clear(const void *lock) {
     return true;
 }
 
-void hak_rank_wait(const void *lock) {
+void hak_lock_rank_wait(const void *lock) {
     for (unsigned i = 0; i < held.count; i++) {
         const void *other = held.locks[i];
         if (other && row_of(other)->rank >= row_of(lock)->rank)
@@ -79,12 +82,12 @@ void hak_rank_wait(const void *lock) {
     note(lock);
 }
 
-void hak_rank_taken(const void *lock) { note(lock); }
+void hak_lock_rank_taken(const void *lock) { note(lock); }
 
-void hak_rank_reset(const void *lock) { clear(lock); }
+void hak_lock_rank_reset(const void *lock) { clear(lock); }
 
-void hak_rank_release(const void *lock) {
-    const hak_rank_row_t *row = row_of(lock);
+void hak_lock_rank_release(const void *lock) {
+    const hak_lock_rank_row_t *row = row_of(lock);
     if (row->check) row->check(lock);
     if (!clear(lock)) stop(lock, "is released by a thread that does not hold it", NULL);
 }

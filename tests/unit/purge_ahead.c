@@ -1,6 +1,6 @@
-/* ahead.c: how much free memory is kept without a helper, after changes of the memory in use. The test
+/* purge_ahead.c: how much free memory is kept without a helper, after changes of the memory in use. The test
  * gives the figures and the clock. */
-#include "thread/ahead.h"
+#include "thread/purge_ahead.h"
 
 #include "large/huge.h"
 #include "unit.h"
@@ -14,18 +14,18 @@ static uint64_t now_ms = (uint64_t)1 << 40;
 static void spend(size_t mib, unsigned ms) {
     size_t kept_bytes = atomic_load(&hak_huge_stats.kept_bytes);
     atomic_store(&hak_huge_stats.held_bytes, kept_bytes + (mib << 20));
-    for (unsigned i = 0; i < ms; i += LOOK_MS) hak_ahead_look(now_ms += LOOK_MS);
+    for (unsigned i = 0; i < ms; i += LOOK_MS) hak_purge_ahead_look(now_ms += LOOK_MS);
 }
 
 /* MiB, as far as one can see: more is free than may be kept. */
 static size_t kept(void) {
     const size_t all = (size_t)1 << 40;
     atomic_store(&hak_huge_stats.kept_bytes, all);
-    return (all - hak_ahead_excess()) >> 20;
+    return (all - hak_purge_ahead_excess()) >> 20;
 }
 
 static void begin(void) {
-    hak_ahead_forget();
+    hak_purge_ahead_forget();
     spend(8, LOOK_MS);
 }
 

@@ -1,4 +1,4 @@
-/* rank.c: the order of locks (src/os/rank.h) in the debug build. Taking a pair in the wrong order prints
+/* lock_rank.c: the order of locks (src/os/lock_rank.h) in the debug build. Taking a pair in the wrong order prints
  * one line with both names and aborts. */
 #include "unit.h"
 
@@ -15,23 +15,24 @@
 
 static const char *const names[] = {
 #define RANK(name, text) text,
-    HAK_RANKS(RANK)
+    HAK_LOCK_ORDER(RANK)
 #undef RANK
 };
 
-extern const hak_rank_row_t __start_hak_lock_ranks[], __stop_hak_lock_ranks[];
+extern const hak_lock_rank_row_t __start_hak_lock_ranks[], __stop_hak_lock_ranks[];
 
 static hak_user_heap_t *own; /* a heap of the program */
 
 /* The engine's own lock of a rank, and another one of the same rank: NULL for one that is alone. */
 static hak_lock_t *lock_of(unsigned rank, unsigned number) {
     static hak_lock_t without_row[2];
-    if (rank == HAK_RANK_STACK) return &without_row[number];
-    if (rank == HAK_RANK_BIN) return &hak_bin_of(0, 1 + number)->lock; /* these are made */
-    if (rank == HAK_RANK_HEAP) return &hak_heap_at(number)->lock;
-    if (rank == HAK_RANK_TRANSFER) return &hak_heap_at(number)->transfer_lock;
-    if (rank == HAK_RANK_FINE && number) return &own->lock;
-    for (const hak_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks; row++) {
+    if (rank == HAK_LOCK_RANK_STACK) return &without_row[number];
+    if (rank == HAK_LOCK_RANK_BIN) return &hak_bin_of(0, 1 + number)->lock; /* these are made */
+    if (rank == HAK_LOCK_RANK_HEAP) return &hak_heap_at(number)->lock;
+    if (rank == HAK_LOCK_RANK_TRANSFER) return &hak_heap_at(number)->transfer_lock;
+    if (rank == HAK_LOCK_RANK_FINE && number) return &own->lock;
+    for (const hak_lock_rank_row_t *row = __start_hak_lock_ranks; row < __stop_hak_lock_ranks;
+         row++) {
         size_t offset = number * row->stride;
         if (row->rank == rank && offset < row->bytes)
             return (hak_lock_t *)((uintptr_t)row->first + offset);
@@ -68,7 +69,7 @@ static void must_stop(void (*body)(const void *), const void *context, const cha
 static void each_wrong_pair_is_named(void **state) {
     (void)state;
     unsigned pairs = 0;
-    for (pair_t pair = {0, 0}; pair.held < HAK_RANK_COUNT; pair.held++)
+    for (pair_t pair = {0, 0}; pair.held < HAK_LOCK_RANK_COUNT; pair.held++)
         for (pair.taken = 0; pair.taken <= pair.held; pair.taken++) {
             char line[256];
             if (!lock_of(pair.taken, pair.held == pair.taken)) continue;
@@ -79,20 +80,21 @@ static void each_wrong_pair_is_named(void **state) {
             pairs++;
         }
     /* Below the diagonal; on it the ranks with several locks: bins, heaps, arrays, heaps of the
-     * program, huge blocks, caches, lanes of samples. */
-    assert_int_equal(pairs, HAK_RANK_COUNT * (HAK_RANK_COUNT - 1) / 2 + 7);
+     * program, huge blocks, caches, lanes of samples, groups of shards. */
+    assert_int_equal(pairs, HAK_LOCK_RANK_COUNT * (HAK_LOCK_RANK_COUNT - 1) / 2 + 8);
 }
 
 static void the_right_order_is_silent(void **state) {
     (void)state;
-    for (unsigned rank = 0; rank < HAK_RANK_COUNT; rank++) hak_lock_acquire_apart(lock_of(rank, 0));
-    for (unsigned rank = 0; rank < HAK_RANK_COUNT; rank++) /* released in any order */
+    for (unsigned rank = 0; rank < HAK_LOCK_RANK_COUNT; rank++)
+        hak_lock_acquire_apart(lock_of(rank, 0));
+    for (unsigned rank = 0; rank < HAK_LOCK_RANK_COUNT; rank++) /* released in any order */
         hak_lock_release_apart(lock_of(rank, 0));
 }
 
 static void a_try_has_no_order(void **state) {
     (void)state;
-    hak_lock_t *bin = lock_of(HAK_RANK_BIN, 0), *second = lock_of(HAK_RANK_BIN, 1);
+    hak_lock_t *bin = lock_of(HAK_LOCK_RANK_BIN, 0), *second = lock_of(HAK_LOCK_RANK_BIN, 1);
     hak_lock_acquire(second);
     assert_true(hak_lock_try(bin));
     hak_lock_release(second);
@@ -101,21 +103,21 @@ static void a_try_has_no_order(void **state) {
 
 static void wait_below_tried(const void *unused) {
     (void)unused;
-    hak_lock_try(lock_of(HAK_RANK_POOL, 0));
-    hak_lock_acquire(lock_of(HAK_RANK_BIN, 0));
+    hak_lock_try(lock_of(HAK_LOCK_RANK_POOL, 0));
+    hak_lock_acquire(lock_of(HAK_LOCK_RANK_BIN, 0));
 }
 
 static void release_free(const void *unused) {
     (void)unused;
-    hak_lock_release(lock_of(HAK_RANK_POOL, 0));
+    hak_lock_release(lock_of(HAK_LOCK_RANK_POOL, 0));
 }
 
 static void release_twice(const void *unused) {
     (void)unused;
-    hak_lock_acquire(lock_of(HAK_RANK_META, 0));
-    hak_lock_acquire(lock_of(HAK_RANK_SAMPLER, 0));
-    hak_lock_release(lock_of(HAK_RANK_META, 0));
-    hak_lock_release(lock_of(HAK_RANK_META, 0));
+    hak_lock_acquire(lock_of(HAK_LOCK_RANK_META, 0));
+    hak_lock_acquire(lock_of(HAK_LOCK_RANK_BAND_COST, 0));
+    hak_lock_release(lock_of(HAK_LOCK_RANK_META, 0));
+    hak_lock_release(lock_of(HAK_LOCK_RANK_META, 0));
 }
 
 static void what_is_held_is_noted(void **state) {

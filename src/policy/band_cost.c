@@ -1,4 +1,4 @@
-/* sampler.c: samples what the bands cost, now and then.
+/* band_cost.c: samples what the bands cost, now and then.
  *
  * Threads drive it by their slow calls. A sample is due 250 ms after the last one, and,
  * so that a short program learns too, after 4, 8, 16, ... rounds of slow calls: their
@@ -6,7 +6,7 @@
  *
  * One thread samples at a time; another one that finds the lock taken goes on. The lock is
  * innermost: nothing else is taken while it is held. */
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,17 +22,17 @@ enum {
     ADDED_PART = 64, /* of the rounds until the next sample, that a thread adds at once */
 };
 
-hak_sampler_stats_t hak_sampler_stats;
+hak_band_cost_stats_t hak_band_cost_stats;
 
-static hak_lock_t sampler_lock;
-HAK_LOCK_RANK(SAMPLER, sampler_lock, NULL);
-static _Atomic uint64_t next_ms;     /* sampler lock to write; when a sample is due; the first
+static hak_lock_t band_cost_lock;
+HAK_LOCK_RANK(BAND_COST, band_cost_lock, NULL);
+static _Atomic uint64_t next_ms;             /* its lock to write; when a sample is due; the first
                                         round's only starts to count */
-static _Atomic uint64_t next_rounds; /* sampler lock to write; 0 is FIRST_ROUNDS */
+static _Atomic uint64_t next_rounds;         /* its lock to write; 0 is FIRST_ROUNDS */
 static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; of slow calls so far, of all threads */
-static hak_policy_t policy;                  /* sampler lock */
-static uint64_t last_ms;                     /* sampler lock; of the last sample */
-static bool is_counting;                     /* sampler lock; the last sample saw all costs */
+static hak_policy_t policy;                  /* its lock */
+static uint64_t last_ms;                     /* its lock; of the last sample */
+static bool is_counting;                     /* its lock; the last sample saw all costs */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -89,10 +89,10 @@ static void write_log(unsigned band, uint32_t before, uint32_t bands) {
 static void publish(uint32_t bands) {
     uint32_t before = hak_load_relaxed(&hak_policy_bands);
     hak_store_relaxed(&hak_policy_bands, bands);
-    HAK_ADD_OWNED(&hak_sampler_stats.promotions, hak_bit_count(bands & ~before));
-    HAK_ADD_OWNED(&hak_sampler_stats.demotions, hak_bit_count(before & ~bands));
+    HAK_ADD_OWNED(&hak_band_cost_stats.promotions, hak_bit_count(bands & ~before));
+    HAK_ADD_OWNED(&hak_band_cost_stats.demotions, hak_bit_count(before & ~bands));
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
-        hak_store_relaxed(&hak_sampler_stats.scores[band], policy.scores[band]);
+        hak_store_relaxed(&hak_band_cost_stats.scores[band], policy.scores[band]);
         if (((before ^ bands) >> band & 1) && hak_option(HAK_OPTION_TINY_POLICY_LOG))
             write_log(band, before, bands);
     }
@@ -110,7 +110,7 @@ static void sample(uint64_t now_ms) {
     last_ms = now_ms;
     if (learns) hak_shard_add_costs(costs);
     if (learns && is_counting && hak_policy_learn(&policy, costs, elapsed_ms)) {
-        HAK_ADD_OWNED(&hak_sampler_stats.looks, 1);
+        HAK_ADD_OWNED(&hak_band_cost_stats.looks, 1);
         choose();
     }
     if (!is_counting) memcpy(policy.seen, costs, sizeof costs);
@@ -126,33 +126,34 @@ static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
 }
 
 static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
-    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&sampler_lock)) return;
+    if (!is_due(now_ms, rounds_now) || !hak_lock_try(&band_cost_lock)) return;
     if (is_due(now_ms, rounds_now)) {
         if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
         hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
         sample(now_ms);
     }
-    hak_lock_release(&sampler_lock);
+    hak_lock_release(&band_cost_lock);
 }
 
 /* The more rounds there are between two samples, the more a thread counts by itself before it adds
  * them to the sum of all. */
-void hak_sampler_tick(uint64_t now_ms) {
+void hak_band_cost_tick(uint64_t now_ms) {
     static __thread uint32_t own;
     uint32_t added = own + 1, least = (uint32_t)(hak_load_relaxed(&next_rounds) / ADDED_PART);
     own = added < least ? added : 0;
     sample_when_due(now_ms, own ? 0 : hak_add_relaxed(&rounds, added) + added);
 }
 
-void hak_sampler_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }
+void hak_band_cost_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }
 
 /* Most programs have the default, which is there from the beginning: they touch nothing. */
-HAK_COMMON void hak_sampler_start(void) {
-    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands)) hak_sampler_apply();
+HAK_COMMON void hak_band_cost_start(void) {
+    if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands))
+        hak_band_cost_apply();
 }
 
-void hak_sampler_apply(void) {
-    HAK_HOLD(&sampler_lock);
+void hak_band_cost_apply(void) {
+    HAK_HOLD(&band_cost_lock);
     if (learn_now() == HAK_LEARN_OFF) {
         memset(&policy, 0, sizeof policy);
         is_counting = false;

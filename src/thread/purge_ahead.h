@@ -1,20 +1,20 @@
-/* ahead.h: how much free memory a program keeps that has no helper thread; ahead.c says why. */
-#ifndef HAK_THREAD_AHEAD_H
-#define HAK_THREAD_AHEAD_H
+/* purge_ahead.h: how much free memory a program keeps that has no helper thread; purge_ahead.c says why. */
+#ifndef HAK_PURGE_AHEAD_H
+#define HAK_PURGE_AHEAD_H
 
 #include "base/base.h"
 
 /* Bytes of free memory with pages that are more than may be kept, 0 when that is little; by sums
  * that are a little behind. */
-size_t hak_ahead_excess(void);
+size_t hak_purge_ahead_excess(void);
 
 /* Most of what was in use is gone, and it still falls, as far as the last look has seen. */
-bool hak_ahead_falls(void);
+bool hak_purge_ahead_falls(void);
 
 /* A look at what is in use. By the owner of purge work (purge.c). */
-void hak_ahead_look(uint64_t now_ms);
+void hak_purge_ahead_look(uint64_t now_ms);
 
 /* In the child of a fork. */
-void hak_ahead_forget(void);
+void hak_purge_ahead_forget(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* sample.c: counts calls, and gives those that are due a sampled block. */
-#include "api/sample.h"
+#include "api/malloc_sampled.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "cache/sample_rate.h"
 #include "debug/ways.h"
 #include "error/log.h"
-#include "hardened/sampled.h"
+#include "hardened/guard_sample.h"
 #include "large/fine.h"
 #include "options/options.h"
 #include "os/os.h"
@@ -20,8 +20,8 @@
 #include "thread/purge.h"
 #include "thread/thread.h"
 
-void hak_sampling_start(void) {
-    if (hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD)) hak_sampled_start();
+void hak_malloc_sampled_start(void) {
+    if (hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD)) hak_guard_sample_start();
     if (hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE)) {
         if (hak_sample_start())
             hak_heap_profile_start();
@@ -55,8 +55,8 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     size_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
     bool profile = due[HAK_SAMPLE_RATE_PROFILE] && hak_samples_on();
     void *block = NULL;
-    if (due[HAK_SAMPLE_RATE_GUARD] && hak_sampled_on())
-        block = hak_sampled_alloc(size, align, site);
+    if (due[HAK_SAMPLE_RATE_GUARD] && hak_guard_sample_on())
+        block = hak_guard_sample_alloc(size, align, site);
     if (!block && profile) block = take_fine(class_index, size, align, zero, site);
     if (block)
         HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
@@ -69,7 +69,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     return block;
 }
 
-void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site) {
+void *hak_malloc_sampled(size_t size, size_t align, bool zero, const void *site) {
     hak_cache_t *cache = hak_thread_cache();
     hak_sample_rate_t *ration = cache ? hak_sample_rate_of(cache) : NULL;
     if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
@@ -93,7 +93,8 @@ void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site)
     return hak_allocate_unsampled(size, align, zero, site);
 }
 
-void hak_sampling_note(const void *block, unsigned class_index, size_t size, const void *site) {
+void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
+                             const void *site) {
     hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
     const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
     const size_t given = of_class ? of_class : size;

@@ -1,4 +1,4 @@
-/* sampler.c: when the policy takes samples, what it reports, and that options act at once. Each test runs
+/* band_cost.c: when the policy takes samples, what it reports, and that options act at once. Each test runs
  * in its own process, so that the policy sees no other work. */
 #include "unit.h"
 
@@ -13,7 +13,7 @@
 #include "options/load.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "policy/sampler.h"
+#include "policy/band_cost.h"
 #include "shard/flush.h"
 #include "shard/shard.h"
 
@@ -32,13 +32,13 @@ static void work(unsigned turns, size_t size) {
     }
 }
 
-static uint64_t looks_now(void) { return hak_sampler_stats.looks; }
+static uint64_t looks_now(void) { return hak_band_cost_stats.looks; }
 
 /* A look after a quarter of a second in which a class was busy. */
 static void look_at(unsigned turns, size_t size) {
     work(turns, size);
     clock_ms += 250;
-    hak_sampler_pass(clock_ms);
+    hak_band_cost_pass(clock_ms);
 }
 
 static void set(const char *name, const char *value) {
@@ -52,11 +52,11 @@ static void looks_double(void) {
     uint64_t before = looks_now();
     for (int i = 0; i < 256; i++) {
         work(1, C5_SIZE);
-        hak_sampler_tick(clock_ms);
+        hak_band_cost_tick(clock_ms);
     }
     uint64_t looks = looks_now() - before;
     CHECK(looks == 6 || looks == 7, "%llu looks in 256 rounds", (unsigned long long)looks);
-    for (int i = 0; i < 100; i++) hak_sampler_pass(clock_ms);
+    for (int i = 0; i < 100; i++) hak_band_cost_pass(clock_ms);
     CHECK(looks_now() - before == looks, "looks without a round, in no time");
 }
 
@@ -64,10 +64,10 @@ static void looks_take_time(void) {
     look_at(1, C5_SIZE);
     uint64_t before = looks_now();
     work(10, C5_SIZE);
-    hak_sampler_pass(clock_ms + 249);
+    hak_band_cost_pass(clock_ms + 249);
     CHECK(looks_now() == before, "a look too early");
     clock_ms += 250;
-    for (int i = 0; i < 100; i++) hak_sampler_pass(clock_ms);
+    for (int i = 0; i < 100; i++) hak_band_cost_pass(clock_ms);
     CHECK(looks_now() == before + 1, "%llu looks", (unsigned long long)(looks_now() - before));
     for (int i = 0; i < 100; i++) look_at(0, C5_SIZE);
     CHECK(looks_now() == before + 1, "a look at nothing counts");
@@ -85,7 +85,7 @@ static void options_act_at_once(void) {
                  {"LEARN", "on", C3 | C4 | C7},
                  {"LEARN", "off", C7},
                  {"LEARN", "on", C7}};
-    uint64_t promotions = hak_sampler_stats.promotions, demotions = hak_sampler_stats.demotions;
+    uint64_t promotions = hak_band_cost_stats.promotions, demotions = hak_band_cost_stats.demotions;
     look_at(5000, C3_SIZE);
     look_at(7000, C4_SIZE);
     CHECK(hak_policy_bands == (C3 | C4 | C7), "the bands are %#x", hak_policy_bands);
@@ -96,9 +96,10 @@ static void options_act_at_once(void) {
     }
     promotions += 2 + 3 + 5 + 2;
     demotions += 3 + 5 + 2 + 2;
-    CHECK(hak_sampler_stats.promotions == promotions && hak_sampler_stats.demotions == demotions,
-          "%llu promotions, %llu demotions", (unsigned long long)hak_sampler_stats.promotions,
-          (unsigned long long)hak_sampler_stats.demotions);
+    CHECK(hak_band_cost_stats.promotions == promotions &&
+              hak_band_cost_stats.demotions == demotions,
+          "%llu promotions, %llu demotions", (unsigned long long)hak_band_cost_stats.promotions,
+          (unsigned long long)hak_band_cost_stats.demotions);
 }
 
 /* What was done while nobody looked is no rate of now. */
@@ -106,7 +107,7 @@ static void a_pause_is_forgotten(void) {
     set("LEARN", "off");
     uint64_t before = looks_now();
     look_at(5000, C5_SIZE);
-    CHECK(looks_now() == before && hak_sampler_stats.scores[5] == 0, "a look without learning");
+    CHECK(looks_now() == before && hak_band_cost_stats.scores[5] == 0, "a look without learning");
     set("LEARN", "on");
     look_at(5000, C5_SIZE);
     CHECK(looks_now() == before && hak_policy_bands == C7, "the pause counts");
@@ -127,7 +128,7 @@ static void log_of_a_life(void) {
 static atomic_bool is_over;
 
 static void *apply_for_ever(void *unused) {
-    while (!is_over) hak_sampler_apply();
+    while (!is_over) hak_band_cost_apply();
     return unused;
 }
 
@@ -141,7 +142,7 @@ static void forks_do_not_keep_the_lock(void) {
         CHECK(pid >= 0, "no child");
         if (pid == 0) {
             alarm(20);
-            hak_sampler_apply();
+            hak_band_cost_apply();
             _exit(0);
         }
         CHECK(waitpid(pid, &status, 0) == pid && status == 0, "the child's status is %#x",
@@ -258,7 +259,7 @@ int main(int argc, char **argv) {
         hak_options_load();
         unit_open_shards(hak_shard_count());
         clock_ms = hak_os_now_ms() + 1000;
-        hak_sampler_pass(clock_ms); /* from here on it counts */
+        hak_band_cost_pass(clock_ms); /* from here on it counts */
         bodies[i].body();
         return 0;
     }

@@ -1,4 +1,4 @@
-/* rank.h: the order of all locks, and the debug build's check of it.
+/* lock_rank.h: the order of all locks, and the debug build's check of it.
  *
  * A thread waits for a lock only while each lock that it holds has a lower rank. So no two threads
  * can wait for each other. A lock that is only tried may be taken out of order, since the caller
@@ -12,14 +12,14 @@
  *
  * A signal handler that interrupts a thread appends its locks to those of the thread, and removes
  * them before it returns. */
-#ifndef HAK_RANK_H
-#define HAK_RANK_H
+#ifndef HAK_LOCK_RANK_H
+#define HAK_LOCK_RANK_H
 
 #include "base/base.h"
 
 /* Outermost first: the name, and the text for messages. A thread never holds two locks of one
  * rank. */
-#define HAK_RANKS(RANK)                                           \
+#define HAK_LOCK_ORDER(RANK)                                      \
     RANK(VERIFY, "verification")                                  \
     RANK(REFRESH, "refresh of the live page") /* only tried */    \
     RANK(SNAPSHOT, "snapshot of statistics")  /* only tried */    \
@@ -34,57 +34,57 @@
     RANK(STACK, "stacks of a cache") /* every lock without row */ \
     RANK(SAMPLES, "heap samples")                                 \
     RANK(META, "records")                                         \
-    RANK(SAMPLER, "sampler")                                      \
+    RANK(BAND_COST, "band cost")                                  \
     RANK(SAMPLED, "pages of sampled blocks")
 
 typedef enum {
-#define RANK(name, text) HAK_RANK_##name,
-    HAK_RANKS(RANK)
+#define RANK(name, text) HAK_LOCK_RANK_##name,
+    HAK_LOCK_ORDER(RANK)
 #undef RANK
-        HAK_RANK_COUNT
-} hak_rank_t;
+        HAK_LOCK_RANK_COUNT
+} hak_lock_rank_t;
 
 #if HAKMEM_VERIFY
 
-typedef void (*hak_rank_check_t)(const void *lock);
+typedef void (*hak_lock_rank_check_t)(const void *lock);
 
 /* Locks of one rank, `stride` apart; or those for which `has` is true. */
 typedef struct {
     const void *first;
     size_t bytes, stride;
     bool (*has)(const void *lock); /* or NULL */
-    hak_rank_t rank;
-    hak_rank_check_t check; /* or NULL */
-} hak_rank_row_t;
+    hak_lock_rank_t rank;
+    hak_lock_rank_check_t check; /* or NULL */
+} hak_lock_rank_row_t;
 
 /* The row of one lock or of an array of locks, at file scope. The linker collects all rows. */
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check)                        \
-    static const hak_rank_row_t row                                                   \
+    static const hak_lock_rank_row_t row                                              \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
-            (first), (bytes), (stride), NULL, HAK_RANK_##name, (check)}
+            (first), (bytes), (stride), NULL, HAK_LOCK_RANK_##name, (check)}
 /* The same for locks in records that are made as they are used: `has` says which are of this rank. */
 #define HAK_LOCK_RANKS_MADE(row, name, has, check)                                    \
-    static const hak_rank_row_t row                                                   \
+    static const hak_lock_rank_row_t row                                              \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
-            NULL, 0, 1, (has), HAK_RANK_##name, (check)}
+            NULL, 0, 1, (has), HAK_LOCK_RANK_##name, (check)}
 #define HAK_LOCK_RANK(name, lock, check) \
     HAK_LOCK_RANKS(lock##_rank, name, &(lock), sizeof(lock), sizeof(lock), check)
 
-void hak_rank_wait(const void *lock);    /* before a wait: checks the order, notes the lock */
-void hak_rank_taken(const void *lock);   /* notes a lock that was tried, in any order */
-void hak_rank_release(const void *lock); /* runs the lock's check, removes the note */
-void hak_rank_reset(const void *lock);   /* removes the note, if there is one */
+void hak_lock_rank_wait(const void *lock);    /* before a wait: checks the order, notes the lock */
+void hak_lock_rank_taken(const void *lock);   /* notes a lock that was tried, in any order */
+void hak_lock_rank_release(const void *lock); /* runs the lock's check, removes the note */
+void hak_lock_rank_reset(const void *lock);   /* removes the note, if there is one */
 
 #else
 
 #define HAK_LOCK_RANKS(row, name, first, bytes, stride, check) \
-    _Static_assert(HAK_RANK_##name < HAK_RANK_COUNT, "a rank")
+    _Static_assert(HAK_LOCK_RANK_##name < HAK_LOCK_RANK_COUNT, "a rank")
 #define HAK_LOCK_RANKS_MADE(row, name, has, check) HAK_LOCK_RANKS(, name, , , , )
 #define HAK_LOCK_RANK(name, lock, check) HAK_LOCK_RANKS(, name, , , , )
-HAK_FAST_PATH void hak_rank_wait(const void *lock) { (void)lock; }
-HAK_FAST_PATH void hak_rank_taken(const void *lock) { (void)lock; }
-HAK_FAST_PATH void hak_rank_release(const void *lock) { (void)lock; }
-HAK_FAST_PATH void hak_rank_reset(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_lock_rank_wait(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_lock_rank_taken(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_lock_rank_release(const void *lock) { (void)lock; }
+HAK_FAST_PATH void hak_lock_rank_reset(const void *lock) { (void)lock; }
 
 #endif
 

@@ -1,6 +1,6 @@
 /* pages.c: gives the pages and addresses of free units back to the system, the oldest first;
  * counts the epochs between rounds of partial release. */
-#include "pool/pages.h"
+#include "pool/purge.h"
 
 #include "commit/commit.h"
 #include "options/options.h"

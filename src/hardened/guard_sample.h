@@ -1,4 +1,4 @@
-/* sampled.h: a few blocks of the program on pages of their own (HAKMEM_GUARD_SAMPLE).
+/* guard_sample.h: a few blocks of the program on pages of their own (HAKMEM_GUARD_SAMPLE).
  *
  *   | no access | page 0 | no access | page 1 | no access | ... | no access |
  *
@@ -9,7 +9,7 @@
  * before it have been used again. The handler of faults (os/fault.h) tells which block an address
  * belongs to, and the stacks of the calls that allocated and freed it.
  *
- * There are HAK_SAMPLED_PAGES pages, so memory is bounded: while all are in use no call is sampled.
+ * There are HAK_GUARD_SAMPLE_PAGES pages, so memory is bounded: while all are in use no call is sampled.
  * Where the kernel has MADV_GUARD_INSTALL they are one mapping, elsewhere two for each page in use.
  *
  * PROTOCOL. The lock protects the queue of free pages and the change of a page's state:
@@ -21,13 +21,13 @@
  * a thread stays inside the gate for that long, and a fork waits. Others read a page's record
  * without the lock: what they say about a block that is freed at the same time is as good as its
  * program. */
-#ifndef HAK_SAMPLED_H
-#define HAK_SAMPLED_H
+#ifndef HAK_GUARD_SAMPLE_H
+#define HAK_GUARD_SAMPLE_H
 
 #include "base/base.h"
 #include "os/lock.h"
 
-enum { HAK_SAMPLED_PAGES = 128 };
+enum { HAK_GUARD_SAMPLE_PAGES = 128 };
 
 typedef struct {
     _Atomic uintptr_t start;       /* of the addresses; 0, then constant */
@@ -35,39 +35,39 @@ typedef struct {
     _Atomic uint64_t blocks;       /* sampled so far; the lock to write, as the rest */
     _Atomic uint64_t without_page; /* calls that found no free page */
     _Atomic size_t live, live_bytes;
-} hak_sampled_t;
+} hak_guard_sample_t;
 
-extern hak_sampled_t hak_sampled;
-extern hak_lock_t hak_sampled_lock;
+extern hak_guard_sample_t hak_sampled;
+extern hak_lock_t hak_guard_sample_lock;
 
-HAK_FAST_PATH bool hak_sampled_on(void) {
-    return HAK_UNLIKELY(hak_load_acquire(&hak_sampled.bytes)); /* partner: hak_sampled_start */
+HAK_FAST_PATH bool hak_guard_sample_on(void) {
+    return HAK_UNLIKELY(hak_load_acquire(&hak_sampled.bytes)); /* partner: hak_guard_sample_start */
 }
 
-HAK_FAST_PATH bool hak_sampled_has(const void *pointer) {
-    size_t bytes = hak_load_acquire(&hak_sampled.bytes); /* partner: hak_sampled_start */
+HAK_FAST_PATH bool hak_guard_sample_has(const void *pointer) {
+    size_t bytes = hak_load_acquire(&hak_sampled.bytes); /* partner: hak_guard_sample_start */
     return HAK_UNLIKELY((uintptr_t)pointer - hak_load_relaxed(&hak_sampled.start) < bytes);
 }
 
 /* Makes the pages and installs the handler; without memory nothing is sampled. */
-void hak_sampled_start(void);
+void hak_guard_sample_start(void);
 
 /* A block of `size` bytes, all zero, at a multiple of `align`; NULL when that is more than a page, or
  * no page is free. `site` is the HAK_CALLER of the public function. */
-void *hak_sampled_alloc(size_t size, size_t align, const void *site);
+void *hak_guard_sample_alloc(size_t size, size_t align, const void *site);
 
 /* The last block of the page of an address: its start, NULL for none, and size; true when it is in
  * use. */
-bool hak_sampled_find(const void *pointer, void **start, size_t *size);
+bool hak_guard_sample_find(const void *pointer, void **start, size_t *size);
 
 /* Frees a block, or reports why not; false then. `function` is the public function. */
-bool hak_sampled_free(void *pointer, const char *function, const void *site);
+bool hak_guard_sample_free(void *pointer, const char *function, const void *site);
 
 /* Reports a pointer into a page that is not the start of a block in use. */
-HAK_SLOW_PATH void hak_sampled_report(const char *function, const void *pointer);
+HAK_SLOW_PATH void hak_guard_sample_report(const char *function, const void *pointer);
 
 /* Bytes charged for the pages; most mappings that they are to the kernel. */
-size_t hak_sampled_committed(void);
-size_t hak_sampled_mappings(void);
+size_t hak_guard_sample_committed(void);
+size_t hak_guard_sample_mappings(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* ahead.c: how much free memory a program keeps that has no helper thread.
+/* purge_ahead.c: how much free memory a program keeps that has no helper thread.
  *
  * When such a program has freed much and makes no further call, nobody is there to give the
  * memory back when its time has come. So frees give back as they go, a piece each, what is more
@@ -15,7 +15,7 @@
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
  *   kept   = max(LEAST, peak / PART, swing, slowly sinking) */
-#include "thread/ahead.h"
+#include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
 #include "large/huge.h"
@@ -35,7 +35,7 @@ enum {
 };
 
 static _Atomic size_t kept = LEAST; /* owner to write; what may be kept now */
-static _Atomic bool falls;          /* owner to write; see hak_ahead_falls */
+static _Atomic bool falls;          /* owner to write; see hak_purge_ahead_falls */
 
 /* All of the owner. */
 static size_t peak, swing, expected;
@@ -51,7 +51,7 @@ static HAK_COMMON size_t dirty_now(void) {
            (is_fixed ? 0 : hak_load_relaxed(&hak_huge_stats.kept_bytes));
 }
 
-HAK_COMMON size_t hak_ahead_excess(void) {
+HAK_COMMON size_t hak_purge_ahead_excess(void) {
     size_t dirty = dirty_now(), most = hak_load_relaxed(&kept);
     return dirty > most + STEP ? dirty - most : 0;
 }
@@ -94,7 +94,7 @@ static void follow(size_t used) {
     has_doubled = false;
 }
 
-void hak_ahead_look(uint64_t now_ms) {
+void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
     sink(now_ms);
     follow(used);
@@ -104,9 +104,9 @@ void hak_ahead_look(uint64_t now_ms) {
     hak_store_relaxed(&falls, used == low && fallen / FALL_PART > used);
 }
 
-bool hak_ahead_falls(void) { return hak_load_relaxed(&falls); }
+bool hak_purge_ahead_falls(void) { return hak_load_relaxed(&falls); }
 
-void hak_ahead_forget(void) {
+void hak_purge_ahead_forget(void) {
     peak = swing = low = fallen = top = 0;
     doublings = 0;
     has_doubled = false;

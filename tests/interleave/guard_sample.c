@@ -1,5 +1,5 @@
-/* sampled.c: what threads do on the hardened path, where blocks are sampled and under the profiler. */
-#include "sampled.h"
+/* guard_sample.c: what threads do on the hardened path, where blocks are sampled and under the profiler. */
+#include "guard_sample.h"
 
 #include "hakmem.h"
 #include "explore.h"

@@ -1,5 +1,5 @@
-/* sampled.c: pages of sampled blocks: their queue, their records, their reports. */
-#include "hardened/sampled.h"
+/* guard_sample.c: pages of sampled blocks: their queue, their records, their reports. */
+#include "hardened/guard_sample.h"
 
 #include <string.h>
 
@@ -28,15 +28,15 @@ typedef struct {
     call_t allocated, freed;
 } page_t;
 
-hak_sampled_t hak_sampled HAK_ALIGNED(HAK_LINE);
-hak_lock_t hak_sampled_lock HAK_APART;
-HAK_LOCK_RANK(SAMPLED, hak_sampled_lock, NULL);
+hak_guard_sample_t hak_sampled HAK_ALIGNED(HAK_LINE);
+hak_lock_t hak_guard_sample_lock HAK_APART;
+HAK_LOCK_RANK(SAMPLED, hak_guard_sample_lock, NULL);
 
-static page_t pages[HAK_SAMPLED_PAGES] HAK_APART;
-static uint8_t queue[HAK_SAMPLED_PAGES] HAK_APART; /* lock; a ring of free pages */
-static unsigned queue_head, queue_count;           /* lock */
-static uint64_t sides;                             /* lock; random bits, for the side in the page */
-static bool is_advised;                            /* constant */
+static page_t pages[HAK_GUARD_SAMPLE_PAGES] HAK_APART;
+static uint8_t queue[HAK_GUARD_SAMPLE_PAGES] HAK_APART; /* lock; a ring of free pages */
+static unsigned queue_head, queue_count;                /* lock */
+static uint64_t sides;  /* lock; random bits, for the side in the page */
+static bool is_advised; /* constant */
 
 /* ---- pages ---- */
 
@@ -64,12 +64,12 @@ static void close_page(unsigned index) {
     hak_os_protect(start, hak_os_page_size());
 }
 
-size_t hak_sampled_committed(void) {
-    return hak_sampled_on() ? HAK_SAMPLED_PAGES * hak_os_page_size() : 0;
+size_t hak_guard_sample_committed(void) {
+    return hak_guard_sample_on() ? HAK_GUARD_SAMPLE_PAGES * hak_os_page_size() : 0;
 }
 
-size_t hak_sampled_mappings(void) {
-    return !hak_sampled_on() ? 0 : is_advised ? 1 : 2 * HAK_SAMPLED_PAGES + 1;
+size_t hak_guard_sample_mappings(void) {
+    return !hak_guard_sample_on() ? 0 : is_advised ? 1 : 2 * HAK_GUARD_SAMPLE_PAGES + 1;
 }
 
 /* ---- reports ---- */
@@ -94,7 +94,7 @@ static void show_history(const page_t *page) {
 static const page_t *neighbour(uintptr_t address) {
     size_t size = hak_os_page_size(), at = (address - hak_load_relaxed(&hak_sampled.start)) / size;
     const page_t *below = at ? &pages[at / 2 - 1] : NULL;
-    const page_t *above = at / 2 < HAK_SAMPLED_PAGES ? &pages[at / 2] : NULL;
+    const page_t *above = at / 2 < HAK_GUARD_SAMPLE_PAGES ? &pages[at / 2] : NULL;
     if (!below || !hak_load_relaxed(&below->block)) return above;
     if (!above || !hak_load_relaxed(&above->block)) return below;
     bool below_used = hak_load_relaxed(&below->state) == USED;
@@ -104,7 +104,7 @@ static const page_t *neighbour(uintptr_t address) {
 
 /* Looks at the address of a fault. */
 static void explain(uintptr_t address) {
-    if (!hak_sampled_has((const void *)address)) return;
+    if (!hak_guard_sample_has((const void *)address)) return;
     const page_t *page = page_of(address), *other = page ? page : neighbour(address);
     uintptr_t block = other ? hak_load_relaxed(&other->block) : 0;
     size_t size = other ? hak_load_relaxed(&other->size) : 0;
@@ -123,7 +123,7 @@ static void explain(uintptr_t address) {
     hak_error_close((const void *)address);
 }
 
-void hak_sampled_report(const char *function, const void *pointer) {
+void hak_guard_sample_report(const char *function, const void *pointer) {
     const page_t *page = page_of((uintptr_t)pointer);
     uintptr_t block = page ? hak_load_relaxed(&page->block) : 0;
     size_t size = page ? hak_load_relaxed(&page->size) : 0, at = (uintptr_t)pointer - block;
@@ -153,10 +153,10 @@ static void report_damage(const char *function, const page_t *page, const char *
 /* Index of a page that is now BUSY, and on which side the block shall be; -1 when none is free. */
 static int take_page(bool *right) {
     int index = -1;
-    hak_lock_acquire(&hak_sampled_lock);
+    hak_lock_acquire(&hak_guard_sample_lock);
     if (queue_count) {
         index = queue[queue_head];
-        queue_head = (queue_head + 1) % HAK_SAMPLED_PAGES;
+        queue_head = (queue_head + 1) % HAK_GUARD_SAMPLE_PAGES;
         queue_count--;
         hak_store_relaxed(&pages[index].state, BUSY);
         if (sides <= 1) sides = hak_os_random() | (uint64_t)1 << 63;
@@ -165,20 +165,20 @@ static int take_page(bool *right) {
     } else {
         HAK_ADD_OWNED(&hak_sampled.without_page, 1);
     }
-    hak_lock_release(&hak_sampled_lock);
+    hak_lock_release(&hak_guard_sample_lock);
     return index;
 }
 
 static void put_page(unsigned index) {
-    hak_lock_acquire(&hak_sampled_lock);
+    hak_lock_acquire(&hak_guard_sample_lock);
     hak_store_relaxed(&pages[index].state, FREE);
-    queue[(queue_head + queue_count++) % HAK_SAMPLED_PAGES] = (uint8_t)index;
-    hak_lock_release(&hak_sampled_lock);
+    queue[(queue_head + queue_count++) % HAK_GUARD_SAMPLE_PAGES] = (uint8_t)index;
+    hak_lock_release(&hak_guard_sample_lock);
 }
 
 /* Changes a state, if it and the block are as expected, and the figures of what is live. */
 static bool change_state(page_t *page, state_t from, state_t to, uintptr_t block) {
-    hak_lock_acquire(&hak_sampled_lock);
+    hak_lock_acquire(&hak_guard_sample_lock);
     bool done = hak_load_relaxed(&page->state) == from && hak_load_relaxed(&page->block) == block;
     if (done) {
         size_t size = hak_load_relaxed(&page->size);
@@ -187,7 +187,7 @@ static bool change_state(page_t *page, state_t from, state_t to, uintptr_t block
         HAK_ADD_OWNED(&hak_sampled.live_bytes, to == USED ? size : -size);
         HAK_ADD_OWNED(&hak_sampled.blocks, to == USED);
     }
-    hak_lock_release(&hak_sampled_lock);
+    hak_lock_release(&hak_guard_sample_lock);
     return done;
 }
 
@@ -199,7 +199,7 @@ static uintptr_t place(unsigned index, size_t size, size_t align, bool right) {
     return (uintptr_t)memset((void *)block, 0, size);
 }
 
-void *hak_sampled_alloc(size_t size, size_t align, const void *site) {
+void *hak_guard_sample_alloc(size_t size, size_t align, const void *site) {
     bool right;
     uintptr_t block = 0;
     if (size > hak_os_page_size() || align > hak_os_page_size()) return NULL;
@@ -220,7 +220,7 @@ void *hak_sampled_alloc(size_t size, size_t align, const void *site) {
     return (void *)block;
 }
 
-bool hak_sampled_find(const void *pointer, void **start, size_t *size) {
+bool hak_guard_sample_find(const void *pointer, void **start, size_t *size) {
     const page_t *page = page_of((uintptr_t)pointer);
     *start = page ? (void *)hak_load_relaxed(&page->block) : NULL;
     *size = page ? hak_load_relaxed(&page->size) : 0;
@@ -239,13 +239,13 @@ static uintptr_t find_change(uintptr_t at, uintptr_t end) {
     return 0;
 }
 
-bool hak_sampled_free(void *pointer, const char *function, const void *site) {
+bool hak_guard_sample_free(void *pointer, const char *function, const void *site) {
     uintptr_t block = (uintptr_t)pointer;
     page_t *page = page_of(block);
     hak_gate_enter();
     if (!page || !change_state(page, USED, BUSY, block)) {
         hak_gate_leave();
-        hak_sampled_report(function, pointer);
+        hak_guard_sample_report(function, pointer);
         return false;
     }
     unsigned index = (unsigned)(page - pages);
@@ -264,20 +264,21 @@ bool hak_sampled_free(void *pointer, const char *function, const void *site) {
 
 /* ---- start ---- */
 
-void hak_sampled_start(void) {
-    size_t bytes = (2 * HAK_SAMPLED_PAGES + 1) * hak_os_page_size();
+void hak_guard_sample_start(void) {
+    size_t bytes = (2 * HAK_GUARD_SAMPLE_PAGES + 1) * hak_os_page_size();
     void *start = hak_os_reserve(bytes);
     if (!start) return;
     is_advised = hak_os_guard(start, bytes);
     if ((is_advised && !hak_os_commit(start, bytes)) ||
-        !hak_commit_charge(HAK_SAMPLED_PAGES * hak_os_page_size())) {
+        !hak_commit_charge(HAK_GUARD_SAMPLE_PAGES * hak_os_page_size())) {
         hak_os_unmap(start, bytes);
         return;
     }
     hak_os_name(start, bytes, "hakmem: sampled blocks");
-    for (unsigned i = 0; i < HAK_SAMPLED_PAGES; i++) queue[i] = (uint8_t)i;
-    queue_count = HAK_SAMPLED_PAGES;
+    for (unsigned i = 0; i < HAK_GUARD_SAMPLE_PAGES; i++) queue[i] = (uint8_t)i;
+    queue_count = HAK_GUARD_SAMPLE_PAGES;
     hak_store_relaxed(&hak_sampled.start, (uintptr_t)start);
-    hak_store_release(&hak_sampled.bytes, bytes); /* partner: hak_sampled_on, hak_sampled_has */
+    hak_store_release(&hak_sampled.bytes,
+                      bytes); /* partner: hak_guard_sample_on, hak_guard_sample_has */
     hak_os_on_fault(explain);
 }

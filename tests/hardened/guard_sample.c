@@ -1,4 +1,4 @@
-/* sampled.c - HAKMEM_GUARD_SAMPLE: sampled blocks are found misused, and are blocks like others.
+/* guard_sample.c - HAKMEM_GUARD_SAMPLE: sampled blocks are found misused, and are blocks like others.
  *
  *   sampled misuse          each kind of misuse of a sampled block, by sizes, in a process of its own:
  *                           the right line, and the stacks of the calls
@@ -143,7 +143,7 @@ static void commit(const void *context) {
 /* One stack: the call in this program first, then main and what called it. In the debug build, in
  * which no call is the last instruction of a function, the library's own functions come before. */
 static bool has_stack(const char *text, const char *what) {
-    static const char *const modules[] = {" libhakmem.so", " test_hardened_sampled+0x"};
+    static const char *const modules[] = {" libhakmem.so", " test_hardened_guard_sample+0x"};
     unsigned frames = 0, known = 0;
     const char *at = strstr(text, what);
     for (; at && (at = strchr(at, '\n')) && strncmp(at, "\nhakmem:     #", 14) == 0; at++) {

@@ -1,29 +1,29 @@
-/* sampler.h: when the policy samples what the bands cost, and what comes of it. */
-#ifndef HAK_SAMPLER_H
-#define HAK_SAMPLER_H
+/* band_cost.h: when the policy samples what the bands cost, and what comes of it. */
+#ifndef HAK_BAND_COST_H
+#define HAK_BAND_COST_H
 
 #include "base/base.h"
 #include "policy/policy.h"
 
 typedef struct {
-    _Atomic uint64_t looks;                    /* samples; sampler lock to write, as all here */
+    _Atomic uint64_t looks;                    /* samples; its lock to write, as all here */
     _Atomic uint64_t promotions, demotions;    /* of bands; a warm slab's owner may remember
                                                   the number of demotions it has seen */
     _Atomic uint64_t scores[HAK_POLICY_BANDS]; /* as they were compared last */
-} hak_sampler_stats_t;
+} hak_band_cost_stats_t;
 
-extern hak_sampler_stats_t hak_sampler_stats;
+extern hak_band_cost_stats_t hak_band_cost_stats;
 
 /* A thread has made another round of slow calls. */
-void hak_sampler_tick(uint64_t now_ms);
+void hak_band_cost_tick(uint64_t now_ms);
 
 /* The same by time alone, whether or not anybody calls; for the helper thread. */
-void hak_sampler_pass(uint64_t now_ms);
+void hak_band_cost_pass(uint64_t now_ms);
 
 /* Once the options are there. */
-void hak_sampler_start(void);
+void hak_band_cost_start(void);
 
 /* The options of the policy have changed. */
-void hak_sampler_apply(void);
+void hak_band_cost_apply(void);
 
 #endif

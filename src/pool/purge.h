@@ -1,6 +1,6 @@
 /* pages.h: the pool's free units go back to the system; pool.h says when. */
-#ifndef HAK_POOL_PAGES_H
-#define HAK_POOL_PAGES_H
+#ifndef HAK_POOL_PURGE_H
+#define HAK_POOL_PURGE_H
 
 #include "pool/budget.h"
 

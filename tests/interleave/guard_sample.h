@@ -1,6 +1,6 @@
-/* sampled.h: steps of scenarios for calls that leave the usual path: HARDENED, GUARD_SAMPLE, PROF. */
-#ifndef TESTS_INTERLEAVE_SAMPLED_H
-#define TESTS_INTERLEAVE_SAMPLED_H
+/* guard_sample.h: steps of scenarios for calls that leave the usual path: HARDENED, GUARD_SAMPLE, PROF. */
+#ifndef TESTS_INTERLEAVE_GUARD_SAMPLE_H
+#define TESTS_INTERLEAVE_GUARD_SAMPLE_H
 
 void hardened(void);
 void hardened_on_an_old_kernel(void);

@@ -1,19 +1,20 @@
 /* sample.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
  * functions come here when hak_sample_rate_on(). */
-#ifndef HAK_API_SAMPLE_H
-#define HAK_API_SAMPLE_H
+#ifndef HAK_MALLOC_SAMPLED_H
+#define HAK_MALLOC_SAMPLED_H
 
 #include "base/base.h"
 
 /* Starts what the options ask for: the heap profiler, guarded blocks, or both. Called by the process's
  * only thread. */
-HAK_SLOW_PATH void hak_sampling_start(void);
+HAK_SLOW_PATH void hak_malloc_sampled_start(void);
 
 /* `size` bytes at a multiple of `align`, a power of two; zeroed if told so. NULL with ENOMEM. */
-void *hak_sampling_alloc(size_t size, size_t align, bool zero, const void *site);
+void *hak_malloc_sampled(size_t size, size_t align, bool zero, const void *site);
 
 /* Counts a block that was allocated without regard to samples, and samples it if that is due. `class_index`
  * is LARGE for one that has no class. */
-void hak_sampling_note(const void *block, unsigned class_index, size_t size, const void *site);
+void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
+                             const void *site);
 
 #endif
