@@ -88,7 +88,6 @@ void hak_cache_reset(hak_cache_t *cache) {
         magazine->slots = magazine->batch = 0;
         magazine->start_test = 0;
     }
-    hak_lock_reset(&cache->stack_lock);
     cache->stacks = NULL;
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);

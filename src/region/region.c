@@ -146,7 +146,7 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense)
     if (first == 0 || !is_mapped(first - 1)) region.pieces++;
     if (first > region.limit) hak_store_release(&region.carved, first); /* what is between: holes */
     region.limit = first + count;
-    if (HAK_LIKELY(hak_map.entries != NULL)) publish_limit();
+    if (HAK_LIKELY(hak_map.supers != 0)) publish_limit();
     return answer;
 }
 
@@ -246,9 +246,11 @@ static hak_superslab_t *make_superslab(size_t number) {
     return super;
 }
 
+/* Without a region the map begins where no address lies: a thread that reads this, and then the end of a
+ * map that another thread publishes, still finds every address beyond the end. */
 HAK_COMMON void hak_region_prepare(void) {
     HAK_HOLD(&hak_region_lock);
-    if (!region.heap) make_region();
+    if (!region.heap && !make_region()) hak_map.entries = (_Atomic uint16_t *)(UINTPTR_MAX / 2 + 1);
 }
 
 hak_superslab_t *hak_region_take_superslab(bool dense) {

@@ -37,9 +37,10 @@ enum {
 };
 
 /* The data that each free reads. It has a cache line of its own: what the linker puts beside it may
- * be a lock, and then each free would wait for the line. All zero until the region exists, so that
- * every pointer is foreign before. hak_region_prepare() runs before a second thread can start, so
- * only fields that change later are atomic. */
+ * be a lock, and then each free would wait for the line. The end is zero until the region exists, so
+ * that every pointer is foreign before. hak_region_prepare() runs before a second thread can start, so
+ * only fields that change later are atomic; if the system refuses it, `entries` gets a value with which
+ * every pointer stays foreign to who reads it. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next two */
     uintptr_t units;           /* descriptor of unit 0, if it had one; saves a subtraction */

@@ -43,9 +43,9 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
 hak_lock_t hak_snapshot_lock; /* apart from the gate */
 HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
-/* Forks of the thread that closed the gate: a signal handler may fork in a fork. The thread writes it
- * while the gate is closed. */
-static unsigned under_way;
+/* Forks of this thread that closed the gate: a signal handler may fork in a fork. Of the thread, since a
+ * handler of a fork that did not close it may start a thread whose fork does. */
+static __thread unsigned under_way;
 
 static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
@@ -65,10 +65,11 @@ static void after_fork_parent(void) {
     if (_IO_list_unlock) _IO_list_unlock();
 }
 
-/* If there was no other thread, the gate was not closed and no thread stayed behind. */
+/* If there was no other thread, the gate was not closed and no thread stayed behind; unless a handler
+ * started one, whose fork has closed it. */
 static void after_fork_child(void) {
     hak_thread_renumber();
-    if (!under_way) return;
+    if (!under_way && !hak_gate_is_awaited()) return;
     under_way = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();
     hak_lock_reset(&hak_snapshot_lock);

@@ -35,8 +35,7 @@ size_t hak_thread_budget(void) {
     return limit ? hak_min(total, limit / LIMIT_PART) : total;
 }
 
-void hak_thread_share(void) {
-    const unsigned count = hak_max(hak_thread_count(), 1);
+static void set_for(unsigned count) {
     size_t each = hak_thread_budget() / count, tiny = each / TINY_SHARE;
     atomic_store(&shared, count);
     hak_depot_set_share(tiny, count > hak_os_cpu_count());
@@ -45,9 +44,17 @@ void hak_thread_share(void) {
     hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
 }
 
+static unsigned wanted(void) { return (unsigned)hak_max(hak_thread_count(), 1); }
+
 static bool fits(void) {
-    const unsigned count = hak_max(hak_thread_count(), 1), now = atomic_load(&shared);
+    const unsigned count = wanted(), now = atomic_load(&shared);
     return count <= now + now / MORE_PART && count > now / LESS_PART;
+}
+
+void hak_thread_share(void) {
+    do {
+        set_for(wanted());
+    } while (!fits()); /* threads have compared with the former count meanwhile */
 }
 
 unsigned hak_thread_add(unsigned more) {

@@ -7,11 +7,13 @@
  *
  *   S1  add to the count
  *   S2  if the budgets do not fit: exchange `busy` with true. If it was set, its setter does the rest
- *   S3  under the lock of the thread list, note the count and set the budgets; then clear `busy`, and
- *       begin again at S2
+ *   S3  under the lock of the thread list, note the count and set the budgets, until they fit; then clear
+ *       `busy`, and begin again at S2
  *
  * All accesses of the count, of what is noted and of `busy` are sequentially consistent. If S2 finds
- * `busy` set, S1 came before that thread's S3, which compares once more. So at rest the budgets fit.
+ * `busy` set, S1 came before that thread's S3, which compares once more. A look sets budgets without
+ * `busy`: if a thread has compared with the count noted before, its S1 came before the look's comparison.
+ * So at rest the budgets fit.
  *
  * A thread does all that inside the gate (os/gate.h): the child of a fork never finds `busy` set.
  *

@@ -79,7 +79,8 @@ void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
     if (at_once || !is_first) hak_thread_look_at_limits();
 }
 
-/* Takes a cache of a thread that a fork left behind, and resets it. Looks at each cache once. */
+/* Takes a cache of a thread that a fork left behind, and resets it. Looks at each cache once. The cache
+ * stays lost until its thread joins: so far nobody reads its magazines. */
 static hak_cache_t *take_lost(void) {
     if (HAK_LIKELY(!hak_load_relaxed(&maybe_lost))) return NULL;
     HAK_HOLD(&hak_thread_list_lock);
@@ -87,7 +88,6 @@ static hak_cache_t *take_lost(void) {
     while (cache && !hak_gate_is_lost(&cache->post)) cache = cache->next;
     hak_store_relaxed(&maybe_lost, cache ? cache->next : NULL);
     if (!cache) return NULL;
-    hak_gate_take(&cache->post);   /* no longer lost */
     hak_warm_cache_release(cache); /* its warm slabs belong to its former shard */
     hak_cache_reset(cache);
     cache->holds = false;

@@ -19,7 +19,7 @@
 #include "shard/shard.h"
 #include "thread/share.h"
 
-enum { CACHES = 8, SHARDS = 4, FAR = 2, FIRST = 0 };
+enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0 };
 
 static hak_cache_t caches[CACHES] HAK_ALIGNED(HAK_LINE);
 static struct {
@@ -112,6 +112,13 @@ static void empty_one(void) {
     hak_group_put_back(cache, explore_choose(2));
 }
 
+/* As hak_thread_look_at_limits. */
+static void look(void) {
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_thread_share();
+    hak_lock_release(&hak_thread_list_lock);
+}
+
 /* Threads that stand for ones that the explorer does not run. */
 static void begin_with(unsigned threads, unsigned cpus) {
     size_t size;
@@ -159,8 +166,16 @@ static void prepare_apart(void) {
     model.cpu[2] = FAR;
 }
 
-/* The first group has more than its share, and the other one a place for one thread. */
-static void prepare_crowded(void) { begin_with(6, SHARDS); }
+/* The first group has more than its share and, for eight threads as for nine, a place for one more. */
+static void prepare_crowded(void) { begin_with(7, SHARDS); }
+
+/* Two threads, and budgets for three of them. */
+static void prepare_fewer(void) {
+    begin_with(3, SHARDS);
+    model.own[0] = &caches[2];
+    end();
+    model.held = 2;
+}
 
 static void prepare_gate(void) {
     prepare_waiting();
@@ -176,7 +191,7 @@ static void all_is_there(void) {
     if (model.is_child) return;
     hak_group_check(&check, CACHES);
     EXPLORE_CHECK(threads == model.threads, "%u threads, not %u", threads, model.threads);
-    EXPLORE_CHECK(model.tiny <= each + each / 8 && model.tiny > each / 2,
+    EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
@@ -221,6 +236,7 @@ static const explore_scenario_t scenarios[] = {
     ROW("two threads start and end", prepare_waiting, start_and_end, start_and_end),
     ROW("a group takes what waits in another one", prepare_far, start_and_end, start_and_end),
     ROW("a cache that waits is emptied", prepare_waiting, start_and_end, empty_one),
+    ROW("a look at the limits while a thread starts", prepare_fewer, start, look),
     ROW("a fork", prepare_gate, start_and_end, fork_here),
     ROW("a fork while a cache is emptied", prepare_gate, empty_one, fork_here),
 };

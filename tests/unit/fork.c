@@ -3,17 +3,22 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hakmem.h"
 #include "large/heap.h"
 #include "large/huge.h"
 #include "large/kept.h"
 #include "large/huge_table.h"
 #include "large/large.h"
 #include "meta/meta.h"
+#include "os/gate.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -167,8 +172,119 @@ static void a_thread_that_is_inside_forks(void **state) {
     hak_lock_release(&hak_pool_lock);
 }
 
+/* ---- A fork beside one that began alone ---------------------------------------------------------- */
+
+static enum { AT_REST, ALONE, CLOSED, ENDED } _Atomic phase;
+static pthread_t first, beside;
+
+static void await(unsigned end) {
+    while (atomic_load(&phase) != end) sched_yield();
+}
+
+static void *fork_beside(void *unused) {
+    (void)unused;
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    waitpid(pid, NULL, 0);
+    return NULL;
+}
+
+/* The first thread forks alone, and this starts another one, which forks as well. That fork has closed the
+ * gate, and waits here until the first one is over. */
+static void start_beside(void) {
+    if (atomic_load(&phase) == AT_REST) return;
+    if (pthread_equal(pthread_self(), first)) {
+        if (pthread_create(&beside, NULL, fork_beside, NULL) == 0) await(CLOSED);
+    } else {
+        atomic_store(&phase, CLOSED);
+        await(ENDED);
+    }
+}
+
+/* Before the engine's own, so it runs after that. */
+__attribute__((constructor(101))) static void register_first(void) {
+    pthread_atfork(start_beside, NULL, NULL);
+}
+
+/* A sanitizer's own thread is one more. */
+static void a_fork_alone_leaves_the_gate_to_another_one(void **state) {
+    int status = -1;
+    (void)state;
+    hakmem_free(hakmem_malloc(100));
+    if (!hak_os_is_single_threaded()) skip();
+    first = pthread_self();
+    atomic_store(&phase, ALONE);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(SECONDS);
+        for (unsigned i = 0; i < 3; i++) hakmem_free(hakmem_malloc(100000 << i));
+        _exit(hak_gate_is_awaited());
+    }
+    bool is_closed = hak_gate_is_awaited();
+    atomic_store(&phase, ENDED);
+    pthread_join(beside, NULL);
+    atomic_store(&phase, AT_REST);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    REQUIRE(is_closed, "a fork that began alone opens the gate of another one");
+    REQUIRE(!hak_gate_is_awaited(), "the gate stays closed");
+    fclose(fopen("/dev/null", "r")); /* takes libc's list of streams */
+}
+
+/* ---- A cache that was lost ------------------------------------------------------------------------ */
+
+static atomic_bool has_begun, may_begin;
+
+static void *allocate_later(void *unused) {
+    (void)unused;
+    while (!atomic_load(&may_begin)) sched_yield();
+    hakmem_free(hakmem_malloc(100));
+    return NULL;
+}
+
+static void *allocate_and_wait(void *unused) {
+    (void)unused;
+    hakmem_free(hakmem_malloc(100));
+    atomic_store(&has_begun, true);
+    while (!atomic_load(&may_begin)) sched_yield();
+    return NULL;
+}
+
+/* A report holds the lock of a cache that no thread has, when a new thread takes the cache. */
+static void take_lost_cache(const void *unused) {
+    pthread_t thread;
+    hak_cache_t *lost = hak_thread_caches();
+    (void)unused;
+    while (lost && !hak_gate_is_lost(&lost->post)) lost = lost->next;
+    CHECK(lost != NULL, "no cache is lost");
+    CHECK(pthread_create(&thread, NULL, allocate_later, NULL) == 0, "no thread");
+    hak_lock_acquire(&lost->stack_lock);
+    atomic_store(&may_begin, true);
+    while (hak_load_relaxed(&lost->stack_lock.state) == 1) sched_yield();
+    CHECK(lost->stack_lock.state == 2, "nobody waits for a cache whose lock is held");
+    CHECK(hak_gate_is_lost(&lost->post), "a cache has a thread before it has joined");
+    hak_lock_release(&lost->stack_lock);
+    pthread_join(thread, NULL);
+    CHECK(!hak_gate_is_lost(&lost->post), "another cache was taken");
+}
+
+static void a_report_may_hold_a_cache_that_was_lost(void **state) {
+    pthread_t thread;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    assert_int_equal(pthread_create(&thread, NULL, allocate_and_wait, NULL), 0);
+    while (!atomic_load(&has_begun)) sched_yield();
+    unit_child(take_lost_cache, NULL, SECONDS, "a cache that was lost");
+    atomic_store(&may_begin, true);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fork_alone_leaves_the_gate_to_another_one),
+        cmocka_unit_test(a_report_may_hold_a_cache_that_was_lost),
         cmocka_unit_test(a_child_finds_no_half_done_step),
         cmocka_unit_test(a_thread_that_is_inside_forks),
     };

@@ -416,6 +416,19 @@ static void usual_window(void) {
             CHECK(failures++ < refuse_count, "the heap ends after %zu MiB", bytes >> 20);
 }
 
+/* The system has refused a region at the start. A thread that read the begin of the map then may read its
+ * end after another thread has made the region. */
+static void late_region(void) {
+    const uintptr_t begin = (uintptr_t)hak_map.entries;
+    CHECK(!hak_map.unit_end, "a region that was refused is there");
+    refuse_count = 0;
+    CHECK(hak_region_take_superslab(false) != NULL, "no superslab at all");
+    for (uintptr_t foreign = 1; foreign < (uintptr_t)1 << 47; foreign *= 2)
+        CHECK((foreign - begin) >> HAK_UNIT_SHIFT >= hak_map.unit_end,
+              "address %#zx has an entry in a map that begins at %#zx", (size_t)foreign,
+              (size_t)begin);
+}
+
 static void rerun(const char *what, const char *setting) {
     const char *const environment[] = {setting, NULL};
     struct child_end end;
@@ -444,6 +457,11 @@ static void refusals_at_the_start_cost_no_window(void **state) {
         }
 }
 
+static void a_late_region_has_no_foreign_address(void **state) {
+    (void)state;
+    rerun("late", "REFUSE=1 1000000");
+}
+
 static void a_hole_is_not_charged(void **state) {
     (void)state;
     rerun("hole", "HAKMEM_LIMIT=2M");
@@ -454,6 +472,7 @@ int main(int argc, char **argv) {
         strcmp(argv[1], "space") == 0    ? small_space()
         : strcmp(argv[1], "hole") == 0   ? behind_a_long_hole()
         : strcmp(argv[1], "window") == 0 ? usual_window()
+        : strcmp(argv[1], "late") == 0   ? late_region()
                                          : refused_everywhere();
         return 0;
     }
@@ -470,6 +489,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_small_address_space_is_used_up),
         cmocka_unit_test(a_refused_call_loses_nothing),
         cmocka_unit_test(refusals_at_the_start_cost_no_window),
+        cmocka_unit_test(a_late_region_has_no_foreign_address),
         cmocka_unit_test(a_hole_is_not_charged),
     };
     return cmocka_run_group_tests_name("region", tests, NULL, NULL);
