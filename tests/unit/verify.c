@@ -202,7 +202,8 @@ static void record_bytes(void) {
 }
 static void record_odd(void) { *(char **)world.record = (char *)world.record + 8; }
 static void record_far(void) {
-    *(void **)world.record = (void *)(uintptr_t)((uintptr_t)&world & ~(uintptr_t)65535);
+    static _Alignas(65536) char outside[65536];
+    *(void **)world.record = outside;
 }
 static void record_ring(void) { *(void **)world.record = world.record; }
 static void chunk(void) {

@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,8 +144,18 @@ static void make_dirty(void) {
     CHECK(world.dirty, "no free unit with pages");
 }
 
+/* A thread that moves to another CPU takes large blocks from another heap, and frees to a transfer array:
+ * then the heap lacks what a row breaks. */
+static void stay_on_one_cpu(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0, "no affinity");
+}
+
 void make_world(void) {
     pthread_t thread;
+    stay_on_one_cpu();
     map_image();
     make_small();
     make_large();
