@@ -8,8 +8,7 @@
  *   stdout   Throughput = N ops/s [key=value ...] time=S.SSSs
  *   stderr   [RSS] max_kb=N
  */
-#ifndef HAKMEM_BENCH_H
-#define HAKMEM_BENCH_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -263,5 +262,3 @@ static BENCH_UNUSED pthread_t bench_thread(void *(*body)(void *), void *argument
     if (error != 0) bench_fail(1, "cannot start a thread: %s", strerror(error));
     return thread;
 }
-
-#endif

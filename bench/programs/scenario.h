@@ -2,8 +2,7 @@
  * scenario.h - what the scenarios of bench_scenario share: the run, its checksum, and
  * allocation that ends the program when there is no memory.
  */
-#ifndef HAKMEM_SCENARIO_H
-#define HAKMEM_SCENARIO_H
+#pragma once
 
 #include "bench.h"
 
@@ -51,5 +50,3 @@ static inline void *scenario_calloc(size_t count, size_t size) {
 static inline void *scenario_realloc(void *block, size_t size) {
     return scenario_checked(realloc(block, size), size);
 }
-
-#endif

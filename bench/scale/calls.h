@@ -2,8 +2,7 @@
  *
  * cc (the compiler that instruments) renames libc's names in the object files, NAME to scale_NAME;
  * the file renames lists them. So only the allocator under study and the workloads call these. */
-#ifndef SCALE_CALLS_H
-#define SCALE_CALLS_H
+#pragma once
 
 #include <pthread.h>
 #include <sched.h>
@@ -70,5 +69,3 @@ int scale_access_file(const char *path, int mode);
 
 /* The CPU of the next thread that scale_pthread_create makes; -1: its creator's. */
 extern _Thread_local int scale_next_cpu;
-
-#endif

@@ -1,6 +1,5 @@
 /* lines.h: the directory: a record for each line that was accessed. */
-#ifndef SCALE_LINES_H
-#define SCALE_LINES_H
+#pragma once
 
 #include "machine.h"
 
@@ -39,5 +38,3 @@ detail_t *lines_all(void);
 void lines_each(uint64_t from, uint64_t end, void (*visit)(uint64_t number, line_t *line));
 
 void *scale_map(size_t size); /* zeroed memory of our own; ends the process if refused */
-
-#endif

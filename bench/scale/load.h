@@ -2,8 +2,7 @@
  *
  * Their own tables are not instrumented, so that every transfer is the allocator's or a block's: a
  * new block is written (its first 256 bytes), a block is read before it is freed. */
-#ifndef SCALE_LOAD_H
-#define SCALE_LOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ void *load_get_sized(size_t size);
 void load_put(void *block);
 void load_check(void *block);
 void *load_table(size_t size); /* zeroed memory for a workload's own tables */
-
-#endif

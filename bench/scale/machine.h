@@ -12,8 +12,7 @@
  * another CPU has written since it last held the line.
  *
  * Only the thread that holds the baton of sched.h calls anything here, so nothing is locked. */
-#ifndef SCALE_MACHINE_H
-#define SCALE_MACHINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void machine_access(unsigned cpu, const void *addr, size_t size, access_t kind, 
 void machine_drop(const void *addr, size_t size);
 
 static inline unsigned machine_node(unsigned cpu) { return cpu / machine_options.node_cpus; }
-
-#endif

@@ -1,6 +1,5 @@
 /* memory.h: how other files tell the machine of an access. */
-#ifndef SCALE_MEMORY_H
-#define SCALE_MEMORY_H
+#pragma once
 
 #include "machine.h"
 
@@ -8,5 +7,3 @@ enum { PAUSE_NS = 40 }; /* a turn of a spin loop that pauses */
 
 /* An access of the calling thread; nothing before the simulation begins. */
 void scale_access(const void *addr, size_t size, access_t kind, const void *pc);
-
-#endif

@@ -1,7 +1,4 @@
 /* report.h: what was counted, as JSON on stdout. */
-#ifndef SCALE_REPORT_H
-#define SCALE_REPORT_H
+#pragma once
 
 void report_print(void);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A thread that sched does not know (before sched_start, and after its last destructor) runs as it
  * would without a simulation. */
-#ifndef SCALE_SCHED_H
-#define SCALE_SCHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ void sched_unhold(void);
 
 /* Sets all clocks to the latest one. */
 void sched_align(void);
-
-#endif

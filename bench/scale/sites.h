@@ -1,6 +1,5 @@
 /* sites.h: what each place in the code did: counters by the address of the instruction. */
-#ifndef SCALE_SITES_H
-#define SCALE_SITES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ uint32_t sites_count(void);
 void sites_reset(void);
 
 static inline site_t *sites_of(const void *pc) { return sites_at(sites_index(pc)); }
-
-#endif

@@ -3,8 +3,7 @@
  * The hot paths of malloc and free do not use it. Every other function that gets a pointer asks here,
  * once: first whose memory it is in, then which block. A free of a large or huge block needs the
  * first answer only, since the owner of the memory finds out whether a block in use begins there. */
-#ifndef HAK_BLOCK_H
-#define HAK_BLOCK_H
+#pragma once
 
 #include "base/base.h"
 #include "region/region.h"
@@ -45,5 +44,3 @@ hak_block_t hak_block_of(const void *pointer);
 HAK_FAST_PATH bool hak_block_usable(const hak_block_t *block) {
     return block->kind <= HAK_KIND_SAMPLED;
 }
-
-#endif

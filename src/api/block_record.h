@@ -1,7 +1,6 @@
 /* block_record.h: debug records of blocks, and the report of a wrong pointer. Apart from block.h, since its
  * code lies behind what every process runs (src/CMakeLists.txt). */
-#ifndef HAK_API_BLOCK_RECORD_H
-#define HAK_API_BLOCK_RECORD_H
+#pragma once
 
 #include "api/block.h"
 
@@ -26,5 +25,3 @@ HAK_SLOW_PATH bool hak_block_record_close(const char *function, const hak_block_
 
 /* True when the block is in use. */
 HAK_SLOW_PATH bool hak_block_record_is_open(const char *function, const hak_block_t *block);
-
-#endif

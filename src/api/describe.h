@@ -1,11 +1,8 @@
 /* describe.h: what the report of an error tells about a pointer. */
-#ifndef HAK_API_DESCRIBE_H
-#define HAK_API_DESCRIBE_H
+#pragma once
 
 #include "base/base.h"
 
 /* Writes the block that a pointer belongs to and its neighbours to the report. No lock is held: what
  * other threads change meanwhile may be told wrongly. */
 HAK_SLOW_PATH void hak_describe(const void *pointer);
-
-#endif

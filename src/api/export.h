@@ -2,8 +2,7 @@
  *
  * Each function is defined once, as hakmem_NAME; the standard name is a second symbol with the
  * same address. A prefixed build leaves the standard names to the sanitizer. */
-#ifndef HAK_EXPORT_H
-#define HAK_EXPORT_H
+#pragma once
 
 #include "base/base.h"
 #include "hakmem.h"
@@ -25,5 +24,3 @@
     HAK_EXPORT type name parameters HAK_ALIAS(hakmem_##target) HAK_COPY(hakmem_##target);
 #endif
 #define HAK_TWIN(type, name, parameters) HAK_TWIN_NAMED(type, name, name, parameters)
-
-#endif

@@ -1,7 +1,6 @@
 /* hardened.h: malloc, free and realloc on the hardened path (hardened/hardened.h). The slow halves
  * of the public functions come here when hak_hardened_on(). */
-#ifndef HAK_API_HARDENED_H
-#define HAK_API_HARDENED_H
+#pragma once
 
 #include "base/base.h"
 #include "hardened/state.h"
@@ -30,5 +29,3 @@ size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
 /* The block in use that contains `pointer`, and these bytes; false when there is none. */
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size);
-
-#endif

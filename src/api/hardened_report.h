@@ -1,8 +1,7 @@
 /* hardened_report.h: the diagnoses of the hardened path: a line each, and the end of the process or not.
  *
  * `function` is the public function that was called, `block` and `size` are its block. */
-#ifndef HAK_API_HARDENED_REPORT_H
-#define HAK_API_HARDENED_REPORT_H
+#pragma once
 
 #include "base/base.h"
 #include "hardened/state.h"
@@ -28,5 +27,3 @@ HAK_SLOW_PATH void hak_hardened_report_overflow(const char *function, const void
 
 /* No block in use begins there. */
 HAK_SLOW_PATH void hak_hardened_report_pointer(const char *function, const void *pointer);
-
-#endif

@@ -1,6 +1,5 @@
 /* hardened_spot.h: the block of a size class that starts at an address, on the hardened path. */
-#ifndef HAK_API_HARDENED_SPOT_H
-#define HAK_API_HARDENED_SPOT_H
+#pragma once
 
 #include "hardened/state.h"
 #include "region/region.h"
@@ -35,5 +34,3 @@ HAK_FAST_PATH bool hak_spot_find(const void *pointer, hak_spot_t *spot) {
 HAK_FAST_PATH bool hak_spot_find_used(const void *pointer, hak_spot_t *spot) {
     return hak_spot_find(pointer, spot) && HAK_LIKELY(hak_state_is_used(spot->word));
 }
-
-#endif

@@ -1,11 +1,8 @@
 /* leaks.h: the heap profile and the report of leaks at the end of the process. */
-#ifndef HAK_API_LEAKS_H
-#define HAK_API_LEAKS_H
+#pragma once
 
 #include "base/base.h"
 
 /* Writes what the options ask for. With HAKMEM_LEAK, first finds out which sampled blocks the program can
  * still reach. */
 HAK_SLOW_PATH void hak_leaks_report(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* malloc.h: the hot paths of malloc and free, shared by the C and C++ functions, and their slow
  * paths. */
-#ifndef HAK_MALLOC_H
-#define HAK_MALLOC_H
+#pragma once
 
 #include "base/base.h"
 #include "cache/cache.h"
@@ -126,5 +125,3 @@ HAK_FAST_PATH bool hak_push_coloured(void *block) {
     HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_TLS_SLL);
     return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* sample.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
  * functions come here when hak_sample_rate_on(). */
-#ifndef HAK_MALLOC_SAMPLED_H
-#define HAK_MALLOC_SAMPLED_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ void *hak_malloc_sampled(size_t size, size_t align, bool zero, const void *site)
  * is LARGE for one that has no class. */
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
                              const void *site);
-
-#endif

@@ -1,6 +1,5 @@
 /* throw.h: what operator new needs from the C++ runtime: the new handler, and std::bad_alloc. */
-#ifndef HAK_THROW_H
-#define HAK_THROW_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ bool hak_throw_try_handler(const void *site);
 
 /* Throws std::bad_alloc. Returns when there is no runtime, and so nothing that could catch it. */
 void hak_throw_bad_alloc(const void *site);
-
-#endif

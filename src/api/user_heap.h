@@ -1,6 +1,5 @@
 /* user_heap.h: what realloc has to know of the program's own heaps. */
-#ifndef HAK_API_USER_HEAP_H
-#define HAK_API_USER_HEAP_H
+#pragma once
 
 #include "base/base.h"
 #include "large/user_heap.h"
@@ -9,5 +8,3 @@
  * with ENOMEM; then the block is as it was. `size` is not 0. */
 void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
                            const void *site);
-
-#endif

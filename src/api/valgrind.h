@@ -5,13 +5,10 @@
  * A function that they do not know would be given their blocks, and calls one that they know instead.
  * Valgrind finds these by their names: _vgr, a tag, "ZU" (how the rest is written), "Za" (in any
  * object), and the name of the function that they replace. Nothing else ever calls them. */
-#ifndef HAK_VALGRIND_H
-#define HAK_VALGRIND_H
+#pragma once
 
 #include "api/export.h"
 
 #define HAK_UNDER_VALGRIND(type, name, parameters)           \
     HAK_EXPORT type _vgr00000ZU_Za_hakmem_##name parameters; \
     HAK_BEHIND type _vgr00000ZU_Za_hakmem_##name parameters
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What depends on the compiler or the machine belongs here. Only api/export.h and api/cxx.c
  * test for the compiler, too. Every atomic helper carries its memory order in its name. */
-#ifndef HAK_BASE_H
-#define HAK_BASE_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -225,5 +224,3 @@ HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
 /* Adds to a counter that one thread at a time writes (its owner, or the holder of its lock)
  * and that any thread may read. */
 #define HAK_ADD_OWNED(p, n) hak_store_relaxed((p), hak_load_relaxed(p) + (n))
-
-#endif

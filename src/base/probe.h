@@ -4,8 +4,7 @@
  *
  * The note's form is that of <sys/sdt.h>, version 3: address, address of .stapsdt.base (to tell how far
  * the file was moved), a semaphore (none), provider, name, arguments as size@operand. */
-#ifndef HAK_PROBE_H
-#define HAK_PROBE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -35,6 +34,4 @@
                      ".endif\n"                                                            \
                      :                                                                     \
                      : "r"((uint64_t)(first)), "r"((uint64_t)(second)))
-#endif
-
 #endif

@@ -24,8 +24,7 @@
  *
  * A cache belongs to its thread. Other threads only count the blocks of a magazine, for
  * statistics: they read `top` without a lock, and the rest under the stack lock. */
-#ifndef HAK_CACHE_H
-#define HAK_CACHE_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -182,5 +181,3 @@ void hak_cache_set_budget(hak_tier_t tier, size_t bytes);
 
 /* Number of blocks of a class that a cache holds; 0 for a lost cache. Any thread may call it. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);
-
-#endif

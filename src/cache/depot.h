@@ -27,8 +27,7 @@
  * Rejected: one array for all CPUs, which is a line that all of them write; one for each shard, since
  * threads of one shard run on several CPUs; to raise the share of each thread, which costs resident
  * memory for each thread and not for each CPU (docs/decisions/0064-depots.md). */
-#ifndef HAK_DEPOT_H
-#define HAK_DEPOT_H
+#pragma once
 
 #include "base/base.h"
 #include "meta/lazy_table.h"
@@ -69,5 +68,3 @@ hak_depot_t *hak_depot_row(unsigned cpu);
 /* Blocks of a class in all depots, and blocks of all classes that were taken from them so far. */
 size_t hak_depot_count(unsigned class_index);
 uint64_t hak_depot_taken(void);
-
-#endif

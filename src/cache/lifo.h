@@ -3,8 +3,7 @@
  * Blocks that leave a full magazine go here first, and a refill takes blocks from here before
  * it asks the shard. It exists only if the option is above 0. Like the magazine it belongs to
  * the thread; other threads only count its blocks, under the cache's stack lock. */
-#ifndef HAK_LIFO_H
-#define HAK_LIFO_H
+#pragma once
 
 #include "cache/cache.h"
 
@@ -20,5 +19,3 @@ size_t hak_lifo_count(const hak_cache_t *cache, unsigned class_index);
 
 /* Forgets all blocks: for a cache whose thread does not exist in the child of a fork. */
 void hak_lifo_reset(hak_cache_t *cache);
-
-#endif

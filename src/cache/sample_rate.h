@@ -26,8 +26,7 @@
  * The ration lies behind the cache in one record, at HAK_SAMPLE_RATE_AT, since routes are offsets. The
  * owner of the cache owns it; other threads count the blocks of a share under the stack lock. A
  * thread without a cache samples nothing. */
-#ifndef HAK_SAMPLE_RATE_H
-#define HAK_SAMPLE_RATE_H
+#pragma once
 
 #include "base/base.h"
 #include "cache/cache.h"
@@ -113,5 +112,3 @@ size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void 
 
 /* Forgets what the shares hold, without a look at it. */
 void hak_sample_rate_reset(hak_cache_t *cache);
-
-#endif

@@ -3,8 +3,7 @@
  * A cache cuts its stacks out of chunks of records (meta/meta.h), and a stack that one of its
  * magazines gave up serves another. So it takes the lock of the process once a chunk, not once a
  * stack. A chunk is as long as all chunks before it, up to a limit: few blocks need few bytes. */
-#ifndef HAK_STACKS_H
-#define HAK_STACKS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -17,5 +16,3 @@ void **hak_stacks_take(hak_stacks_t **stacks, unsigned shard, unsigned slots);
 
 /* `slots` as they were asked for. */
 void hak_stacks_put(hak_stacks_t *stacks, void **stack, unsigned slots);
-
-#endif

@@ -1,6 +1,5 @@
 /* verify.h: the invariants of a thread's cache. */
-#ifndef HAK_CACHE_VERIFY_H
-#define HAK_CACHE_VERIFY_H
+#pragma once
 
 #include "cache/cache.h"
 #include "error/check.h"
@@ -18,6 +17,4 @@ void hak_cache_check_after(const hak_cache_t *cache, unsigned class_index);
 #define HAK_CACHE_CHECK_AFTER(cache, class_index) hak_cache_check_after(cache, class_index)
 #else
 #define HAK_CACHE_CHECK_AFTER(cache, class_index) ((void)0)
-#endif
-
 #endif

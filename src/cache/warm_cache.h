@@ -3,8 +3,7 @@
  * The cache has one record for each class of a promoted band that its thread has refilled. The
  * record is made at the first such refill and lives as long as the cache. A cache without a
  * thread has no slab bound. The protocol is in shard/warm.h. */
-#ifndef HAK_WARM_CACHE_H
-#define HAK_WARM_CACHE_H
+#pragma once
 
 #include "cache/cache.h"
 #include "shard/warm.h"
@@ -25,5 +24,3 @@ typedef struct {
 /* Adds the counters of one cache. Any thread may call it. */
 void hak_warm_cache_add_counts(hak_cache_t *cache, unsigned class_index,
                                hak_warm_cache_counts_t *sum);
-
-#endif

@@ -10,8 +10,7 @@
  * determines, the colour of the slab; the room that is left behind the last block bounds it.
  * Colours are 128 bytes apart, which may cost a full slab one page more; above 32 KiB, where a
  * page is a tenth of the block, they are 4 KiB apart. */
-#ifndef HAK_CLASSES_H
-#define HAK_CLASSES_H
+#pragma once
 
 #include "base/base.h"
 
@@ -159,5 +158,3 @@ HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
 HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint64_t start_test) {
     return offset * start_test < (uint64_t)1 << 31;
 }
-
-#endif

@@ -14,8 +14,7 @@
  * row that C2 wrote, which never changes again.
  * Rejected: a second choice while the class has no slab. A thread may have read the old route
  * for a size that only the old row fits, and then take a block of the new size. */
-#ifndef HAK_DYN_H
-#define HAK_DYN_H
+#pragma once
 
 #include "classes/classes.h"
 
@@ -44,5 +43,3 @@ unsigned hak_dyn_class_aligned(size_t size, size_t align);
  * has fewer partly used slabs, and a block freed by one size can serve another. Where a fixed
  * class has the very size, the range is empty (size + 1): that class serves as the dynamic one. */
 size_t hak_dyn_first(size_t size);
-
-#endif

@@ -6,8 +6,7 @@
  * memory be touched charges it first; whoever has given pages back to the system
  * releases them. Thread-safe; one atomic addition a call, and a
  * call is made per unit or mapping that changes its state, never per block. */
-#ifndef HAK_COMMIT_H
-#define HAK_COMMIT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -39,5 +38,3 @@ bool hak_commit_pressure(void);
 
 /* Charges that the limit refused. */
 uint64_t hak_commit_refused(void);
-
-#endif

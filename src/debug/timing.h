@@ -7,8 +7,7 @@
  * vDSO answers without a system call), in nanoseconds. It is added to one of a few sets of
  * counters. The thread determines the set, so that threads seldom write the same cache line;
  * the counters are atomic, since two threads may share a set. A step counts once it ends. */
-#ifndef HAK_TIMING_H
-#define HAK_TIMING_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -79,5 +78,3 @@ void hak_timing_end(const hak_timer_t *timer);
         HAK_TIMED_MID(category, class_index);    \
         __VA_ARGS__;                             \
     } while (0)
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Blocks are counted by class, calls for the process as a whole. stats/stats.def states the
  * equations that hold between the counters. */
-#ifndef HAK_WAYS_H
-#define HAK_WAYS_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -69,6 +68,4 @@ unsigned hak_ways_found(unsigned way, unsigned count);
 #define HAK_COUNT_BLOCKS(class_index, call, count) ((void)0)
 #define HAK_COUNT_WAY(way) ((void)0)
 #define HAK_WAY_FOUND(way, count) (count)
-#endif
-
 #endif

@@ -8,8 +8,7 @@
  * Functions that walk over all there is run in hakmem_verify(), with every thread outside the
  * engine. Those that end in `_at_release` look at a bounded part, and run in builds with
  * HAKMEM_VERIFY where the lock is released (os/lock_rank.h): there the first violation is an abort(). */
-#ifndef HAK_CHECK_H
-#define HAK_CHECK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -36,5 +35,3 @@ HAK_FAST_PATH void hak_check_that(hak_check_t *check, const char *what, const vo
 
 /* Ends the process after a violation. */
 void hak_check_stop(const hak_check_t *check);
-
-#endif

@@ -1,6 +1,5 @@
 /* error.h: reports a caller's mistake in one line on stderr, then aborts. */
-#ifndef HAK_ERROR_H
-#define HAK_ERROR_H
+#pragma once
 
 #include "base/base.h"
 
@@ -37,5 +36,3 @@ void hak_error_set_describe(hak_error_describe_t function);
 
 /* Reports a double free of a block of `size` bytes. */
 HAK_SLOW_PATH void hak_error_double_free(const char *function, const void *block, size_t size);
-
-#endif

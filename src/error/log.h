@@ -1,6 +1,5 @@
 /* log.h: one line per event on stderr, if an option asks for it. */
-#ifndef HAK_LOG_H
-#define HAK_LOG_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -20,5 +19,3 @@ int hak_log_copies_to(void);
 
 /* Prints such a line to that file alone. */
 __attribute__((format(printf, 1, 2))) HAK_SLOW_PATH void hak_log_to_copy(const char *format, ...);
-
-#endif

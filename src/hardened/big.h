@@ -18,8 +18,7 @@
  * advice: its pages go back, and each later access ends the program. It takes the place of another
  * one in its thread's ring, and that one goes back to its heap. Elsewhere it is zeroed, and compared
  * with zero when it leaves the ring. */
-#ifndef HAK_BIG_H
-#define HAK_BIG_H
+#pragma once
 
 #include "base/base.h"
 #include "hardened/holder.h"
@@ -62,5 +61,3 @@ void *hak_big_shorten(void *block, uint64_t note, size_t size);
 
 /* Gives the blocks of a ring back. */
 void hak_big_flush(hak_holder_t *holder);
-
-#endif

@@ -3,8 +3,7 @@
  * At least one byte, at most eight: those between the requested size and the end of the block. They
  * are never 0, so a string's 0 that is written one byte too far is seen; each depends on two secrets
  * and on the address, so the bytes behind one block do not tell those behind another. */
-#ifndef HAK_CANARY_H
-#define HAK_CANARY_H
+#pragma once
 
 #include <string.h>
 
@@ -46,5 +45,3 @@ HAK_FAST_PATH bool hak_canary_holds(const char *block, size_t used, size_t end) 
     memcpy(&found, block + end - sizeof found, sizeof found);
     return ((found ^ pattern) >> shift) == 0;
 }
-
-#endif

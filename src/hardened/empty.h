@@ -5,8 +5,7 @@
  * address says whether it is taken. A thread takes an address by an atomic OR of its bit, and gives it back
  * by an atomic AND; the old value of the bit tells the thread whether it was the one that changed it. When
  * all are in use, malloc(0) is served as malloc(1) is. */
-#ifndef HAK_EMPTY_H
-#define HAK_EMPTY_H
+#pragma once
 
 #include "base/base.h"
 #include "hardened/hardened.h"
@@ -21,5 +20,3 @@ bool hak_empty_has(const void *pointer);
 bool hak_empty_give(const void *pointer);
 
 bool hak_empty_is_used(const void *pointer);
-
-#endif

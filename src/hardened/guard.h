@@ -9,8 +9,7 @@
  * of its slab, that nobody gives back; the statistics count it as cached. The pool gives units in
  * the order of their addresses, so a guard lies between slabs; which ones is random. It costs
  * addresses, no pages. */
-#ifndef HAK_GUARD_H
-#define HAK_GUARD_H
+#pragma once
 
 #include "base/base.h"
 #include "hardened/hardened.h"
@@ -43,5 +42,3 @@ bool hak_guard_unit_make(void *unit);
 
 /* Guard units so far. */
 uint32_t hak_guard_unit_count(void);
-
-#endif

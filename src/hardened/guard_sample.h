@@ -21,8 +21,7 @@
  * a thread stays inside the gate for that long, and a fork waits. Others read a page's record
  * without the lock: what they say about a block that is freed at the same time is as good as its
  * program. */
-#ifndef HAK_GUARD_SAMPLE_H
-#define HAK_GUARD_SAMPLE_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -69,5 +68,3 @@ HAK_SLOW_PATH void hak_guard_sample_report(const char *function, const void *poi
 /* Bytes charged for the pages; most mappings that they are to the kernel. */
 size_t hak_guard_sample_committed(void);
 size_t hak_guard_sample_mappings(void);
-
-#endif

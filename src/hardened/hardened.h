@@ -15,8 +15,7 @@
  * WHO. The constructor writes the settings once, `on` last. A constructor of another library may have
  * started a thread before: that thread takes the hardened path from its first call that finds `on` set.
  * A block that was allocated before has the state NEVER and is served as in other processes. */
-#ifndef HAK_HARDENED_H
-#define HAK_HARDENED_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -68,5 +67,3 @@ HAK_FAST_PATH uint32_t hak_random_next(hak_random_t *random) {
 HAK_FAST_PATH uint32_t hak_random_below(hak_random_t *random, uint32_t limit) {
     return (uint32_t)((uint64_t)hak_random_next(random) * limit >> 32);
 }
-
-#endif

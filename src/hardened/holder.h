@@ -19,8 +19,7 @@
  * WHO. A holder belongs to a cache, and so to one thread at a time; that thread alone uses it, and
  * empties it when it ends. Others only read the counts of a stock. In the child of a fork the holders of
  * other threads are lost with their caches, and with the blocks in them. No lock. */
-#ifndef HAK_HOLDER_H
-#define HAK_HOLDER_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -185,5 +184,3 @@ HAK_FAST_PATH hak_rest_t hak_holder_exchange(hak_holder_t *holder, hak_rest_t re
 HAK_FAST_PATH bool hak_stock_is_light(const hak_stock_t *stock) {
     return stock->size - 1 < hak_hardened.light_size;
 }
-
-#endif

@@ -26,8 +26,7 @@
  *    the same size, and the bytes were compared between the two.
  *  - Rejected: words that go with the bitmap of the slab. A bitmap serves another slab after its
  *    slab is released, and a late second free would swap a word of that one. */
-#ifndef HAK_STATE_H
-#define HAK_STATE_H
+#pragma once
 
 #include "base/base.h"
 #include "region/region.h"
@@ -112,5 +111,3 @@ HAK_FAST_PATH size_t hak_state_unit(const void *block) {
 /* True when the block is neither free in its slab nor on its way there: it was allocated before the
  * hardened path was switched on, if its state is NEVER. For a diagnosis: no lock is held. */
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index);
-
-#endif

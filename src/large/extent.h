@@ -19,8 +19,7 @@
  * Nothing here walks over the heap; `looks` counts the units that searches look at, for
  * the tests. The limit on the length is for that, too: in the middle of a longer extent
  * nothing would say where it begins. */
-#ifndef HAK_EXTENT_H
-#define HAK_EXTENT_H
+#pragma once
 
 #include "base/base.h"
 #include "region/unit.h"
@@ -59,5 +58,3 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains);
 
 /* Length of the extent that begins in a unit and its first byte; 0 when none does. */
 size_t hak_extent_in(const hak_unit_t *unit, char **start);
-
-#endif

@@ -27,8 +27,7 @@
  * and of the heap:
  *   blocks, bytes = those of all chunks and huge blocks; committed = their units and mappings, and those
  *   that a thread inside the gate is about to enter */
-#ifndef HAK_FINE_H
-#define HAK_FINE_H
+#pragma once
 
 #include "base/base.h"
 #include "error/check.h"
@@ -71,5 +70,3 @@ void hak_fine_add_stats(size_t *count, size_t *bytes);
 
 /* All of it, with every other thread outside the engine. */
 void hak_fine_check(hak_check_t *check);
-
-#endif

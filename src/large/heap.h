@@ -25,8 +25,7 @@
  *
  * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
  * idle = touched and not used; lent = superslabs without a used grain. */
-#ifndef HAK_HEAP_H
-#define HAK_HEAP_H
+#pragma once
 
 #include "base/base.h"
 #include "large/extent.h"
@@ -118,5 +117,3 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
 
 /* Gives one wholly free superslab to the pool; false when there is none. */
 bool hak_heap_lend(hak_heap_t *heap);
-
-#endif

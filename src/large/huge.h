@@ -40,8 +40,7 @@
  * the one in which it puts it back, system calls included, and a fork waits for it.
  * Rejected: a list of the stretches in hand. Nobody can tell whether the system call that
  * was under way has been made, and by now the address may be another mapping's. */
-#ifndef HAK_HUGE_H
-#define HAK_HUGE_H
+#pragma once
 
 #include "base/base.h"
 #include "os/range.h"
@@ -112,5 +111,3 @@ void hak_huge_each_range(hak_range_visitor_t visit, void *context);
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */
 void *hak_huge_resize(void *block, size_t size);
-
-#endif

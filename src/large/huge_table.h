@@ -9,8 +9,7 @@
  * So whoever does not find it in the table finds it there, unless HAK_FREED_MAX others went since.
  *
  * Everything is under the table's lock, but for the making of slots. */
-#ifndef HAK_HUGE_TABLE_H
-#define HAK_HUGE_TABLE_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -84,5 +83,3 @@ void hak_huge_table_put_back(hak_huge_table_t *table, uintptr_t start, size_t si
 typedef bool (*hak_mapping_visitor_t)(const hak_mapping_t *mapping, void *context);
 bool hak_huge_table_walk(hak_huge_table_t *table, size_t *at, hak_mapping_visitor_t visit,
                          void *context);
-
-#endif

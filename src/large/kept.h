@@ -9,8 +9,7 @@
  * is in use now, or HUGE_CACHE. The sums are of the process, and every change of a part adds to them
  * before its lock is free. So two threads who keep at once see each other's bytes: each gives back
  * no more than it keeps, and nothing stays that is too much. */
-#ifndef HAK_KEPT_H
-#define HAK_KEPT_H
+#pragma once
 
 #include "large/reuse.h"
 #include "os/range.h"
@@ -61,5 +60,3 @@ bool hak_kept_has(const void *pointer);
 
 /* Calls `visit` for every stretch, under the lock of its part. */
 void hak_kept_each_range(hak_range_visitor_t visit, void *context);
-
-#endif

@@ -9,8 +9,7 @@
  *   4. fresh memory: a run of superslabs with room for L25_RUN_FACTOR blocks,
  *   5. if there is no fresh memory, all of the other heaps.
  * The option L25_PREF swaps the first two. The protocol is in heap.h. Thread-safe. */
-#ifndef HAK_LARGE_H
-#define HAK_LARGE_H
+#pragma once
 
 #include "base/base.h"
 #include "pool/budget.h"
@@ -62,5 +61,3 @@ hak_large_stats_t hak_large_stats(void);
 /* Bytes of blocks in use in each grain of a unit; in pages.c. False when the unit is in
  * no large heap now. No lock is taken: a view. */
 bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
-
-#endif

@@ -7,8 +7,7 @@
  * Everything is under the part's lock. A search looks at HAK_REUSE_MAX stretches at most, so
  * it may miss some where there are more; a new one moves those behind it in the array, of 24
  * bytes each. */
-#ifndef HAK_REUSE_H
-#define HAK_REUSE_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -79,5 +78,3 @@ bool hak_reuse_has(const hak_reuse_t *part, const char *address);
 
 /* Calls `visit` for every stretch. */
 void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context);
-
-#endif

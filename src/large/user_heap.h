@@ -15,8 +15,7 @@
  *
  * The lock is held for one block or one chunk, never for a walk over the heap. Neither the pool nor the
  * huge blocks are called under it, but for the notes of the latter (user_heap_huge.h). */
-#ifndef HAK_USER_HEAP_H
-#define HAK_USER_HEAP_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -68,5 +67,3 @@ typedef struct {
 } hak_user_heap_stats_t;
 hak_user_heap_stats_t hak_user_heap_stats_of(const hak_user_heap_t *heap);
 hak_user_heap_stats_t hak_user_heap_stats(void);
-
-#endif

@@ -16,8 +16,7 @@
  * record out, and no thread waits for one that is between two sections.
  *  - Rejected: to list the block first and set its note after the lock. A thread that frees the whole heap
  *    would find a block that it can neither free nor skip. */
-#ifndef HAK_USER_HEAP_HUGE_H
-#define HAK_USER_HEAP_HUGE_H
+#pragma once
 
 #include "base/base.h"
 #include "error/check.h"
@@ -37,5 +36,3 @@ hak_user_heap_t *hak_user_heap_huge_heap(const void *block);
 
 /* Bytes of a heap's huge blocks, counted. Every other thread is outside the engine. */
 size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap);
-
-#endif

@@ -1,6 +1,5 @@
 /* verify.h: the invariants of large heaps, their extents, and of huge blocks. */
-#ifndef HAK_LARGE_VERIFY_H
-#define HAK_LARGE_VERIFY_H
+#pragma once
 
 #include "error/check.h"
 #include "large/heap.h"
@@ -27,5 +26,3 @@ void hak_heap_check_at_release(const void *lock);
 void hak_transfer_check_at_release(const void *lock);
 void hak_kept_check_at_release(const void *lock);
 void hak_huge_table_check_at_release(const void *lock);
-
-#endif

@@ -1,7 +1,6 @@
 /* fill.h: fills the parts of a live page that are not statistics; internal to live/. Except for
  * hak_live_note_request, one thread at a time calls these functions. */
-#ifndef HAK_LIVE_FILL_H
-#define HAK_LIVE_FILL_H
+#pragma once
 
 #include "live/page.h"
 
@@ -24,5 +23,3 @@ void hak_live_fill_asked(hak_live_page_t *page);
 
 /* Bytes in use in each page of the heap. */
 void hak_live_fill_superslabs(hak_live_page_t *page);
-
-#endif

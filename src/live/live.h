@@ -4,8 +4,7 @@
  * time. The helper thread does it (thread/helper.c); slow calls do it if there is no helper,
  * because an option forbids it, the program has no threads yet, or the system refuses one. The
  * fast paths never do it. */
-#ifndef HAK_LIVE_H
-#define HAK_LIVE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -18,5 +17,3 @@ HAK_SLOW_PATH void hak_live_start(void);
 
 /* Notes the size that a slow call of malloc requests. Any thread calls it. */
 HAK_SLOW_PATH void hak_live_note_request(size_t size);
-
-#endif

@@ -10,8 +10,7 @@
  * compares the sequence before and after. It trusts no number in the copy, but checks each against
  * its bound. The process never reads what it has written here, so a reader that writes to the page
  * can harm other readers only. */
-#ifndef HAK_LIVE_PAGE_H
-#define HAK_LIVE_PAGE_H
+#pragma once
 
 #include "options/options.h"
 #include "os/range.h"
@@ -89,5 +88,3 @@ typedef struct {
 
 /* A hash of everything that determines the meaning of the bytes of a page; in layout.c. */
 uint64_t hak_live_layout(void);
-
-#endif

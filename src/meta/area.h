@@ -8,8 +8,7 @@
  * without access, and below it the same: whoever writes beyond a block of the program runs into it
  * before he reaches a record. A guard is not longer than that since a process that locks its memory
  * (mlockall) has all of its addresses counted. Everything here is under the lock of the owner. */
-#ifndef HAK_AREA_H
-#define HAK_AREA_H
+#pragma once
 
 #include "base/base.h"
 #include "os/os.h"
@@ -49,5 +48,3 @@ hak_os_answer_t hak_area_commit(hak_area_t *area, size_t from, size_t want);
 HAK_FAST_PATH size_t hak_area_charged(const hak_area_t *area) {
     return area->committed - area->uncharged;
 }
-
-#endif

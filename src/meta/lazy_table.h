@@ -19,8 +19,7 @@
  *  - M3 before M2: a thread could hold a lock of a record that no walk finds; the check of the order
  *    of locks (os/lock_rank.h) looks for it so.
  *  - addresses for all records at once: mlockall counts addresses that nobody uses. */
-#ifndef HAK_LAZY_TABLE_H
-#define HAK_LAZY_TABLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -49,5 +48,3 @@ unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number);
 /* Whether a lock is one of `count` locks, `stride` apart, that each record has from `offset` on. */
 bool hak_lazy_table_has(const hak_lazy_table_t *table, const void *lock, size_t offset,
                         size_t count, size_t stride);
-
-#endif

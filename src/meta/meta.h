@@ -5,8 +5,7 @@
  * sum stays near 1 % of the heap. They lie in an area of their own (area.h), with inaccessible
  * ends: no overflow of a block of the program gets there. The word before a record can be read:
  * hak_cache_may_hold does so. Thread-safe. */
-#ifndef HAK_META_H
-#define HAK_META_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -37,5 +36,3 @@ HAK_FAST_PATH size_t hak_meta_window_part(size_t size) { return size / 16; }
 void hak_meta_each_range(hak_range_visitor_t visit, void *context);
 
 extern hak_lock_t hak_meta_lock;
-
-#endif

@@ -18,8 +18,7 @@
  *  - an addition in R2: threads that find no room would move `used` on, in the end round, and a piece
  *    would be handed out twice
  *  - a new room for a large piece: what the last one has left would be lost. */
-#ifndef HAK_ROOM_H
-#define HAK_ROOM_H
+#pragma once
 
 #include "base/base.h"
 
@@ -38,5 +37,3 @@ typedef _Atomic(hak_room_t *) hak_room_place_t;
 /* A piece of `size` bytes, a power of two from 16 on, with undefined contents. NULL when a large piece does
  * not fit, or there is no memory. */
 void *hak_room_cut(hak_room_place_t *place, size_t size);
-
-#endif

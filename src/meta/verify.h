@@ -1,6 +1,5 @@
 /* verify.h: the invariants of the memory for records. */
-#ifndef HAK_META_VERIFY_H
-#define HAK_META_VERIFY_H
+#pragma once
 
 #include "error/check.h"
 #include "meta/area.h"
@@ -11,5 +10,3 @@ void hak_area_check(hak_check_t *check, const hak_area_t *area);
 void hak_meta_check(hak_check_t *check);
 
 void hak_meta_check_at_release(const void *lock);
-
-#endif

@@ -1,6 +1,5 @@
 /* load.h: the values of the environment, read at the start of the process. */
-#ifndef HAK_OPTIONS_LOAD_H
-#define HAK_OPTIONS_LOAD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -10,5 +9,3 @@ bool hak_options_loaded(void);
 /* Reads the environment, once; later calls return at once. An unknown variable, or a value
  * that the option does not accept, gives one line on stderr and changes nothing. */
 void hak_options_load(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The environment sets the values once, before the first allocation. Until libc has set up
  * the environment, the defaults hold. Reading a value needs no lock. Nothing here allocates. */
-#ifndef HAK_OPTIONS_H
-#define HAK_OPTIONS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -109,5 +108,3 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
 /* Writes `value` of an option as text, as snprintf does; the second writes its present value. */
 int hak_option_format(hak_option_t option, int64_t value, char *text, size_t size);
 int hak_option_format_now(hak_option_t option, char *text, size_t size);
-
-#endif

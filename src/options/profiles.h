@@ -1,6 +1,5 @@
 /* profiles.h: the groups of settings of profiles.def. */
-#ifndef HAK_PROFILES_H
-#define HAK_PROFILES_H
+#pragma once
 
 #include "options/options.h"
 
@@ -29,5 +28,3 @@ extern const char hak_profile_words[];
 
 /* The purpose of each profile; "" for HAK_PROFILE_NONE. */
 extern const char *const hak_profile_help[HAK_PROFILE_COUNT];
-
-#endif

@@ -1,6 +1,5 @@
 /* cpu.h: how many CPUs the process may use, and which one the caller runs on. */
-#ifndef HAK_OS_CPU_H
-#define HAK_OS_CPU_H
+#pragma once
 
 #include "base/base.h"
 
@@ -20,5 +19,3 @@ uint64_t hak_os_memory_limit(void);
  * number when it runs on a CPU that was allowed later. A syscall only if libc has neither rseq nor
  * a vDSO function for it: musl on AArch64. */
 unsigned hak_os_this_cpu(void);
-
-#endif

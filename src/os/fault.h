@@ -1,6 +1,5 @@
 /* fault.h: a look at the address of a fault, before the program's own handler gets the signal. */
-#ifndef HAK_OS_FAULT_H
-#define HAK_OS_FAULT_H
+#pragma once
 
 #include "base/base.h"
 
@@ -11,5 +10,3 @@ typedef void (*hak_os_fault_t)(uintptr_t address);
  * the default action ends the process. A handler that the program installs later takes the place of
  * ours: then nobody looks, unless it calls the handler that it has replaced. */
 void hak_os_on_fault(hak_os_fault_t look);
-
-#endif

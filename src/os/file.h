@@ -1,6 +1,5 @@
 /* file.h: files of the process: stderr, reports, and whether a descriptor still is what it was. */
-#ifndef HAK_OS_FILE_H
-#define HAK_OS_FILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -59,5 +58,3 @@ void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context
 
 /* Duplicates stderr, with a number from HAK_OS_OWN_FILES on; -1 on failure. */
 int hak_os_copy_stderr(void);
-
-#endif

@@ -47,8 +47,7 @@
  *  - One counter for all threads inside. Every slow call of every thread would write to its line.
  *  - The child relies on the order of the other threads' stores. The system copies pages one after the
  *    other while those threads run, so the child may have a later store without an earlier one. */
-#ifndef HAK_GATE_H
-#define HAK_GATE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -118,5 +117,3 @@ void hak_gate_reset(void); /* in the child */
 
 /* True between close and open, for the thread that closed. */
 bool hak_gate_is_mine(void);
-
-#endif

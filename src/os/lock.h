@@ -13,8 +13,7 @@
  * lock_rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
  * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
  * report holds the snapshot lock while it reads caches under their locks. */
-#ifndef HAK_LOCK_H
-#define HAK_LOCK_H
+#pragma once
 
 #include "base/base.h"
 #include "os/gate.h"
@@ -95,5 +94,3 @@ HAK_FAST_PATH void hak_lock_reset(hak_lock_t *lock) {
     hak_lock_rank_reset(lock);
     hak_store_relaxed(&lock->state, 0);
 }
-
-#endif

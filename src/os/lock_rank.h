@@ -12,8 +12,7 @@
  *
  * A signal handler that interrupts a thread appends its locks to those of the thread, and removes
  * them before it returns. */
-#ifndef HAK_LOCK_RANK_H
-#define HAK_LOCK_RANK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -85,7 +84,5 @@ HAK_FAST_PATH void hak_lock_rank_wait(const void *lock) { (void)lock; }
 HAK_FAST_PATH void hak_lock_rank_taken(const void *lock) { (void)lock; }
 HAK_FAST_PATH void hak_lock_rank_release(const void *lock) { (void)lock; }
 HAK_FAST_PATH void hak_lock_rank_reset(const void *lock) { (void)lock; }
-
-#endif
 
 #endif

@@ -1,6 +1,5 @@
 /* maps.h: the mappings of the process, and the pages of them that have contents. */
-#ifndef HAK_OS_MAPS_H
-#define HAK_OS_MAPS_H
+#pragma once
 
 #include "base/base.h"
 
@@ -29,5 +28,3 @@ bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, 
 
 /* Threads of the process; 0 when the system does not tell. */
 size_t hak_maps_threads(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* module.h: the file that an address of code is in. */
-#ifndef HAK_OS_MODULE_H
-#define HAK_OS_MODULE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -12,5 +11,3 @@ bool hak_os_module_of(const void *addr, char *name, size_t size, uintptr_t *offs
 /* Where the beginning of the file that an address is mapped from is mapped and readable; NULL as
  * above. */
 const void *hak_os_module_base(const void *addr);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Sizes of mappings are bytes and multiples of hak_os_page_size(); their addresses are page
  * aligned. No function here allocates, takes a lock of HAKMEM, or changes errno. */
-#ifndef HAK_OS_H
-#define HAK_OS_H
+#pragma once
 
 #include "base/base.h"
 #include "os/file.h"
@@ -159,5 +158,3 @@ bool hak_os_futex_wait_for(_Atomic uint32_t *word, uint32_t value, unsigned ms);
 /* The first sleeps while *word == value; the second wakes one or all sleepers. */
 void hak_os_futex_wait(_Atomic uint32_t *word, uint32_t value);
 void hak_os_futex_wake(_Atomic uint32_t *word, bool all);
-
-#endif

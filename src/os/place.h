@@ -7,8 +7,7 @@
  *
  * The window lies far below the place where the system puts mappings that ask for no address, at an
  * offset that differs from process to process. */
-#ifndef HAK_OS_PLACE_H
-#define HAK_OS_PLACE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -17,5 +16,3 @@
  * the same result in a process, except for the last attempts, which ask the system for a hole.
  * Thread-safe. */
 char *hak_os_place(unsigned attempt, size_t *size);
-
-#endif

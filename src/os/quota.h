@@ -1,6 +1,5 @@
 /* quota.h: the limits that control groups set. */
-#ifndef HAK_QUOTA_H
-#define HAK_QUOTA_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ hak_quota_t hak_quota_of(const char *groups, const char *root);
 /* Reads the number at *at and moves *at behind it and its blanks; 0 when there is none, or it is
  * too long. */
 uint64_t hak_quota_number(const char **at);
-
-#endif

@@ -1,7 +1,6 @@
 /* range.h: what a range of HAKMEM's own addresses holds. The layers that own ranges show them
  * (`..._each_range`) to code that explains a process's resident memory from outside. */
-#ifndef HAK_RANGE_H
-#define HAK_RANGE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -15,5 +14,3 @@ typedef enum {
 
 typedef void (*hak_range_visitor_t)(void *context, hak_range_kind_t kind, const void *start,
                                     size_t size);
-
-#endif

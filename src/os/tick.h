@@ -6,8 +6,7 @@
  * addition and one branch, and touches nothing shared.
  *
  * Owner thread only. A signal handler between two steps may make a check early or late. */
-#ifndef HAK_TICK_H
-#define HAK_TICK_H
+#pragma once
 
 #include "base/base.h"
 
@@ -29,5 +28,3 @@ void hak_tick_hurry(void);
 
 /* Subtracts what is owed. True when the thread must also read the clock: then a new interval begins. */
 bool hak_tick_settle(void);
-
-#endif

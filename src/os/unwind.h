@@ -1,6 +1,5 @@
 /* unwind.h: the return addresses on the calling thread's stack. */
-#ifndef HAK_OS_UNWIND_H
-#define HAK_OS_UNWIND_H
+#pragma once
 
 #include "base/base.h"
 
@@ -10,5 +9,3 @@
  * frame. Does not allocate, takes no lock, not even the loader's, and reads no memory that it has not
  * asked the system about: the stack may be a coroutine's, and its words may be garbage. */
 unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsigned most);
-
-#endif

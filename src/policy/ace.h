@@ -5,8 +5,7 @@
  * samples and the number of blocks in use the engine computes how much a class of exactly the
  * sampled size would save. A size that saves enough at two looks in a row becomes the dynamic
  * class. */
-#ifndef HAK_ACE_H
-#define HAK_ACE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -21,5 +20,3 @@ size_t hak_ace_cost(size_t pitch, size_t size);
  * found one. */
 uint64_t hak_ace_samples(void);
 uint64_t hak_ace_waste(void);
-
-#endif

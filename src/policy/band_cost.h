@@ -1,6 +1,5 @@
 /* band_cost.h: when the policy samples what the bands cost, and what comes of it. */
-#ifndef HAK_BAND_COST_H
-#define HAK_BAND_COST_H
+#pragma once
 
 #include "base/base.h"
 #include "policy/policy.h"
@@ -25,5 +24,3 @@ void hak_band_cost_start(void);
 
 /* The options of the policy have changed. */
 void hak_band_cost_apply(void);
-
-#endif

@@ -12,8 +12,7 @@
  * bands of about the same cost from oscillating. A band is promoted when its score is one of
  * the two highest and at least HAK_POLICY_SCORE_LEAST, so this one number, shown in the
  * statistics, explains each decision. */
-#ifndef HAK_POLICY_H
-#define HAK_POLICY_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -64,5 +63,3 @@ extern _Atomic uint32_t hak_policy_bands; /* promoted bands, a bit each; any thr
 HAK_FAST_PATH bool hak_policy_promoted(unsigned class_index) {
     return (hak_load_relaxed(&hak_policy_bands) >> hak_bands[class_index] & 1) != 0;
 }
-
-#endif

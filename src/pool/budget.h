@@ -3,8 +3,7 @@
  * A piece ends when its looks or its bytes are used up. Code that gives memory back asks for the
  * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
  * a bin or a kept mapping costs one look. */
-#ifndef HAK_BUDGET_H
-#define HAK_BUDGET_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -49,5 +48,3 @@ HAK_FAST_PATH void hak_budget_note(uint32_t note) {
     hak_or_acq_rel(&hak_budget_notes, note);
     hak_tick_hurry();
 }
-
-#endif

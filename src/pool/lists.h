@@ -9,8 +9,7 @@
  * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
  * thread keeps (thread/purge_ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
  * unmapped, whatever the order of the frees, and may have huge pages again (region/thp.h). */
-#ifndef HAK_LISTS_H
-#define HAK_LISTS_H
+#pragma once
 
 #include "base/base.h"
 #include "options/options.h"
@@ -59,5 +58,3 @@ void hak_lists_hold(hak_superslab_t *super);
 /* The superslab that is used first: that of the last free, outside zones of huge pages if there is
  * one. NULL when no free unit is dirty. */
 hak_superslab_t *hak_lists_newest(void);
-
-#endif

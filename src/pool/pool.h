@@ -11,8 +11,7 @@
  * its 1,024th slab event (a slab taken or given), whichever comes first.
  *
  * Thread-safe. One lock, taken once per span or batch of slabs, never per block. */
-#ifndef HAK_POOL_H
-#define HAK_POOL_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -89,5 +88,3 @@ size_t hak_pool_superslabs(void);
 
 /* Number of dirty units that a purge will reach, now or later. */
 size_t hak_pool_purgeable(void);
-
-#endif

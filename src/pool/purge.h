@@ -1,6 +1,5 @@
 /* pages.h: the pool's free units go back to the system; pool.h says when. */
-#ifndef HAK_POOL_PURGE_H
-#define HAK_POOL_PURGE_H
+#pragma once
 
 #include "pool/budget.h"
 
@@ -17,5 +16,3 @@ size_t hak_pool_unmap_free(void);
  * may make a round of partial release due. Lock held. */
 void hak_pool_count_taken(void);
 void hak_pool_count_given(uint64_t now);
-
-#endif

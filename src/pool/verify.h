@@ -1,6 +1,5 @@
 /* verify.h: the invariants of superslabs in the hands of the pool, and of its lists. */
-#ifndef HAK_POOL_VERIFY_H
-#define HAK_POOL_VERIFY_H
+#pragma once
 
 #include "error/check.h"
 #include "region/superslab.h"
@@ -12,5 +11,3 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super);
 void hak_pool_check(hak_check_t *check);
 
 void hak_pool_check_at_release(const void *lock);
-
-#endif

@@ -9,8 +9,7 @@
  * block is freed, so no list has two samples of one address. Both hold the lock of the list. Who frees
  * a block looks at its list without the lock first: an entry of that very block, if there is one,
  * was made before the program had the address. */
-#ifndef HAK_PROFILE_SAMPLE_H
-#define HAK_PROFILE_SAMPLE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -51,5 +50,3 @@ void hak_sample_reach(const void *block);
 /* The bytes of blocks that a sampled one of `size` bytes stands for are size times this, in
  * fixed-point. */
 uint64_t hak_sample_weight(size_t size);
-
-#endif

@@ -5,8 +5,7 @@
  * and stands for 1 / p blocks like it, so every sum has the right expectation, whatever its site, size
  * and thread. `s` are the bytes that its class gives, since those decide p; the requested bytes are
  * multiplied by the same 1 / p. */
-#ifndef HAK_PROFILE_SITE_H
-#define HAK_PROFILE_SITE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -49,5 +48,3 @@ typedef bool (*hak_site_visit_t)(const hak_site_t *site, void *context);
 void hak_site_each(hak_site_visit_t visit, void *context);
 
 uint64_t hak_site_count(void);
-
-#endif

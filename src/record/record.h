@@ -22,8 +22,7 @@
  * With records threads have no magazines for mid blocks, so each of their calls gets here. While
  * the options are unknown full records are kept, since blocks that are allocated then may be freed
  * later. */
-#ifndef HAK_RECORD_H
-#define HAK_RECORD_H
+#pragma once
 
 #include "base/base.h"
 #include "region/superslab.h"
@@ -77,5 +76,3 @@ unsigned hak_record_count(const hak_superslab_t *super);
 
 /* Bytes of all tables. */
 size_t hak_record_bytes(void);
-
-#endif

@@ -23,8 +23,7 @@
  *   pieces = runs of neighbouring mapped superslabs <= HAK_PIECES_MAX
  *
  * Mappings, as the kernel counts them: pieces + borders of zones (thp.h) + 3 for each area. */
-#ifndef HAK_REGION_H
-#define HAK_REGION_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -160,5 +159,3 @@ size_t hak_region_uncharged(void);
 /* Number of mapped superslabs; upper bound of the kernel's mappings for the region. */
 size_t hak_region_mapped_superslabs(void);
 size_t hak_region_mappings(void);
-
-#endif

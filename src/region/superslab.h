@@ -13,8 +13,7 @@
  *   touched bit clear => the grain is zero and has no pages
  *   clean_grains = grains - number of touched bits
  *   dirty bit i set <=> a grain of unit i is touched */
-#ifndef HAK_SUPERSLAB_H
-#define HAK_SUPERSLAB_H
+#pragma once
 
 #include "base/base.h"
 #include "region/unit.h"
@@ -77,5 +76,3 @@ HAK_FAST_PATH bool hak_superslab_is_of_age(const hak_superslab_t *super, uint64_
 
 _Static_assert(sizeof(hak_superslab_t) == (size_t)3 * HAK_LINE,
                "a superslab record is three cache lines");
-
-#endif

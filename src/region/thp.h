@@ -14,8 +14,7 @@
  *                          and the page tables, beside which the kernel makes no huge page
  *
  * Under the region lock. A caller may read `state` without the lock, if it then checks again. */
-#ifndef HAK_THP_H
-#define HAK_THP_H
+#pragma once
 
 #include "base/base.h"
 
@@ -49,5 +48,3 @@ void hak_thp_refuse(char *heap, size_t unit, size_t end);
 
 /* Borders between a zone with advice and one with another, below the unit `end`. */
 unsigned hak_thp_borders(size_t end);
-
-#endif

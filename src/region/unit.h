@@ -11,8 +11,7 @@
  * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to a thread
  * in shard/warm.h. "bitmap" below means: protected by the bin lock, and while the slab is bound, by
  * a claim instead. */
-#ifndef HAK_UNIT_H
-#define HAK_UNIT_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -92,5 +91,3 @@ HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote_of(uint64_t *bits, unsigned word
 HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote(const hak_unit_t *slab, unsigned words) {
     return hak_slab_remote_of(hak_slab_bits(slab), words);
 }
-
-#endif

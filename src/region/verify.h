@@ -1,6 +1,5 @@
 /* verify.h: the invariants of the heap's addresses. */
-#ifndef HAK_REGION_VERIFY_H
-#define HAK_REGION_VERIFY_H
+#pragma once
 
 #include "error/check.h"
 #include "region/unit.h"
@@ -15,5 +14,3 @@ unsigned hak_map_class(const hak_unit_t *unit);
 size_t hak_areas_committed(void);
 
 void hak_region_check_at_release(const void *lock);
-
-#endif

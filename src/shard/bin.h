@@ -1,6 +1,5 @@
 /* bin.h: what a shard bin does under its own lock; internal to shard/. */
-#ifndef HAK_SHARD_BIN_H
-#define HAK_SHARD_BIN_H
+#pragma once
 
 #include "shard/shard.h"
 
@@ -108,5 +107,3 @@ HAK_FAST_PATH uint64_t hak_bin_carried(unsigned class_index, unsigned counter) {
     return (uint64_t)hak_load_acquire(&hak_bin_carries[class_index][counter])
            << 16; /* partner: hak_bin_carry */
 }
-
-#endif

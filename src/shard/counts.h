@@ -1,6 +1,5 @@
 /* counts.h: what the statistics and the live page read of slabs. */
-#ifndef HAK_SHARD_COUNTS_H
-#define HAK_SHARD_COUNTS_H
+#pragma once
 
 #include "shard/shard.h"
 
@@ -32,5 +31,3 @@ typedef struct {
 /* Adds the costs of each tiny band since the process began. Takes no lock: the sums may be behind
  * for a moment, never ahead. */
 void hak_shard_add_costs(hak_shard_costs_t costs[HAK_BAND_MID]);
-
-#endif

@@ -1,6 +1,5 @@
 /* remote.h: remote frees, of blocks that lie in another shard's slabs. The protocol stands in shard.h. */
-#ifndef HAK_SHARD_REMOTE_H
-#define HAK_SHARD_REMOTE_H
+#pragma once
 
 #include "shard/shard.h"
 
@@ -22,5 +21,3 @@ HAK_FAST_PATH hak_unit_t *hak_remote_drain(hak_bin_t *bin, unsigned shard, unsig
     if (HAK_LIKELY(!hak_load_relaxed(&bin->pending))) return NULL;
     return hak_remote_merge(bin, shard, class_index, most, double_freed);
 }
-
-#endif

@@ -58,8 +58,7 @@
  * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
  * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half
  * of such a step. */
-#ifndef HAK_SHARD_H
-#define HAK_SHARD_H
+#pragma once
 
 #include "base/base.h"
 #include "os/lock.h"
@@ -168,5 +167,3 @@ typedef struct {
  * true at the end. */
 void hak_shard_release_idle(void);
 bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget);
-
-#endif

@@ -1,6 +1,5 @@
 /* sparse.h: pages of free blocks go back from slabs that also hold blocks in use. */
-#ifndef HAK_SHARD_SPARSE_H
-#define HAK_SHARD_SPARSE_H
+#pragma once
 
 #include "shard/shard.h"
 
@@ -38,5 +37,3 @@ bool hak_shard_purge_waits(uint32_t delay_ms);
 
 /* Bytes that these have given back so far. */
 uint64_t hak_shard_purged_sparse(void);
-
-#endif

@@ -13,8 +13,7 @@
  * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
  *
  * Rejected: to take one unit off the list, which another thread may take and put back meanwhile (ABA). */
-#ifndef HAK_STOCK_H
-#define HAK_STOCK_H
+#pragma once
 
 #include "base/base.h"
 #include "region/unit.h"
@@ -28,5 +27,3 @@ unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool 
 
 /* Gives the stock back to the pool. */
 void hak_stock_release(unsigned shard);
-
-#endif

@@ -1,6 +1,5 @@
 /* table.h: the table of the shards that are made; internal to shard/. */
-#ifndef HAK_SHARD_TABLE_H
-#define HAK_SHARD_TABLE_H
+#pragma once
 
 #include "meta/lazy_table.h"
 #include "shard/shard.h"
@@ -40,5 +39,3 @@ typedef struct {
 } hak_bin_sum_t;
 
 hak_bin_sum_t *hak_bin_sum_of(unsigned shard, unsigned class_index);
-
-#endif

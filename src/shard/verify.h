@@ -1,6 +1,5 @@
 /* verify.h: the invariants of slabs, of shard bins, and of what is bound to threads. */
-#ifndef HAK_SHARD_VERIFY_H
-#define HAK_SHARD_VERIFY_H
+#pragma once
 
 #include "classes/classes.h"
 #include "error/check.h"
@@ -18,5 +17,3 @@ void hak_bin_check(hak_check_t *check, unsigned shard, unsigned class_index);
 void hak_shard_check(hak_check_t *check, uint64_t carved[HAK_CLASS_COUNT + 1]);
 
 void hak_bin_check_at_release(const void *lock);
-
-#endif

@@ -57,8 +57,7 @@
  *    with lock and claim, and both unbind S before they end the claim.
  *  - A freeing thread that found S claimed pushes S on its bin's pending stack after U. That is
  *    the same as any remote free: the block counts as in use until a drain has merged it. */
-#ifndef HAK_WARM_H
-#define HAK_WARM_H
+#pragma once
 
 #include "base/base.h"
 #include "shard/shard.h"
@@ -161,5 +160,3 @@ uint64_t hak_warm_unbound(unsigned class_index);
 
 /* Refills of a class that were carved, without the last few of each thread. Takes no lock. */
 uint64_t hak_warm_carved(unsigned class_index);
-
-#endif

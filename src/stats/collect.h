@@ -1,6 +1,5 @@
 /* collect.h: reads the counters of all layers. */
-#ifndef HAK_STATS_COLLECT_H
-#define HAK_STATS_COLLECT_H
+#pragma once
 
 #include "stats/stats.h"
 
@@ -14,5 +13,3 @@ void hak_stats_end(void);
  * handler. NULL when a lock is not free within a second: then the interrupted code probably holds
  * it, and the figures would be wrong. */
 const hak_stats_t *hak_stats_try_begin(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* exit.h: the reports that a process prints when it ends. */
-#ifndef HAK_STATS_EXIT_H
-#define HAK_STATS_EXIT_H
+#pragma once
 
 #include "base/base.h"
 #include "options/options.h"
@@ -30,5 +29,3 @@ int hak_stats_stderr(void);
 /* Prints a line on stderr: what could not be written to a file, and why. `buffer` has HAK_OUT_CHUNK
  * bytes. */
 void hak_stats_complain(const char *what, const char *name, int error, char *buffer);
-
-#endif

@@ -1,6 +1,5 @@
 /* heap_profile.h: writes heap profiles and the report of leaks. Calls only what a signal handler may call. */
-#ifndef HAK_STATS_HEAP_PROFILE_H
-#define HAK_STATS_HEAP_PROFILE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -19,5 +18,3 @@ void hak_heap_profile_report(const hak_heap_profile_reach_t *reach);
 
 /* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */
 void hak_heap_profile_start(void);
-
-#endif

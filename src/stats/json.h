@@ -1,6 +1,5 @@
 /* json.h: writes the figures as JSON. Does not allocate. */
-#ifndef HAK_STATS_JSON_H
-#define HAK_STATS_JSON_H
+#pragma once
 
 #include "stats/out.h"
 #include "stats/stats.h"
@@ -19,5 +18,3 @@ void hak_stats_write_cache(hak_out_t *out, const hak_cache_stats_t *cache);
  * each of its caches, the newest first. The library defines them for its own process (report.c), the `hakmem` command for the process of a live page. */
 unsigned hak_stats_process(void);
 void hak_stats_write_cache_list(hak_out_t *out);
-
-#endif

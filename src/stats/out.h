@@ -1,7 +1,6 @@
 /* out.h: the destination of a report: a buffer of the caller, a file or a stream. It is written
  * piece by piece, and nothing is allocated. */
-#ifndef HAK_STATS_OUT_H
-#define HAK_STATS_OUT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -51,5 +50,3 @@ void hak_out_open(hak_out_t *out, const char *name, char open);
 void hak_out_close(hak_out_t *out, char close);
 void hak_out_member(hak_out_t *out, const char *name, uint64_t number);
 void hak_out_member_text(hak_out_t *out, const char *name, const char *text);
-
-#endif

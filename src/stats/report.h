@@ -1,7 +1,6 @@
 /* report.h: a process's report on itself. The `hakmem` command uses the same writers for a report on
  * another process. */
-#ifndef HAK_STATS_REPORT_H
-#define HAK_STATS_REPORT_H
+#pragma once
 
 #include "stats/out.h"
 #include "stats/stats.h"
@@ -14,5 +13,3 @@ void hak_stats_read_cache(struct hak_cache *cache, hak_cache_stats_t *figures);
 
 /* Writes the caches as a table. */
 void hak_stats_write_caches(hak_out_t *out);
-
-#endif

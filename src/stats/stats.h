@@ -7,8 +7,7 @@
  *   live = taken from slabs - cached,   refilled - flushed = live + cached
  *
  * Nothing here allocates. */
-#ifndef HAK_STATS_H
-#define HAK_STATS_H
+#pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
@@ -102,5 +101,3 @@ uint64_t hak_stats_value(const hak_stats_t *stats, size_t index);
 
 /* Number of the figure of that name; HAK_STATS_COUNT when there is none. */
 size_t hak_stats_find(const char *name);
-
-#endif

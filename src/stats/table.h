@@ -1,7 +1,6 @@
 /* table.h: tables for people. Each column is as wide as its widest entry: the caller first passes
  * every line to hak_table_fit, then writes the lines. */
-#ifndef HAK_STATS_TABLE_H
-#define HAK_STATS_TABLE_H
+#pragma once
 
 #include "stats/out.h"
 #include "stats/stats.h"
@@ -24,5 +23,3 @@ void hak_table_line(hak_out_t *out, const hak_table_t *table, const char *label,
                     const uint64_t *line);
 
 enum { HAK_STATS_LABEL_WIDTH = 8 }; /* of the first column of a table */
-
-#endif

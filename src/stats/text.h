@@ -1,6 +1,5 @@
 /* text.h: writes the figures for people. Does not allocate. */
-#ifndef HAK_STATS_TEXT_H
-#define HAK_STATS_TEXT_H
+#pragma once
 
 #include "stats/out.h"
 #include "stats/stats.h"
@@ -13,5 +12,3 @@ void hak_stats_write_classes(hak_out_t *out, const hak_stats_t *stats);
 
 /* The warm pool, in one line. */
 void hak_stats_write_warm(hak_out_t *out, const hak_stats_t *stats);
-
-#endif

@@ -1,6 +1,5 @@
 /* timing.h: writes the times of the debug build. */
-#ifndef HAK_STATS_TIMING_H
-#define HAK_STATS_TIMING_H
+#pragma once
 
 #include "stats/out.h"
 
@@ -13,6 +12,4 @@ void hak_stats_write_timing_json(hak_out_t *out);
 HAK_FAST_PATH bool hak_stats_times(void) { return false; }
 HAK_FAST_PATH void hak_stats_write_timing(hak_out_t *out) { (void)out; }
 HAK_FAST_PATH void hak_stats_write_timing_json(hak_out_t *out) { (void)out; }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* fork.h: what is done around a fork. */
-#ifndef HAK_FORK_H
-#define HAK_FORK_H
+#pragma once
 
 #include "os/lock.h"
 
@@ -11,5 +10,3 @@ extern hak_lock_t hak_snapshot_lock;
 
 /* Registers the handlers, once. */
 void hak_fork_install(void);
-
-#endif

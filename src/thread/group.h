@@ -24,8 +24,7 @@
  *    all choose that group.
  *  - Stacks without a lock. Two threads that take caches would need a counter beside the top (ABA), and the
  *    places of those that keep their blocks would be counted apart from the stacks. */
-#ifndef HAK_THREAD_GROUP_H
-#define HAK_THREAD_GROUP_H
+#pragma once
 
 #include "cache/cache.h"
 #include "error/check.h"
@@ -61,5 +60,3 @@ unsigned hak_group_most(void);
 void hak_group_forget_others(const hak_cache_t *own);
 
 void hak_group_check(hak_check_t *check, size_t caches);
-
-#endif

@@ -1,6 +1,5 @@
 /* helper.h: the helper thread that gives memory back while the program does not call. */
-#ifndef HAK_HELPER_H
-#define HAK_HELPER_H
+#pragma once
 
 #include "base/base.h"
 
@@ -25,5 +24,3 @@ HAK_FAST_PATH void hak_helper_wake(void) {
 }
 void hak_helper_start_early(void); /* for a watcher, see purge.h */
 bool hak_helper_runs(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* purge.h: pieces of purge work; purge.c says who does them, and when. */
-#ifndef HAK_THREAD_PURGE_H
-#define HAK_THREAD_PURGE_H
+#pragma once
 
 #include "os/tick.h"
 #include "thread/helper.h"
@@ -45,5 +44,3 @@ hak_watcher_t hak_purge_watcher(void); /* NULL for none */
 
 /* In the child of a fork. */
 void hak_purge_forget(void);
-
-#endif

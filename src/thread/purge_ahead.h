@@ -1,6 +1,5 @@
 /* purge_ahead.h: how much free memory a program keeps that has no helper thread; purge_ahead.c says why. */
-#ifndef HAK_PURGE_AHEAD_H
-#define HAK_PURGE_AHEAD_H
+#pragma once
 
 #include "base/base.h"
 
@@ -16,5 +15,3 @@ void hak_purge_ahead_look(uint64_t now_ms);
 
 /* In the child of a fork. */
 void hak_purge_ahead_forget(void);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * Rejected: to wait for the lock. When many threads start at once, each of them sets budgets that the
  * next one sets again. */
-#ifndef HAK_THREAD_SHARE_H
-#define HAK_THREAD_SHARE_H
+#pragma once
 
 #include "base/base.h"
 
@@ -41,5 +40,3 @@ void hak_thread_share(void);
 
 /* In the child of a fork. */
 void hak_thread_recount(unsigned threads);
-
-#endif

@@ -1,6 +1,5 @@
 /* thread.h: threads: their caches, and their exit. */
-#ifndef HAK_THREAD_H
-#define HAK_THREAD_H
+#pragma once
 
 #include "base/base.h"
 #include "cache/cache.h"
@@ -44,5 +43,3 @@ void hak_thread_renumber(void);
 /* In the child of a fork, after hak_gate_reset: forgets the other threads. Does not access their
  * caches. */
 void hak_thread_forget_others(void);
-
-#endif

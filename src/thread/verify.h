@@ -1,6 +1,5 @@
 /* verify.h: all invariants of the engine at once. */
-#ifndef HAK_VERIFY_H
-#define HAK_VERIFY_H
+#pragma once
 
 #include "error/check.h"
 
@@ -14,5 +13,3 @@ size_t hak_verify(void);
 
 /* In the child of a fork. */
 void hak_verify_forget(void);
-
-#endif

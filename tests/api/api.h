@@ -1,6 +1,5 @@
 /* api.h - shared by the conformance tests: cmocka, the names under test, sizes to try. */
-#ifndef TESTS_API_API_H
-#define TESTS_API_API_H
+#pragma once
 
 #include <errno.h>
 #include <setjmp.h>
@@ -69,5 +68,3 @@ static inline bool is_at(const void *ptr, size_t alignment) {
 /* Runs the group, after it has proved that HAKMEM is what is tested. */
 #define run_group(tests) \
     (watchdog(120, "an API group"), require_hakmem(), cmocka_run_group_tests(tests, NULL, NULL))
-
-#endif

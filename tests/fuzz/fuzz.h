@@ -2,8 +2,7 @@
  *
  * A target is one file with LLVMFuzzerTestOneInput. It is built twice: by clang with libFuzzer (preset
  * "fuzz", `make fuzz`), and in the sanitizer builds with replay.c, which runs the corpus and mutations of it. */
-#ifndef TESTS_FUZZ_FUZZ_H
-#define TESTS_FUZZ_FUZZ_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ static inline unsigned fuzz_word(struct fuzz_input *input) {
     unsigned low = fuzz_byte(input);
     return low | fuzz_byte(input) << 8;
 }
-
-#endif

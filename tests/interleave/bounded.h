@@ -3,8 +3,7 @@
  * A thread is preempted only at a word that threads share: which words those are is learned from
  * executions by chance. Each execution is a process of its own, since what a whole engine writes,
  * maps and keeps cannot be put back; what outlives it lies in memory that these processes share. */
-#ifndef TESTS_INTERLEAVE_BOUNDED_H
-#define TESTS_INTERLEAVE_BOUNDED_H
+#pragma once
 
 #include "explore.h"
 
@@ -45,5 +44,3 @@ unsigned bounded_choose(unsigned count, bool is_preemption);
 
 /* Two threads have touched a word in this execution, and one of them wrote. */
 void bounded_note_shared(const volatile void *address);
-
-#endif

@@ -8,8 +8,7 @@
  * An execution is broken off in a state that an earlier one was in. A state is what each thread has
  * done and seen, and the last store to each atomic variable (memory.h); threads are deterministic,
  * so equal states have equal futures. */
-#ifndef TESTS_INTERLEAVE_EXPLORE_H
-#define TESTS_INTERLEAVE_EXPLORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ __attribute__((format(printf, 1, 2), noreturn)) void explore_fail(const char *fo
     do {                                             \
         if (!(condition)) explore_fail(__VA_ARGS__); \
     } while (0)
-
-#endif

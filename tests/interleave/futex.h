@@ -1,6 +1,5 @@
 /* futex.h: a model of the kernel's futex, in place of the two calls of os.h. */
-#ifndef TESTS_INTERLEAVE_FUTEX_H
-#define TESTS_INTERLEAVE_FUTEX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -8,5 +7,3 @@
 void futex_reset(bool sleeps_are_interrupted);
 
 bool futex_is_asleep(unsigned thread);
-
-#endif

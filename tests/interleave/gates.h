@@ -1,6 +1,5 @@
 /* gates.h: the gate of src/os/gate.h as the explorer's own; the real one has a checker by itself. */
-#ifndef TESTS_INTERLEAVE_GATES_H
-#define TESTS_INTERLEAVE_GATES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ void gates_open(void);
 
 /* Closes the gate, waits, and goes on as the child of a fork: every other thread ends here. */
 void gates_fork(void);
-
-#endif

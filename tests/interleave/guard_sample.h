@@ -1,6 +1,5 @@
 /* guard_sample.h: steps of scenarios for calls that leave the usual path: HARDENED, GUARD_SAMPLE, PROF. */
-#ifndef TESTS_INTERLEAVE_GUARD_SAMPLE_H
-#define TESTS_INTERLEAVE_GUARD_SAMPLE_H
+#pragma once
 
 void hardened(void);
 void hardened_on_an_old_kernel(void);
@@ -21,5 +20,3 @@ void before_the_profile(void);
 void make_samples(void);
 void sample_at_one_site(void);
 void free_samples(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* heaps.h: steps of scenarios for heaps of the program's own. */
-#ifndef TESTS_INTERLEAVE_HEAPS_H
-#define TESTS_INTERLEAVE_HEAPS_H
+#pragma once
 
 void with_heap(void);
 void without_blocks(void);
@@ -23,5 +22,3 @@ void with_reports(void);
 void huge_and_free_one(void);
 void empty_heap(void);
 void check_empty_heap(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* huge_model.h: what huge.c explores on, and a part of it: the system's addresses, the blocks of the
  * program, and what must hold of both. It stands behind the sources, whose words it looks at. */
-#ifndef TESTS_INTERLEAVE_HUGE_MODEL_H
-#define TESTS_INTERLEAVE_HUGE_MODEL_H
+#pragma once
 
 enum {
     UNITS = 14,
@@ -370,5 +369,3 @@ static void finally(void) {
                   "%zu bytes stay", (size_t)hak_huge_stats.kept_bytes);
     for (unsigned i = 0; i < BLOCKS; i++) release(i);
 }
-
-#endif

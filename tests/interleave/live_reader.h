@@ -1,6 +1,5 @@
 /* live_reader.h: the other process that reads the live page (src/live/page.h) in a scenario. */
-#ifndef TESTS_INTERLEAVE_LIVE_READER_H
-#define TESTS_INTERLEAVE_LIVE_READER_H
+#pragma once
 
 /* In prepare, when the page is made and nobody writes: what it says is noted. */
 void live_reader_begin(void);
@@ -16,5 +15,3 @@ void watched(void);
 void use_watched(void);
 void use_watched_too(void);
 void check_watched(void);
-
-#endif

@@ -6,8 +6,7 @@
  * plain accesses that nothing orders are reported as a data race. So an order too weak for what it
  * guards is found even on a machine that would never show it, and plain accesses need no steps of
  * their own. */
-#ifndef TESTS_INTERLEAVE_MEMORY_H
-#define TESTS_INTERLEAVE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ uint64_t memory_state(void);
 void memory_learn(uint64_t value);
 
 uint64_t memory_mix(uint64_t a, uint64_t b);
-
-#endif

@@ -1,7 +1,6 @@
 /* process.h: a model of the process that the whole engine lives in: its threads and what libc keeps
  * for them, time, CPUs, futexes and forks. Memory and files are the real ones. */
-#ifndef TESTS_INTERLEAVE_PROCESS_H
-#define TESTS_INTERLEAVE_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void process_helper(void);
 
 /* The running thread forks; true in the child, where it goes on alone. */
 bool process_fork(void);
-
-#endif

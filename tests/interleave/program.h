@@ -1,7 +1,6 @@
 /* program.h: what the threads of the whole engine's scenarios do, and what must hold then: every
  * block is the program's once and keeps its contents, and the counts are right. */
-#ifndef TESTS_INTERLEAVE_PROGRAM_H
-#define TESTS_INTERLEAVE_PROGRAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -63,5 +62,3 @@ void program_begin(void);
 
 /* A process whose first thread has a cache, as one that starts others. */
 void program_start(const char *const *options);
-
-#endif

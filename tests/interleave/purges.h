@@ -1,6 +1,5 @@
 /* purges.h: steps of scenarios in which memory is given back. */
-#ifndef TESTS_INTERLEAVE_PURGES_H
-#define TESTS_INTERLEAVE_PURGES_H
+#pragma once
 
 enum { HELPER = 4 }; /* the thread that pthread_create starts */
 
@@ -19,5 +18,3 @@ void no_thread(void);
 void some_ragged(void);
 void free_and_purge(void);
 void take_ragged(void);
-
-#endif

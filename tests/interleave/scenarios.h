@@ -1,6 +1,5 @@
 /* scenarios.h: the main function of a program that explores a table of scenarios. */
-#ifndef TESTS_INTERLEAVE_SCENARIOS_H
-#define TESTS_INTERLEAVE_SCENARIOS_H
+#pragma once
 
 #include "explore.h"
 
@@ -9,5 +8,3 @@
  * With "--heavy": explores all. With "--only" and a name: explores that row.
  * With "--broken": the checked sources were broken on purpose; 0 when there is one. */
 int scenarios_main(const explore_scenario_t *scenarios, unsigned count, int argc, char **argv);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Where the environment names a file by INTERLEAVE_TRACE, one line goes there for each word and
  * scenario. Else nothing is noted. */
-#ifndef TESTS_INTERLEAVE_TRACE_H
-#define TESTS_INTERLEAVE_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ void trace_shared(const volatile void *word);
 
 /* Writes what was shared since the last scenario's end. */
 void trace_end(const char *scenario);
-
-#endif

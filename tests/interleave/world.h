@@ -2,8 +2,7 @@
  *
  * The sources of src/shard/ are the real ones. Below them is the least that works: a few units as the pool,
  * an arena that never reuses a bitmap, a lock that waits by the explorer. */
-#ifndef TESTS_INTERLEAVE_WORLD_H
-#define TESTS_INTERLEAVE_WORLD_H
+#pragma once
 
 #include "shard/bin.h"
 #include "shard/warm.h"
@@ -66,5 +65,3 @@ void world_check_always(void);
 void world_check_finally(void);
 
 const char *world_describe(const volatile void *variable);
-
-#endif

@@ -1,6 +1,5 @@
 /* block.h - one block of the model: the request, the block that came, and what its bytes must be. */
-#ifndef TESTS_MODEL_BLOCK_H
-#define TESTS_MODEL_BLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ const char *block_retire(const struct block *block);
 
 /* Are all of these bytes 0? */
 bool bytes_are_zero(const void *ptr, size_t size);
-
-#endif

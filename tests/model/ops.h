@@ -1,6 +1,5 @@
 /* ops.h - the operations of the model, each with its checks. */
-#ifndef TESTS_MODEL_OPS_H
-#define TESTS_MODEL_OPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ void op_housekeeping(struct worker *worker);
 /* Fails the test: says what is wrong, and how to see it again. */
 _Noreturn void worker_fail(const struct worker *worker, const struct block *block,
                            const char *wrong);
-
-#endif

@@ -1,6 +1,5 @@
 /* shadow.h - which bytes of the address space lie in live blocks, kept apart from the allocator. */
-#ifndef TESTS_MODEL_SHADOW_H
-#define TESTS_MODEL_SHADOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,5 +10,3 @@ bool shadow_claim(const void *ptr, size_t size);
 
 /* Marks them as free, before the allocator gets them back; false when some were not live. */
 bool shadow_release(const void *ptr, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* hardened_figures.h - figures that the options of the hardened path move; each is taken in a process
  * of its own. */
-#ifndef TESTS_OPTIONS_HARDENED_FIGURES_H
-#define TESTS_OPTIONS_HARDENED_FIGURES_H
+#pragma once
 
 long usable_of_hundred(void);
 long frees_until_used_again(void);
@@ -13,5 +12,3 @@ long after_a_free_of_another_size(void);
 long pages_behind_with_no_access(void);
 long guard_units(void);
 long empty_blocks_with_no_access(void);
-
-#endif

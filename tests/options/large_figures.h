@@ -1,7 +1,6 @@
 /* large_figures.h - figures that the options of large and huge blocks and of committed memory move;
  * each is taken in a process of its own. */
-#ifndef TESTS_OPTIONS_LARGE_FIGURES_H
-#define TESTS_OPTIONS_LARGE_FIGURES_H
+#pragma once
 
 long units_of_a_run(void);
 long large_transferred(void);
@@ -16,5 +15,3 @@ long huge_superslabs(void);
 long populated_units(void);
 long records_of_forty(void);
 long record_bytes_of_forty(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* mid_figures.h - figures that the options of thread caches and of the mid tier move; each is taken in
  * a process of its own. */
-#ifndef TESTS_OPTIONS_MID_FIGURES_H
-#define TESTS_OPTIONS_MID_FIGURES_H
+#pragma once
 
 long cached_kib(void);
 long ring_depth(void);
@@ -12,5 +11,3 @@ long blocks_of_first_refill(void);
 long refills_after_remote_frees(void);
 long size_of_many(void);
 long size_of_one(void);
-
-#endif

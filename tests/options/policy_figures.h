@@ -1,11 +1,8 @@
 /* policy_figures.h - figures that the options of the policy move; each is taken in a process of its
  * own. */
-#ifndef TESTS_OPTIONS_POLICY_FIGURES_H
-#define TESTS_OPTIONS_POLICY_FIGURES_H
+#pragma once
 
 long promoted_bands(void);
 long promoted_bands_after_work(void);
 long looks_after_work(void);
 long lines_of_a_promotion(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* pool_figures.h - figures that the options of superslabs move; each is taken in a process of its
  * own. */
-#ifndef TESTS_OPTIONS_POOL_FIGURES_H
-#define TESTS_OPTIONS_POOL_FIGURES_H
+#pragma once
 
 /* A figure of the statistics. */
 long statistic(const char *name);
@@ -10,5 +9,3 @@ long superslab_kib(void);
 long superslabs_of_slabs(void);
 long units_released_in_part(void);
 long budget_hits(void);
-
-#endif

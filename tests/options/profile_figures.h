@@ -1,7 +1,6 @@
 /* profile_figures.h - figures that the options of the heap profiler move; each is taken in a process of
  * its own. */
-#ifndef TESTS_OPTIONS_PROFILE_FIGURES_H
-#define TESTS_OPTIONS_PROFILE_FIGURES_H
+#pragma once
 
 /* Samples of 4,096 blocks of 1 KiB. */
 long sampled_blocks(void);
@@ -11,5 +10,3 @@ long error_of_dump(void);
 
 /* The highest signal that has an action; 0: none of those above 50. */
 long handled_signal(void);
-
-#endif

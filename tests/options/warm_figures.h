@@ -1,6 +1,5 @@
 /* warm_figures.h - what the options of warm slabs change. All bands are promoted. */
-#ifndef TESTS_OPTIONS_WARM_FIGURES_H
-#define TESTS_OPTIONS_WARM_FIGURES_H
+#pragma once
 
 /* After refills of a class of C7 with many half-used slabs: slabs bound to this thread, and
  * refills carved without a lock. */
@@ -11,5 +10,3 @@ long refills_carved(void);
  * pool or go back to it. */
 long lines_of_warm_slabs(void);
 long lines_of_hand_overs(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* block.h - one block of the soak, and the reports about it. */
-#ifndef TESTS_SOAK_BLOCK_H
-#define TESTS_SOAK_BLOCK_H
+#pragma once
 
 #include "content.h"
 #include "tally.h"
@@ -18,5 +17,3 @@ void block_check(const struct block *block, const void *ptr, size_t limit, uint6
 
 /* The same for the whole block where it is. */
 void block_check_here(const struct block *block, uint64_t life, const char *when);
-
-#endif

@@ -5,8 +5,7 @@
  * number. So every stray write shows, and so does a part of another block. Blocks above
  * CONTENT_DENSE hold one such word in each page, at the same offset, and their first and last word. One
  * in a hundred of them is filled completely. */
-#ifndef TESTS_SOAK_CONTENT_H
-#define TESTS_SOAK_CONTENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ struct content_fault content_fault(const struct content *content, const void *pt
 
 /* Offset of the first byte that is not 0, or size. */
 size_t content_first_nonzero(const void *ptr, size_t size);
-
-#endif

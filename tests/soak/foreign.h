@@ -1,7 +1,6 @@
 /* foreign.h - mappings that another library of the process could have made: the allocator must
  * neither write to them nor unmap them. */
-#ifndef TESTS_SOAK_FOREIGN_H
-#define TESTS_SOAK_FOREIGN_H
+#pragma once
 
 #include "content.h"
 #include "rng.h"
@@ -24,5 +23,3 @@ void foreign_check(const struct foreign *foreign);
 
 /* Checks and unmaps all. */
 void foreign_end(struct foreign *foreign, struct tally *tally);
-
-#endif

@@ -1,6 +1,5 @@
 /* ops.h - the operations on one block, each with its checks. */
-#ifndef TESTS_SOAK_OPS_H
-#define TESTS_SOAK_OPS_H
+#pragma once
 
 #include "worker.h"
 
@@ -18,5 +17,3 @@ void op_hand_over(struct worker *worker, struct block *block);
 
 /* Calls a function that works on the whole heap: statistics or malloc_trim. */
 void op_housekeeping(struct worker *worker);
-
-#endif

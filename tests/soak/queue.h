@@ -1,7 +1,6 @@
 /* queue.h - queues that pass blocks between threads. Each place has one queue, which outlives the
  * threads that work there. */
-#ifndef TESTS_SOAK_QUEUE_H
-#define TESTS_SOAK_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ bool queue_put(struct queue *queue, const struct block *block);
 
 /* False when there is none. */
 bool queue_take(struct queue *queue, struct block *block);
-
-#endif

@@ -1,6 +1,5 @@
 /* tally.h - counts of a run: calls by kind and tier, and events of the process. */
-#ifndef TESTS_SOAK_TALLY_H
-#define TESTS_SOAK_TALLY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ void tally_add(struct tally *sum, const struct tally *part);
 
 /* Prints all counts, and fails when one is 0 or their sum is not the number of operations. */
 void tally_report(const struct tally *tally);
-
-#endif

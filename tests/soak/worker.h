@@ -3,8 +3,7 @@
  * A thread lives only briefly. It takes over the blocks that its predecessor left in the table, and
  * gets others from the place's queue. So blocks outlive the threads that allocated them, and other
  * threads resize and free them. */
-#ifndef TESTS_SOAK_WORKER_H
-#define TESTS_SOAK_WORKER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -66,5 +65,3 @@ void *worker_live(void *place);
 
 /* Checks and frees what lies in the place's queue and table; no thread works there any more. */
 void worker_clear(struct place *place);
-
-#endif

@@ -1,6 +1,5 @@
 /* stats.h - figures of the allocator, and the table that they come from. */
-#ifndef TESTS_STATS_STATS_H
-#define TESTS_STATS_STATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ static const struct stat_row {
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
-
-#endif

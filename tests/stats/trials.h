@@ -4,8 +4,7 @@
  * without a trial fails the test. Figures of classes are read for the class of SIZE and for its band,
  * those of tiers for all four. The environment has HAKMEM_SHARDS=2, so that a thread's home is
  * another shard than main's. */
-#ifndef TESTS_STATS_TRIALS_H
-#define TESTS_STATS_TRIALS_H
+#pragma once
 
 #include "stats.h"
 
@@ -57,5 +56,3 @@ void free_blocks_without_advice(void);
 
 /* What the figures of ways.c have to add up to, in a process that went all the ways. */
 void check_sums(const void *unused);
-
-#endif

@@ -1,6 +1,5 @@
 /* figures.h - the library's own figures and options, asked of whichever form is under test. */
-#ifndef TESTS_STRESS_FIGURES_H
-#define TESTS_STRESS_FIGURES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ static inline void set_option(const char *name, const char *value) {
     int (*set)(const char *, const char *) = LIBRARY(hakmem_option_set);
     CHECK(set != NULL && set(name, value) == 0, "%s cannot be %s", name, value);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* fork_plugin.h - a library with fork handlers that allocate. */
-#ifndef TESTS_STRESS_FORK_PLUGIN_H
-#define TESTS_STRESS_FORK_PLUGIN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ void plugin_work(void);
 
 /* Handlers that ran in this process and, before the fork, in its parents. */
 unsigned long plugin_calls(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* load.h - the same small piece of work for every stress test: a table of blocks whose bytes are
  * checked whenever one is freed. */
-#ifndef TESTS_STRESS_LOAD_H
-#define TESTS_STRESS_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ static inline void load_run(struct load *load, unsigned long steps) {
 static inline void load_end(struct load *load) {
     for (size_t i = 0; i < LOAD_SLOTS; i++) load_free(&load->slots[i]);
 }
-
-#endif

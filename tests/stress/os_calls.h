@@ -3,8 +3,7 @@
  * os_calls.c stands in for the functions of libc by which src/os asks the kernel. A program that is linked
  * with libhakmem.a has it in itself. As a library (OS_CALLS_PRELOADED), preloaded before libhakmem.so, it
  * touches only calls that come from that library. */
-#ifndef TESTS_STRESS_OS_CALLS_H
-#define TESTS_STRESS_OS_CALLS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -34,5 +33,3 @@ unsigned long os_calls_count(void);
 
 /* pthread_create that never fails by a plan: the test's own threads. */
 int os_calls_thread(pthread_t *thread, void *(*run)(void *), void *argument);
-
-#endif

@@ -1,6 +1,5 @@
 /* os_scripts.h - what a process does while its system calls fail: about thirty scripts. */
-#ifndef TESTS_STRESS_OS_SCRIPTS_H
-#define TESTS_STRESS_OS_SCRIPTS_H
+#pragma once
 
 struct os_script {
     const char *name;
@@ -14,5 +13,3 @@ extern const unsigned os_script_count;
 
 /* Requests that were refused since the last call: NULL with ENOMEM. Anything else ends the process. */
 unsigned long os_scripts_refused(void);
-
-#endif

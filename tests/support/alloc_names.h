@@ -5,8 +5,7 @@
  *   TEST_LINKED    the program is linked with libhakmem.so or libhakmem.a
  *   TEST_PREFIXED  the program is linked with libhakmem and uses the hakmem_* twins
  */
-#ifndef TESTS_SUPPORT_ALLOC_NAMES_H
-#define TESTS_SUPPORT_ALLOC_NAMES_H
+#pragma once
 
 #include <malloc.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void cfree(void *ptr);
 
 /* Fails the test unless malloc of this process is HAKMEM's. */
 void require_hakmem(void);
-
-#endif

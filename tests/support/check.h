@@ -1,6 +1,5 @@
 /* check.h - a fact that must hold, and a bound on how long a test may take. */
-#ifndef TESTS_SUPPORT_CHECK_H
-#define TESTS_SUPPORT_CHECK_H
+#pragma once
 
 /* Fails the whole process with one line, "FAIL file:line: text", unless the condition holds. */
 #define CHECK(condition, ...)                                            \
@@ -20,5 +19,3 @@ void watchdog(unsigned seconds, const char *what);
 
 /* The number in argument index, or otherwise when there is no such argument. */
 unsigned long argument(int argc, char **argv, int index, unsigned long otherwise);
-
-#endif

@@ -1,6 +1,5 @@
 /* child.h - runs a function in a process of its own and tells how it ended. */
-#ifndef TESTS_SUPPORT_CHILD_H
-#define TESTS_SUPPORT_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ void child_must_succeed(void (*body)(const void *context), const void *context, 
 /* Calls part(0, count) to part(count - 1, count) at once, in a process each, and returns the sum of
  * what they return: failures, at most 255 each. For rows that mostly wait. */
 unsigned child_share(unsigned count, unsigned (*part)(unsigned index, unsigned count));
-
-#endif

@@ -1,6 +1,5 @@
 /* proc.h - what the kernel knows of this process. Nothing here allocates, unless it says so. */
-#ifndef TESTS_SUPPORT_PROC_H
-#define TESTS_SUPPORT_PROC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,5 +31,3 @@ void proc_limit_address_space(size_t bytes);
 void proc_no_core_files(void);
 
 void proc_sleep_ms(unsigned milliseconds);
-
-#endif

@@ -1,6 +1,5 @@
 /* purge.h - all at once what the engine purges in pieces. */
-#ifndef TESTS_SUPPORT_PURGE_H
-#define TESTS_SUPPORT_PURGE_H
+#pragma once
 
 #include "large/huge.h"
 #include "large/large.h"
@@ -34,5 +33,3 @@ static inline size_t purge_sparse(void) {
     hak_shard_purge_piece(&walk, HAK_SPARSE_ALL, 0, &budget, &bytes);
     return bytes;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* rng.h - a small random generator, so that a seed repeats a run. */
-#ifndef TESTS_SUPPORT_RNG_H
-#define TESTS_SUPPORT_RNG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ static inline void rng_shuffle(struct rng *rng, void **table, size_t count) {
         table[i - 1] = one;
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* cache_calls.h - caches that a test makes, used as malloc and free use the thread's own; for cache.c
  * and lifo.c. */
-#ifndef TESTS_UNIT_CACHE_CALLS_H
-#define TESTS_UNIT_CACHE_CALLS_H
+#pragma once
 
 #include "unit.h"
 
@@ -75,5 +74,3 @@ static inline void be_slow(hak_cache_t *cache, unsigned class_index, unsigned ca
     const uint32_t before = cache->slow_count;
     while (cache->slow_count - before < calls) swing(cache, class_index, HELD_MAX);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* shard_batches.h - batches of one shard's blocks, taken, given and checked against the equations of
  * slabs and bins; for the tests of shard.c and of sparse.c. */
-#ifndef TESTS_UNIT_SHARD_BATCHES_H
-#define TESTS_UNIT_SHARD_BATCHES_H
+#pragma once
 
 #include "unit.h"
 
@@ -101,5 +100,3 @@ static inline void give(unsigned home, unsigned class_index, void *const *blocks
 static inline void release_all(void) {
     for (int i = 0; i < 3; i++) hak_shard_release_idle();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* stack_chain.h: a chain of calls with known return addresses. */
-#ifndef TESTS_UNIT_STACK_CHAIN_H
-#define TESTS_UNIT_STACK_CHAIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ typedef struct chain {
 void chain_by_tables(chain_t *chain, unsigned left);   /* tables, no frame pointers */
 void chain_by_pointers(chain_t *chain, unsigned left); /* frame pointers, no tables */
 void chain_by_nothing(chain_t *chain, unsigned left);  /* neither */
-
-#endif

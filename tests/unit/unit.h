@@ -3,8 +3,7 @@
  * A test program links the engine's plain objects, so hidden functions can be called. In a build
  * that owns malloc the program runs on the engine it tests; so a test measures differences, and
  * uses size classes and shards that the rest of the program does not use. */
-#ifndef TESTS_UNIT_UNIT_H
-#define TESTS_UNIT_UNIT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,5 +44,3 @@ unsigned unit_line_count(const char *text);
 
 /* A pseudo-random number below `limit`; the same sequence in every run. */
 unsigned unit_random(unsigned limit);
-
-#endif

@@ -1,7 +1,6 @@
 /* verify_world.h - a heap with one of each thing that has invariants, and the engine's static variables;
  * for the tests of verify.c, which break them. */
-#ifndef TESTS_UNIT_VERIFY_WORLD_H
-#define TESTS_UNIT_VERIFY_WORLD_H
+#pragma once
 
 #include "unit.h"
 
@@ -45,5 +44,3 @@ void free_all_of(size_t size, unsigned count);
 /* The static variable of this name and size, of a source file. After make_world. */
 void *find_static(const char *file, const char *name, size_t size);
 region_t *region(void);
-
-#endif

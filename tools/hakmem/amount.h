@@ -1,6 +1,5 @@
 /* amount.h: formats bytes and counts for people. */
-#ifndef TOOLS_AMOUNT_H
-#define TOOLS_AMOUNT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ const char *amount_of_bytes(char text[AMOUNT_SIZE], int64_t bytes);
 
 /* "0", "9999", "10.0 k", "1.2 M". */
 const char *amount_of_count(char text[AMOUNT_SIZE], uint64_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* binary.h: the properties of a program or library file that matter for a preload. */
-#ifndef TOOLS_BINARY_H
-#define TOOLS_BINARY_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -30,5 +29,3 @@ void binary_read(const char *path, binary_t *binary);
 
 /* "x86-64", "AArch64", ...; NULL for a machine whose name this file does not know. */
 const char *binary_machine(uint16_t machine);
-
-#endif

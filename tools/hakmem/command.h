@@ -3,8 +3,7 @@
  * The command uses the option table and its parser from src/options, and the table of statistics
  * from src/stats. It runs on the system's allocator, so that HAKMEM's variables in its environment
  * do not affect it. */
-#ifndef TOOLS_COMMAND_H
-#define TOOLS_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ int command_prof(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_export(int argc, char **argv);
-
-#endif

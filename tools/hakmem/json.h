@@ -1,6 +1,5 @@
 /* json.h: a reader of JSON text (RFC 8259) for untrusted files. */
-#ifndef TOOLS_JSON_H
-#define TOOLS_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ uint64_t json_number(const json_t *object, const char *name);
 
 /* The text of that member; "" when it has none. */
 const char *json_text(const json_t *object, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* live.h: the live page of a running process, as a checked copy. */
-#ifndef TOOLS_LIVE_H
-#define TOOLS_LIVE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -25,5 +24,3 @@ pid_t live_process_of(const char *text);
 
 /* Milliseconds since the process last refreshed the page. */
 uint64_t live_age_ms(const hak_live_page_t *page);
-
-#endif

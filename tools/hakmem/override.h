@@ -1,6 +1,5 @@
 /* override.h: whether a preloaded library will serve a program's malloc. */
-#ifndef TOOLS_OVERRIDE_H
-#define TOOLS_OVERRIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ const char *override_problem(const char *path, const char *library);
 /* Asks a program's own loader which objects it would load with the present LD_PRELOAD: one line for
  * each object or problem. False when the loader would not start the program. */
 bool loader_list(const char *loader, const char *program, char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* proc.h: reads the files of /proc/PID that the command needs. */
-#ifndef TOOLS_PROC_H
-#define TOOLS_PROC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ bool proc_size_field(const char *line, const char *field, uint64_t *bytes);
 
 /* The kernel's sum of a field of smaps; 0 when the kernel has none. */
 uint64_t proc_sum(pid_t pid, const char *field);
-
-#endif

@@ -1,6 +1,5 @@
 /* prometheus.h: figures of processes in the text format of Prometheus, version 0.0.4. */
-#ifndef TOOLS_PROMETHEUS_H
-#define TOOLS_PROMETHEUS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ void prometheus_write(FILE *to, const metrics_of_t *processes, size_t count);
 
 /* Writes hakmem_up: 1 for each process that was read, 0 for the others. */
 void prometheus_write_up(FILE *to, const metrics_of_t *processes, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* resident.h: the parts of the resident memory of a process. */
-#ifndef TOOLS_RESIDENT_H
-#define TOOLS_RESIDENT_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -31,5 +30,3 @@ const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t 
 
 /* Which grains of 4 KiB of a unit that the live page lists were resident then, a bit each. */
 uint16_t resident_grains(uint32_t superslab, unsigned unit);
-
-#endif

@@ -1,7 +1,6 @@
 /* source.h: the source of the figures for `hakmem stat` and `explain`: a running process, or a file
  * with the JSON of one. Both become JSON, so the code that shows figures knows one form only. */
-#ifndef TOOLS_SOURCE_H
-#define TOOLS_SOURCE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -26,5 +25,3 @@ source_t source_read(const char *command, const char *what);
 /* The same of a process, without `root`: the text is valid until the next call. False, and the
  * problem as one line, when it cannot be read. */
 bool source_of_process(pid_t pid, source_t *source, const char **problem);
-
-#endif

@@ -1,6 +1,5 @@
 /* spark.h: the last values of a figure as a line of bars. */
-#ifndef TOOLS_SPARK_H
-#define TOOLS_SPARK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ void spark_add(spark_t *spark, double value);
 
 /* The last `width` values, the newest at the right; a full bar is the largest of them. */
 const char *spark_draw(const spark_t *spark, int width, bool is_utf8, char text[SPARK_SIZE]);
-
-#endif

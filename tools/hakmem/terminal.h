@@ -1,7 +1,6 @@
 /* terminal.h: a picture that is redrawn with plain ANSI sequences; plain lines if the output is not
  * a terminal. */
-#ifndef TOOLS_TERMINAL_H
-#define TOOLS_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ typedef enum { EVENT_TIME, EVENT_KEY, EVENT_REDRAW, EVENT_QUIT } event_t;
 /* Waits until `ms` have passed, a key is pressed (*key), the size changes, or a signal asks to
  * end. */
 event_t terminal_wait(int ms, char *key);
-
-#endif

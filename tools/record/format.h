@@ -9,8 +9,7 @@
  * power of two. Stamps are unique in the process and count from 0. The stamp of a call that gives
  * a block is taken after the call, that of a call that takes a block before it: sorted by stamp,
  * an address is given back before it is given out again, whichever thread does so. */
-#ifndef TOOLS_RECORD_FORMAT_H
-#define TOOLS_RECORD_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -46,5 +45,3 @@ enum { TRACE_EVENT_MOST = 1 + 4 * 10 }; /* bytes of the longest event */
 #define TRACE_LIMIT "TRACE_HAKMEM_LIMIT"       /* bytes a file may have */
 #define TRACE_OWNER "TRACE_HAKMEM_OWNER"       /* the process whose file has the plain name */
 #define TRACE_CHILDREN "TRACE_HAKMEM_CHILDREN" /* set: other processes are recorded, too */
-
-#endif

@@ -2,8 +2,7 @@
  * in which blocks have numbers instead of addresses.
  *
  * The memory is that of a memfd, so that it does not count as anonymous memory of the process. */
-#ifndef TOOLS_RECORD_LOAD_H
-#define TOOLS_RECORD_LOAD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void *load_memory(size_t size);
 
 /* "hakmem-replay: " and the text as one line, then exit(1). */
 _Noreturn void load_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -5,8 +5,7 @@
  * compressed and appended under the file's lock; the file is open only for that moment, so that a
  * program that closes or counts its descriptors does not notice.
  * Order of locks: list, a thread's, file. */
-#ifndef TOOLS_RECORD_WRITER_H
-#define TOOLS_RECORD_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ bool writer_is_inside(void);
 
 /* Writes what is in the buffers, and the last chunk. Later events are not recorded. */
 void writer_end(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* model.h: what the small allocators of the tests share: malloc's family over model_take and model_give,
  * and memory that is never given back. Blocks have their size in front of them. */
-#ifndef MODEL_H
-#define MODEL_H
+#pragma once
 
 #include <errno.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ int posix_memalign(void **result, size_t align, size_t size) {
 void *aligned_alloc(size_t align, size_t size) { return align > MODEL_LINE ? NULL : malloc(size); }
 void *memalign(size_t align, size_t size);
 void *memalign(size_t align, size_t size) { return aligned_alloc(align, size); }
-
-#endif
