@@ -4,6 +4,7 @@
 #include "classes/classes.h"
 #include "os/os.h"
 #include "pool/pool.h"
+#include "region/region.h"
 
 hak_guard_stats_t hak_guard_stats;
 
@@ -35,7 +36,7 @@ bool hak_guard_clear(void *start, size_t size, hak_guard_t guard) {
 
 bool hak_guard_unit_is_due(hak_random_t *random) {
     uint32_t each = hak_hardened.guard_units, made = hak_load_relaxed(&unit_count);
-    if (!each) return false;
+    if (!each || hak_region_is_short()) return false;
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     if (used < (size_t)made * each + hak_random_below(random, 2 * each) + 1) return false;
     return hak_cas_acquire(&unit_count, &made, made + 1); /* of two threads one makes the guard */

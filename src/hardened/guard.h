@@ -8,7 +8,8 @@
  * write that runs through many blocks ends there. It is a block of the class of 64 KiB, the only one
  * of its slab, that nobody gives back; the statistics count it as cached. The pool gives units in
  * the order of their addresses, so a guard lies between slabs; which ones is random. It costs
- * addresses, no pages. */
+ * addresses, no pages. A superslab with a guard unit is never unmapped, so none is made while addresses are
+ * short (hak_region_is_short). */
 #pragma once
 
 #include "base/base.h"

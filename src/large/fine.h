@@ -1,11 +1,11 @@
 /* fine.h: blocks that are cut to measure, in chunks of their own.
  *
  * Two kinds of heaps cut blocks so (user_heap.h):
- *  - The process's, blocks of 1 to 64 KiB where addresses are short. A slab of a size class leaves up to
+ *  - The process's, blocks of 513 bytes to 64 KiB where addresses are short. A slab of a size class leaves up to
  *    half of its unit unused: those are addresses and no pages, and they cost nothing as long as there
  *    are enough. Under a limit on the address space (hak_region_is_short) no more slabs are made for
- *    blocks above 1 KiB. Each such block that no slab has is cut in steps of 64 bytes, out of chunks that
- *    are whole superslabs.
+ *    blocks above 1 KiB, and above half of the limit for those above 512 bytes. Each such block that no
+ *    slab has is cut in steps of 32 bytes, out of chunks that are whole superslabs.
  *  - Those of the program (hakmem_heap_new), blocks up to 64 KiB in steps of 16 bytes, out of chunks of
  *    one unit. A longer block has a chunk of whole units, up to a superslab, or a mapping. Short blocks
  *    come from a sweep through one chunk after the other: less than half of the instructions of a search
@@ -35,7 +35,7 @@
 #include "region/unit.h"
 
 enum {
-    HAK_FINE_SHIFT = 6, /* log2 of the bytes of a grain, in the process's heap */
+    HAK_FINE_SHIFT = 5, /* log2 of the bytes of a grain, in the process's heap */
     HAK_FINE_OWNER = HAK_OWNER_WARM | HAK_CLASS_LARGE, /* no unit of a large heap is ever warm */
 };
 

@@ -25,7 +25,7 @@ enum {
 
 hak_map_t hak_map HAK_MAP_LINE;
 hak_lock_t hak_region_lock HAK_OWN_LINE;
-_Atomic bool hak_region_short;
+_Atomic uint32_t hak_region_short;
 HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 
 /* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
@@ -163,12 +163,16 @@ static HAK_COMMON size_t next_step(bool dense) {
     return hak_min(step, region.window_end - region.limit);
 }
 
-/* Notes whether addresses are short. Lock held. */
+/* Notes whether addresses are short: above half of the limit for smaller blocks, too, which are slower
+ * then. Lock held. */
 static void look_at_limit(void) {
     size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
     if (HAK_LIKELY(units < SHORT_LEAST)) return;
-    bool is = units > hak_os_address_limit() / SHORT_PART >> HAK_UNIT_SHIFT;
-    if (is != hak_load_relaxed(&hak_region_short)) hak_store_relaxed(&hak_region_short, is);
+    size_t limit = hak_os_address_limit() >> HAK_UNIT_SHIFT;
+    uint32_t above = units > limit / 2            ? HAK_SMALL_MAX / 2
+                     : units > limit / SHORT_PART ? HAK_SMALL_MAX
+                                                  : 0;
+    if (above != hak_load_relaxed(&hak_region_short)) hak_store_relaxed(&hak_region_short, above);
 }
 
 /* Grows behind a foreign mapping, whose length is unknown. */

@@ -53,7 +53,7 @@ _Static_assert(sizeof(hak_map_t) == HAK_LINE, "another variable would share the 
 
 extern hak_map_t hak_map;
 extern hak_lock_t hak_region_lock;
-extern _Atomic bool hak_region_short; /* region lock to write; see hak_region_is_short */
+extern _Atomic uint32_t hak_region_short; /* region lock to write; see hak_region_is_short */
 
 /* Units and bytes of a superslab, once the region exists. */
 HAK_FAST_PATH unsigned hak_superslab_units(void) { return 1u << hak_map.super_shift; }
@@ -91,11 +91,11 @@ bool hak_region_wishes_huge(const hak_superslab_t *super);
 bool hak_region_refuses_huge(const hak_superslab_t *super);
 
 /* True when the address space is limited and the heap has a good part of what is allowed: then blocks
- * are packed (large/fine.h). A hint: anyone reads it, without a lock. Each growth looks at the limit, and
- * so does the pool when it hands out what is free. */
+ * above `hak_region_short` bytes are packed (large/fine.h), which is 0 otherwise. A hint: anyone reads it,
+ * without a lock. Each growth looks at the limit, and so does the pool when it hands out what is free. */
 void hak_region_look_at_limit(void);
 HAK_FAST_PATH bool hak_region_is_short(void) {
-    return HAK_UNLIKELY(hak_load_relaxed(&hak_region_short));
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_region_short) != 0);
 }
 
 /* Descriptor of the unit that contains an address; NULL when the address is not in the heap. */

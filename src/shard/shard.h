@@ -61,6 +61,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "options/options.h"
 #include "os/lock.h"
 #include "pool/budget.h"
 #include "record/record.h"
@@ -128,10 +129,12 @@ bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 size_t hak_shard_in_use(unsigned class_index);
 
 /* True when no more slabs are made for a class: addresses are short, and its blocks are cut to measure
- * (large/fine.h). They cannot have debug records, of which there is one for each 2 KiB. */
+ * (large/fine.h). They cannot have debug records, of which there is one for each 2 KiB, and HARDENED's
+ * states belong to blocks of classes. */
 HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
-    return hak_region_is_short() && hak_classes[class_index].size > HAK_SMALL_MAX &&
-           !hak_records_on();
+    const uint32_t above = hak_load_relaxed(&hak_region_short);
+    return HAK_UNLIKELY(above != 0) && hak_classes[class_index].size > above && !hak_records_on() &&
+           !hak_option(HAK_OPTION_HARDENED);
 }
 
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],

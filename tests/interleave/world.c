@@ -68,7 +68,7 @@ static bool larson_guard, may_miss;
 
 /* Its end is 0: every pointer is looked up by hak_region_unit_of, unless it is known to be a block. */
 hak_map_t hak_map = {.super_shift = 2};
-_Atomic bool hak_region_short;
+_Atomic uint32_t hak_region_short;
 _Atomic uint8_t hak_records = HAK_RECORDS_OFF;
 _Static_assert(WORLD_UNITS == 1 << 2, "one superslab has all units");
 

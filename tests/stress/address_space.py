@@ -23,10 +23,11 @@ SIZES = (16, 129, 257, 513, 1025, 2049, 4097, 8193, 12289, 20481, 32769, 34000, 
          270000, 600000, 1048577, 3000000, 8388608, 33554432)
 SIZES_AT_ANY_TIME = (20481, 32769, 61700)
 SIZES_OF_LARGER_LIMITS = (32769, 61700, 600000, 3000000)
-# A class of 576 bytes, where the system's allocator needs 528, is 92 %; with 100 MiB of other blocks in
-# use 89.5 % are left of it.
-PERCENT = {513: 89}
+PERCENT = 90
 SMALL_MORE_MIB = 64
+
+# HARDENED has slabs for all of them, and states.
+HARDENED_PERCENT = {513: 70, 1025: 75, 4097: 75, 20481: 50}
 
 # Where every mapping counts as locked memory. Of so little the library itself and the superslab that
 # just finds no room, which a page more of the library decides, are a third.
@@ -35,11 +36,12 @@ LOCKED_LEAST_MIB = 5
 LOCKED_SIZES = (256, 4000, 200000)
 
 
-def both(library, argv):
+def both(library, argv, profile=None):
     """The output on HAKMEM and on the system's allocator."""
     outputs = []
     for preload in (library, None):
-        result = harness.must_run(argv, env={"LD_PRELOAD": preload}, seconds=200)
+        env = {"LD_PRELOAD": preload, "HAKMEM_PROFILE": profile}
+        result = harness.must_run(argv, env=env, seconds=200)
         if result.err:
             harness.fail(f"{' '.join(argv)} wrote: {result.last_words()}")
         outputs.append(result.out.decode().strip())
@@ -60,12 +62,18 @@ def compare_room(library, program, touched_most):
                 compare_size(library, program, limit, size, when)
 
 
-def compare_size(library, program, limit, size, when):
-    ours, theirs = map(int, both(library, [program, "room", str(limit), str(size), when]))
+def compare_size(library, program, limit, size, when, percent=PERCENT, profile=None):
+    argv = [program, "room", str(limit), str(size), when]
+    ours, theirs = map(int, both(library, argv, profile))
     what = f"limit {limit} MiB, {when}, blocks of {size} bytes: {ours} KiB, system {theirs}"
-    print(what)
-    if ours * 100 < theirs * PERCENT.get(size, 90):
-        harness.fail(what)
+    print(what, profile or "")
+    if ours * 100 < theirs * percent:
+        harness.fail(f"{what} {profile or ''}")
+
+
+def compare_hardened(library, program):
+    for size, percent in HARDENED_PERCENT.items():
+        compare_size(library, program, LIMITS_MIB[0], size, "used", percent, "HARDENED")
 
 
 def compare_locked(library, program, percent):
@@ -81,6 +89,7 @@ def compare_locked(library, program, percent):
 def main():
     library, program = os.path.realpath(sys.argv[1]), sys.argv[2]
     compare_room(library, program, int(sys.argv[3]) << 20)
+    compare_hardened(library, program)
     compare_locked(library, program, int(sys.argv[4]))
     for limit in LIMITS_MIB:
         both(library, [program, "thread", str(limit)])
