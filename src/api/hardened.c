@@ -1,7 +1,6 @@
 /* hardened.c: malloc and free on the hardened path: which block, its state, its canary. */
 #include "api/hardened.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "api/block.h"
@@ -50,11 +49,6 @@ HAK_FAST_PATH hak_holder_t *holder_of_thread(void) {
 
 static unsigned home(void) { return hak_cache->shard; }
 
-static void *out_of_memory(void) {
-    errno = ENOMEM;
-    return NULL;
-}
-
 /* ---- allocation ----
  *
  * Small blocks take a path that calls nothing, and so saves no registers; the rest is a tail call.
@@ -88,7 +82,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
     }
     hak_purge_tick_malloc(1);
     return entry.block ? hand_out(entry, &hak_classes[class_index], size, zero, origin)
-                       : out_of_memory();
+                       : hak_out_of_memory();
 }
 
 static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
@@ -118,7 +112,7 @@ HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, boo
 }
 
 static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak_origin_t origin) {
-    if (size > PTRDIFF_MAX - align) return out_of_memory();
+    if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     bool mapped = size >= hak_load_relaxed(&hak_mapping_threshold);
     void *block = hak_big_alloc(size, align, zero, origin, mapped);
@@ -127,7 +121,7 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
         block = hak_big_alloc(size, align, zero, origin, mapped);
     }
     hak_purge_tick_malloc(size);
-    return block ? block : out_of_memory();
+    return block ? block : hak_out_of_memory();
 }
 
 static void *alloc_empty(size_t align) {

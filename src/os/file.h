@@ -52,9 +52,5 @@ const char *hak_os_reason(int error);
 typedef bool (*hak_os_take_t)(char c, void *context);
 void hak_os_each_char(const char *path, hak_os_take_t take, void *context);
 
-/* The same by pieces of up to 512 characters. */
-typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
-void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context);
-
 /* Duplicates stderr, with a number from HAK_OS_OWN_FILES on; -1 on failure. */
 int hak_os_copy_stderr(void);

@@ -50,9 +50,6 @@ typedef enum {
 hak_os_answer_t hak_os_map_at(void *addr, size_t size);
 hak_os_answer_t hak_os_reserve_at(void *addr, size_t size);
 
-/* Makes a reserved range readable; it reads as zero and is still without commit charge. */
-bool hak_os_make_readable(void *addr, size_t size);
-
 /* Makes a reserved range readable and writable; it reads as zero. */
 bool hak_os_commit(void *addr, size_t size);
 

@@ -154,10 +154,6 @@ static HAK_COMMON bool protect(void *addr, size_t size, int prot) {
     return mprotect(addr, size, prot) == 0;
 }
 
-HAK_COMMON bool hak_os_make_readable(void *addr, size_t size) {
-    return protect(addr, size, PROT_READ);
-}
-
 HAK_COMMON bool hak_os_commit(void *addr, size_t size) {
     return protect(addr, size, PROT_READ | PROT_WRITE);
 }
@@ -345,7 +341,7 @@ HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
 static bool try_to_move_two(void) {
     size_t page = hak_os_page_size();
     char *from = hak_os_map(2 * page, page), *to = hak_os_map(2 * page, page);
-    if (!from || !to || !hak_os_make_readable(from + page, page)) {
+    if (!from || !to || !protect(from + page, page, PROT_READ)) {
         if (from) hak_os_unmap(from, 2 * page);
         if (to) hak_os_unmap(to, 2 * page);
         return false;

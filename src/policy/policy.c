@@ -16,14 +16,16 @@ enum {
 };
 
 #define BAND(band) (1u << HAK_BAND_##band)
-#define FIXED(profile)                                                       \
-    ((profile) == HAK_POLICY_AUTO           ? BAND(C7)                       \
-     : (profile) == HAK_POLICY_C5_7_ONLY    ? BAND(C5) | BAND(C6) | BAND(C7) \
-     : (profile) == HAK_POLICY_TINYPLUS_ALL ? UINT8_MAX                      \
-                                            : 0)
+static const uint8_t fixed[] HAK_NEAR = {
+    [HAK_POLICY_LEGACY] = 0,
+    [HAK_POLICY_C5_7_ONLY] = BAND(C5) | BAND(C6) | BAND(C7),
+    [HAK_POLICY_TINYPLUS_ALL] = UINT8_MAX,
+    [HAK_POLICY_AUTO] = BAND(C7),
+};
 
-/* Initialised statically, so that a program with default options writes nothing at its start. */
-_Atomic uint32_t hak_policy_bands = FIXED((int)DEFAULT_TINY_POLICY_PROFILE);
+/* The bands of the default, so that a program with default options writes nothing at its start. */
+_Atomic uint32_t hak_policy_bands = BAND(C7);
+_Static_assert((int)DEFAULT_TINY_POLICY_PROFILE == (int)HAK_POLICY_AUTO, "the default");
 
 /* The increase since the last look. A total read without its lock may be older than the one
  * seen before; that counts as no increase. */
@@ -82,15 +84,7 @@ static unsigned best_beside(const uint64_t *scores, uint32_t taken) {
     return best;
 }
 
-HAK_COMMON uint32_t hak_policy_fixed(hak_policy_profile_t profile) {
-    static const uint8_t fixed[] HAK_NEAR = {
-        [HAK_POLICY_LEGACY] = FIXED(HAK_POLICY_LEGACY),
-        [HAK_POLICY_C5_7_ONLY] = FIXED(HAK_POLICY_C5_7_ONLY),
-        [HAK_POLICY_TINYPLUS_ALL] = FIXED(HAK_POLICY_TINYPLUS_ALL),
-        [HAK_POLICY_AUTO] = FIXED(HAK_POLICY_AUTO),
-    };
-    return fixed[profile];
-}
+HAK_COMMON uint32_t hak_policy_fixed(hak_policy_profile_t profile) { return fixed[profile]; }
 
 uint32_t hak_policy_choose(hak_policy_t *policy, uint32_t promoted, hak_policy_profile_t profile,
                            hak_policy_learn_t learn) {
