@@ -1,6 +1,7 @@
 /* extent.c: best fit over free extents, and their joining. */
 #include "large/extent.h"
 
+#include "base/bits.h"
 #include "large/verify.h"
 #include "region/region.h"
 
@@ -13,7 +14,6 @@ enum {
 _Static_assert(HAK_EXTENT_MAX / 2 >=
                    HAK_LARGE_MAX / HAK_GRAIN_SIZE + HAK_LARGE_ALIGN_MAX / HAK_GRAIN_SIZE,
                "one part of a stretch that is cut has room for every block");
-_Static_assert(HAK_EXTENT_BINS % 64 != 0, "the bin behind the last one has a bit");
 
 static unsigned grain_of(const char *address) {
     return (unsigned)((uintptr_t)address >> HAK_GRAIN_SHIFT) % HAK_UNIT_GRAINS;
@@ -62,14 +62,9 @@ static void remove_extent(hak_extents_t *extents, char *start, size_t grains) {
     last->extent_last = 0;
 }
 
-/* First filled bin from `bin` on, 0 when there is none. */
+/* First filled bin from `bin` on, HAK_EXTENT_BINS when there is none. */
 static unsigned filled_bin(const hak_extents_t *extents, unsigned bin) {
-    uint64_t word = extents->filled[bin / 64] & ~(uint64_t)0 << bin % 64;
-    for (unsigned w = bin / 64;;) {
-        if (word) return w * 64 + hak_lowest_bit(word);
-        if (++w == HAK_EXTENT_WORDS) return 0;
-        word = extents->filled[w];
-    }
+    return (unsigned)hak_bits_next(extents->filled, bin, HAK_EXTENT_BINS, true);
 }
 
 /* Bytes that `start` has to be moved up to be aligned. */
@@ -87,7 +82,7 @@ static bool fits(hak_unit_t *unit, size_t grains, size_t align_grains) {
 static HAK_OUT_OF_LINE hak_unit_t *find_among(hak_extents_t *extents, unsigned bin, unsigned end,
                                               size_t grains, size_t align_grains) {
     unsigned left = LOOKS_MAX;
-    while ((bin = filled_bin(extents, bin)) != 0 && bin < end) {
+    while ((bin = filled_bin(extents, bin)) < end) {
         hak_unit_t *unit = extents->bins[bin++];
         for (unsigned i = 0; i < LOOKS_BIN && unit; i++, unit = unit->next) {
             if (left-- == 0) return NULL;
@@ -115,7 +110,8 @@ static hak_unit_t *find(hak_extents_t *extents, size_t grains, size_t align_grai
     hak_unit_t *unit = NULL;
     if (HAK_UNLIKELY(bin < sure)) unit = find_aligned(extents, bin, sure, grains, align_grains);
     if (HAK_UNLIKELY(unit != NULL)) return unit;
-    return (sure = filled_bin(extents, sure)) ? extents->bins[sure] : NULL;
+    sure = filled_bin(extents, sure);
+    return HAK_LIKELY(sure < HAK_EXTENT_BINS) ? extents->bins[sure] : NULL;
 }
 
 static bool is_border(const char *address) {

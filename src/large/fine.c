@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "large/user_heap_huge.h"
 #include "meta/meta.h"
 #include "os/gate.h"
@@ -38,41 +39,6 @@ HAK_LOCK_RANKS(fine_rank, FINE, &hak_user_heap_process.lock, sizeof(hak_lock_t),
 
 static size_t chunk_bytes(const fine_t *fine) { return (size_t)fine->unit_count << HAK_UNIT_SHIFT; }
 static bool is_process(const hak_user_heap_t *heap) { return heap == &hak_user_heap_process; }
-
-/* ---- bits ---- */
-
-static size_t bitmap_words(size_t grains) { return (grains + 63) / 64; }
-
-/* The first grain from `at` on whose bit is `value`, or `end`. */
-static size_t next(const uint64_t *bits, size_t at, size_t end, bool value) {
-    const uint64_t flip = value ? 0 : ~(uint64_t)0;
-    for (; at < end; at = (at | 63) + 1) {
-        uint64_t word = (bits[at / 64] ^ flip) >> at % 64;
-        if (word) return hak_min(at + hak_lowest_bit(word), end);
-    }
-    return end;
-}
-
-/* The grain behind the last one before `at` that is in use; 0 when there is none. */
-static size_t end_before(const uint64_t *bits, size_t at) {
-    for (; at > 0; at = (at - 1) & ~(size_t)63) {
-        uint64_t word = bits[(at - 1) / 64] << (63 - (at - 1) % 64);
-        if (word) return at - (63 - hak_highest_bit(word));
-    }
-    return 0;
-}
-
-static bool is_set(const uint64_t *bits, size_t at) { return bits[at / 64] >> at % 64 & 1; }
-
-static void turn_one(uint64_t *bits, size_t at) { bits[at / 64] ^= (uint64_t)1 << at % 64; }
-
-/* Turns `count` bits, all of which are alike. */
-static void turn(uint64_t *bits, size_t at, size_t count) {
-    for (size_t some; count; at += some, count -= some) {
-        some = hak_min(64 - at % 64, count);
-        bits[at / 64] ^= (~(uint64_t)0 >> (64 - some)) << at % 64;
-    }
-}
 
 /* ---- lists. All under the lock ---- */
 
@@ -116,7 +82,7 @@ static size_t search(const fine_t *fine, size_t from, size_t until, const reques
                      size_t *longest) {
     size_t start = 0, length = 0; /* of the stretch that may go on */
     uint64_t mask = ~(uint64_t)0 << from % 64;
-    for (size_t w = from / 64; w < bitmap_words(fine->grains); w++, mask = ~(uint64_t)0) {
+    for (size_t w = from / 64; w < hak_bits_words(fine->grains); w++, mask = ~(uint64_t)0) {
         uint64_t free = ~fine->in_use[w] & mask;
         if (length == 0 && w * 64 >= until) break;
         if (!(free & 1)) length = 0;
@@ -144,8 +110,8 @@ static char *address_of(const fine_t *fine, size_t grain) {
 /* Makes free grains a block. */
 HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
     HAK_ASSERT(at + grains <= fine->grains);
-    turn(fine->in_use, at, grains);
-    turn_one(fine->begins, at);
+    hak_bits_turn(fine->in_use, at, grains);
+    hak_bits_turn(fine->begins, at, 1);
     fine->used += (uint32_t)grains;
     if (fine != heap->current || grains <= SHORT) fine->hint = (uint32_t)(at + grains);
     HAK_ADD_OWNED(&heap->blocks, 1);
@@ -191,7 +157,7 @@ static uint64_t begins_of(uint64_t low, uint64_t high, size_t count) {
 
 /* The first place for up to 64 grains from the hint on; the end when there is none. */
 static size_t search_short(const fine_t *fine, const request_t *request) {
-    const size_t words = bitmap_words(fine->grains), align = request->align;
+    const size_t words = hak_bits_words(fine->grains), align = request->align;
     const uint64_t aligned = align < 64 ? ~(uint64_t)0 / (~(uint64_t)0 >> (64 - align)) : 1;
     uint64_t mask = ~(uint64_t)0 << fine->hint % 64;
     for (size_t w = fine->hint / 64; w < words; w++, mask = ~(uint64_t)0) {
@@ -237,7 +203,7 @@ static void set_owner(const fine_t *fine, uint16_t owner) {
     hak_region_set_class(fine->units, fine->unit_count, hak_owner_class(owner));
 }
 
-static size_t bitmaps_size(size_t grains) { return 2 * bitmap_words(grains) * sizeof(uint64_t); }
+static size_t bitmaps_size(size_t grains) { return 2 * hak_bits_words(grains) * sizeof(uint64_t); }
 
 static void free_record(fine_t *fine) {
     hak_meta_free(fine->in_use, bitmaps_size(fine->grains));
@@ -255,7 +221,7 @@ static fine_t *make_record(unsigned unit_count, unsigned shift) {
                      .unit_count = (uint8_t)unit_count,
                      .shift = (uint8_t)shift};
     if (fine->in_use) {
-        fine->begins = fine->in_use + bitmap_words(grains);
+        fine->begins = fine->in_use + hak_bits_words(grains);
         memset(fine->in_use, 0, bitmaps_size(grains));
         return fine;
     }
@@ -364,15 +330,15 @@ static void give_back(fine_t *fine) {
 
 /* Sets a block free; returns its grains. */
 static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
-    size_t grains = length_at(fine, at), first = end_before(fine->in_use, at);
-    turn(fine->in_use, at, grains);
-    turn_one(fine->begins, at);
+    size_t grains = length_at(fine, at), first = hak_bits_end_before(fine->in_use, at);
+    hak_bits_turn(fine->in_use, at, grains);
+    hak_bits_turn(fine->begins, at, 1);
     fine->used -= (uint32_t)grains;
     if (fine != heap->current || at + grains == fine->hint) fine->hint = (uint32_t)first;
     HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
     HAK_ADD_OWNED(&heap->bytes, -(grains << fine->shift));
     if (fine->longest < fine->grains - fine->used) {
-        size_t end = next(fine->in_use, at + grains, fine->grains, true);
+        size_t end = hak_bits_next(fine->in_use, at + grains, fine->grains, true);
         if (end - first > fine->longest) set_longest(heap, fine, end - first);
     }
     if (fine->used == 0) leave_heap(heap, fine);
@@ -384,7 +350,7 @@ size_t hak_fine_free(void *block) {
     hak_user_heap_t *heap;
     hak_gate_enter();
     fine_t *fine = lock_and_find(block, &heap, &at);
-    const bool is_block = fine && address_of(fine, at) == block && is_set(fine->begins, at);
+    const bool is_block = fine && address_of(fine, at) == block && hak_bits_has(fine->begins, at);
     if (is_block) size = release(heap, fine, at) << fine->shift;
     const bool is_empty = is_block && fine->used == 0;
     hak_lock_release(&heap->lock);
@@ -397,9 +363,9 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     size_t at;
     hak_user_heap_t *heap;
     const fine_t *fine = lock_and_find(pointer, &heap, &at);
-    const bool is_used = fine && is_set(fine->in_use, at);
+    const bool is_used = fine && hak_bits_has(fine->in_use, at);
     if (is_used) {
-        size_t first = end_before(fine->begins, at + 1) - 1;
+        size_t first = hak_bits_end_before(fine->begins, at + 1) - 1;
         *start = address_of(fine, first);
         *size = length_at(fine, first) << fine->shift;
     }
@@ -438,10 +404,10 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
 /* Calls a function for each block of a chunk, and sets them free. */
 static void release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
     size_t blocks = 0;
-    for (size_t w = 0; w < bitmap_words(fine->grains); w++)
+    for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
         if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
     for (size_t at = 0; leave; at++) {
-        at = next(fine->begins, at, fine->grains, true);
+        at = hak_bits_next(fine->begins, at, fine->grains, true);
         if (at == fine->grains) break;
         leave(address_of(fine, at));
     }
@@ -485,14 +451,14 @@ typedef struct {
 static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_user_heap_t *heap,
                                        const fine_t *fine, sums_t *sums) {
     size_t used = 0, blocks = 0, longest = 0, stray = 0, end = fine->grains, stop;
-    for (size_t i = 0; i < bitmap_words(end); i++) {
+    for (size_t i = 0; i < hak_bits_words(end); i++) {
         used += fine->in_use[i] ? hak_bit_count(fine->in_use[i]) : 0;
         blocks += fine->begins[i] ? hak_bit_count(fine->begins[i]) : 0;
         stray += (fine->begins[i] & ~fine->in_use[i]) != 0;
     }
-    for (size_t from = next(fine->in_use, 0, end, false); from < end;
-         from = next(fine->in_use, stop, end, false)) {
-        stop = next(fine->in_use, from, end, true);
+    for (size_t from = hak_bits_next(fine->in_use, 0, end, false); from < end;
+         from = hak_bits_next(fine->in_use, stop, end, false)) {
+        stop = hak_bits_next(fine->in_use, from, end, true);
         longest = hak_max(longest, stop - from);
     }
     hak_check_equal(check, "chunk", fine, "used = grains in use", fine->used, used);

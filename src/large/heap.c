@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "commit/commit.h"
 #include "debug/timing.h"
 #include "large/verify.h"
@@ -41,12 +42,7 @@ HAK_LOCK_RANKS_MADE(transfer_ranks, TRANSFER, is_transfer_lock, hak_transfer_che
 
 /* Bits first .. first+count-1 that fall into word `w`. */
 static uint64_t bits_in(const hak_part_t *part, unsigned w) {
-    unsigned from = part->first, to = part->first + part->count;
-    if (to <= w * 64 || from >= w * 64 + 64) return 0;
-    uint64_t bits = ~(uint64_t)0;
-    if (from > w * 64) bits &= bits << (from - w * 64);
-    if (to < w * 64 + 64) bits &= ~(uint64_t)0 >> (w * 64 + 64 - to);
-    return bits;
+    return hak_bits_within(w, part->first, part->first + part->count);
 }
 
 static unsigned last_word(const hak_part_t *part) { return (part->first + part->count - 1) / 64; }
@@ -214,13 +210,11 @@ typedef struct {
     bool is_cut; /* more is free than there was room for */
 } claim_t;
 
-static bool is_set(const uint64_t *bits, unsigned i) { return bits[i / 64] >> i % 64 & 1; }
-
 /* Cuts a stretch to the room that is left, from its first touched grain on. The result is longer than
  * a unit. */
 static void cut(claim_t *claim, hak_part_t *piece) {
     unsigned end = piece->first + piece->count;
-    while (!is_set(claim->super->touched, piece->first)) piece->first++;
+    piece->first = (unsigned)hak_bits_next(claim->super->touched, piece->first, end, true);
     piece->count = (unsigned)hak_min(end - piece->first, claim->room);
     if (piece->count <= HAK_UNIT_GRAINS) {
         piece->count = HAK_UNIT_GRAINS + 1;
@@ -295,9 +289,9 @@ static unsigned purge_grains(hak_superslab_t *super, uint64_t *bits) {
     unsigned calls = 0;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
-    for (unsigned i = 0; i < hak_superslab_grains(); i++) {
-        unsigned from = i;
-        while (i < hak_superslab_grains() && is_set(bits, i)) i++;
+    const size_t grains = hak_superslab_grains();
+    for (size_t from, i = 0; (from = hak_bits_next(bits, i, grains, true)) < grains;) {
+        i = hak_bits_next(bits, from, grains, false);
         unsigned first = (unsigned)hak_align_up(from, page_grains);
         unsigned end = (unsigned)(i & ~(page_grains - 1));
         if (end <= first) continue;

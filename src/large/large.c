@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "debug/timing.h"
 #include "large/fine.h"
 #include "large/heap.h"
@@ -120,18 +121,16 @@ static void note_touched(request_t *request, char *block) {
     memset(request->touched, 0, sizeof request->touched);
     for (char *at = block; hak_part_next(&at, &left, &part); done += part.count)
         for (unsigned i = 0; i < part.count; i++) {
-            unsigned grain = part.first + i;
-            uint64_t bit = part.super->touched[grain / 64] >> grain % 64 & 1;
+            uint64_t bit = hak_bits_has(part.super->touched, part.first + i);
             request->touched[(done + i) / 64] |= bit << (done + i) % 64;
         }
 }
 
 static void zero_touched(const request_t *request) {
-    for (size_t i = 0; i < request->grains; i++) {
-        size_t from = i;
-        while (i < request->grains && request->touched[i / 64] >> i % 64 & 1) i++;
-        if (i > from)
-            memset(request->block + (from << HAK_GRAIN_SHIFT), 0, (i - from) << HAK_GRAIN_SHIFT);
+    for (size_t from, i = 0, end = request->grains;
+         (from = hak_bits_next(request->touched, i, end, true)) < end;) {
+        i = hak_bits_next(request->touched, from, end, false);
+        memset(request->block + (from << HAK_GRAIN_SHIFT), 0, (i - from) << HAK_GRAIN_SHIFT);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "shard/bin.h"
 #include "shard/table.h"
 #include "shard/warm.h"
@@ -71,11 +72,8 @@ static unsigned copy_bitmap(const hak_unit_t *slab, bitmap_t *in_use) {
 /* Blocks in use of first .. end-1. */
 static unsigned count(const bitmap_t *in_use, unsigned first, unsigned end) {
     unsigned sum = 0;
-    for (unsigned w = first / 64; first < end; first = ++w * 64) {
-        uint64_t wanted = ~(uint64_t)0 << first % 64;
-        if (end < (w + 1) * 64) wanted &= ((uint64_t)1 << end % 64) - 1;
-        sum += hak_bit_count(in_use->words[w] & wanted);
-    }
+    for (unsigned w = first / 64; w * 64 < end; w++)
+        sum += hak_bit_count(in_use->words[w] & hak_bits_within(w, first, end));
     return sum;
 }
 

@@ -18,6 +18,7 @@
  * on them: some microseconds, in a bin that is little used. */
 #include "shard/sparse.h"
 
+#include "base/bits.h"
 #include "classes/dyn.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -48,12 +49,8 @@ uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes);
 
 /* True when the blocks first..last of a slab are free. Bin lock held. */
 static bool all_free(const hak_unit_t *slab, unsigned first, unsigned last) {
-    for (unsigned w = first / 64; w <= last / 64; w++) {
-        uint64_t wanted = ~(uint64_t)0;
-        if (w == first / 64) wanted &= ~(uint64_t)0 << first % 64;
-        if (w == last / 64) wanted &= ~(uint64_t)0 >> (63 - last % 64);
-        if (wanted & ~hak_slab_bits(slab)[w]) return false;
-    }
+    for (unsigned w = first / 64; w <= last / 64; w++)
+        if (hak_bits_within(w, first, last + 1) & ~hak_slab_bits(slab)[w]) return false;
     return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -15,9 +16,8 @@ static const char of_slab[] = "slab", of_bin[] = "bin", of_ring[] = "warm slabs 
 static bool all_free_from(const hak_unit_t *slab, const hak_class_t *info, unsigned first) {
     unsigned free = 0;
     for (unsigned w = first / 64; w < info->words; w++) {
-        uint64_t wanted = w == first / 64 ? ~(uint64_t)0 << first % 64 : ~(uint64_t)0;
-        free +=
-            hak_slab_bits(slab)[w] & wanted ? hak_bit_count(hak_slab_bits(slab)[w] & wanted) : 0;
+        uint64_t bits = hak_slab_bits(slab)[w] & hak_bits_within(w, first, info->count);
+        free += bits ? hak_bit_count(bits) : 0;
     }
     return free == info->count - first;
 }
