@@ -48,13 +48,15 @@ static void check_superslab(hak_superslab_t *super, void *check) {
     for (unsigned i = 0; i < hak_superslab_units(); i++) check_unit(check, super->units + i);
 }
 
-static void check_huge(void *check, const void *block, uint64_t note) {
-    if (hak_state_of(note) == HAK_STATE_USED && !hak_big_holds(block, note))
+static bool check_huge(const hak_mapping_t *mapping, void *check) {
+    const void *block = (const void *)mapping->start;
+    if (hak_state_of(mapping->note) == HAK_STATE_USED && !hak_big_holds(block, mapping->note))
         hak_check_that(check, "block", block, statement, false);
+    return true;
 }
 
 void hak_hardened_check(hak_check_t *check) {
     if (!hak_hardened_on() || !hak_hardened.canary) return;
     hak_region_each_superslab(check_superslab, check);
-    hak_huge_each_note(check_huge, check);
+    hak_huge_each(check_huge, check);
 }

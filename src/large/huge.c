@@ -6,7 +6,6 @@
 #include "classes/classes.h"
 #include "commit/commit.h"
 #include "large/kept.h"
-#include "large/huge_table.h"
 #include "os/os.h"
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
@@ -54,10 +53,9 @@ static bool enter(char *block, size_t size) {
     hak_huge_table_t *table = hak_huge_table_of((uintptr_t)block);
     bool entered;
     do {
-        hak_lock_acquire(&table->lock);
+        HAK_HOLD(&table->lock);
         entered = !hak_huge_table_wanted(table);
         if (entered) hak_huge_table_put(table, (uintptr_t)block, size);
-        hak_lock_release(&table->lock);
     } while (!entered && make_room(table));
     return entered;
 }
@@ -178,16 +176,14 @@ HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) 
     return hak_load_relaxed(&hak_huge_stats.mapped) ? hak_kept_purge(delay_ms, budget) : 0;
 }
 
-/* All blocks, a few at a time: no lock is held for longer. */
-static void walk(hak_mapping_visitor_t visit, void *context) {
+void hak_huge_each(hak_mapping_visitor_t visit, void *context) {
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return; /* nor touch the tables */
     for (unsigned i = 0; i < hak_huge_table_count(); i++) {
         hak_huge_table_t *table = &hak_huge_table[i];
         size_t at = 0;
         for (bool more = true; more;) {
-            hak_lock_acquire(&table->lock);
+            HAK_HOLD(&table->lock);
             more = hak_huge_table_walk(table, &at, visit, context);
-            hak_lock_release(&table->lock);
         }
     }
 }
@@ -197,27 +193,10 @@ size_t hak_huge_count(void) {
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0;
     for (unsigned i = 0; i < hak_huge_table_count(); i++) {
         hak_huge_table_t *table = &hak_huge_table[i];
-        hak_lock_acquire(&table->lock);
+        HAK_HOLD(&table->lock);
         count += (size_t)table->current.used + table->former.used + table->in_hand;
-        hak_lock_release(&table->lock);
     }
     return count;
-}
-
-typedef struct {
-    hak_huge_visitor_t visit;
-    void *context;
-} note_visitor_t;
-
-static bool show_note(const hak_mapping_t *mapping, void *context) {
-    const note_visitor_t *to = context;
-    to->visit(to->context, (const void *)mapping->start, mapping->note);
-    return true;
-}
-
-void hak_huge_each_note(hak_huge_visitor_t visit, void *context) {
-    note_visitor_t visitor = {visit, context};
-    walk(show_note, &visitor);
 }
 
 typedef struct {
@@ -234,7 +213,7 @@ static bool is_elsewhere(const hak_mapping_t *mapping, void *context) {
 
 bool hak_huge_find(const void *pointer, void **start, size_t *size) {
     search_t search = {.pointer = (uintptr_t)pointer};
-    walk(is_elsewhere, &search);
+    hak_huge_each(is_elsewhere, &search);
     if (!search.found.start) return false;
     *start = (void *)search.found.start;
     *size = search.found.size;
@@ -245,9 +224,8 @@ bool hak_huge_was_freed(const void *pointer, size_t *size) {
     *size = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return false;
     for (unsigned i = 0; i < hak_huge_table_count() && !*size; i++) {
-        hak_lock_acquire(&hak_huge_table[i].lock);
+        HAK_HOLD(&hak_huge_table[i].lock);
         *size = hak_huge_table_freed_size(&hak_huge_table[i], (uintptr_t)pointer);
-        hak_lock_release(&hak_huge_table[i].lock);
     }
     return *size || hak_kept_has(pointer);
 }
@@ -265,7 +243,7 @@ static bool show(const hak_mapping_t *mapping, void *context) {
 
 void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
     visitor_t to = {visit, context};
-    walk(show, &to);
+    hak_huge_each(show, &to);
     hak_kept_each_range(visit, context);
 }
 
@@ -285,9 +263,8 @@ size_t hak_huge_free(void *block) {
 /* ---- resize ---- */
 
 static void put_back(hak_huge_table_t *table, char *block, size_t size) {
-    hak_lock_acquire(&table->lock);
+    HAK_HOLD(&table->lock);
     hak_huge_table_put_back(table, (uintptr_t)block, size);
-    hak_lock_release(&table->lock);
 }
 
 /* Enters a block that has moved; the room in its former table is let go, unless it must stay there. */
@@ -297,9 +274,8 @@ static void enter_moved(hak_huge_table_t *table, char *moved, size_t size) {
         hak_store_relaxed(&has_strays, true);
         return put_back(table, moved, size);
     }
-    hak_lock_acquire(&table->lock);
+    HAK_HOLD(&table->lock);
     table->in_hand--;
-    hak_lock_release(&table->lock);
 }
 
 /* Lengthens a block that is in hand. NULL when the system refuses. */

@@ -43,6 +43,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "large/huge_table.h"
 #include "os/range.h"
 #include "pool/budget.h"
 
@@ -84,9 +85,9 @@ size_t hak_huge_size(const void *block);
 uint64_t hak_huge_note(const void *block);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
 
-/* Calls `visit` for each block, under the lock of its table, a few blocks at a time. */
-typedef void (*hak_huge_visitor_t)(void *context, const void *block, uint64_t note);
-void hak_huge_each_note(hak_huge_visitor_t visit, void *context);
+/* Calls `visit` for each block, under the lock of its table, until it returns false. The lock is held for
+ * a few blocks at a time. */
+void hak_huge_each(hak_mapping_visitor_t visit, void *context);
 
 /* Start and size of the mapping around `pointer`; false when there is none. Slow, but no
  * lock is held for more than a part of a table: for diagnosis. */

@@ -324,9 +324,8 @@ char *hak_kept_take(size_t size, size_t align) {
     char *block = NULL;
     unsigned at = 0;
     for (hak_reuse_t *part; !block && (part = next_part(&at, steps_for(size))) != NULL;) {
-        hak_lock_acquire(&part->lock);
+        HAK_HOLD(&part->lock);
         block = take(part, size, align);
-        hak_lock_release(&part->lock);
     }
     return block;
 }
@@ -334,11 +333,10 @@ char *hak_kept_take(size_t size, size_t align) {
 char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter) {
     hak_reuse_t *part = own_part();
     shorter->size = 0;
-    hak_lock_acquire(&part->lock);
+    HAK_HOLD(&part->lock);
     char *block = take(part, size, align);
     if (!block && align <= hak_os_page_size()) hak_reuse_take_shorter(part, shorter, size);
     note_kept(part);
-    hak_lock_release(&part->lock);
     return block;
 }
 
@@ -346,10 +344,9 @@ bool hak_kept_take_at(char *start, size_t size) {
     bool taken = false;
     unsigned at = 0;
     for (hak_reuse_t *part; !taken && (part = next_part(&at, steps_of(size))) != NULL;) {
-        hak_lock_acquire(&part->lock);
+        HAK_HOLD(&part->lock);
         taken = hak_reuse_take_at(part, start, size);
         note_kept(part);
-        hak_lock_release(&part->lock);
     }
     return taken;
 }
@@ -358,9 +355,8 @@ uint64_t hak_kept_reused(void) {
     uint64_t reused = 0;
     if (!hak_load_relaxed(&hak_huge_stats.mapped)) return 0; /* nor touch the parts */
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
-        hak_lock_acquire(&hak_kept_parts[i].lock);
+        HAK_HOLD(&hak_kept_parts[i].lock);
         reused += hak_kept_parts[i].reused;
-        hak_lock_release(&hak_kept_parts[i].lock);
     }
     return reused;
 }
@@ -369,9 +365,8 @@ bool hak_kept_has(const void *pointer) {
     bool has = false;
     unsigned at = 0;
     for (hak_reuse_t *part; !has && (part = next_part(&at, 0)) != NULL;) {
-        hak_lock_acquire(&part->lock);
+        HAK_HOLD(&part->lock);
         has = hak_reuse_has(part, pointer);
-        hak_lock_release(&part->lock);
     }
     return has;
 }
@@ -379,8 +374,7 @@ bool hak_kept_has(const void *pointer) {
 void hak_kept_each_range(hak_range_visitor_t visit, void *context) {
     unsigned at = 0;
     for (hak_reuse_t *part; (part = next_part(&at, 0)) != NULL;) {
-        hak_lock_acquire(&part->lock);
+        HAK_HOLD(&part->lock);
         hak_reuse_each_range(part, visit, context);
-        hak_lock_release(&part->lock);
     }
 }

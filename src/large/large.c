@@ -375,14 +375,12 @@ bool hak_large_resize(void *block, size_t size) {
 
 static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     if (hak_load_relaxed(&heap->transfer_grains)) {
-        hak_lock_acquire(&heap->lock);
+        HAK_HOLD(&heap->lock);
         drain(heap);
-        hak_lock_release(&heap->lock);
     }
     size_t purged = hak_heap_purge(heap, delay_ms, budget);
-    hak_lock_acquire(&heap->lock);
+    HAK_HOLD(&heap->lock);
     publish_idle(heap, 0);
-    hak_lock_release(&heap->lock);
     return purged;
 }
 

@@ -338,9 +338,8 @@ bool hak_region_refuses_huge(const hak_superslab_t *super) {
 
 HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
     if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {
-        hak_lock_acquire(&hak_region_lock);
+        HAK_HOLD(&hak_region_lock);
         hak_thp_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);
-        hak_lock_release(&hak_region_lock);
     }
     return hak_os_purge(start, size);
 }

@@ -165,12 +165,11 @@ static void **carve_locked(hak_warm_t *warm, unsigned home, unsigned class_index
                            void **end) {
     hak_bin_t *bin = hak_bin_of(home, class_index);
     void **const all = end;
-    hak_lock_acquire(&bin->lock);
+    HAK_HOLD(&bin->lock);
     end = carve_all(warm, class_index, top, end, true);
     hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
     hak_bin_count(home, class_index, HAK_SHARD_MISSES, end < all);
     hak_bin_count(home, class_index, HAK_SHARD_TAKEN, (unsigned)(all - end));
-    hak_lock_release(&bin->lock);
     return end;
 }
 

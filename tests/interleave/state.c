@@ -66,7 +66,7 @@ void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *conte
     shared.super.units = units;
     visit(&shared.super, context);
 }
-void hak_huge_each_note(hak_huge_visitor_t visit, void *context) { (void)visit, (void)context; }
+void hak_huge_each(hak_mapping_visitor_t visit, void *context) { (void)visit, (void)context; }
 const void *hak_big_in_unit(const hak_unit_t *unit) { return unit->base; }
 uint64_t hak_big_note(const void *block) { return block == NULL; }
 bool hak_big_holds(const void *block, uint64_t note) { return block && note; }
