@@ -60,27 +60,30 @@ HAK_FAST_PATH void *hak_pop_aligned(size_t align, size_t size) {
     return hak_pop_small(hak_align_up(size + !size, align));
 }
 
+/* Pushes a block on the thread's magazine of its class; `begins`: a block is known to begin at the address.
+ * False when the slow path must decide; see hak_push. */
+HAK_FAST_PATH bool hak_push_on(hak_magazine_t *magazine, void *block, bool begins) {
+    void **top = hak_load_relaxed(&magazine->top);
+    if (HAK_UNLIKELY(hak_cache_is_full(magazine, top))) return false;
+    if (HAKMEM_CHECKS && HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
+    if (HAKMEM_CHECKS && !begins &&
+        HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, magazine->start_test)))
+        return false;
+    HAK_STEP_UP(magazine->top);
+    top[1] = block;
+    HAK_COUNT_CALL(magazine - hak_cache->magazines, HAK_CALL_FREED);
+    HAK_COUNT_CALL(magazine - hak_cache->magazines, HAK_CALL_TLS_SLL);
+    return true;
+}
+
 /* Pushes a block on the thread's magazine of its class. False when the slow path must decide: for
  * NULL, a foreign pointer, a large block, a full magazine, a double free, a pointer that is not the
  * start of a block, or a class whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
-    hak_magazine_t *magazine =
-        hak_cache_magazine(hak_cache, hak_load_relaxed(&hak_map.entries[unit]));
-    void **top = hak_load_relaxed(&magazine->top);
-    if (HAK_UNLIKELY(hak_cache_is_full(magazine, top))) return false;
-#if HAKMEM_CHECKS
-    if (HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
-    if (HAK_UNLIKELY(!hak_is_block_start((uint16_t)(uintptr_t)block, magazine->start_test)))
-        return false;
-#endif
-    HAK_STEP_UP(magazine->top);
-    top[1] = block;
-    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
-    HAK_COUNT_CALL(hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT,
-                   HAK_CALL_TLS_SLL);
-    return true;
+    size_t magazine = hak_load_relaxed(&hak_map.entries[unit]);
+    return hak_push_on(hak_cache_magazine(hak_cache, magazine), block, false);
 }
 
 /* The row of the class of an address, if a block of a class without colours may start there; its

@@ -65,11 +65,23 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
 /* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
  * but a block that is to become smaller stays: few programs expect that to fail. */
 static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const void *site) {
-    void *moved = hak_pop_small(size);
-    if (HAK_UNLIKELY(!moved)) moved = hak_allocate(size, site);
+    void *moved = hak_allocate(size, site);
     if (HAK_UNLIKELY(!moved)) return size > old ? NULL : stays(pointer, size, site);
     memcpy(moved, pointer, hak_min(size, old));
     hakmem_free(pointer);
+    return moved;
+}
+
+/* The same for a block of a tiny class, which hak_row_of has found; `offset` is that of its magazine. */
+static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, size_t old, size_t offset,
+                                       const void *site) {
+    void *moved = hak_pop_small(size);
+    if (HAK_UNLIKELY(!moved)) return move(pointer, size, old, site);
+    hak_magazine_t *magazine = hak_cache_magazine(hak_cache, offset);
+    size_t bytes = hak_min(size, old);
+    HAK_OPAQUE(bytes); /* a compiler that knows them to be few copies by slow string instructions */
+    moved = memcpy(moved, pointer, bytes);
+    if (HAK_UNLIKELY(!hak_push_on(magazine, pointer, true))) hak_free_slow(pointer);
     return moved;
 }
 
@@ -110,8 +122,9 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
     const hak_class_t *row = hak_row_of(pointer);
     if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
     const size_t tiny = row ? hak_load_relaxed(&row->tiny_size) : 0;
-    return HAK_LIKELY(tiny && size) ? move(pointer, size, tiny, HAK_CALLER())
-                                    : resize_other(pointer, size, HAK_CALLER());
+    if (HAK_UNLIKELY(!tiny || !size)) return resize_other(pointer, size, HAK_CALLER());
+    const size_t offset = (size_t)((const char *)row - (const char *)hak_classes);
+    return move_tiny(pointer, size, tiny, offset, HAK_CALLER());
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
