@@ -10,12 +10,17 @@
  * more often. So each time that an allocator reads a clock, a quarter of a millisecond has passed. That
  * is near the true pace: in a tenth of a second without a simulator, allocators read the clock 100 to
  * 900 times. Clocks that programs wait by stay as they are.
+ *
+ * A thread moves to another CPU by chance, and then an allocator with a heap for each CPU does other
+ * work: of two runs of node on a busy machine one took 1,125 large blocks from the other CPU's heap, and
+ * one took none. So all threads run on CPU 0, as a simulator runs them: one at a time.
  */
 #include <elf.h>
 #include <errno.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -92,6 +97,8 @@ int clock_gettime(clockid_t clock, struct timespec *out) {
         next = (int (*)(clockid_t, struct timespec *))(intptr_t)dlsym(RTLD_NEXT, "clock_gettime");
     return next(clock, out);
 }
+
+int sched_getcpu(void) { return 0; }
 
 ssize_t getrandom(void *buffer, size_t length, unsigned flags) {
     (void)flags;
