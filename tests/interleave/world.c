@@ -1,7 +1,6 @@
 /* world.c: stand-ins for the layers below the shards, and the checks. */
 #include "world.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "error/error.h"
@@ -63,6 +62,15 @@ static struct {
 static unsigned reports, reports_expected;
 static unsigned units_there; /* in the pool at the beginning */
 static bool larson_guard, may_miss;
+
+const world_array_t world_arrays[] = {
+    {"slab", slabs, WORLD_UNITS, sizeof *slabs},
+    {"warm", warms, WARMS, WARM_SIZE},
+    {"bitmap", bitmaps, sizeof bitmaps / 64, 64},
+    {"content of unit", contents, WORLD_UNITS, GRAINS},
+    {"pool", &pool, 1, sizeof pool},
+    {NULL, NULL, 0, 0},
+};
 
 /* ---- Stand-ins ------------------------------------------------------------------------------- */
 
@@ -495,66 +503,4 @@ void world_check_finally(void) {
     world_check_always();
     EXPLORE_CHECK(reports + missed() == reports_expected && missed() <= 1,
                   "%u double frees are reported, there were %u", reports, reports_expected);
-}
-
-/* ---- Names for the report -------------------------------------------------------------------- */
-
-typedef struct {
-    const char *name;
-    size_t offset, size;
-} field_t;
-
-#define FIELD(type, field) \
-    { #field, offsetof(type, field), sizeof(((type *)0)->field) }
-static const field_t slab_fields[] = {
-    FIELD(hak_unit_t, bits),         FIELD(hak_unit_t, words_free), FIELD(hak_unit_t, remote_words),
-    FIELD(hak_unit_t, pending_next), FIELD(hak_unit_t, free_count), FIELD(hak_unit_t, owner),
-    FIELD(hak_unit_t, next),         FIELD(hak_unit_t, prev),       {NULL, 0, 0},
-};
-static const field_t bin_fields[] = {
-    FIELD(hak_bin_t, lock),    FIELD(hak_bin_t, listed_count), FIELD(hak_bin_t, head),
-    FIELD(hak_bin_t, tail),    FIELD(hak_bin_t, empty),        FIELD(hak_bin_t, pending),
-    FIELD(hak_bin_t, touched), FIELD(hak_bin_t, spare),        {NULL, 0, 0},
-};
-
-/* "WHAT index.field", or NULL when the variable is not in the array of that. */
-static const char *describe_in(const char *what, const field_t *field, const void *array,
-                               size_t count, size_t size, const volatile void *variable) {
-    static char text[4][60];
-    static unsigned next;
-    size_t offset = (size_t)((uintptr_t)variable - (uintptr_t)array);
-    if (offset >= count * size) return NULL;
-    next = (next + 1) % 4;
-    int head = snprintf(text[next], sizeof *text, "%s %zu", what, offset / size);
-    size_t within = offset % size;
-    for (; field && field->name; field++) {
-        if (within - field->offset >= field->size) continue;
-        snprintf(text[next] + head, sizeof *text - (size_t)head, ".%s", field->name);
-        return text[next];
-    }
-    snprintf(text[next] + head, sizeof *text - (size_t)head, " + %zu", within);
-    return text[next];
-}
-
-const char *world_describe(const volatile void *variable) {
-    const char *name =
-        describe_in("slab", slab_fields, slabs, WORLD_UNITS, sizeof *slabs, variable);
-    for (unsigned i = 0; i < CLASS_COUNT && !name; i++)
-        for (unsigned shard = 0; shard < WORLD_SHARDS && !name; shard++) {
-            char what[40];
-            snprintf(what, sizeof what, "bin of class %u, shard %u, bin", classes[i], shard);
-            name = describe_in(what, bin_fields, hak_bin_of(shard, classes[i]), 1,
-                               sizeof(hak_bin_t), variable);
-        }
-    if (!name) name = describe_in("warm", NULL, warms, WARMS, WARM_SIZE, variable);
-    if (!name && variable == &hak_warm_seen) name = "hak_warm_seen";
-    if (!name)
-        name = describe_in("counts of class 41", NULL, hak_bin_counts(0, WORLD_COUNTED), 1,
-                           sizeof(hak_bin_counts_t), variable);
-    if (!name)
-        name = describe_in("carries", NULL, hak_bin_carries, HAK_CLASS_COUNT + 1,
-                           sizeof *hak_bin_carries, variable);
-    if (!name) name = describe_in("bitmap", NULL, bitmaps, sizeof bitmaps / 64, 64, variable);
-    if (!name) name = describe_in("content of unit", NULL, contents, WORLD_UNITS, GRAINS, variable);
-    return name ? name : describe_in("pool", NULL, &pool, 1, sizeof pool, variable);
 }

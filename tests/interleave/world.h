@@ -64,4 +64,12 @@ void world_check_always(void);
  * exactly once; every slab's equations hold; every unit has one place. */
 void world_check_finally(void);
 
+/* What the world consists of, the slabs first; the last row is empty. And the name of a variable in it, in
+ * a bin or among the counts of bins; NULL for any other. */
+typedef struct {
+    const char *what;
+    const void *start;
+    size_t count, size; /* of entries; bytes of each */
+} world_array_t;
+extern const world_array_t world_arrays[];
 const char *world_describe(const volatile void *variable);
