@@ -473,7 +473,7 @@ static unsigned options_without_a_row(void) {
 /* effects                 every option
  * effects ROW [VALUE]     the figure of one row, after a call of hakmem_option_set for VALUE */
 int main(int argc, char **argv) {
-    enum { AT_ONCE = 4 };
+    enum { AT_ONCE = 12 };
     if (argc > 1) {
         const struct effect *effect = &effects[argument(argc, argv, 1, 0)];
         if (argc > 2)
