@@ -104,7 +104,8 @@ HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, boo
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
     const hak_entry_t *entry = hak_holder_pop(stock, count);
     char *block = entry->block;
-    if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size)) : zero)
+    if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size, &hak_hardened.wide))
+                          : zero)
         return hand_out(*entry, &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
     if (PART(canary)) hak_canary_put(block, size, stock->size, PART(check_freed));
     hak_store_release(entry->at, hak_state_used(size, origin)); /* partner: free_small */
@@ -239,13 +240,13 @@ static void purge_if_gave(hak_holder_t *holder) {
 /* The block is the caller's: its word went from USED to FREE. */
 static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) {
     void *block = entry.block;
-    if (hak_hardened.zero) memset(block, 0, hak_classes[class_index].size);
+    if (hak_hardened.zero) hak_zero(block, hak_classes[class_index].size, &hak_hardened.wide);
     hak_holder_t *holder = holder_of_thread();
     if (!holder) {
         hak_shard_flush(0, class_index, &block, 1);
         return;
     }
-    hak_holder_keep(holder, home(), class_index, entry);
+    hak_holder_keep(holder, home(), (hak_rest_t){entry, &holder->stocks[class_index]});
     purge_if_gave(holder);
 }
 
@@ -292,8 +293,15 @@ static HAK_OUT_OF_LINE void leave(hak_holder_t *holder, char *block, _Atomic uin
     purge_if_gave(holder);
 }
 
-/* Frees a light block: others have no words at the level of their stock. Nothing has changed before the swap,
- * so free_any can begin anew. */
+/* A block whose class is not light, or has no stock yet. */
+static HAK_OUT_OF_LINE void keep(hak_holder_t *holder, char *block, _Atomic uint32_t *at,
+                                 hak_stock_t *stock) {
+    hak_holder_keep(holder, home(), (hak_rest_t){{block, at}, stock});
+    purge_if_gave(holder);
+}
+
+/* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
+ * changed before the swap, so free_any can begin anew. */
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
     hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
     size_t unit = hak_state_unit(pointer);
@@ -317,14 +325,16 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         return free_any(pointer, function, said);
     if (PART(canary) && HAK_UNLIKELY(!hak_canary_holds(pointer, size, end)))
         return keep_damaged(pointer, at, function, size);
-    if (PART(zero)) hak_zero(pointer, end);
+    if (PART(zero)) hak_zero(pointer, end, &hak_hardened.wide);
+    if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
+        return keep(holder, pointer, at, stock);
     uint32_t chance = PART(random) ? hak_random_next(&holder->random) : UINT32_MAX;
     hak_rest_t old = {{pointer, at}, stock};
     if (PART(quarantine)) {
         old = hak_holder_exchange(holder, old, PART(random) ? chance : holder->at++);
         if (HAK_UNLIKELY(!old.stock)) return;
     }
-    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->room)))
+    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->light_room)))
         leave(holder, old.entry.block, old.entry.at, old.stock);
 }
 

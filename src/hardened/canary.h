@@ -39,9 +39,10 @@ HAK_FAST_PATH bool hak_canary_holds(const char *block, size_t used, size_t end) 
     uint64_t pattern = hak_canary_pattern(block), found;
     if (HAK_LIKELY(end - used >= sizeof pattern)) {
         memcpy(&found, block + used, sizeof found);
-        return found == pattern;
+        found ^= pattern;
+    } else {
+        memcpy(&found, block + end - sizeof found, sizeof found);
+        found = (found ^ pattern) >> (sizeof pattern - (end - used)) * 8;
     }
-    unsigned shift = (unsigned)(sizeof pattern - (end - used)) * 8;
-    memcpy(&found, block + end - sizeof found, sizeof found);
-    return ((found ^ pattern) >> shift) == 0;
+    return found == 0;
 }

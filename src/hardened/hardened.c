@@ -1,6 +1,7 @@
 /* hardened.c: reads the options of the hardened path, and makes its secret. */
 #include "hardened/hardened.h"
 
+#include "base/bytes.h"
 #include "cache/sample_rate.h"
 #include "classes/classes.h"
 #include "hardened/canary.h"
@@ -27,6 +28,7 @@ static void read_options(hak_hardened_t *to) {
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
     to->ones = 0x0101010101010101u;
+    to->wide = hak_wide_least();
 }
 
 /* Half of QUARANTINE_BYTES is for light blocks, unless not even one class is light. */

@@ -37,6 +37,7 @@ typedef struct {
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */
+    size_t wide;               /* see base/bytes.h */
     uint16_t route[HAK_SMALL_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
 } hak_hardened_t;
 

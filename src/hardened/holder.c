@@ -21,7 +21,9 @@ static void describe(hak_stock_t *stock, const hak_class_t *info) {
     stock->start_test = info->start_test;
     stock->size = info->size;
     stock->reciprocal = info->reciprocal;
-    stock->level = hak_stock_is_light(stock) ? info->level : HAK_STATE_NO_LEVEL;
+    bool known = hak_stock_is_light(stock) ||
+                 (info->size > HAK_SURELY_LIGHT && !hak_class_is_coloured(info));
+    stock->level = known ? info->level : HAK_STATE_NO_LEVEL;
 }
 
 /* Entries that a stock with entries has room for. */
@@ -46,7 +48,8 @@ static bool make_stock(hak_stock_t *stock, unsigned class_index) {
     unsigned room = room_of(stock);
     stock->entries = hak_meta_alloc(room * sizeof *stock->entries);
     if (!stock->entries) return false;
-    stock->room = (uint16_t)(hak_stock_is_light(stock) ? room : 0);
+    stock->room = (uint8_t)room;
+    stock->light_room = hak_stock_is_light(stock) ? stock->room : 0;
     stock->low = (uint8_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
 }
@@ -78,7 +81,7 @@ static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_ent
         uint32_t offset = (uint16_t)((uintptr_t)block - first);
         to->block = block;
         to->at = &words[hak_block_index(offset, reciprocal)];
-        bool known = looks && hak_is_zero(block, size);
+        bool known = looks && hak_is_zero(block, size, &hak_hardened.wide);
         hak_store_relaxed(to++->at, known ? HAK_STATE_FREE : HAK_STATE_FRESH);
     }
     return (unsigned)(to - entries);
@@ -160,14 +163,13 @@ static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsign
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
-static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+static HAK_OUT_OF_LINE void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
     hak_stock_t *stock = rest.stock;
-    unsigned room = room_of(stock), class_index = class_of(holder, stock);
-    if (HAK_LIKELY(stock->entries && hak_holder_push(rest, chance(holder), room))) return;
+    unsigned class_index = class_of(holder, stock);
     if (stock->entries || make_stock(stock, class_index)) {
-        if (stock->count >= room) give(holder, home, stock, room / 2);
+        if (stock->count >= stock->room) give(holder, home, stock, stock->room / 2);
         holder->gave = true;
-        hak_holder_push(rest, chance(holder), room);
+        hak_holder_push(rest, chance(holder), stock->room);
         return;
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);
@@ -175,46 +177,51 @@ static void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
     hak_shard_flush(home, class_index, &block, 1);
 }
 
-void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
-    if (hak_hardened.quarantine && !hak_stock_is_light(rest.stock))
-        holder->bytes -= rest.stock->size;
-    push_slow(holder, home, rest);
+HAK_FAST_PATH void push(hak_holder_t *holder, unsigned home, hak_rest_t rest, uint32_t chance) {
+    if (HAK_UNLIKELY(!hak_holder_push(rest, (uint16_t)chance, rest.stock->room)))
+        push_slow(holder, home, rest);
 }
 
-/* Puts a block, or none, into a place of the quarantine. */
-static void replace(hak_holder_t *holder, unsigned home, hak_rest_t rest, uint32_t at) {
-    hak_rest_t old = hak_holder_exchange(holder, rest, at);
+HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
+    return hak_stock_is_light(stock) ? 0 : stock->size;
+}
+
+void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+    if (hak_hardened.quarantine) holder->bytes -= heavy_bytes(rest.stock);
+    push(holder, home, rest, chance(holder));
+}
+
+/* Empties a place of the quarantine. */
+static void empty(hak_holder_t *holder, unsigned home, uint32_t at) {
+    hak_rest_t old = hak_holder_exchange(holder, (hak_rest_t){{NULL, NULL}, NULL}, at);
     if (old.stock) hak_holder_leave(holder, home, old);
 }
 
-static const hak_rest_t nothing = {{NULL, NULL}, NULL};
-
 /* From a random place on. */
-static void shrink(hak_holder_t *holder, unsigned home) {
+static HAK_OUT_OF_LINE void shrink(hak_holder_t *holder, unsigned home) {
     uint32_t mask = hak_hardened.quarantine_mask;
     uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at;
     for (uint32_t i = 0; i <= mask && holder->bytes > hak_hardened.quarantine_bytes; i++) {
         const hak_rest_t *place = &holder->quarantine[(at + i) & mask];
-        if (place->stock && !hak_stock_is_light(place->stock))
-            replace(holder, home, nothing, at + i);
+        if (place->stock && !hak_stock_is_light(place->stock)) empty(holder, home, at + i);
     }
 }
 
-void hak_holder_keep(hak_holder_t *holder, unsigned home, unsigned class_index, hak_entry_t entry) {
-    hak_rest_t rest = {entry, &holder->stocks[class_index]};
-    if (!hak_hardened.quarantine) {
-        push_slow(holder, home, rest);
-        return;
+void hak_holder_keep(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(holder, rest.stock)]);
+    uint32_t any = hak_hardened.random ? hak_random_next(&holder->random) : UINT32_MAX;
+    hak_rest_t old = rest;
+    if (hak_hardened.quarantine) {
+        holder->bytes += heavy_bytes(rest.stock);
+        old = hak_holder_exchange(holder, rest, hak_hardened.random ? any : holder->at++);
+        if (old.stock) holder->bytes -= heavy_bytes(old.stock);
     }
-    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_index]);
-    if (!hak_stock_is_light(rest.stock)) holder->bytes += rest.stock->size;
-    uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at++;
-    replace(holder, home, rest, at);
-    if (holder->bytes > hak_hardened.quarantine_bytes) shrink(holder, home);
+    if (old.stock) push(holder, home, old, any >> 16);
+    if (HAK_UNLIKELY(holder->bytes > hak_hardened.quarantine_bytes)) shrink(holder, home);
 }
 
 void hak_holder_flush(hak_holder_t *holder, unsigned home) {
-    for (uint32_t i = 0; i < hak_hardened.quarantine; i++) replace(holder, home, nothing, i);
+    for (uint32_t i = 0; i < hak_hardened.quarantine; i++) empty(holder, home, i);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
         give(holder, home, &holder->stocks[i], holder->stocks[i].count);
 }

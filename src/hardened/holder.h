@@ -22,6 +22,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/bytes.h"
 #include "classes/classes.h"
 #include "hardened/hardened.h"
 
@@ -39,17 +40,13 @@ typedef struct {
     uint32_t reciprocal;
     _Atomic uint16_t count;   /* owner writes; entries */
     _Atomic uint16_t resting; /* owner writes; blocks of the class in the quarantine */
-    uint16_t room;            /* entries of a light class; 0 of others, and before the first */
-    uint8_t level;            /* as in hak_class_t; NO_LEVEL of what is no light class */
+    uint8_t room;             /* for entries; 0 before the first */
+    uint8_t light_room;       /* the same of a light class, else 0 */
+    uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
     uint8_t low;              /* a refill is due at so many */
 } hak_stock_t;
 
 _Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");
-
-/* 16 bytes of a block. */
-#define HAK_PAIR(at, index) ((hak_shared_pair_t *)(void *)(uintptr_t)(at))[index]
-typedef hak_pair_t hak_shared_pair_t __attribute__((may_alias));
-typedef uintptr_t hak_word_t __attribute__((may_alias));
 
 /* A block in the quarantine. */
 typedef struct {
@@ -57,7 +54,10 @@ typedef struct {
     hak_stock_t *stock; /* NULL for none */
 } hak_rest_t;
 
-enum { HAK_BIG_RING = 16 };
+enum {
+    HAK_BIG_RING = 16,
+    HAK_SURELY_LIGHT = 64, /* free_small has no blocks up to it of classes that are not light */
+};
 
 /* A freed block above 64 KiB in the ring of its thread. */
 typedef struct {
@@ -99,7 +99,7 @@ void hak_holder_flush(hak_holder_t *holder, unsigned home);
 
 /* Puts a freed block of any class into the quarantine. The block that leaves it, or found no
  * quarantine, goes to its stock; the quarantine has QUARANTINE_BYTES at most afterwards. */
-void hak_holder_keep(hak_holder_t *holder, unsigned home, unsigned class_index, hak_entry_t entry);
+void hak_holder_keep(hak_holder_t *holder, unsigned home, hak_rest_t rest);
 
 /* Moves a block that has left the quarantine to its stock, which may have no room. */
 void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest);
@@ -114,42 +114,10 @@ HAK_FAST_PATH size_t hak_holder_count(const hak_holder_t *holder, unsigned class
 /* Reports a write after free, and zeroes the block again. */
 HAK_SLOW_PATH void hak_holder_report_write(void *block, size_t size);
 
-/* Calls `part` for all pairs of a block, which begins at a multiple of 16 and has a multiple of that: some
- * twice, where that saves a loop. */
-#define HAK_EACH_PAIR(block, size, part)                                \
-    do {                                                                \
-        char *at_ = (block), *end_ = at_ + (size);                      \
-        part(at_, 0) part(end_, -1);                                    \
-        if ((size) <= 32) break;                                        \
-        part(at_, 1) part(end_, -2);                                    \
-        if ((size) <= 64) break;                                        \
-        part(end_, -3) part(end_, -4);                                  \
-        for (at_ += 32; at_ < end_ - 64; at_ += 64) {                   \
-            part(at_, 0) part(at_, 1) part(at_, 2) part(at_, 3);        \
-            __asm__ volatile("" : "+r"(at_)); /* else this is memset */ \
-        }                                                               \
-    } while (0)
-
-HAK_FAST_PATH bool hak_is_zero(void *block, size_t size) {
-    hak_pair_t any = {0, 0};
-    if (size <= 32) { /* the four words need fewer instructions than the pairs */
-        const hak_word_t *words = block, *end = (void *)((char *)block + size);
-        return (words[0] | words[1] | end[-2] | end[-1]) == 0;
-    }
-#define HAK_COLLECT(at, index) any |= HAK_PAIR(at, index);
-    HAK_EACH_PAIR(block, size, HAK_COLLECT);
-    return (any[0] | any[1]) == 0;
-}
-
-HAK_FAST_PATH void hak_zero(void *block, size_t size) {
-    const hak_pair_t none = {0, 0};
-#define HAK_CLEAR(at, index) HAK_PAIR(at, index) = none;
-    HAK_EACH_PAIR(block, size, HAK_CLEAR);
-}
-
 /* Compares a free block with zero. */
 HAK_FAST_PATH void hak_holder_check_zero(void *block, size_t size) {
-    if (HAK_UNLIKELY(!hak_is_zero(block, size))) hak_holder_report_write(block, size);
+    if (HAK_UNLIKELY(!hak_is_zero(block, size, &hak_hardened.wide)))
+        hak_holder_report_write(block, size);
 }
 
 /* Takes the last entry of a stock that has `count` of them. */
@@ -159,9 +127,9 @@ HAK_FAST_PATH const hak_entry_t *hak_holder_pop(hak_stock_t *stock, size_t count
 }
 
 /* Puts a block into its stock, at a place that `chance` says; false when there are `room` already. */
-HAK_FAST_PATH bool hak_holder_push(hak_rest_t rest, uint16_t chance, uint32_t room) {
+HAK_FAST_PATH bool hak_holder_push(hak_rest_t rest, uint16_t chance, uint8_t room) {
     uint32_t count = hak_load_relaxed(&rest.stock->count);
-    if (HAK_UNLIKELY(count >= room)) return false;
+    if (HAK_UNLIKELY((uint8_t)count >= room)) return false;
     hak_entry_t *entries = rest.stock->entries, *at = entries + (chance * (count + 1) >> 16);
     entries[count] = *at;
     *at = rest.entry;

@@ -2,13 +2,14 @@
 
     suites.py LIBRARY WITNESS short                    some parts of CPython's, for each change
     suites.py LIBRARY WITNESS finds                    made-up suites: what must be noticed is
-    suites.py LIBRARY WITNESS all [--table FILE] [--kept FOLDER] [--parts N] [SUITE[:PART]...]
+    suites.py LIBRARY WITNESS all [--table FILE] [--kept FOLDER] [--parts N] [--profile NAME] [SUITE[:PART]...]
 
 A suite is a row of suite_rows.py. Each part runs on both allocators. A test that fails on HAKMEM only is run
 twice more on both: what then fails on HAKMEM each time, and never on the system's allocator, is an error; the
 rest is unsteady, and counted. Where fewer tests ran on HAKMEM, those that did not have failed. Suites whose
 program or sources are missing are named. --table puts a row for each suite into a file, in place of the suite's
-old one; --parts takes every Nth part. What is downloaded and built stays in --kept, else it is removed.
+old one; --parts takes every Nth part; --profile is HAKMEM_PROFILE, and has rows of its own. What is downloaded and
+built stays in --kept, else it is removed.
 """
 
 import argparse
@@ -31,9 +32,9 @@ HEAD = ("| suite | version | parts run | tests | fail on the system | fail on HA
 
 
 class Runner:
-    def __init__(self, library, witness, kept):
+    def __init__(self, library, witness, kept, profile=None):
         self.preloads = {"system": witness, "HAKMEM": f"{witness}:{library}"}
-        self.library, self.kept = library, kept
+        self.library, self.kept, self.profile = library, kept, profile
 
     def run(self, suite, part, where):
         """{test: good} of one part, and what it printed."""
@@ -44,7 +45,7 @@ class Runner:
             with open(seen, "wb"):
                 os.chmod(seen, 0o666)
             env = {"LC_ALL": "C.UTF-8", "PYTHONMALLOC": "malloc", "LD_PRELOAD": self.preloads[where],
-                   "TEST_WITNESS": seen}
+                   "TEST_WITNESS": seen, **({"HAKMEM_PROFILE": self.profile} if self.profile else {})}
             argv = ["timeout", "-k", "5", str(suite.seconds), *suite.command(part, self.kept)]
             result = harness.run(argv, seconds=suite.seconds + 30, env=env, cwd=work)
             ours = {os.path.realpath(provider) == self.library for program, provider in compare.Run.read(seen)
@@ -97,8 +98,8 @@ class Runner:
             harness.fail(f"{name}: its output is not understood")
         version = re.search(r"\d+\.\d[\w.]*", lines_of(suite.version)[0])[0]
         print(f"{name}: {(time.monotonic() - begun) / 60:.0f} minutes")
-        return (f"| {name} | {version} | {len(parts)} | {totals[0]:,} | {totals[1]} | {totals[2]} | {totals[3]} | "
-                f"{len(errors)} |\n"), errors
+        return (f"| {row_name(name, self.profile)} | {version} | {len(parts)} | {totals[0]:,} | {totals[1]} | "
+                f"{totals[2]} | {totals[3]} | {len(errors)} |\n"), errors
 
 
 # What a made-up suite prints on each allocator, or in turn, how it ends, and what must be found.
@@ -123,6 +124,10 @@ def finds(runner):
     print(f"{len(MADE_UP)} made-up suites")
 
 
+def row_name(name, profile):
+    return f"{name}, {profile}" if profile else name
+
+
 def put_row(path, name, row):
     """Into the table of a file, in place of the suite's old row; a new file begins with the table's head."""
     lines = open(path, encoding="utf-8").readlines() if os.path.exists(path) else HEAD.splitlines(True)
@@ -133,7 +138,7 @@ def put_row(path, name, row):
     while last < len(lines) and lines[last].startswith("|"):
         last += 1
     rows = [line for line in lines[first:last] if not line.startswith(f"| {name} |")] + [row]
-    rows.sort(key=lambda line: list(SUITES).index(line.split("|")[1].strip()))
+    rows.sort(key=lambda line: list(SUITES).index(line.split("|")[1].split(",")[0].strip()))
     with open(path, "w", encoding="utf-8") as to:
         to.writelines(lines[:first] + rows + lines[last:])
 
@@ -147,12 +152,13 @@ def main():
     parser.add_argument("--table")
     parser.add_argument("--kept")
     parser.add_argument("--parts", type=int, default=1)
+    parser.add_argument("--profile")
     words = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)  # a suite may become another user
         kept = os.path.abspath(words.kept or folder)
         os.makedirs(kept, exist_ok=True)
-        runner = Runner(os.path.realpath(words.library), os.path.realpath(words.witness), kept)
+        runner = Runner(os.path.realpath(words.library), os.path.realpath(words.witness), kept, words.profile)
         if words.dose == "finds":
             return finds(runner)
         chosen = {"CPython": list(PYTHON_SHORT)} if words.dose == "short" else {}
@@ -166,7 +172,7 @@ def main():
             row, wrong = runner.suite(name, parts, words.parts)
             print(row.strip() if row else f"{name}: not here: no program, or no sources of its tests", flush=True)
             if row and words.table:
-                put_row(words.table, name, row)
+                put_row(words.table, row_name(name, words.profile), row)
             count += row is not None
             errors += wrong
     if not count or errors:

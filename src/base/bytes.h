@@ -1,0 +1,115 @@
+/* bytes.h: zeroes blocks and compares them with zero, many bytes by one instruction.
+ *
+ * A block begins at a multiple of 16 and has a multiple of that. Some bytes are written, or read, twice
+ * where that saves a loop. A block of at least `wide` bytes takes 32 at a time, on machines that can. */
+#pragma once
+
+#include "base/base.h"
+
+/* 16 bytes of a block. */
+#define HAK_PAIR(at, index) ((hak_shared_pair_t *)(void *)(uintptr_t)(at))[index]
+typedef hak_pair_t hak_shared_pair_t __attribute__((may_alias));
+typedef uintptr_t hak_word_t __attribute__((may_alias));
+
+/* Calls `part` for all pairs of a block of more than 32 bytes. */
+#define HAK_EACH_PAIR(block, size, part)                                \
+    do {                                                                \
+        char *at_ = (block), *end_ = at_ + (size);                      \
+        part(at_, 0) part(end_, -1) part(at_, 1) part(end_, -2);        \
+        if ((size) <= 64) break;                                        \
+        part(end_, -3) part(end_, -4);                                  \
+        for (at_ += 32; at_ < end_ - 64; at_ += 64) {                   \
+            part(at_, 0) part(at_, 1) part(at_, 2) part(at_, 3);        \
+            __asm__ volatile("" : "+r"(at_)); /* else this is memset */ \
+        }                                                               \
+    } while (0)
+
+HAK_FAST_PATH bool hak_pairs_are_zero(void *block, size_t size) {
+    hak_pair_t any = {0, 0};
+#define HAK_COLLECT(at, index) any |= HAK_PAIR(at, index);
+    HAK_EACH_PAIR(block, size, HAK_COLLECT);
+    return (any[0] | any[1]) == 0;
+}
+
+HAK_FAST_PATH void hak_zero_pairs(void *block, size_t size) {
+    const hak_pair_t none = {0, 0};
+#define HAK_CLEAR(at, index) HAK_PAIR(at, index) = none;
+    HAK_EACH_PAIR(block, size, HAK_CLEAR);
+}
+
+/* Least size of a block for the two functions below; larger than any where the machine has no such
+ * instructions. */
+enum { HAK_WIDE_LEAST = 128 };
+
+#if defined(__x86_64__) && !HAKMEM_NO_ASM
+HAK_FAST_PATH size_t hak_wide_least(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") ? HAK_WIDE_LEAST : SIZE_MAX;
+}
+
+HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
+    const char *at = block, *last = at + size - HAK_WIDE_LEAST;
+    bool is_zero;
+    __asm__("vmovdqu (%[last]), %%ymm0\n\t"
+            "vpor 32(%[last]), %%ymm0, %%ymm0\n\t"
+            "vpor 64(%[last]), %%ymm0, %%ymm0\n\t"
+            "vpor 96(%[last]), %%ymm0, %%ymm0\n"
+            "1:\tvpor (%[at]), %%ymm0, %%ymm0\n\t"
+            "vpor 32(%[at]), %%ymm0, %%ymm0\n\t"
+            "vpor 64(%[at]), %%ymm0, %%ymm0\n\t"
+            "vpor 96(%[at]), %%ymm0, %%ymm0\n\t"
+            "subq $-128, %[at]\n\t"
+            "cmpq %[last], %[at]\n\t"
+            "jb 1b\n\t"
+            "vptest %%ymm0, %%ymm0\n\t"
+            "vzeroupper"
+            : [at] "+r"(at), "=@ccz"(is_zero)
+            : [last] "r"(last)
+            : "xmm0", "memory");
+    return is_zero;
+}
+
+HAK_FAST_PATH void hak_zero_wide(void *block, size_t size) {
+    char *at = block, *last = at + size - HAK_WIDE_LEAST;
+    __asm__ volatile("vpxor %%xmm0, %%xmm0, %%xmm0\n"
+                     "1:\tvmovdqu %%ymm0, (%[at])\n\t"
+                     "vmovdqu %%ymm0, 32(%[at])\n\t"
+                     "vmovdqu %%ymm0, 64(%[at])\n\t"
+                     "vmovdqu %%ymm0, 96(%[at])\n\t"
+                     "subq $-128, %[at]\n\t"
+                     "cmpq %[last], %[at]\n\t"
+                     "jb 1b\n\t"
+                     "vmovdqu %%ymm0, (%[last])\n\t"
+                     "vmovdqu %%ymm0, 32(%[last])\n\t"
+                     "vmovdqu %%ymm0, 64(%[last])\n\t"
+                     "vmovdqu %%ymm0, 96(%[last])\n\t"
+                     "vzeroupper"
+                     : [at] "+r"(at)
+                     : [last] "r"(last)
+                     : "xmm0", "cc", "memory");
+}
+#else
+HAK_FAST_PATH size_t hak_wide_least(void) { return SIZE_MAX; }
+#define hak_wide_is_zero hak_pairs_are_zero
+#define hak_zero_wide hak_zero_pairs
+#endif
+
+/* `wide` is asked only where the block has more than 32 bytes. */
+HAK_FAST_PATH bool hak_is_zero(void *block, size_t size, const size_t *wide) {
+    if (size <= 32) { /* the four words need fewer instructions than the pairs */
+        const hak_word_t *words = block, *end = (void *)((char *)block + size);
+        return (words[0] | words[1] | end[-2] | end[-1]) == 0;
+    }
+    return size < *wide ? hak_pairs_are_zero(block, size) : hak_wide_is_zero(block, size);
+}
+
+HAK_FAST_PATH void hak_zero(void *block, size_t size, const size_t *wide) {
+    if (size <= 32) {
+        const hak_pair_t none = {0, 0};
+        HAK_PAIR(block, 0) = HAK_PAIR((char *)block + size, -1) = none;
+    } else if (size < *wide) {
+        hak_zero_pairs(block, size);
+    } else {
+        hak_zero_wide(block, size);
+    }
+}

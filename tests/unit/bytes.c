@@ -1,0 +1,57 @@
+/* bytes.c: each byte of a block is zeroed, none beside it, and each is compared with zero; by instructions
+ * of all widths that the machine has. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum { SIDE = 64, LARGEST = 4096 };
+
+static char memory[SIDE + LARGEST + SIDE] __attribute__((aligned(64)));
+static size_t wide;
+
+/* Sizes of blocks: all of the small ones, and few of the others. */
+static size_t next_size(size_t size) { return size + (size < 640 ? 16 : 1152); }
+
+/* Blocks begin at an odd multiple of 16, too. */
+static char *block_of(size_t size) { return memory + SIDE - (size / 16 % 2) * 16; }
+
+static void each_byte_is_compared(void **state) {
+    (void)state;
+    for (size_t size = 16; size <= LARGEST; size = next_size(size)) {
+        char *block = block_of(size);
+        memset(memory, 1, sizeof memory);
+        memset(block, 0, size);
+        assert_true(hak_is_zero(block, size, &wide));
+        for (size_t at = 0; at < size; at++) {
+            block[at] = (char)(1 << at % 8);
+            assert_false(hak_is_zero(block, size, &wide));
+            block[at] = 0;
+        }
+    }
+}
+
+static void each_byte_is_zeroed(void **state) {
+    (void)state;
+    for (size_t size = 16; size <= LARGEST; size = next_size(size)) {
+        char *block = block_of(size);
+        memset(memory, 1, sizeof memory);
+        hak_zero(block, size, &wide);
+        for (char *at = memory; at < memory + sizeof memory; at++)
+            assert_int_equal(*at, at < block || at >= block + size);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_byte_is_compared),
+        cmocka_unit_test(each_byte_is_zeroed),
+    };
+    watchdog(100, "a test of bytes hangs");
+    wide = SIZE_MAX;
+    int failed = cmocka_run_group_tests_name("bytes, 16 at a time", tests, NULL, NULL);
+    wide = hak_wide_least();
+    if (wide == SIZE_MAX) return failed;
+    return failed + cmocka_run_group_tests_name("bytes, 32 at a time", tests, NULL, NULL);
+}
