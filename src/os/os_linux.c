@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -314,18 +315,35 @@ static bool move_one(char *addr, size_t size, char *to) {
     return moved;
 }
 
+/* A word that no other mapping has at an address. */
+static uintptr_t mark_of(const char *at) { return ~(uintptr_t)at * (uintptr_t)0x9E3779B97F4A7C15u; }
+
+/* True while the page is there that the caller has marked. The kernel copies the word, since nobody may be
+ * allowed to read what is there instead. */
+static bool has_mark(char *at) {
+    uintptr_t found = 0;
+    const struct iovec to = {&found, sizeof found}, of = {at, sizeof found};
+    syscall(SYS_process_vm_readv, getpid(), &to, 1, &of, 1, 0);
+    return found == mark_of(at);
+}
+
 /* A kernel that moves several mappings in one call (6.17) may fail half-way, without telling where.
  * So they are moved one by one, and the old range stays mapped and empty: if one move fails, the
  * parts already moved are copied back. A kernel that refuses to move a mapping may have unmapped
- * its target before; that part is not touched, since it may belong to another mapping by now. */
+ * its target before, and that part may belong to another mapping by now: only its mark tells. */
 HAK_NEXT bool hak_os_move(void *addr, size_t size, void *to) {
     HAK_KEEP_ERRNO();
     char *from = addr, *target = to;
     size_t done = 0, part = 0;
+    hak_os_wish_huge(to, size, false); /* a mark costs a small page */
     for (bool moved = true; moved && done < size;) {
         part = one_mapping(from + done, size - done);
+        *(uintptr_t *)(void *)(target + done) = mark_of(target + done);
         moved = move_one(from + done, part, target + done);
-        if (moved) done += part;
+        if (moved)
+            done += part;
+        else if (has_mark(target + done))
+            part = 0;
     }
     if (done == size) {
         unmap(from, size);

@@ -30,7 +30,8 @@ static unsigned refuse_in; /* calls until one is refused; 0: none is */
 static unsigned refused;
 static bool refuse_unmaps;
 static unsigned refuse_move_in; /* calls of mremap to a given place until one is refused; 0: none */
-static char *foreign;           /* what was mapped at once where that left a hole */
+static bool refuse_first;       /* such a call is refused before its target is unmapped */
+static char *foreign;           /* that target, or what was mapped at once where it was */
 static _Thread_local char *sent_to; /* where the next mapping that may move goes */
 static atomic_bool unmaps_slowly;
 static atomic_bool holds_remaps, remap_goes_on; /* mremap waits for the second one */
@@ -69,10 +70,12 @@ void *__wrap_mremap(void *at, size_t old_size, size_t size, int flags, ...) {
     atomic_store(&remapping, true);
     while (atomic_load(&holds_remaps) && !atomic_load(&remap_goes_on)) usleep(1000);
     if (flags & MREMAP_FIXED && refuse_move_in && --refuse_move_in == 0) {
+        foreign = to;
+        errno = ENOMEM;
+        if (refuse_first) return MAP_FAILED;
         foreign = __real_mmap(to, size, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         memset(foreign, 0x77, size);
-        errno = ENOMEM;
         return MAP_FAILED;
     }
     if (flags == MREMAP_MAYMOVE && sent_to) {
@@ -153,10 +156,25 @@ static void what_cannot_be_unmapped_is_kept(void **state) {
             hak_commit_bytes(), charged);
 }
 
+enum { PARTS = 4, PART = 1 << 20 };
+
+/* What the kernel has not unmapped is unmapped; what is another library's stays. */
+static void check_target(void) {
+    unsigned char core;
+    if (refuse_first) {
+        REQUIRE(mincore(foreign, 1, &core) != 0 && errno == ENOMEM, "the target is still mapped");
+        return;
+    }
+    for (size_t k = 0; k < PART; k++)
+        REQUIRE(foreign[k] == 0x77, "another's memory is changed at %zu", k);
+    __real_munmap(foreign, PART);
+}
+
 /* A move of several mappings is refused half-way, and what the kernel has unmapped for it is
- * another library's at once: no contents are lost, and none of the other's are touched. */
+ * another library's at once, or the kernel has not unmapped it: no contents are lost, none of the other's are
+ * touched, and no addresses. */
 static void a_move_that_stops_half_way_changes_nothing(void **state) {
-    enum { PARTS = 4, PART = 1 << 20, SIZE = PARTS * PART };
+    enum { SIZE = PARTS * PART };
     (void)state;
     if (!hak_os_moves_several()) return;
     for (unsigned at = 1; at <= PARTS; at++) {
@@ -174,9 +192,7 @@ static void a_move_that_stops_half_way_changes_nothing(void **state) {
         for (size_t k = 0; k < SIZE; k += 512)
             REQUIRE(block[k] == (char)(1 + k / PART), "part %u is refused: byte %zu is %d", at, k,
                     block[k]);
-        for (size_t k = 0; k < PART; k++)
-            REQUIRE(foreign[k] == 0x77, "another's memory is changed at %zu", k);
-        __real_munmap(foreign, PART);
+        check_target();
         longer = hak_huge_resize(block, 2 * SIZE);
         assert_non_null(longer);
         for (size_t k = 0; k < 2 * SIZE; k += 512)
@@ -187,6 +203,12 @@ static void a_move_that_stops_half_way_changes_nothing(void **state) {
         REQUIRE(hak_commit_bytes() <= charged + (1 << 20), "%zu bytes charged, %zu before",
                 hak_commit_bytes(), charged);
     }
+}
+
+static void a_move_that_is_refused_at_once_keeps_no_addresses(void **state) {
+    refuse_first = true;
+    a_move_that_stops_half_way_changes_nothing(state);
+    refuse_first = false;
 }
 
 /* ---- other calls while one waits for the system ---- */
@@ -348,6 +370,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_refusal_loses_nothing),
         cmocka_unit_test(what_cannot_be_unmapped_is_kept),
         cmocka_unit_test(a_move_that_stops_half_way_changes_nothing),
+        cmocka_unit_test(a_move_that_is_refused_at_once_keeps_no_addresses),
         cmocka_unit_test(a_resize_holds_nobody_up),
         cmocka_unit_test(a_fork_loses_no_mapping),
     };
