@@ -26,7 +26,7 @@ static hak_gate_t hak_gate = {.state = FENCED};
 
 static hak_gate_post_t crowd HAK_OWN_LINE;
 
-static uint32_t process_now(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
+uint32_t hak_gate_process(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
 
 static bool is_closed(void) {
     return HAK_UNLIKELY(atomic_load(&hak_gate.state) & CLOSED); /* partner: close */
@@ -126,7 +126,7 @@ void hak_gate_list(hak_gate_post_t *post) {
 
 void hak_gate_take(hak_gate_post_t *post) {
     hak_store_relaxed(&post->inside, 0);
-    hak_store_relaxed(&post->process, process_now());
+    hak_store_relaxed(&post->process, hak_gate_process());
 }
 
 void hak_gate_release(hak_gate_post_t *post) { hak_store_relaxed(&post->process, HAK_GATE_NOBODY); }
@@ -135,7 +135,7 @@ void hak_gate_use(hak_gate_post_t *post) { hak_gate_thread.post = post; }
 
 bool hak_gate_is_lost(const hak_gate_post_t *post) {
     uint32_t process = hak_load_relaxed(&post->process);
-    return process != HAK_GATE_NOBODY && process != process_now();
+    return process != HAK_GATE_NOBODY && process != hak_gate_process();
 }
 
 /* ---- Forks ----------------------------------------------------------------------------------- */

@@ -102,6 +102,9 @@ void hak_gate_use(hak_gate_post_t *post);
 /* True when the post's thread stayed behind in a fork. */
 bool hak_gate_is_lost(const hak_gate_post_t *post);
 
+/* The number of this process; another one in the child of a fork that closed the gate. */
+uint32_t hak_gate_process(void);
+
 /* ---- Forks ----------------------------------------------------------------------------------- */
 
 /* Called once, as early as possible: with other threads running it takes milliseconds. */

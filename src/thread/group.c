@@ -216,8 +216,10 @@ unsigned hak_group_most(void) {
 void hak_group_forget_others(const hak_cache_t *own) {
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
         group_t *group = group_at(number);
-        group->full -= group->ending;
-        group->ending = 0;
+        group->full = group->ending = 0;
+        for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[HOLDING]); cache;
+             cache = cache->next_waiting)
+            group->full++;
         for (unsigned i = 0; i < SHARDS; i++) hak_store_relaxed(&group->homes[i], 0);
         hak_store_relaxed(&group->threads, 0);
     }

@@ -44,7 +44,11 @@ static void set_for(unsigned count) {
     hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
 }
 
-static unsigned wanted(void) { return (unsigned)hak_max(hak_thread_count(), 1); }
+/* The count is -1 for a moment in the child of a fork in a handler that interrupted the thread's end. */
+static unsigned wanted(void) {
+    const unsigned count = hak_thread_count();
+    return (int)count > 0 ? count : 1;
+}
 
 static bool fits(void) {
     const unsigned count = wanted(), now = atomic_load(&shared);

@@ -36,6 +36,8 @@ static pthread_key_t exit_key;            /* list lock, then constant */
 static bool has_key;                      /* list lock, then constant */
 static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once */
 
+static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
+
 void hak_thread_flush_holder(hak_cache_t *cache) {
     hak_holder_t *holder = hak_load_relaxed(&cache->holder);
     if (HAK_LIKELY(!holder)) return;
@@ -43,10 +45,21 @@ void hak_thread_flush_holder(hak_cache_t *cache) {
     hak_big_flush(holder);
 }
 
+/* The end of a start or an end of a thread that began in `process`. If a signal handler forked in the midst
+ * of it, and this is the child, then the steps before the fork no longer count, and those after it count
+ * for a thread whose start or end the child had not seen: counts all threads anew. No other thread is
+ * there, unless the handler started one. */
+static void settle(uint32_t process) {
+    if (HAK_LIKELY(process == hak_gate_process())) return;
+    if (has_cache()) hak_gate_take(&hak_cache->post);
+    hak_thread_forget_others();
+}
+
 /* The destructor of the thread's key. Destructors of other libraries that run later may still free:
  * they find the dead cache, and the blocks go to the shard directly. */
 HAK_NEXT static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
+    const uint32_t process = hak_gate_process();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     hak_thread_flush_holder(cache);
     const bool keeps = hak_group_may_keep(cache);
@@ -59,6 +72,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_group_leave(cache, keeps);
     hak_thread_add(-1u);
     hak_gate_leave();
+    settle(process);
     hak_helper_wake();
 }
 
@@ -143,10 +157,14 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
     if (hak_load_relaxed(&ready)) hak_thread_follow_cpus(hak_os_now_ms(), true);
+    const uint32_t process = hak_gate_process();
     hak_cache_t *cache = acquire_cache();
+    if (cache) {
+        hak_cache = cache;
+        hak_gate_use(&cache->post);
+    }
+    settle(process);
     if (!cache) return NULL;
-    hak_cache = cache;
-    hak_gate_use(&cache->post);
     prepare_process();
     if (has_key) pthread_setspecific(exit_key, cache);
     return cache;
@@ -189,8 +207,6 @@ HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
 hak_cache_t *hak_thread_caches(void) {
     return hak_load_acquire(&all_caches);
 } /* partner: make_cache */
-
-static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
 
 void hak_thread_renumber(void) {
     if (has_cache()) hak_cache->tid = hak_os_thread_id();

@@ -346,7 +346,7 @@ MUTANTS = [
      r"HAK_ADD_OWNED\(&group->homes\[home % SHARDS\], 1u\);",
      ""),
     ("group", "a fork keeps the places of ending threads",
-     r"group->full -= group->ending;",
+     r"group->full = (?=group->ending = 0;)",
      ""),
     ("group", "only the own group is searched",
      r"cache = pop_of_all\(seat\.shard / SHARDS, true\);",

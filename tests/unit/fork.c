@@ -24,7 +24,9 @@
 #include "shard/bin.h"
 #include "shard/table.h"
 #include "shard/warm.h"
+#include "thread/group.h"
 #include "thread/thread.h"
+#include "thread/verify.h"
 
 enum { THREADS = 6, FORKS = 160 / UNIT_DIVISOR, PASSING = 64, SECONDS = 60 };
 
@@ -281,12 +283,110 @@ static void a_report_may_hold_a_cache_that_was_lost(void **state) {
     pthread_join(thread, NULL);
 }
 
+/* ---- A fork in the midst of a start or an end of its thread ---------------------------------------- */
+
+static _Thread_local unsigned
+    fork_in; /* steps until one forks, as a signal handler would; 0: none */
+static _Thread_local bool is_child;
+static pthread_key_t last_key; /* its destructor runs after the engine's */
+
+static void step(void) {
+    int status = -1;
+    if (fork_in == 0 || --fork_in > 0) return;
+    pid_t pid = fork();
+    is_child = pid == 0;
+    if (is_child) alarm(SECONDS);
+    if (is_child) return;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x", status);
+}
+
+#define BETWEEN_STEPS(type, name, parameters, arguments) \
+    type __real_##name parameters;                       \
+    type __wrap_##name parameters;                       \
+    type __wrap_##name parameters {                      \
+        step();                                          \
+        type result = __real_##name arguments;           \
+        step();                                          \
+        return result;                                   \
+    }
+#define AROUND_STEP(name, parameters, arguments) \
+    void __real_##name parameters;               \
+    void __wrap_##name parameters;               \
+    void __wrap_##name parameters {              \
+        step();                                  \
+        __real_##name arguments;                 \
+        step();                                  \
+    }
+BETWEEN_STEPS(unsigned, hak_thread_add, (unsigned more), (more))
+BETWEEN_STEPS(bool, hak_group_may_keep, (const hak_cache_t *cache), (cache))
+AROUND_STEP(hak_group_join, (hak_cache_t * cache, hak_seat_t seat), (cache, seat))
+AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps))
+AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post))
+AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post))
+AROUND_STEP(hak_gate_release, (hak_gate_post_t * post), (post))
+
+static void *take_cache(void *cache) {
+    *(const hak_cache_t **)cache = hak_thread_cache();
+    return NULL;
+}
+
+/* In the child of such a fork, when the start or the end is over: the first thread has `own`, or none. */
+static _Noreturn void check_threads(const hak_cache_t *own) {
+    enum { MORE = 3 };
+    CHECK(hak_thread_count() == (own != NULL), "%u threads", hak_thread_count());
+    CHECK(!own || !hak_gate_is_lost(&own->post), "the thread's own cache is lost");
+    for (unsigned i = 0; i < MORE; i++) {
+        const hak_cache_t *other = NULL;
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, take_cache, &other) == 0, "no thread");
+        pthread_join(thread, NULL);
+        CHECK(other && other != own, "two threads have one cache");
+    }
+    CHECK(hak_verify() == 0, "violations");
+    _exit(0);
+}
+
+static void check_end(void *unused) {
+    (void)unused;
+    if (is_child) check_threads(NULL);
+    fork_in = 0;
+}
+
+static void *start_and_end(void *step_count) {
+    const unsigned *steps = step_count;
+    fork_in = steps[0];
+    const hak_cache_t *cache = hak_thread_cache();
+    if (is_child) check_threads(cache);
+    CHECK(!steps[0] || fork_in == 0 || steps[0] > 6, "a start has fewer steps");
+    fork_in = steps[1];
+    CHECK(pthread_setspecific(last_key, "") == 0, "no key");
+    return NULL;
+}
+
+static void a_handler_forks_while_its_thread_starts_or_ends(void **state) {
+    enum { STEPS = 12 };
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    hakmem_free(hakmem_malloc(100));
+    assert_int_equal(pthread_key_create(&last_key, check_end), 0);
+    for (unsigned i = 1; i <= 2 * STEPS; i++) {
+        const unsigned steps[2] = {i <= STEPS ? i : 0, i <= STEPS ? 0 : i - STEPS};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, start_and_end, (void *)(uintptr_t)steps), 0);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(hak_verify(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_alone_leaves_the_gate_to_another_one),
         cmocka_unit_test(a_report_may_hold_a_cache_that_was_lost),
         cmocka_unit_test(a_child_finds_no_half_done_step),
         cmocka_unit_test(a_thread_that_is_inside_forks),
+        cmocka_unit_test(a_handler_forks_while_its_thread_starts_or_ends),
     };
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests(tests, NULL, NULL);
