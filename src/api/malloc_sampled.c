@@ -97,7 +97,7 @@ void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t siz
                              const void *site) {
     hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
     const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
-    const size_t given = of_class ? of_class : size;
+    const size_t given = of_class ? of_class : hak_max(size, 1);
     if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given))
         hak_sample_enter(block, site, size, given, of_class);
 }

@@ -67,3 +67,13 @@ bool hak_empty_give(const void *pointer) {
     if ((uintptr_t)pointer % (1 << SHIFT) != 0) return false;
     return atomic_fetch_and_explicit(&used[slot / 64], ~bit, memory_order_acq_rel) & bit;
 }
+
+size_t hak_empty_count(void) {
+    size_t count = 0;
+    if (!hak_load_relaxed(&range)) return 0;
+    for (uint32_t w = 0; w < WORDS; w++) {
+        uint64_t bits = hak_load_relaxed(&used[w]);
+        count += bits ? hak_bit_count(bits) : 0;
+    }
+    return count;
+}

@@ -20,3 +20,6 @@ bool hak_empty_has(const void *pointer);
 bool hak_empty_give(const void *pointer);
 
 bool hak_empty_is_used(const void *pointer);
+
+/* Blocks of size 0 in use, for the statistics. */
+size_t hak_empty_count(void);

@@ -18,6 +18,7 @@
 #include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "commit/commit.h"
+#include "hardened/empty.h"
 #include "hardened/guard.h"
 #include "hardened/holder.h"
 #include "hardened/guard_sample.h"

@@ -50,6 +50,19 @@ static void hold_heaps(void) {
     }
 }
 
+static void hold_empty(void) { allocate_some(COUNT, 0); }
+
+static void hold_and_free_empty(void) {
+    hold_empty();
+    free_some(COUNT);
+}
+
+static void hold_empty_in_heap(void) {
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(heap && hakmem_heap_malloc(heap, 0), "no block of a heap");
+}
+
 static void hold_every_other(void) {
     hold();
     for (int i = 0; i < COUNT; i += 2) API(free)(blocks[i]);
@@ -527,6 +540,8 @@ const struct set_trial set_trials[] = {
     {{"sampled", "live", hold_and_free, 0, 0}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"sampled", "full", hold, COUNT - 128, COUNT - 100}, "HAKMEM_GUARD_SAMPLE=1"},
     {{"total", "live", hold, COUNT, COUNT}, "HAKMEM_GUARD_SAMPLE=1"},
+    {{"total", "live", hold_empty, COUNT, COUNT}, GUARDING ",GUARD_EMPTY:1"},
+    {{"total", "live", hold_and_free_empty, 0, 0}, GUARDING ",GUARD_EMPTY:1"},
     {{"guards", "mapped", hold_guarded_blocks, 0, 0}, GUARDING},
     {{"guards", "mapped", hold_blocks_without_advice, PROTECTED_COUNT, PROTECTED_COUNT}, GUARDING},
     {{"guards", "mapped", free_blocks_without_advice, 0, 0}, GUARDING},
@@ -537,6 +552,7 @@ const struct set_trial set_trials[] = {
     {{"profile", "samples", hold_and_free, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
     {{"profile", "live", hold, 120, 280}, PROFILED "HAKMEM_PROF_RATE:1024"},
     {{"profile", "live", hold_and_free, 0, 3}, PROFILED "HAKMEM_PROF_RATE:1024"},
+    {{"profile", "live", hold_empty_in_heap, COUNT, COUNT}, PROFILED "HAKMEM_PROF_RATE:1"},
     {{"profile", "sites", hold, 1, 4}, PROFILED "HAKMEM_PROF_RATE:1"},
     {{"profile", "dropped", allocate_everywhere, 1, 1 << 17}, PROFILED "HAKMEM_PROF_RATE:1"},
 };
