@@ -11,11 +11,12 @@
 
 enum {
     SPAN_SHIFT = 11, /* 2 KiB: the smallest mid block is longer */
-    SIZE_BITS = 21,
+    SIZE_BITS = 22,
 };
 
 _Static_assert(HAK_TINY_MAX <= 1 << SPAN_SHIFT, "one block in a span");
-_Static_assert(HAK_LARGE_MAX < 1 << SIZE_BITS && SPAN_SHIFT + SIZE_BITS == 32, "a word's halves");
+_Static_assert((int)HAK_SUPERSLAB_SIZE_MAX < 1 << SIZE_BITS && SPAN_SHIFT - 1 + SIZE_BITS == 32,
+               "a word's halves; a block of a heap of the program may be a whole superslab");
 
 static const uint32_t magic_in_use = 0x48616b55, magic_free = 0x48616b46;
 
@@ -46,9 +47,10 @@ static unsigned span_of(const void *block) {
     return (unsigned)((uintptr_t)block >> SPAN_SHIFT) & (span_count() - 1);
 }
 
-/* The half of a word that says which block it is of, and its size. */
+/* The half of a word that says which block it is of, and its size. Blocks begin at even addresses. */
 static uint32_t low_half(const void *block, size_t size) {
-    return (uint32_t)((uintptr_t)block & ((1u << SPAN_SHIFT) - 1)) << SIZE_BITS | (uint32_t)size;
+    uint32_t start = (uint32_t)((uintptr_t)block & ((1u << SPAN_SHIFT) - 1));
+    return start / 2 << SIZE_BITS | (uint32_t)size;
 }
 
 /* False when another thread was first. Inside the gate: a fork's child, whose pages are copied one

@@ -6,7 +6,7 @@
  * each entry. A table is never freed, and stays when its superslab is unmapped and mapped again; so
  * any thread may read any record at any time.
  *
- *   word = magic of its state << 32 | start, counted in its 2 KiB << 21 | size asked for
+ *   word = magic of its state << 32 | half of the start, counted in its 2 KiB << 22 | size asked for
  *   0    = no block with a record has begun here
  *
  * PROTOCOL. A record is opened by the thread that has just taken the block, before the

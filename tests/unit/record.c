@@ -16,7 +16,8 @@
 
 enum { SECONDS = 10 };
 
-static const char *const variables[] = {"HAKMEM_HDR_LIGHT=0", "HAKMEM_ON_ERROR=report", NULL};
+static const char *const variables[] = {"HAKMEM_HDR_LIGHT=0", "HAKMEM_ON_ERROR=report",
+                                        "HAKMEM_SS_SIZE=2M", NULL};
 
 extern const char __ehdr_start[]; /* where the program was loaded */
 
@@ -51,6 +52,18 @@ static void a_record_is_closed_once(void **state) {
     assert_int_equal(hak_record_close(block), HAK_RECORD_FREE);
     hak_record_open(block, 5000, block);
     hakmem_free(block);
+}
+
+/* The longest block with a record: a heap of the program gives it all of a superslab of 2 MiB. */
+static void a_whole_superslab_has_a_record(void **state) {
+    enum { ALL = 2 << 20 };
+    (void)state;
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    void *block = hakmem_heap_malloc(heap, ALL);
+    expect(block, HAK_RECORD_IN_USE, ALL);
+    hakmem_free(block);
+    expect(block, HAK_RECORD_FREE, ALL);
+    hakmem_heap_destroy(heap);
 }
 
 /* Blocks that are neighbours have records of their own. */
@@ -98,7 +111,7 @@ static void tiny_and_huge_blocks_have_none(void **state) {
 
 static void free_a_damaged_record(void) {
     void *block = hakmem_malloc(3000);
-    size_t span = ((uintptr_t)block >> 11) % 512;
+    size_t span = ((uintptr_t)block >> 11) % 1024;
     hak_load_relaxed(&hak_superslab_of(block)->records)[span] ^= (uint64_t)1 << 40;
     fprintf(stderr, "%p\n", block);
     hakmem_free(block);
@@ -180,6 +193,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_follows_its_block),
         cmocka_unit_test(a_record_is_closed_once),
+        cmocka_unit_test(a_whole_superslab_has_a_record),
         cmocka_unit_test(records_do_not_meet),
         cmocka_unit_test(tiny_and_huge_blocks_have_none),
         cmocka_unit_test(a_damaged_record_is_reported),
