@@ -1,4 +1,4 @@
-/* sample.c: counts calls, and gives those that are due a sampled block. */
+/* malloc_sampled.c: counts calls, and gives those that are due a sampled block. */
 #include "api/malloc_sampled.h"
 
 #include <string.h>

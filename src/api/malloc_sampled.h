@@ -1,4 +1,4 @@
-/* sample.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
+/* malloc_sampled.h: malloc while some of its calls are sampled (cache/sample_rate.h). The slow halves of the public
  * functions come here when hak_sample_rate_on(). */
 #pragma once
 

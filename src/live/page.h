@@ -86,5 +86,5 @@ typedef struct {
     hak_live_superslab_t superslabs[HAK_LIVE_SUPERSLABS];
 } hak_live_page_t;
 
-/* A hash of everything that determines the meaning of the bytes of a page; in layout.c. */
+/* A hash of everything that determines the meaning of the bytes of a page. */
 uint64_t hak_live_layout(void);

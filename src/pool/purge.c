@@ -1,4 +1,4 @@
-/* pages.c: gives the pages and addresses of free units back to the system, the oldest first;
+/* purge.c: gives the pages and addresses of free units back to the system, the oldest first;
  * counts the epochs between rounds of partial release. */
 #include "pool/purge.h"
 

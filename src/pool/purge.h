@@ -1,4 +1,4 @@
-/* pages.h: the pool's free units go back to the system; pool.h says when. */
+/* purge.h: the pool's free units go back to the system; pool.h says when. */
 #pragma once
 
 #include "pool/budget.h"

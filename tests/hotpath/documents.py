@@ -1,12 +1,13 @@
-"""The documents: what they link to and name is there, and decision records keep their form.
+"""The documents: what they link to and name is there, and decision records keep their form; and the first
+line of each source names its file.
 
     documents.py ROOT
     documents.py --self-test
 
 Looks at every *.md outside build folders. A relative link, and a path of this repository in
-backquotes (`src/...`), must exist; CHANGELOG.md may name files that are gone. Each record in
-docs/decisions is linked from the README.md there, and no cell of a table in it is longer than
-CELL_MAX characters.
+backquotes (`src/...`), must exist, and so must a function in backquotes (`hak_...`); CHANGELOG.md and records
+may name what is gone. Each record in docs/decisions is linked from the README.md there, and no cell of a
+table in it is longer than CELL_MAX characters. A file of src/ begins with its name.
 """
 
 import os
@@ -20,6 +21,7 @@ import harness  # noqa: E402
 CELL_MAX = 200
 DECISIONS = os.path.join("docs", "decisions")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+FUNCTION = re.compile(r"`(hak_\w+)(?:\(\))?`")
 PATH = re.compile(r"`((?:bench|cmake|docs|include|scripts|src|tests|tools)/[\w./-]+)`")
 
 
@@ -54,6 +56,25 @@ def dead_references(root, name):
             yield f"{name}: there is no {path}"
 
 
+def sources(root):
+    """Paths of the sources, relative to the root."""
+    for folder, _, files in os.walk(os.path.join(root, "src")):
+        for name in sorted(files):
+            if name.endswith((".c", ".h", ".def")):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def strange_heads(root, name):
+    if not read(root, name).startswith(f"/* {os.path.basename(name)}: "):
+        yield f"{name} does not begin with its name"
+
+
+def unknown_functions(root, name, words):
+    for function in FUNCTION.findall(read(root, name)):
+        if function not in words:
+            yield f"{name}: there is no function {function}"
+
+
 def long_cells(root, name):
     for number, line in enumerate(read(root, name).splitlines(), 1):
         for cell in line.strip("|").split("|") if line.startswith("|") else []:
@@ -75,6 +96,10 @@ def check(root):
     records = [name for name in names if os.path.dirname(name) == DECISIONS]
     found = [line for name in names for line in dead_references(root, name)]
     found += [line for name in records for line in long_cells(root, name)]
+    found += [line for name in sources(root) for line in strange_heads(root, name)]
+    words = {word for name in sources(root) for word in re.findall(r"\w+", read(root, name))}
+    found += [line for name in names if name != "CHANGELOG.md" and name not in records
+              for line in unknown_functions(root, name, words)]
     if not records:
         return found + [f"there is nothing in {DECISIONS}"]
     return found + list(unlisted_records(root, records))
@@ -83,11 +108,11 @@ def check(root):
 def self_test():
     """Each kind of error in a tree of its own, made from one without."""
     good = {
-        "README.md": "[index](docs/decisions/README.md#top) [out](https://host/x) `src/a.c`\n",
-        "CHANGELOG.md": "`src/gone.c`\n",
+        "README.md": "[index](docs/decisions/README.md#top) [out](https://host/x) `src/a.c` `hak_a()`\n",
+        "CHANGELOG.md": "`src/gone.c` `hak_gone`\n",
         "docs/decisions/README.md": "| [why?](0001-a.md) | because |\n",
         "docs/decisions/0001-a.md": "[up](../../README.md)\n\n| " + "x" * CELL_MAX + " |\n",
-        "src/a.c": "",
+        "src/a.c": "/* a.c: a function. */\nvoid hak_a(void) {}\n",
         "build/x/README.md": "[no](gone.md)\n",
     }
     cases = [
@@ -95,6 +120,8 @@ def self_test():
         ({"README.md": "[index](gone.md)\n"}, "README.md: the link gone.md leads nowhere"),
         ({"CHANGELOG.md": "[x](gone.md#a)\n"}, "CHANGELOG.md: the link gone.md leads nowhere"),
         ({"README.md": "see `src/gone.c`\n"}, "README.md: there is no src/gone.c"),
+        ({"README.md": "see `hak_gone`\n"}, "README.md: there is no function hak_gone"),
+        ({"src/b.h": "/* a.h: moved. */\n"}, "src/b.h does not begin with its name"),
         ({"docs/decisions/README.md": "\n"}, "docs/decisions/README.md does not list 0001-a.md"),
         ({"docs/decisions/0001-a.md": "| a | " + "x" * (CELL_MAX + 1) + " |\n"},
          "docs/decisions/0001-a.md:1: a cell of 201 characters, at most 200"),
