@@ -242,9 +242,10 @@ static size_t check_waiting(hak_check_t *check, const group_t *group, bool holds
     return count;
 }
 
-/* Walks over the waiting caches with blocks: at most one for each CPU. */
+/* Walks over the waiting caches with blocks: at most one for each CPU. `ending` is -1 in the child of a
+ * fork that interrupted a thread's end, until that is over. */
 static void check_full(hak_check_t *check, const group_t *group) {
-    size_t count = check_waiting(check, group, HOLDING, group->full);
+    unsigned count = (unsigned)check_waiting(check, group, HOLDING, group->full);
     hak_check_equal(check, "thread list", group,
                     "full = caches that wait with blocks, and that will", group->full,
                     count + group->ending);
