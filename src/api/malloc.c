@@ -243,7 +243,7 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     unsigned class_index = is_large ? HAK_CLASS_LARGE : hak_class_of(size);
     if (hak_sample_rate_on() &&
         !hak_sample_rate_passes(hak_cache, class_index, is_large ? size : 1))
-        return hak_malloc_sampled(size, 1, false, site);
+        return hak_malloc_sampled(class_index, size, 1, false, site);
     return is_large ? allocate_large(size, 1, false, site)
                     : allocate_class(class_index, size, 1, NULL, site);
 }
@@ -256,14 +256,16 @@ void *hak_allocate(size_t size, const void *site) {
 HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    if (hak_sample_rate_on()) return hak_malloc_sampled(size, 1, true, site);
+    if (hak_sample_rate_on())
+        return hak_malloc_sampled(hak_allocate_class(size, 1), size, 1, true, site);
     return find_zeroed(size, site);
 }
 
 void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
-    if (hak_sample_rate_on()) return hak_malloc_sampled(size, align, false, site);
+    if (hak_sample_rate_on())
+        return hak_malloc_sampled(hak_allocate_class(size, align), size, align, false, site);
     return find_aligned(align, size, site);
 }
 
@@ -333,8 +335,9 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
 
 /* Frees a block in a process that is not on the hardened path. */
 static HAK_OUT_OF_LINE void release(void *pointer, const char *function, size_t size) {
-    if (hak_samples_on()) hak_sample_leave(pointer);
-    if (!hak_push_coloured(pointer)) release_other(pointer, function, size);
+    if (hak_push_coloured(pointer)) return;
+    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/sample.h */
+    release_other(pointer, function, size);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {

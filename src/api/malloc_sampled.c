@@ -50,13 +50,16 @@ static void *take_fine(unsigned class_index, size_t size, size_t align, bool zer
     return hak_block_record(block, size, site);
 }
 
+typedef struct {
+    bool guard, profile;
+} due_t;
+
 static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t align, bool zero,
-                                    const void *site, const bool due[HAK_SAMPLE_RATE_KINDS]) {
+                                    const void *site, due_t due) {
     size_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
-    bool profile = due[HAK_SAMPLE_RATE_PROFILE] && hak_samples_on();
+    bool profile = due.profile && hak_samples_on();
     void *block = NULL;
-    if (due[HAK_SAMPLE_RATE_GUARD] && hak_guard_sample_on())
-        block = hak_guard_sample_alloc(size, align, site);
+    if (due.guard && hak_guard_sample_on()) block = hak_guard_sample_alloc(size, align, site);
     if (!block && profile) block = take_fine(class_index, size, align, zero, site);
     if (block)
         HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
@@ -69,28 +72,36 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     return block;
 }
 
-void *hak_malloc_sampled(size_t size, size_t align, bool zero, const void *site) {
+/* A call that no share serves. */
+static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t align, bool zero,
+                                   const void *site) {
     hak_cache_t *cache = hak_thread_cache();
     hak_sample_rate_t *ration = cache ? hak_sample_rate_of(cache) : NULL;
     if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
         return hak_allocate_unsampled(size, align, zero, site);
-    unsigned class_index = hak_allocate_class(size, align);
-    void *block =
-        hak_sample_rate_pop(ration, class_index); /* there: aligned calls have other classes */
-    if (!block && hak_sample_rate_fill(cache, class_index))
-        block = hak_sample_rate_pop(ration, class_index);
-    if (block) HAK_COUNT_CALL(class_index, HAK_CALL_ALLOCATED);
-    if (block) return zero ? memset(block, 0, hak_classes[class_index].size) : block;
     size_t given = class_index == HAK_CLASS_LARGE ? size : hak_classes[class_index].size;
     bool guards = hak_max(size, align) <= hak_os_page_size();
-    const bool due[HAK_SAMPLE_RATE_KINDS] = {
-        [HAK_SAMPLE_RATE_GUARD] =
-            guards && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, given),
-        [HAK_SAMPLE_RATE_PROFILE] =
-            hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given)};
-    if (HAK_UNLIKELY(due[HAK_SAMPLE_RATE_GUARD] || due[HAK_SAMPLE_RATE_PROFILE]))
+    const due_t due = {
+        .guard = guards && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, given),
+        .profile = hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given)};
+    if (HAK_UNLIKELY(due.guard || due.profile))
         return sample(class_index, size, align, zero, site, due);
     return hak_allocate_unsampled(size, align, zero, site);
+}
+
+/* Calls of other functions than malloc may find blocks in the share. */
+void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool zero,
+                         const void *site) {
+    hak_cache_t *cache = hak_cache;
+    if (class_index > HAK_CLASS_SMALL || HAK_UNLIKELY(!cache->rationed))
+        return count(class_index, size, align, zero, site);
+    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
+    void *block = hak_sample_rate_pop(ration, class_index);
+    if (!block && hak_sample_rate_fill(cache, class_index))
+        block = hak_sample_rate_pop(ration, class_index);
+    if (HAK_UNLIKELY(!block)) return count(class_index, size, align, zero, site);
+    HAK_COUNT_CALL(class_index, HAK_CALL_ALLOCATED);
+    return zero ? memset(block, 0, hak_classes[class_index].size) : block;
 }
 
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,

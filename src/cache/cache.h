@@ -51,10 +51,11 @@ typedef struct hak_cache {
     hak_gate_post_t post;                  /* whether its thread is inside the engine. In the child
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
-    uint8_t shard; /* stack lock to write; home, changes only between two threads */
-    bool holds;    /* lock of its group; waits with blocks in its magazines */
-    bool braked;   /* owner; see hak_cache_brake */
-    bool rationed; /* owner; see sample_rate.h */
+    uint8_t shard;  /* stack lock to write; home, changes only between two threads */
+    bool holds;     /* lock of its group; waits with blocks in its magazines */
+    bool braked;    /* owner; see hak_cache_brake */
+    bool rationed;  /* owner; see sample_rate.h */
+    bool unguarded; /* owner; rationed, and only the profiler counts */
     uint8_t upgraded[HAK_CLASS_LIMIT];     /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];       /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */

@@ -84,7 +84,7 @@ void hak_sample_rate_begin(hak_cache_t *cache) {
     memset(ration, 0, sizeof *ration);
     hak_sample_rate_reset(cache);
     ration->random = hak_os_random();
-    ration->guards = hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD);
+    cache->unguarded = !hak_sample_rate_has(HAK_SAMPLE_RATE_GUARD);
     for (unsigned i = 0; i <= HAK_SMALL_MAX / 8; i++)
         cache->route[i] =
             (uint16_t)(HAK_SAMPLE_RATE_AT + (hak_class_by_8[i] << HAK_MAGAZINE_SHIFT));
@@ -126,13 +126,6 @@ size_t hak_sample_rate_count(const hak_cache_t *cache, unsigned class_index) {
     return ration && class_index <= HAK_CLASS_SMALL ? count_of(&ration->shares[class_index]) : 0;
 }
 
-void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index) {
-    if (class_index > HAK_CLASS_SMALL) return NULL;
-    void **top = hak_load_relaxed(&ration->shares[class_index].top);
-    if (*top) hak_store_relaxed(&ration->shares[class_index].top, top - 1);
-    return *top;
-}
-
 size_t hak_sample_rate_take_back(hak_cache_t *cache, unsigned class_index, void **blocks,
                                  size_t most) {
     hak_sample_rate_t *ration = hak_sample_rate_of(cache);
@@ -156,7 +149,7 @@ static bool make_stack(hak_cache_t *cache, hak_magazine_t *share, size_t size) {
 }
 
 /* Moves the newest blocks of a magazine to its share, on top of what lies there; returns how many. */
-static size_t move(hak_magazine_t *magazine, hak_magazine_t *share, size_t most) {
+HAK_FAST_PATH size_t move(hak_magazine_t *magazine, hak_magazine_t *share, size_t most) {
     void **top = hak_load_relaxed(&magazine->top), **to = hak_load_relaxed(&share->top);
     size_t some = hak_min((size_t)(top - magazine->base), most);
     memcpy(to + 1, top - some + 1, some * sizeof *top);

@@ -46,7 +46,6 @@ typedef struct {
                                                          share serves; LARGE of the profiler: 1 +
                                                          bytes; 0: not drawn yet */
     uint64_t random;                /* state of the generator */
-    bool guards;                    /* GUARD is counted, too */
 } hak_sample_rate_t;
 
 enum {
@@ -87,8 +86,8 @@ bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
  * due; then it is counted. */
 HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned class_index,
                                           size_t step) {
-    hak_sample_rate_t *ration = hak_sample_rate_of(cache);
-    if (!ration || ration->guards || class_index <= HAK_CLASS_SMALL) return false;
+    if (!cache->unguarded || class_index <= HAK_CLASS_SMALL) return false;
+    hak_sample_rate_t *ration = (hak_sample_rate_t *)((uintptr_t)cache + HAK_SAMPLE_RATE_AT);
     uint64_t *left = &ration->left[HAK_SAMPLE_RATE_PROFILE][class_index];
     if (*left <= step) return false;
     *left -= step;
@@ -96,7 +95,12 @@ HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned cla
 }
 
 /* Pops a block of the share of a class, which is counted already; NULL when there is none. */
-void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index);
+HAK_FAST_PATH void *hak_sample_rate_pop(hak_sample_rate_t *ration, unsigned class_index) {
+    if (class_index > HAK_CLASS_SMALL) return NULL;
+    void **top = hak_load_relaxed(&ration->shares[class_index].top), *block = *top;
+    if (block) hak_store_relaxed(&ration->shares[class_index].top, top - 1);
+    return block;
+}
 
 /* Fills the empty share of a class from the magazine; false when there is nothing to move, or the next
  * call is a sampled one. Where few blocks go round the shard gives as many more, so the time

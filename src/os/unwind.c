@@ -88,7 +88,8 @@ static _Atomic uint64_t rules[1 << RULES_SHIFT] HAK_APART;
 
 /* A kept rule, from the lowest bit: valid, base (2), deref, CFA offset (16), fp is saved, its offset
  * (10), that of the return address (9), tag (24). Offsets are in words, the last two from the CFA
- * down. 0 for what does not fit. */
+ * down. Base CFA: no return address is saved, as in the first function of a thread, where each walk
+ * ends. 0 for what does not fit. */
 enum {
     BASE_SHIFT = 1,
     DEREF_SHIFT = 3,
@@ -110,9 +111,10 @@ static bool is_below_cfa(const place_t *place, unsigned bits) {
 static uint64_t pack(const rule_t *rule) {
     uint64_t fp = 0, word = 1 | (uint64_t)rule->base << BASE_SHIFT;
     if (rule->base == BASE_NONE) return word;
+    if (rule->ra.kind != KIND_SAVED) return 1 | (uint64_t)BASE_CFA << BASE_SHIFT;
     if (rule->offset < 0 || rule->offset % WORD || (uint64_t)rule->offset / WORD >> CFA_BITS)
         return 0;
-    if (rule->ra.kind != KIND_SAVED || !is_below_cfa(&rule->ra, RA_BITS)) return 0;
+    if (!is_below_cfa(&rule->ra, RA_BITS)) return 0;
     if (rule->fp.kind == KIND_UNKNOWN) return 0;
     if (rule->fp.kind == KIND_SAVED) {
         if (!is_below_cfa(&rule->fp, FP_BITS)) return 0;
@@ -194,11 +196,11 @@ static uintptr_t take_pointer(bytes_t *bytes, uint8_t encoding) {
 /* ---- the program of a table ---- */
 
 typedef struct {
+    const uint8_t *at; /* where it was read; NULL: not yet */
     uint64_t code_step;
     int64_t data_step;
     uint8_t encoding;
     bool augmented;
-    bytes_t program;
     rule_t initial;
 } common_t; /* what the functions of an entry have in common (CIE) */
 
@@ -354,7 +356,9 @@ static void read_augmentation(bytes_t *in, const char *letters, common_t *common
     }
 }
 
+/* Most functions of a file have the same, so the last one is kept. */
 static bool read_common(const uint8_t *at, common_t *common) {
+    if (common->at == at) return true;
     bytes_t in = entry_at(at);
     *common = (common_t){.initial = {.base = BASE_NONE, .ra = {KIND_SAME, BASE_NONE, 0}}};
     if (take(&in, 4) != 0) return false; /* no CIE */
@@ -367,29 +371,29 @@ static bool read_common(const uint8_t *at, common_t *common) {
     uint64_t ra = version == 1 ? take(&in, 1) : take_unsigned(&in);
     if (ra != REGISTER_RA) return false;
     read_augmentation(&in, letters, common);
-    common->program = in;
-    return run(in, common, UINT64_MAX, &common->initial);
+    if (!run(in, common, UINT64_MAX, &common->initial)) return false;
+    common->at = at;
+    return true;
 }
 
 /* What the entry of a function says about `pc`. */
-static bool read_function(const uint8_t *at, uintptr_t pc, rule_t *rule) {
-    common_t common;
+static bool read_function(const uint8_t *at, uintptr_t pc, common_t *common, rule_t *rule) {
     bytes_t in = entry_at(at);
     if (in.at >= in.end) return false;
     const uint8_t *id = in.at;
     uint64_t back = take(&in, 4);
-    if (back == 0 || !read_common(id - back, &common)) return false;
-    uintptr_t first = take_pointer(&in, common.encoding);
-    uintptr_t size = take_pointer(&in, common.encoding & 0x0f);
+    if (back == 0 || !read_common(id - back, common)) return false;
+    uintptr_t first = take_pointer(&in, common->encoding);
+    uintptr_t size = take_pointer(&in, common->encoding & 0x0f);
     if (pc - first >= size) return false;
-    if (common.augmented) take_block(&in);
-    *rule = common.initial;
-    return run(in, &common, pc - first, rule);
+    if (common->augmented) take_block(&in);
+    *rule = common->initial;
+    return run(in, common, pc - first, rule);
 }
 
 /* Searches the sorted table of .eh_frame_hdr: pairs of a function's first address and its entry, both
  * relative to the header. */
-static bool read_tables(const uint8_t *header, uintptr_t pc, rule_t *rule) {
+static bool read_tables(const uint8_t *header, uintptr_t pc, common_t *common, rule_t *rule) {
     enum { VERSION = 1, COUNT_4_BYTES = 0x03, SORTED_4_BYTES = 0x3b, HEAD = 4, PAIR = 8 };
     bytes_t in = {header + HEAD, header + 64};
     if (header[0] != VERSION || header[2] != COUNT_4_BYTES || header[3] != SORTED_4_BYTES)
@@ -405,7 +409,7 @@ static bool read_tables(const uint8_t *header, uintptr_t pc, rule_t *rule) {
         else
             high = middle;
     }
-    return low > 0 && read_function(header + pairs[2 * low - 1], pc, rule);
+    return low > 0 && read_function(header + pairs[2 * low - 1], pc, common, rule);
 }
 
 /* ---- files ---- */
@@ -440,23 +444,24 @@ static void look_up(uintptr_t pc, object_t *object) {
     object->tables = NULL;
 }
 
-static HAK_OUT_OF_LINE void find_rule(uintptr_t pc, const uint8_t *tables, rule_t *rule) {
+static HAK_OUT_OF_LINE void find_rule(uintptr_t pc, const uint8_t *tables, common_t *common,
+                                      rule_t *rule) {
     if (!_dl_find_object) {
         const void *base = hak_os_module_base((const void *)pc);
         tables = base ? tables_of(base) : NULL;
     }
     /* The call may be the last instruction of its function. */
-    if (!tables || !read_tables(tables, pc - 1, rule)) *rule = no_rule;
+    if (!tables || !read_tables(tables, pc - 1, common, rule)) *rule = no_rule;
 }
 
 /* The packed rule of a return address; 0 when it does not fit, then it is in *rule. */
-HAK_FAST_PATH uint64_t rule_of(uintptr_t pc, object_t *object, rule_t *rule) {
+HAK_FAST_PATH uint64_t rule_of(uintptr_t pc, object_t *object, common_t *common, rule_t *rule) {
     if (_dl_find_object) look_up(pc, object);
     uint64_t hash = (pc ^ (uintptr_t)object->tables << 20) * 0x9E3779B97F4A7C15u;
     _Atomic uint64_t *kept = &rules[hash >> (64 - RULES_SHIFT)];
     uint64_t tag = hash << RULES_SHIFT >> TAG_SHIFT << TAG_SHIFT, word = hak_load_relaxed(kept);
     if (HAK_LIKELY(word & 1 && word >> TAG_SHIFT == tag >> TAG_SHIFT)) return word;
-    find_rule(pc, object->tables, rule);
+    find_rule(pc, object->tables, common, rule);
     if ((word = pack(rule)) != 0) hak_store_relaxed(kept, word | tag);
     return word;
 }
@@ -496,12 +501,12 @@ static bool step_by_rule(reader_t *reader, const rule_t *rule, frame_t *frame) {
     return true;
 }
 
-HAK_FAST_PATH bool step(reader_t *reader, object_t *object, frame_t *frame) {
+HAK_FAST_PATH bool step(reader_t *reader, object_t *object, common_t *common, frame_t *frame) {
     rule_t rule;
-    uint64_t word = rule_of(frame->pc, object, &rule);
+    uint64_t word = rule_of(frame->pc, object, common, &rule);
     if (HAK_UNLIKELY(!word)) return step_by_rule(reader, &rule, frame);
     base_t base = (base_t)(word >> BASE_SHIFT & 3);
-    if (HAK_UNLIKELY(base == BASE_NONE)) return step_by_pointer(reader, frame);
+    if (HAK_UNLIKELY(base >= BASE_CFA)) return base == BASE_NONE && step_by_pointer(reader, frame);
     uintptr_t cfa = (base == BASE_SP ? frame->sp : frame->fp) + field(word, CFA_SHIFT, CFA_BITS);
     if (word >> DEREF_SHIFT & 1 && !read_word(reader, cfa, &cfa)) return false;
     if (cfa <= frame->sp || !read_word(reader, cfa - field(word, RA_SHIFT, RA_BITS), &frame->pc))
@@ -527,14 +532,16 @@ HAK_FAST_PATH bool step(reader_t *reader, object_t *object, frame_t *frame) {
 HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsigned most) {
     frame_t frame;
     object_t object;
+    common_t common;
     reader_t reader = {0, hak_os_page_size()};
     unsigned count = 0;
     object.start = object.end = object.tables = NULL;
+    common.at = NULL;
     HERE(frame);
     reader.page = frame.sp & ~(reader.size - 1);
     frames[0] = (uintptr_t)site;
     for (unsigned depth = 0; depth < DEPTH_MOST && count < most; depth++) {
-        if (!step(&reader, &object, &frame)) break;
+        if (!step(&reader, &object, &common, &frame)) break;
         frame.pc = STRIPPED(frame.pc);
         if (frame.pc == 0) break;
         if (count > 0 || frame.pc == (uintptr_t)site) frames[count++] = frame.pc;

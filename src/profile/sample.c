@@ -66,8 +66,9 @@ static uint64_t scaled(uint64_t weight, uint64_t amount) {
     return (uint64_t)((unsigned __int128)weight * amount >> HAK_SITE_WEIGHT_BITS);
 }
 
-static hak_sample_t *make(const void *site, uint64_t weight, size_t requested,
-                          uint32_t class_size) {
+/* Inline, as each frame of our own costs the walk as much as one of the program. */
+HAK_FAST_PATH hak_sample_t *make(const void *site, uint64_t weight, size_t requested,
+                                 uint32_t class_size) {
     uintptr_t frames[HAK_SITE_DEPTH];
     unsigned depth = hak_os_unwind(site, frames, HAK_SITE_DEPTH);
     hak_site_t *place = hak_site_of(frames, depth, class_size);
