@@ -61,7 +61,9 @@ static size_t in_use(void) {
     return pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
 }
 
+/* The time of a thread that waited before it became the owner may lie before that of the last one. */
 static size_t sunk(size_t value, uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {
+    if (now_ms < *last_ms) return value;
     uint64_t intervals = (now_ms - *last_ms) / interval_ms;
     *last_ms += intervals * interval_ms;
     for (uint64_t i = 0; i < hak_min(intervals, INTERVALS_MOST); i++) value -= value / 8;

@@ -50,6 +50,15 @@ static void a_swing_is_kept(const void *unused) {
     }
 }
 
+/* A thread reads the clock, waits, and becomes the owner of purge work after another one has been. */
+static void an_old_time_forgets_nothing(const void *unused) {
+    enum { OLD_MS = 20000 };
+    a_swing_is_kept(unused);
+    const size_t before = kept();
+    hak_purge_ahead_look(now_ms - OLD_MS);
+    CHECK(kept() == before, "%zu MiB are kept, then %zu", before, kept());
+}
+
 /* Four seconds at the top, two thirds of an hour in all: those that cost pages are few. */
 static void slow_swings_are_learnt(const void *unused) {
     enum { SWINGS = 100, FEW = 8 };
@@ -81,6 +90,7 @@ static void each(void **state) {
     (void)state;
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
     unit_child(a_swing_is_kept, NULL, 20, "swings");
+    unit_child(an_old_time_forgets_nothing, NULL, 20, "an old time");
     unit_child(slow_swings_are_learnt, NULL, 20, "slow swings");
     unit_child(what_was_learnt_is_forgotten, NULL, 20, "swings that end");
 }
