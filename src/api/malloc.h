@@ -86,13 +86,17 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return hak_push_on(hak_cache_magazine(hak_cache, magazine), block, false);
 }
 
+/* The row at the byte offset of a magazine, which the map holds, too. */
+HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
+    return (const void *)((const char *)hak_classes + offset);
+}
+
 /* The row of the class of an address, if a block of a class without colours may start there; its
  * `tiny_size` and `stays` are 0 unless this answer is enough. NULL: the slow path must decide. */
 HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return NULL;
-    const hak_class_t *row =
-        (const void *)((const char *)hak_classes + hak_load_relaxed(&hak_map.entries[unit]));
+    const hak_class_t *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
     return HAK_LIKELY(hak_is_block_start((uint16_t)(uintptr_t)block, row->start_test)) ? row : NULL;
 }
 
@@ -101,8 +105,7 @@ HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
 HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return 0;
-    const hak_class_t *row =
-        (const void *)((const char *)hak_classes + hak_load_relaxed(&hak_map.entries[unit]));
+    const hak_class_t *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
     const uint32_t offset = hak_block_offset((uintptr_t)block, row);
     return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
 }

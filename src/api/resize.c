@@ -26,7 +26,7 @@ void *hakmem_calloc(size_t count, size_t size) {
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     void *block = hak_pop_of_magazine(bytes, &magazine);
     return HAK_LIKELY(block != NULL)
-               ? memset(block, 0, hak_classes[hak_class_of_magazine(magazine)].size)
+               ? memset(block, 0, hak_row_at(magazine % HAK_SAMPLE_RATE_AT)->size)
                : hak_allocate_zeroed(bytes, HAK_CALLER());
 }
 HAK_TWIN(void *, calloc, (size_t count, size_t size))
