@@ -33,6 +33,8 @@ typedef struct hak_fine {
     bool is_first; /* constant; its heap had no other one, and may never fill it */
 } fine_t;
 _Static_assert(sizeof(fine_t) <= 64, "records are powers of two");
+_Static_assert((HAK_SUPERSLAB_SIZE_MAX >> HAK_FINE_SHIFT) >> (HAK_USER_HEAP_LISTS - 1) == 0,
+               "there is a list for the longest chunk");
 
 HAK_LOCK_RANKS(fine_rank, FINE, &hak_user_heap_process.lock, sizeof(hak_lock_t), sizeof(hak_lock_t),
                NULL);

@@ -20,7 +20,7 @@
 #include "base/base.h"
 #include "os/lock.h"
 
-enum { HAK_USER_HEAP_LISTS = 17 }; /* of chunks, by their longest free stretch */
+enum { HAK_USER_HEAP_LISTS = 18 }; /* of chunks, by their longest free stretch */
 
 typedef struct hak_user_heap {
     hak_lock_t lock;

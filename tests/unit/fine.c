@@ -23,7 +23,8 @@ enum {
     MOST = 65536
 };
 
-static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", NULL};
+/* The longest chunks. */
+static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", "HAKMEM_SS_SIZE=2M", NULL};
 
 struct held {
     unsigned char *start;
