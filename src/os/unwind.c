@@ -30,7 +30,7 @@ enum {
     DEPTH_MOST = 512, /* frames of one walk, those of our own included */
     REMEMBERED = 4,   /* states that the program of a table may remember */
     WORD = sizeof(uintptr_t),
-    SIGNAL_SET_BYTES = 8, /* of the kernel */
+    CMP_REQUEUE_PRIVATE = 132, /* of futex(2) */
 #if defined(__x86_64__)
     REGISTER_FP = 6,
     REGISTER_SP = 7,
@@ -48,10 +48,10 @@ typedef struct {
     uintptr_t page, size; /* the last page that is known to be readable */
 } reader_t;
 
-/* The call copies the set of signals before it looks at the wrong `how`, and changes nothing. */
+/* The call compares the word with 0, and then wakes no thread and moves none: it changes nothing. */
 static HAK_OUT_OF_LINE bool is_readable(uintptr_t at) {
     HAK_KEEP_ERRNO();
-    return syscall(SYS_rt_sigprocmask, -1, at, NULL, SIGNAL_SET_BYTES) == 0 || errno == EINVAL;
+    return syscall(SYS_futex, at, CMP_REQUEUE_PRIVATE, 0, 0, at, 0) == 0 || errno == EAGAIN;
 }
 
 HAK_FAST_PATH bool read_word(reader_t *reader, uintptr_t at, uintptr_t *word) {

@@ -3,13 +3,20 @@
 
 #include "os/unwind.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #include "base/base.h"
+#include "child.h"
 #include "stack_chain.h"
 
 typedef void (*chain_function_t)(chain_t *chain, unsigned left);
@@ -139,6 +146,28 @@ static void a_signal_is_seen_through(void **state) {
     assert_true(chain.found_count > 0);
 }
 
+/* ---- where few system calls are allowed ---- */
+
+static void walk_under_a_filter(const void *context) {
+    (void)context;
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no right to a filter");
+    REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "no filter");
+    check_chain(chain_by_tables, 40, walk);
+}
+
+/* A filter that allows what an allocator needs refuses the calls about signals. */
+static void a_walk_needs_no_call_about_signals(void **state) {
+    (void)state;
+    child_must_succeed(walk_under_a_filter, NULL, 20, "a walk under a filter");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_tell_every_frame),
@@ -149,6 +178,7 @@ int main(void) {
         cmocka_unit_test(threads_walk_at_once),
         cmocka_unit_test(a_small_stack_is_not_left),
         cmocka_unit_test(a_signal_is_seen_through),
+        cmocka_unit_test(a_walk_needs_no_call_about_signals),
     };
     watchdog(100, "a stack test hangs");
     return cmocka_run_group_tests_name("stack", tests, NULL, NULL);
