@@ -122,8 +122,8 @@ HAK_FAST_PATH void hak_holder_check_zero(void *block, size_t size) {
 
 /* Takes the last entry of a stock that has `count` of them. */
 HAK_FAST_PATH const hak_entry_t *hak_holder_pop(hak_stock_t *stock, size_t count) {
-    hak_store_relaxed(&stock->count, (uint16_t)--count);
-    return &stock->entries[count];
+    hak_store_relaxed(&stock->count, (uint16_t)(count - 1));
+    return stock->entries + count - 1;
 }
 
 /* Puts a block into its stock, at a place that `chance` says; false when there are `room` already. */
