@@ -1,52 +1,15 @@
 /* state.c: tables of the states of blocks. */
 #include "hardened/state.h"
 
-#include <string.h>
-
-#include "os/gate.h"
-#include "meta/meta.h"
+#include "meta/once.h"
 
 static const unsigned capacities[HAK_STATE_LEVELS] = {HAK_BLOCKS_FEW, HAK_BLOCKS_SOME,
                                                       HAK_BLOCKS_MAX};
 
-static void *make_record(size_t size) {
-    void *record = hak_meta_alloc(size);
-    if (record) memset(record, 0, size);
-    return record;
-}
-
-/* Inside the gate: a fork's child, whose pages are copied one after the other, must not have the
- * pointer without the zeros. Returns what is published by now. */
-static hak_states_t *publish_tables(hak_superslab_t *super, hak_states_t *made) {
-    hak_states_t *old = NULL;
-    hak_gate_enter();
-    while (!old && !hak_cas_weak_release(&super->states, &old, made)) continue;
-    hak_gate_leave();
-    if (old) {
-        hak_meta_free(made, sizeof *made);
-        return hak_load_acquire(&super->states);
-    }
-    return made;
-}
-
 hak_states_t *hak_state_tables(hak_superslab_t *super) {
-    hak_states_t *states = hak_load_acquire(&super->states);
+    hak_states_t *states = hak_load_acquire(&super->states); /* partner: hak_once_make */
     if (HAK_LIKELY(states != NULL)) return states;
-    states = make_record(sizeof *states);
-    return states ? publish_tables(super, states) : NULL;
-}
-
-static _Atomic uint32_t *publish(_Atomic(_Atomic uint32_t *) *at, _Atomic uint32_t *made,
-                                 size_t size) {
-    _Atomic uint32_t *old = NULL;
-    hak_gate_enter();
-    while (!old && !hak_cas_weak_release(at, &old, made)) continue;
-    hak_gate_leave();
-    if (old) {
-        hak_meta_free((void *)made, size);
-        return hak_load_acquire(at);
-    }
-    return made;
+    return hak_once_make(&super->states, sizeof *states, NULL);
 }
 
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index) {
@@ -56,11 +19,9 @@ _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t 
                                                                       sizeof(hak_superslab_t));
     hak_states_t *states = hak_state_tables(super);
     if (!states) return NULL;
-    size_t size = capacities[info->level] * sizeof(uint32_t);
-    _Atomic uint32_t *words = make_record(size);
-    if (!words) return NULL;
-    words = publish(&states->words[hak_state_place(unit)][info->level], words, size);
-    return words + index;
+    _Atomic uint32_t *words = hak_once_make(&states->words[hak_state_place(unit)][info->level],
+                                            capacities[info->level] * sizeof(uint32_t), NULL);
+    return words ? words + index : NULL;
 }
 
 bool hak_state_is_taken(const hak_unit_t *slab, const hak_class_t *info, uint32_t index) {

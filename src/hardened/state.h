@@ -92,9 +92,9 @@ HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {
     const hak_superslab_t *super =
         (const hak_superslab_t *)(hak_map.supers +
                                   (unit >> hak_map.super_shift) * sizeof(hak_superslab_t));
-    hak_states_t *states = hak_load_acquire(&super->states); /* partner: publish_tables */
+    hak_states_t *states = hak_load_acquire(&super->states); /* partner: hak_once_make */
     if (HAK_UNLIKELY(!states)) return NULL;
-    return hak_load_acquire(&states->words[hak_state_place(unit)][level]); /* partner: publish */
+    return hak_load_acquire(&states->words[hak_state_place(unit)][level]); /* the same */
 }
 
 HAK_FAST_PATH _Atomic uint32_t *hak_state_word(size_t unit, const hak_class_t *info,

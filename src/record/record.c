@@ -1,12 +1,9 @@
 /* record.c: tables of debug records, and the words in them. */
 #include "record/record.h"
 
-#include <string.h>
-
-#include "meta/meta.h"
+#include "meta/once.h"
 #include "options/load.h"
 #include "options/options.h"
-#include "os/gate.h"
 #include "region/region.h"
 
 enum {
@@ -54,32 +51,16 @@ static uint32_t low_half(const void *block, size_t size) {
     return start / 2 << SIZE_BITS | (uint32_t)size;
 }
 
-/* False when another thread was first. Inside the gate: a fork's child, whose pages are copied one
- * after the other, must not have the pointer without the zeros. */
-static bool publish(hak_superslab_t *super, _Atomic uint64_t *table) {
-    _Atomic uint64_t *old = NULL;
-    hak_gate_enter();
-    while (!old && !hak_cas_weak_release(&super->records, &old, table)) { /* partner: table_of */
-    }
-    hak_gate_leave();
-    return !old;
-}
-
 static _Atomic uint64_t *make_table(hak_superslab_t *super) {
-    size_t size = table_size();
-    _Atomic uint64_t *table = hak_meta_alloc(size);
-    if (!table) return NULL;
-    memset((void *)table, 0, size);
-    if (!publish(super, table)) {
-        hak_meta_free((void *)table, size);
-        return hak_load_acquire(&super->records);
-    }
-    hak_add_relaxed(&table_bytes, size);
+    bool is_mine;
+    const size_t size = table_size();
+    _Atomic uint64_t *table = hak_once_make(&super->records, size, &is_mine);
+    if (is_mine) hak_add_relaxed(&table_bytes, size);
     return table;
 }
 
 static _Atomic uint64_t *table_of(const void *block) {
-    return hak_load_acquire(&hak_superslab_of(block)->records); /* partner: make_table */
+    return hak_load_acquire(&hak_superslab_of(block)->records); /* partner: hak_once_make */
 }
 
 void hak_record_open(const void *block, size_t size, const void *site) {

@@ -91,9 +91,10 @@ GROUPS = {
              "unsigned hak_thread_count(void) {"),
         ],
     ),
-    "record": ("src/record/record.[ch]", ["tests/interleave/record.c"], []),
+    "record": ("src/record/record.[ch] src/meta/once.[ch]", ["tests/interleave/record.c"], []),
     "state": (
-        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch]",
+        "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch] "
+        "src/meta/once.[ch]",
         ["tests/interleave/state.c"],
         [
             (r"SLOTS = 65536", "SLOTS = 128"),

@@ -43,7 +43,10 @@ hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
 }
 
 bool hak_options_loaded(void) { return true; }
-int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_HDR_LIGHT ? 0 : 1; }
+int64_t hak_option(hak_option_t option) {
+    EXPLORE_CHECK(option == HAK_OPTION_HDR_LIGHT || option == HAK_OPTION_HARDENED, "other options");
+    return 0; /* full records, and not on the hardened path */
+}
 
 void *hak_meta_alloc(size_t size) {
     EXPLORE_CHECK(size == sizeof tables[0], "a table of %zu bytes", size);
