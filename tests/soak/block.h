@@ -4,8 +4,11 @@
 #include "content.h"
 #include "tally.h"
 
+struct own_heap;
+
 struct block {
     struct content content; /* content.ptr NULL: no block */
+    struct own_heap *heap;  /* NULL: the process's */
     size_t size;            /* requested; the content may extend to the usable end */
     uint64_t maker;         /* number of the thread that made it */
     enum call made_by;

@@ -34,7 +34,9 @@ static void use_inherited(struct worker *worker, enum tier tier) {
 }
 
 static _Noreturn void child(struct worker *worker) {
-    static const enum call calls[] = {MALLOC, CALLOC, POSIX_MEMALIGN, ALIGNED_ALLOC};
+    static const enum call plain[] = {MALLOC, CALLOC, POSIX_MEMALIGN, ALIGNED_ALLOC};
+    static const enum call mixed[] = {MALLOC, HEAP_CALLOC, HEAP_MALLOC, ALIGNED_ALLOC};
+    const enum call *calls = settings.is_plain ? plain : mixed;
     watchdog(CHILD_SECONDS, "the child of a fork");
     worker->is_child = true;
     for (enum tier tier = TINY; tier < TIER_COUNT; tier++) {
@@ -45,6 +47,7 @@ static _Noreturn void child(struct worker *worker) {
             if (made[i].content.ptr != NULL) op_free(worker, &made[i]);
         op_housekeeping(worker);
     }
+    heaps_end(worker);
     foreign_check(&worker->place->foreign);
     _exit(0);
 }

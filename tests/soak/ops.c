@@ -14,10 +14,13 @@
 
 #define ALIGNMENT_MOST_SHIFT 21
 
-/* True when a request was refused. Only a limit may refuse one, and sets errno to ENOMEM. */
-static bool was_refused(struct worker *worker, const void *ptr, size_t size) {
+/* True when a request was refused. Only a limit may refuse one, of the process or of the block's heap, and
+ * sets errno to ENOMEM. */
+static bool was_refused(struct worker *worker, const struct own_heap *heap, const void *ptr,
+                        size_t size) {
     if (ptr != NULL) return false;
-    CHECK(settings.has_limit, "a request of %zu bytes was refused, errno %d", size, errno);
+    CHECK(settings.has_limit || heaps_may_refuse(heap),
+          "a request of %zu bytes was refused, errno %d", size, errno);
     CHECK(errno == ENOMEM, "a request of %zu bytes was refused with errno %d", size, errno);
     tally_refused(&worker->place->tally);
     return true;
@@ -30,7 +33,9 @@ static size_t random_alignment(struct worker *worker, size_t least) {
     return alignment > least ? alignment : least;
 }
 
-static void *call_for(enum call call, size_t size, size_t alignment) {
+static bool is_of_heap(enum call call) { return call >= HEAP_MALLOC && call <= HEAP_REALLOC; }
+
+static void *call_for(struct worker *worker, enum call call, size_t size, size_t alignment) {
     void *ptr = NULL;
     size_t count = size % 3 == 0 ? 3 : 1;
     switch (call) {
@@ -43,6 +48,10 @@ static void *call_for(enum call call, size_t size, size_t alignment) {
     case POSIX_MEMALIGN:
         errno = API(posix_memalign)(&ptr, alignment, size);
         return ptr;
+    case HEAP_MALLOC:
+    case HEAP_CALLOC:
+    case HEAP_ALIGNED:
+        return heaps_allocate(worker, call, size, alignment);
     default:
         check_failed(__FILE__, __LINE__, "call %d makes no block", call);
     }
@@ -74,11 +83,13 @@ bool op_make(struct worker *worker, struct block *block, enum call call, enum ti
     size_t size = rng_size(&worker->rng, tally_least(tier), tally_most(tier));
     size_t alignment = size > 8 ? 16 : 8;
     if (call == POSIX_MEMALIGN) alignment = random_alignment(worker, sizeof(void *));
-    if (call == ALIGNED_ALLOC) alignment = random_alignment(worker, 1);
+    if (call == ALIGNED_ALLOC || call == HEAP_ALIGNED) alignment = random_alignment(worker, 1);
+    struct own_heap *heap = is_of_heap(call) ? &worker->place->heap : NULL;
     begin(worker, "an allocation", size);
-    void *ptr = call_for(call, size, alignment);
-    if (was_refused(worker, ptr, size)) return false;
-    if (call == CALLOC) {
+    void *ptr = call_for(worker, call, size, alignment);
+    if (was_refused(worker, heap, ptr, size)) return false;
+    heaps_enter(block, heap);
+    if (call == CALLOC || call == HEAP_CALLOC) {
         size_t at = content_first_nonzero(ptr, size);
         CHECK(at == size, "calloc: %p of %zu bytes is not zero at offset %zu: %#x, thread %" PRIu64,
               ptr, size, at, ((unsigned char *)ptr)[at], worker->life);
@@ -91,13 +102,20 @@ bool op_make(struct worker *worker, struct block *block, enum call call, enum ti
 void op_resize(struct worker *worker, struct block *block, enum tier tier) {
     size_t size = rng_size(&worker->rng, tally_least(tier), tally_most(tier));
     enum call call = size > block->size ? REALLOC_UP : REALLOC_DOWN;
+    struct own_heap *heap = &worker->place->heap;
+    if (heap->handle != NULL && rng_below(&worker->rng, 8) == 0)
+        call = HEAP_REALLOC;
+    else
+        heap = block->heap;
     begin(worker, "a realloc", size);
     block_check_here(block, worker->life, "before realloc");
-    void *ptr = API(realloc)(block->content.ptr, size);
-    if (was_refused(worker, ptr, size)) {
+    void *ptr = call == HEAP_REALLOC ? heaps_resize(worker, block->content.ptr, size)
+                                     : API(realloc)(block->content.ptr, size);
+    if (was_refused(worker, heap, ptr, size)) {
         block_check_here(block, worker->life, "after a realloc that was refused");
         return;
     }
+    heaps_enter(block, heap);
     block_check(block, ptr, size, worker->life, "after realloc");
     accept(worker, block, ptr, size, size > 8 ? 16 : 8, call);
     tally_call(&worker->place->tally, call, size);
@@ -108,6 +126,7 @@ void op_free(struct worker *worker, struct block *block) {
     block_check_here(block, worker->life, "at free");
     API(free)(block->content.ptr);
     block->content.ptr = NULL;
+    heaps_enter(block, NULL);
     tally_call(&worker->place->tally, block->maker == worker->life ? FREE : FREE_OTHER,
                block->size);
 }
@@ -119,6 +138,7 @@ void op_hand_over(struct worker *worker, struct block *block) {
         return;
     }
     block->content.ptr = NULL;
+    block->heap = NULL;
     tally_event(&worker->place->tally, HANDED);
 }
 

@@ -4,7 +4,7 @@
  *     soak [operations [threads [seed [word...]]]]
  *
  * Words: tiny mid large huge (each thread is busy with this tier), limit (requests may be refused,
- * and some must be: the environment sets HAKMEM_LIMIT).
+ * and some must be: the environment sets HAKMEM_LIMIT), plain (no heaps of the program's own).
  *
  * Threads come and go in their places. Each takes over the blocks of its predecessor and trades blocks
  * with the others. Besides it forks, trims, reads statistics, and maps and unmaps memory of its own. The long doses of the four builds add up to 10^9 operations; they may as well be run
@@ -112,6 +112,8 @@ static void read_words(int argc, char **argv) {
         const struct character *character = worker_find_character(argv[i]);
         if (strcmp(argv[i], "limit") == 0)
             settings.has_limit = true;
+        else if (strcmp(argv[i], "plain") == 0)
+            settings.is_plain = true;
         else if (character != NULL)
             settings.character = character;
         else
@@ -157,10 +159,11 @@ int main(int argc, char **argv) {
         worker_clear(&places[i]);
         tally_add(&sum, &places[i].tally);
     }
+    for (size_t i = 0; i < settings.thread_count; i++) heaps_clear(&places[i].heap);
     size_t live_after = live_bytes();
     CHECK(live_after <= live_before + SLACK, "%zu bytes live at the end, %zu at the start",
           live_after, live_before);
-    tally_report(&sum);
+    tally_report(&sum, !settings.is_plain);
     CHECK(sum.operations >= settings.operations, "too few operations");
     CHECK(!settings.has_limit || sum.refused > 0, "no request was refused");
     puts("soak: no violation");

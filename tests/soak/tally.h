@@ -1,6 +1,7 @@
 /* tally.h - counts of a run: calls by kind and tier, and events of the process. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A request's tier by its size, as the allocator's manual names them. */
@@ -13,6 +14,10 @@ enum tier { TINY, MID, LARGE, HUGE, TIER_COUNT };
     X(REALLOC_DOWN, "realloc to a smaller size") \
     X(POSIX_MEMALIGN, "posix_memalign")          \
     X(ALIGNED_ALLOC, "aligned_alloc")            \
+    X(HEAP_MALLOC, "heap_malloc")                \
+    X(HEAP_CALLOC, "heap_calloc, the same")      \
+    X(HEAP_ALIGNED, "heap_aligned_alloc")        \
+    X(HEAP_REALLOC, "heap_realloc")              \
     X(FREE, "free by the maker")                 \
     X(FREE_OTHER, "free by another thread")
 
@@ -23,6 +28,9 @@ enum tier { TINY, MID, LARGE, HUGE, TIER_COUNT };
     X(TRIM, "malloc_trim", 1)                                   \
     X(MALLINFO, "mallinfo2", 1)                                 \
     X(STATS, "hakmem_stats_get", 1)                             \
+    X(HEAPS_MADE, "heap_new", 1)                                \
+    X(HEAPS_EMPTIED, "heap_free_all", 1)                        \
+    X(HEAPS_DESTROYED, "heap_destroy", 1)                       \
     X(MAPPED, "foreign mappings made", 0)                       \
     X(UNMAPPED, "foreign mappings checked and unmapped", 0)     \
     X(FORKS, "forks whose child used the heap", 0)              \
@@ -53,5 +61,6 @@ void tally_event(struct tally *tally, enum event event);
 void tally_refused(struct tally *tally);
 void tally_add(struct tally *sum, const struct tally *part);
 
-/* Prints all counts, and fails when one is 0 or their sum is not the number of operations. */
-void tally_report(const struct tally *tally);
+/* Prints all counts, and fails when one is 0 or their sum is not the number of operations. Without heaps of
+ * the program's own those of them are 0. */
+void tally_report(const struct tally *tally, bool has_heaps);

@@ -51,7 +51,11 @@ static struct block *pick_slot(struct worker *worker, enum tier tier) {
 static void make_random(struct worker *worker, struct block *block, enum tier tier) {
     static const enum call calls[] = {MALLOC, MALLOC, MALLOC,        CALLOC,
                                       MALLOC, CALLOC, ALIGNED_ALLOC, POSIX_MEMALIGN};
-    op_make(worker, block, calls[rng_below(&worker->rng, sizeof calls / sizeof calls[0])], tier);
+    static const enum call of_heap[] = {HEAP_MALLOC, HEAP_MALLOC, HEAP_CALLOC, HEAP_ALIGNED};
+    bool in_heap = !settings.is_plain && rng_below(&worker->rng, 8) == 0;
+    enum call call = calls[rng_below(&worker->rng, sizeof calls / sizeof calls[0])];
+    if (in_heap) call = of_heap[rng_below(&worker->rng, sizeof of_heap / sizeof of_heap[0])];
+    op_make(worker, block, call, tier);
 }
 
 /* A new size is of the block's own tier, or now and then of any other. */
@@ -78,12 +82,18 @@ static void step(struct worker *worker) {
     }
 }
 
-/* Takes what others have handed over: every second block finds a slot, the others are freed. */
+/* Takes what others have handed over: every second block finds a slot, the others are freed. Those of
+ * another one's heap are freed at once, so that the heap may end; some are resized first. */
 static void receive(struct worker *worker, unsigned most) {
     struct block received;
     while (most-- > 0 && queue_take(&worker->place->queue, &received)) {
         struct block *slot = pick_slot(worker, tally_tier(received.size));
-        if (slot->content.ptr == NULL)
+        bool is_others = received.heap != NULL && received.heap != &worker->place->heap;
+        if (is_others && rng_below(&worker->rng, 4) == 0)
+            op_resize(worker, &received, tally_tier(received.size));
+        if (is_others)
+            op_free(worker, &received);
+        else if (slot->content.ptr == NULL)
             *slot = received;
         else
             op_free(worker, &received);
@@ -100,6 +110,11 @@ static void event(struct worker *worker) {
     case 3:
         op_housekeeping(worker);
         break;
+    case 4:
+    case 5:
+    case 6:
+        heaps_end(worker);
+        break;
     default:
         foreign_step(&worker->place->foreign, &worker->rng, &worker->place->tally);
         break;
@@ -108,13 +123,15 @@ static void event(struct worker *worker) {
 
 /* Every call once in every tier, so that no count of a run is 0 by chance. */
 static void tour(struct worker *worker) {
-    static const enum call calls[] = {MALLOC, CALLOC, POSIX_MEMALIGN, ALIGNED_ALLOC};
+    static const enum call calls[] = {MALLOC,      CALLOC,      POSIX_MEMALIGN, ALIGNED_ALLOC,
+                                      HEAP_MALLOC, HEAP_CALLOC, HEAP_ALIGNED};
+    const size_t kinds = sizeof calls / sizeof calls[0] - (settings.is_plain ? 3 : 0);
     struct tally *tally = &worker->place->tally;
     for (enum tier tier = TINY; tier < TIER_COUNT; tier++)
-        for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        for (size_t i = 0; i < kinds; i++) {
             struct block block = {0};
             if (!op_make(worker, &block, calls[i], tier)) continue;
-            for (unsigned k = 0; i == 0 && k < 8; k++) op_resize(worker, &block, tier);
+            for (unsigned k = 0; (i == 0 || i == 4) && k < 8; k++) op_resize(worker, &block, tier);
             if (i == 1)
                 op_hand_over(worker, &block);
             else
@@ -125,6 +142,11 @@ static void tour(struct worker *worker) {
     while (tally->events[TRIM] == 0 || tally->events[MALLINFO] == 0 || tally->events[STATS] == 0)
         op_housekeeping(worker);
     if (is_kept) op_free(worker, &kept);
+    for (unsigned i = 0; !settings.is_plain && i < 8; i++) {
+        struct block one = {0};
+        if (op_make(worker, &one, HEAP_MALLOC, TINY)) op_free(worker, &one);
+        heaps_end(worker);
+    }
     while (tally->events[UNMAPPED] == 0) foreign_step(&worker->place->foreign, &worker->rng, tally);
     fork_step(worker);
 }

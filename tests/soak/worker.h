@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "foreign.h"
+#include "heaps.h"
 #include "queue.h"
 
 enum { THREADS_MOST = 64, SLOTS_MOST = 1500 };
@@ -25,11 +26,13 @@ struct settings {
     uint64_t seed;
     const struct character *character; /* of every life; NULL: chosen by chance */
     bool has_limit;                    /* a request may be refused */
+    bool is_plain;                     /* no heaps of the program's own */
 };
 
 struct place {
     struct queue queue;
     struct foreign foreign;
+    struct own_heap heap;
     struct block slots[TIER_COUNT][SLOTS_MOST];
     struct tally tally;
     uint64_t life_count;
@@ -63,5 +66,5 @@ void worker_report_crashes(void);
 /* One life in a place; the body of a thread. */
 void *worker_live(void *place);
 
-/* Checks and frees what lies in the place's queue and table; no thread works there any more. */
+/* Checks and frees what lies in the place's queue and table; the heap stays. No thread works there any more. */
 void worker_clear(struct place *place);
