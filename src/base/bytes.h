@@ -42,9 +42,17 @@ HAK_FAST_PATH void hak_zero_pairs(void *block, size_t size) {
 enum { HAK_WIDE_LEAST = 128 };
 
 #if defined(__x86_64__) && !HAKMEM_NO_ASM
+#include <cpuid.h>
+
+/* The machine is asked here, and not by __builtin_cpu_supports: that would run a constructor of the
+ * compiler's library in each process, and virtual machines answer its questions slowly. */
 HAK_FAST_PATH size_t hak_wide_least(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") ? HAK_WIDE_LEAST : SIZE_MAX;
+    const unsigned avx = bit_OSXSAVE | bit_AVX, saved = 6; /* the kernel saves wide registers */
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & avx) != avx) return SIZE_MAX;
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    if ((a & saved) != saved || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return SIZE_MAX;
+    return b & bit_AVX2 ? HAK_WIDE_LEAST : SIZE_MAX;
 }
 
 HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {

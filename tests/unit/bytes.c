@@ -43,8 +43,18 @@ static void each_byte_is_zeroed(void **state) {
     }
 }
 
+/* The compiler's library knows as well. */
+static void wide_instructions_are_used_where_they_are(void **state) {
+    (void)state;
+#if defined(__x86_64__) && !HAKMEM_NO_ASM
+    assert_int_equal(hak_wide_least() == HAK_WIDE_LEAST, !!__builtin_cpu_supports("avx2"));
+#endif
+    assert_true(hak_wide_least() == HAK_WIDE_LEAST || hak_wide_least() == SIZE_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wide_instructions_are_used_where_they_are),
         cmocka_unit_test(each_byte_is_compared),
         cmocka_unit_test(each_byte_is_zeroed),
     };
