@@ -28,7 +28,7 @@ typedef struct {
     call_t allocated, freed;
 } page_t;
 
-hak_guard_sample_t hak_sampled HAK_ALIGNED(HAK_LINE);
+hak_guard_sample_t hak_sampled;
 hak_lock_t hak_guard_sample_lock HAK_APART;
 HAK_LOCK_RANK(SAMPLED, hak_guard_sample_lock, NULL);
 

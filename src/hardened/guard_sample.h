@@ -34,7 +34,7 @@ typedef struct {
     _Atomic uint64_t blocks;       /* sampled so far; the lock to write, as the rest */
     _Atomic uint64_t without_page; /* calls that found no free page */
     _Atomic size_t live, live_bytes;
-} hak_guard_sample_t;
+} HAK_ALIGNED(HAK_LINE) hak_guard_sample_t; /* frees read the first two: a line of its own */
 
 extern hak_guard_sample_t hak_sampled;
 extern hak_lock_t hak_guard_sample_lock;

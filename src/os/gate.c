@@ -1,6 +1,7 @@
 /* gate.c: entering and leaving, and the fork that waits for the threads inside; the protocol is in gate.h. */
 #include "os/gate.h"
 
+#include "os/cpu.h"
 #include "os/os.h"
 
 enum {
@@ -9,22 +10,50 @@ enum {
     STORED_MS = 2,         /* long enough for unfenced stores to become visible */
     CLOSED = 1,
     FENCED = 2,
+    CROWDS = 32,
+    CROWD_CPUS = 8,
 };
 
 __thread hak_gate_thread_t hak_gate_thread;
 
-/* Read at each first enter; written by forks, and where a cache is made. */
+/* Read at each first enter; written by forks only. */
 typedef struct {
     _Atomic uintptr_t state;     /* FENCED; when closed, also CLOSED and the address of the forking
                                 thread. One word: with two, a signal handler of that thread between
                                 the two stores would wait for itself */
     _Atomic uint32_t generation; /* forks between the first process and this one */
-    _Atomic(hak_gate_post_t *) posts;
+    _Atomic uint32_t crowds;     /* a bit for each that ever had a thread */
 } HAK_ALIGNED(HAK_LINE) hak_gate_t;
 
 static hak_gate_t hak_gate = {.state = FENCED};
 
-static hak_gate_post_t crowd HAK_OWN_LINE;
+static _Atomic(hak_gate_post_t *) hak_gate_posts
+    HAK_OWN_LINE; /* atomic; written where a cache is made */
+
+typedef struct {
+    hak_gate_post_t post;
+} HAK_ALIGNED(HAK_LINE) crowd_t;
+
+static crowd_t first_crowd HAK_OWN_LINE; /* up to eight CPUs have no other */
+static crowd_t other_crowds[CROWDS - 1] HAK_APART;
+
+static hak_gate_post_t *crowd_at(unsigned number) {
+    return number ? &other_crowds[number - 1].post : &first_crowd.post;
+}
+
+/* The crowd of the CPU that the thread runs on. */
+static hak_gate_post_t *this_crowd(void) {
+    const unsigned number = hak_os_this_cpu() / CROWD_CPUS % CROWDS;
+    const uint32_t bit = (uint32_t)1 << number;
+    if (HAK_UNLIKELY(!(atomic_load(&hak_gate.crowds) & bit)))
+        (void)atomic_fetch_or(&hak_gate.crowds, bit); /* partner: close */
+    return crowd_at(number);
+}
+
+/* Of a post that a thread notes at: another one is its thread's. */
+HAK_FAST_PATH bool is_crowd(const hak_gate_post_t *post) {
+    return hak_load_relaxed(&post->process) == HAK_GATE_NOBODY;
+}
 
 uint32_t hak_gate_process(void) { return hak_load_relaxed(&hak_gate.generation) + 1; }
 
@@ -46,24 +75,24 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
 /* False when a signal handler of this thread, or the code that it interrupted, has noted it already.
- * A handler between the two steps of the crowd is not counted; the other order could count it twice. */
+ * A handler between the two steps of a crowd is not counted; the other order could count it twice. */
 static bool note_at(hak_gate_post_t *post) {
-    if (post != &crowd) {
+    if (!is_crowd(post)) {
         (void)atomic_exchange(&post->inside, 1); /* partner: close */
     } else {
         if (atomic_exchange_explicit(&hak_gate_thread.noted_at, post, memory_order_relaxed))
             return false;
-        (void)atomic_fetch_add(&crowd.inside, 1); /* partner: close */
+        (void)atomic_fetch_add(&post->inside, 1); /* partner: close */
     }
     return true;
 }
 
 HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
-    if (HAK_LIKELY(post != &crowd)) {
+    if (HAK_LIKELY(!is_crowd(post))) {
         hak_store_relaxed(&hak_gate_thread.noted_at, NULL);
         hak_store_release(&post->inside, 0); /* partner: close */
     } else if (atomic_exchange_explicit(&hak_gate_thread.noted_at, NULL, memory_order_relaxed)) {
-        atomic_fetch_sub_explicit(&crowd.inside, 1, memory_order_release); /* partner: close */
+        atomic_fetch_sub_explicit(&post->inside, 1, memory_order_release); /* partner: close */
     }
 }
 
@@ -76,7 +105,7 @@ static HAK_SLOW_PATH void wait_until_open(void) {
 }
 
 static HAK_SLOW_PATH bool enter(bool waits) {
-    hak_gate_post_t *post = hak_gate_thread.post ? hak_gate_thread.post : &crowd;
+    hak_gate_post_t *post = hak_gate_thread.post ? hak_gate_thread.post : this_crowd();
     while (note_at(post)) {
         if (HAK_LIKELY(!is_closed()) || hak_gate_is_mine()) break;
         unnote_at(post);
@@ -87,7 +116,7 @@ static HAK_SLOW_PATH bool enter(bool waits) {
     return true;
 }
 
-/* True when the thread is inside. False when the slow form is needed: the thread is in the crowd, or
+/* True when the thread is inside. False when the slow form is needed: the thread is in a crowd, or
  * the gate is FENCED or closed. */
 HAK_FAST_PATH bool note_quickly(void) {
     hak_gate_post_t *post = hak_gate_thread.post;
@@ -118,10 +147,10 @@ bool hak_gate_try_enter(void) {
 /* ---- Posts ----------------------------------------------------------------------------------- */
 
 void hak_gate_list(hak_gate_post_t *post) {
-    hak_gate_post_t *old = hak_load_relaxed(&hak_gate.posts);
+    hak_gate_post_t *old = hak_load_relaxed(&hak_gate_posts);
     do {
         post->next = old;
-    } while (!atomic_compare_exchange_weak(&hak_gate.posts, &old, post)); /* partner: close */
+    } while (!atomic_compare_exchange_weak(&hak_gate_posts, &old, post)); /* partner: close */
 }
 
 void hak_gate_take(hak_gate_post_t *post) {
@@ -194,12 +223,16 @@ static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
  * later still, and then reads CLOSED. */
 static bool await_others(uint64_t tries) {
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
-    const hak_gate_post_t *post = &crowd;
+    const hak_gate_post_t *post;
     bool all = true;
-    for (; post; post = post == &crowd ? atomic_load(&hak_gate.posts) : post->next) {
-        if (post == hak_gate_thread.post || (post != &crowd && hak_gate_is_lost(post))) continue;
+    for (uint32_t bits = atomic_load(&hak_gate.crowds); bits;
+         bits &= bits - 1) { /* partner: enter */
+        post = crowd_at(hak_lowest_bit(bits));
         all &= await(post, post == noted, &tries);
     }
+    for (post = atomic_load(&hak_gate_posts); post; post = post->next)
+        if (post != hak_gate_thread.post && !hak_gate_is_lost(post))
+            all &= await(post, false, &tries);
     return all;
 }
 
@@ -237,6 +270,9 @@ void hak_gate_reset(void) {
     hak_gate_thread.nested = 0;
     if (own) hak_gate_take(own);
     if (own && (noted == own || hak_gate_thread.depth)) hak_store_relaxed(&own->inside, 1);
-    hak_store_relaxed(&crowd.inside, noted == &crowd);
+    for (uint32_t bits = hak_load_relaxed(&hak_gate.crowds); bits; bits &= bits - 1) {
+        hak_gate_post_t *post = crowd_at(hak_lowest_bit(bits));
+        hak_store_relaxed(&post->inside, noted == post);
+    }
     hak_store_relaxed(&hak_gate.state, hak_load_relaxed(&hak_gate.state) & FENCED);
 }

@@ -1,6 +1,7 @@
 /* group.c: who is at home in the shards of a group, and which caches wait there. */
 #include "thread/group.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "options/options.h"
@@ -11,15 +12,17 @@
 #include "shard/shard.h"
 #include "thread/share.h"
 
-enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, EMPTY = 0, HOLDING = 1 };
+enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, EMPTY = 0, HOLDING = 1, TELLING = INT_MAX };
 
-/* threads = sum over `homes`, while no thread starts. */
+/* threads = sum over `homes`, while no thread starts; threads <= told, and threads > told / 2 unless both
+ * are 0. */
 typedef struct {
     hak_lock_t lock;
-    unsigned full;   /* lock; caches that wait with blocks, and those of ending threads that
-                                 will */
-    unsigned ending; /* lock; the latter */
+    uint16_t full;   /* lock; caches that wait with blocks, and those of ending threads that will */
+    uint16_t ending; /* lock; the latter */
     _Atomic unsigned threads; /* atomic; from their choice of the group on */
+    _Atomic unsigned told;    /* atomic; the group's part of the process's count; TELLING while that
+                                 changes */
     _Atomic(hak_cache_t *)
         waiting[2]; /* written under the lock; stacks of caches without thread, EMPTY
                                           or HOLDING blocks: there may be very many empty ones */
@@ -40,6 +43,33 @@ static unsigned groups_of(unsigned shards) { return (shards + SHARDS - 1) / SHAR
 /* Homes in a group, of `count` in all. */
 static unsigned homes_in(unsigned number, unsigned count) {
     return hak_min(count - number * SHARDS, SHARDS);
+}
+
+/* ---- Counts ---------------------------------------------------------------------------------- */
+
+/* `all`: tells each difference. */
+static void tell(group_t *group, bool all) {
+    for (;;) {
+        unsigned told = atomic_load(&group->told), now = atomic_load(&group->threads);
+        if (all ? now == told : now <= told && (now > told / 2 || !told)) return;
+        if (told == TELLING || !atomic_compare_exchange_strong(&group->told, &told, TELLING))
+            return; /* T2 */
+        now = atomic_load(&group->threads);
+        hak_thread_add(now - told);
+        atomic_store(&group->told, now); /* T3 */
+    }
+}
+
+/* Returns how many threads there were before. */
+static unsigned add(group_t *group, unsigned more) {
+    const unsigned before = atomic_fetch_add(&group->threads, more); /* T1 */
+    tell(group, false);
+    return before;
+}
+
+void hak_group_tell_all(void) {
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++)
+        tell(group_at(number), true);
 }
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
@@ -79,40 +109,47 @@ static hak_cache_t *pop_of_all(unsigned number, bool any) {
 
 /* ---- Starts ---------------------------------------------------------------------------------- */
 
-/* Counts the caller in a group, unless that has its share of the threads, and `more` besides. */
-static bool enter(unsigned number, unsigned count, unsigned threads, unsigned more) {
-    const unsigned most = threads * homes_in(number, count) / count + more;
-    _Atomic unsigned *in_group = &group_at(number)->threads;
-    if (hak_load_relaxed(in_group) >= most) return false;
-    if (hak_add_relaxed(in_group, 1u) < most) return true;
-    hak_add_relaxed(in_group, -1u); /* another thread was faster */
+/* False if a group has its share of the threads, and `more` besides; `self` is 1 if the caller does not
+ * count yet. For a few threads nobody looks at the process's count. */
+static bool has_room(unsigned number, unsigned count, unsigned self, unsigned in_group,
+                     unsigned more) {
+    return in_group < more ||
+           in_group < (hak_thread_count() + self) * homes_in(number, count) / count + more;
+}
+
+/* Counts the caller in a group, if that has room. */
+static bool enter(unsigned number, unsigned count, unsigned more) {
+    group_t *group = group_at(number);
+    if (!has_room(number, count, 1, hak_load_relaxed(&group->threads), more)) return false;
+    if (has_room(number, count, 0, add(group, 1u), more)) return true;
+    add(group, -1u); /* another thread was faster */
     return false;
 }
 
 /* Enters the next group with less than its share or, if there is none, with no more. */
-static unsigned enter_next(unsigned number, unsigned count, unsigned threads) {
+static unsigned enter_next(unsigned number, unsigned count) {
     const unsigned groups = groups_of(count);
     for (unsigned more = 0; more <= 1; more++)
         for (unsigned left = groups; left; left--, number = (number + 1) % groups)
-            if (enter(number, count, threads, more)) return number;
-    hak_add_relaxed(&group_at(number)->threads, 1u);
+            if (enter(number, count, more)) return number;
+    add(group_at(number), 1u);
     return number;
 }
 
-hak_seat_t hak_group_choose(unsigned threads) {
+hak_seat_t hak_group_choose(void) {
     const unsigned count = hak_shard_homes(), cpu = hak_os_this_cpu() % count;
     const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
     hak_seat_t seat = {.shard = cpu, .count = count};
-    if (!enter(cpu / SHARDS, count, threads, mixes ? 1 + SHARDS / 2 : threads))
-        seat.shard = enter_next(cpu / SHARDS, count, threads) * SHARDS;
+    if (!enter(cpu / SHARDS, count, mixes ? 1 + SHARDS / 2 : UINT_MAX))
+        seat.shard = enter_next(cpu / SHARDS, count) * SHARDS;
     if (seat.shard < SHARDS || hak_shard_open(seat.shard) == seat.shard) return seat;
     hak_group_give_up(seat);
     seat.shard = 0; /* there is no memory for that one */
-    hak_add_relaxed(&first.threads, 1u);
+    add(&first, 1u);
     return seat;
 }
 
-void hak_group_give_up(hak_seat_t seat) { hak_add_relaxed(&group_of(seat.shard)->threads, -1u); }
+void hak_group_give_up(hak_seat_t seat) { add(group_of(seat.shard), -1u); }
 
 /* The home of a thread: the shard of its cache's last thread, if that has no more than its share of the
  * group's threads, or the one that has the fewest; or that of its CPU. A cache may change its shard with
@@ -188,7 +225,7 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
     hak_lock_release(&cache->stack_lock);
     group->ending -= keeps;
     HAK_ADD_OWNED(&group->homes[cache->shard % SHARDS], -1u);
-    hak_add_relaxed(&group->threads, -1u);
+    add(group, -1u);
     push(group, cache, keeps);
     hak_gate_release(&cache->post);
 }
@@ -222,10 +259,13 @@ void hak_group_forget_others(const hak_cache_t *own) {
             group->full++;
         for (unsigned i = 0; i < SHARDS; i++) hak_store_relaxed(&group->homes[i], 0);
         hak_store_relaxed(&group->threads, 0);
+        hak_store_relaxed(&group->told, 0);
     }
+    hak_thread_recount(own != NULL);
     if (!own) return;
     hak_store_relaxed(&group_of(own->shard)->homes[own->shard % SHARDS], 1);
     hak_store_relaxed(&group_of(own->shard)->threads, 1);
+    hak_store_relaxed(&group_of(own->shard)->told, 1);
 }
 
 /* ---- check ---- */
@@ -252,18 +292,18 @@ static void check_full(hak_check_t *check, const group_t *group) {
 }
 
 HAK_BEHIND void hak_group_check(hak_check_t *check, size_t caches) {
-    size_t threads = 0, homes = 0;
+    size_t threads = 0, told = 0, homes = 0;
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
         const group_t *group = group_at(number);
         check_waiting(check, group, EMPTY, caches);
         check_full(check, group);
         threads += hak_load_relaxed(&group->threads);
+        told += hak_load_relaxed(&group->told);
         for (unsigned i = 0; i < SHARDS; i++) homes += hak_load_relaxed(&group->homes[i]);
     }
-    hak_check_equal(check, "thread list", &first, "threads = sum over groups", hak_thread_count(),
-                    threads);
-    hak_check_equal(check, "thread list", &first, "threads = sum over shards", hak_thread_count(),
-                    homes);
+    hak_check_equal(check, "thread list", &first, "count = what the groups told",
+                    hak_thread_count(), told);
+    hak_check_equal(check, "thread list", &first, "threads = sum over shards", threads, homes);
 }
 
 #if HAKMEM_VERIFY

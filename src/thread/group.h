@@ -1,8 +1,7 @@
 /* group.h: threads that are at home in a few neighbouring shards, and the caches that wait there.
  *
  * On a large machine threads start and end on all CPUs at once. Each start and each end takes the lock of
- * one group of shards, which few CPUs use. The process has a counter only (share.h). A machine of up to
- * eight CPUs has one group.
+ * one group of shards, which few CPUs use. A machine of up to eight CPUs has one group.
  *
  * PROTOCOL
  *
@@ -14,6 +13,15 @@
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
  *           released, and the cache waits there. From then on it may serve another thread
+ *   tell    After each change of its number of threads, the group tells the process (share.h) if there are
+ *           more than it told last, or half as many: where threads start and end all the time, no line of
+ *           the process moves.
+ *     T1    change the number
+ *     T2    if there is something to tell: replace what was told by TELLING. If another thread was faster,
+ *           it does the rest
+ *     T3    add the difference to the process's count, store the number as told, and begin again at T2
+ *           All accesses are sequentially consistent: if T2 fails, T1 came before the teller's next
+ *           comparison. One teller a group at a time; so the count is the sum of what they told
  *
  * A thread holds the lock of one group at a time, and not that of the thread list. A start is one
  * section inside the gate (os/gate.h), and so is the last step of an end: in the child of a fork each
@@ -22,6 +30,10 @@
  * Rejected:
  *  - To count a thread where it joins. Threads that start while another one holds the group's lock would
  *    all choose that group.
+ *  - One counter of the process for starts and ends. At 192 CPUs threads waited for its line a fifth of
+ *    the time that starts and ends waited.
+ *  - To tell under the group's lock. Threads that start at once choose before they take a lock, by the
+ *    count of the process: they would see too few.
  *  - Stacks without a lock. Two threads that take caches would need a counter beside the top (ABA), and the
  *    places of those that keep their blocks would be counted apart from the stacks. */
 #pragma once
@@ -36,8 +48,8 @@ typedef struct {
     unsigned count; /* of homes, at the time of the choice */
 } hak_seat_t;
 
-/* `threads`: how many there are, the caller included. Without a cache the caller gives its seat up. */
-hak_seat_t hak_group_choose(unsigned threads);
+/* Without a cache the caller gives its seat up. */
+hak_seat_t hak_group_choose(void);
 void hak_group_give_up(hak_seat_t seat);
 
 /* Takes a waiting cache and joins; NULL when none waits. */
@@ -52,6 +64,9 @@ void hak_group_leave(hak_cache_t *cache, bool keeps);
  * to its group. */
 hak_cache_t *hak_group_take_full(void);
 void hak_group_put_back(hak_cache_t *cache, bool holds);
+
+/* Lets each group tell its exact number of threads. Inside the gate. */
+void hak_group_tell_all(void);
 
 /* Threads whose home is the shard with most of them. */
 unsigned hak_group_most(void);

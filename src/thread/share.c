@@ -18,14 +18,15 @@ enum {
     LESS_PART = 2,  /* ...or one in so many is left */
 };
 
+static _Atomic unsigned threads HAK_OWN_LINE; /* sum over the groups of what each has told */
 static struct {
-    _Atomic unsigned count; /* threads with a cache */
-    _Atomic bool is_busy;   /* a thread sets the budgets */
-} threads HAK_OWN_LINE;
+    _Atomic bool is_due;                       /* the budgets did not fit the count */
+    _Atomic bool is_busy;                      /* a thread sets the budgets */
+} sharing HAK_OWN_LINE;                        /* read by each start and each end */
 static _Atomic unsigned shared HAK_READ_OFTEN; /* written under the list lock; the count that the
                                                   budgets are for */
 
-unsigned hak_thread_count(void) { return atomic_load(&threads.count); }
+unsigned hak_thread_count(void) { return atomic_load(&threads); }
 
 size_t hak_thread_budget(void) {
     size_t total = (size_t)hak_option(HAK_OPTION_CACHE_BUDGET);
@@ -61,15 +62,20 @@ void hak_thread_share(void) {
     } while (!fits()); /* threads have compared with the former count meanwhile */
 }
 
-unsigned hak_thread_add(unsigned more) {
-    const unsigned before = atomic_fetch_add(&threads.count, more);             /* S1 */
-    while (HAK_UNLIKELY(!fits()) && !atomic_exchange(&threads.is_busy, true)) { /* S2 */
+void hak_thread_add(unsigned more) {
+    (void)atomic_fetch_add(&threads, more); /* S1 */
+    if (!fits()) atomic_store(&sharing.is_due, true);
+}
+
+void hak_thread_fit(void) {
+    while (HAK_UNLIKELY(atomic_load(&sharing.is_due)) && !atomic_load(&sharing.is_busy) &&
+           !atomic_exchange(&sharing.is_busy, true)) { /* S2 */
+        atomic_store(&sharing.is_due, false);          /* S3 */
         hak_lock_acquire(&hak_thread_list_lock);
         hak_thread_share();
         hak_lock_release(&hak_thread_list_lock);
-        atomic_store(&threads.is_busy, false); /* S3 */
+        atomic_store(&sharing.is_busy, false);
     }
-    return before + more;
 }
 
-void hak_thread_recount(unsigned count) { hak_store_relaxed(&threads.count, count); }
+void hak_thread_recount(unsigned count) { hak_store_relaxed(&threads, count); }

@@ -32,9 +32,9 @@ HAK_LOCK_RANK(THREADS, hak_thread_list_lock, NULL);
 static _Atomic(hak_cache_t *) all_caches; /* atomic */
 static _Atomic(hak_cache_t *) maybe_lost
     HAK_READ_OFTEN; /* written under the list lock; the first of all_caches that may be lost */
-static pthread_key_t exit_key;            /* list lock, then constant */
-static bool has_key;                      /* list lock, then constant */
-static _Atomic bool ready HAK_READ_OFTEN; /* written under the list lock, once */
+static pthread_key_t exit_key HAK_READ_OFTEN; /* list lock, then constant */
+static bool has_key HAK_READ_OFTEN;           /* list lock, then constant */
+static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, once */
 
 static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
 
@@ -70,7 +70,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_gate_use(NULL); /* another thread may get the post next */
     hak_gate_enter();
     hak_group_leave(cache, keeps);
-    hak_thread_add(-1u);
+    hak_thread_fit();
     hak_gate_leave();
     settle(process);
     hak_helper_wake();
@@ -81,6 +81,7 @@ void hak_thread_look_at_limits(void) {
     const bool changed = hak_os_cpu_look();
     HAK_HOLD(&hak_thread_list_lock);
     if (changed) hak_shard_recount();
+    hak_group_tell_all();
     hak_thread_share();
 }
 
@@ -121,17 +122,15 @@ static hak_cache_t *make_cache(void) {
 /* Takes a waiting cache, or one that was lost, or makes one. A fork finds it with its thread. */
 static hak_cache_t *acquire_cache(void) {
     hak_gate_enter();
-    const hak_seat_t seat = hak_group_choose(hak_thread_add(1u));
+    const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache) {
         cache = take_lost();
         if (!cache) cache = make_cache();
         if (cache) hak_group_join(cache, seat);
     }
-    if (!cache) {
-        hak_group_give_up(seat);
-        hak_thread_add(-1u);
-    }
+    if (!cache) hak_group_give_up(seat);
+    hak_thread_fit();
     hak_gate_leave();
     return cache;
 }
@@ -214,7 +213,6 @@ void hak_thread_renumber(void) {
 
 void hak_thread_forget_others(void) {
     hak_group_forget_others(has_cache() ? hak_cache : NULL);
-    hak_thread_recount(has_cache());
     hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
 }
 

@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "scenarios.h"
 
-enum { POSTS = 3 };
+enum { POSTS = 3, TESTED_CROWDS = 2 };
 
 static struct {
     hak_gate_post_t post;
@@ -25,6 +25,14 @@ static struct {
 static unsigned forkers; /* between close and open */
 
 uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
+
+/* Threads move from CPU to CPU, each of which has its own crowd. */
+static bool moving;
+static unsigned cpu[EXPLORE_THREADS_MAX]; /* the running thread's */
+unsigned hak_os_this_cpu(void) {
+    if (moving) cpu[explore_thread()] ^= CROWD_CPUS;
+    return cpu[explore_thread()];
+}
 
 /* The system's barrier; refused for good, or only at forks. */
 static bool has_barrier;
@@ -51,7 +59,8 @@ bool hak_os_barrier(void) {
 
 /* No steps of the explorer: its own look at the state. */
 __attribute__((no_sanitize_thread)) static uint32_t noted(void) {
-    uint32_t sum = crowd.inside;
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) sum += crowd_at(i)->inside;
     for (unsigned i = 0; i < POSTS; i++) sum += posts[i].post.inside;
     return sum;
 }
@@ -77,8 +86,11 @@ bool hak_os_sleep_ms(unsigned ms) {
 static void prepare_posts(unsigned count) {
     memset(&hak_gate, 0, sizeof hak_gate);
     hak_gate.state = FENCED;
+    hak_gate_posts = NULL;
+    moving = false;
+    memset(cpu, 0, sizeof cpu);
     has_barrier = true;
-    memset(&crowd, 0, sizeof crowd);
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) memset(crowd_at(i), 0, sizeof(crowd_t));
     memset(posts, 0, sizeof posts);
     memset(shared, 0, sizeof shared);
     forkers = 0;
@@ -102,6 +114,16 @@ static void prepare_refused(void) {
     has_barrier = false;
 }
 static void prepare_crowd(void) { prepare_registered(0); }
+static void prepare_moving(void) {
+    prepare_crowd();
+    moving = true;
+    cpu[0] =
+        CROWD_CPUS; /* the first thread begins in the first crowd, the second in the other one */
+}
+static void prepare_two_moving(void) {
+    prepare_registered(2);
+    moving = true;
+}
 static void prepare_one(void) { prepare_registered(1); }
 static void prepare_two(void) { prepare_registered(2); }
 
@@ -129,6 +151,11 @@ static void once_with(unsigned post) {
 static void first(void) { once_with(0); }
 static void second(void) { once_with(1); }
 static void of_the_crowd(void) { be_inside(); }
+
+static void twice_of_crowds(void) {
+    be_inside();
+    be_inside();
+}
 
 static void first_twice(void) {
     first();
@@ -308,16 +335,19 @@ static void finally(void) {
     for (unsigned i = 0; i < POSTS; i++)
         EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
                       i);
-    EXPLORE_CHECK(crowd.inside == 0, "%u of the crowd are left", crowd.inside);
+    for (unsigned i = 0; i < TESTED_CROWDS; i++)
+        EXPLORE_CHECK(crowd_at(i)->inside == 0, "%u of crowd %u are left", crowd_at(i)->inside, i);
     check_closed();
 }
 
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < POSTS; i++)
         if (variable == &posts[i].post.inside) return "a post";
-    return variable == &hak_gate.state ? "the gate"
-           : variable == &crowd.inside ? "the crowd"
-                                       : NULL;
+    for (unsigned i = 0; i < TESTED_CROWDS; i++)
+        if (variable == &crowd_at(i)->inside) return "a crowd";
+    return variable == &hak_gate.state    ? "the gate"
+           : variable == &hak_gate.crowds ? "the crowds' bits"
+                                          : NULL;
 }
 
 #define RULES .finally = finally, .describe = describe
@@ -330,6 +360,15 @@ static const explore_scenario_t scenarios[] = {
     {"two of the crowd and a fork",
      prepare_crowd,
      {of_the_crowd, of_the_crowd, fork_and_open},
+     RULES},
+    {"two crowds and a fork", prepare_moving, {of_the_crowd, of_the_crowd, fork_and_open}, RULES},
+    {"a thread from crowd to crowd, and a fork",
+     prepare_moving,
+     {twice_of_crowds, fork_and_open},
+     RULES},
+    {"a child forks again, with two crowds",
+     prepare_two_moving,
+     {twice_of_crowds, fork_twice},
      RULES},
     {"two threads and a fork", prepare_one, {first, of_the_crowd, fork_and_open}, RULES},
     {"a fork that allocates", prepare_one, {first, fork_and_allocate}, RULES},
@@ -367,7 +406,8 @@ static const explore_scenario_t scenarios[] = {
 int main(int argc, char **argv) {
     explore_keep_apart(&hak_gate_thread, sizeof hak_gate_thread);
     memory_track(&hak_gate, sizeof hak_gate);
-    memory_track(&crowd, sizeof crowd);
+    memory_track(&hak_gate_posts, sizeof hak_gate_posts);
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) memory_track(crowd_at(i), sizeof(crowd_t));
     memory_track(posts, sizeof posts);
     memory_delay(posts, sizeof posts);
     memory_track(shared, sizeof shared);

@@ -84,10 +84,13 @@ GROUPS = {
              "static unsigned groups_of("),
             (r"static _Atomic unsigned shared HAK_READ_OFTEN;",
              "static _Atomic unsigned shared HAK_ALIGNED(HAK_LINE);"),
+            (r"static _Atomic unsigned threads HAK_OWN_LINE;",
+             "static _Atomic unsigned threads HAK_ALIGNED(HAK_LINE);"),
+            (r"} sharing HAK_OWN_LINE;", "} sharing HAK_ALIGNED(HAK_LINE);"),
             (r"\nunsigned hak_thread_count\(void\) \{",
              "void *share_place(unsigned number, size_t *size) {\n"
-             "*size = number ? sizeof shared : sizeof threads;\n"
-             "return number ? (void *)&shared : &threads; }\n"
+             "*size = number ? sizeof(unsigned) : sizeof sharing;\n"
+             "return number == 0 ? (void *)&sharing : number == 1 ? &shared : &threads; }\n"
              "unsigned hak_thread_count(void) {"),
         ],
     ),
