@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.heap import page, pprof, read, state, words
+from hakmem_lab.heap import command, page, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0
@@ -68,6 +69,14 @@ def test_damaged_files_are_refused(tmp_path, change):
     path.write_text(TEXT.replace(change, "?"))
     with pytest.raises(LabError):
         read.read(path)
+
+
+@pytest.mark.parametrize("number", ["none", "", "0", "60", "²"])
+def test_a_process_without_a_profile_is_told(monkeypatch, number):
+    settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_SIGNAL": number}
+    monkeypatch.setattr(command, "_settings", lambda pid: settings)
+    with pytest.raises(LabError, match="writes no profiles"):
+        command._ask(os.getpid())
 
 
 def test_pprof_has_samples_and_strings(profile, tmp_path):

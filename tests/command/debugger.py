@@ -78,10 +78,12 @@ def case_process_and_core(folder):
     core = os.path.join(folder, "core")
     library = os.path.realpath(LIBRARY)
     text, err = gdb(DUMPED, library=library, reader=None,
-                    commands=["break looked_at", "run", *LOOK, "hakmem block", f"gcore {core}", "kill"])
+                    commands=["break looked_at", "run", *LOOK, "hakmem block", "hakmem block no_such", f"gcore {core}", "kill"])
     check_blocks(text)
     if "hakmem block needs an address" not in err:
         harness.fail(f"no address: {err[-300:]}")
+    if 'hakmem: No symbol "no_such"' not in err or "Python Exception" in err:
+        harness.fail(f"no symbol: {err[-300:]}")
     table = heap_of(text).split("Saved corefile")[0]
     text, _ = gdb(DUMPED, core, commands=LOOK, reader=None)
     check_blocks(text)
@@ -151,7 +153,7 @@ def case_refused(folder):
     def refuse(path, what, part):
         result = harness.run([COMMAND, "explain", path])
         line = result.err.decode()
-        if result.status != 1 or line.count("\n") != 1 or part not in line:
+        if result.status != 1 or line.count("\n") != 1 or part not in line or line.count(path) > 1:
             harness.fail(f"{what}: status {result.status}: {line[-500:]}")
 
     refuse(core, "another program", "did not run on HAKMEM")
@@ -162,6 +164,10 @@ def case_refused(folder):
         with open(damaged, "wb") as file:
             file.write(whole[:size])
         refuse(damaged, f"{size} bytes of a core", "hakmem: explain:")
+    for place in (39, 47, 62, 63):  # where its tables lie, how many entries they have
+        with open(damaged, "wb") as file:
+            file.write(whole[:place] + b"\xff" + whole[place + 1:])
+        refuse(damaged, f"a core with a wrong byte {place}", "hakmem: explain:")
     _, err = gdb("/bin/true", commands=["starti", "hakmem heap", "hakmem block 1", "kill"])
     if err.count("does not run on HAKMEM") != 2:
         harness.fail(f"gdb on another program: {err[-400:]}")

@@ -9,8 +9,8 @@ import re
 import sys
 
 # Files that are not called as their targets.
-OUTPUTS = {"hakmem": "hakmem_command", "hakmem.o": "hakmem_object", "libhakmem.a": "hakmem_static",
-           "libhakmem.so": "hakmem_shared"}
+OUTPUTS = {"hakmem": "hakmem_command", "hakmem-replay": "hakmem_replay", "hakmem.o": "hakmem_object",
+           "libhakmem.a": "hakmem_static", "libhakmem.so": "hakmem_shared"}
 
 ROW = re.compile(r"^(add_test|set_tests_properties)\((?:\[=*\[(.*?)\]=*\]|(\S+)) (.*)\)$", re.MULTILINE)
 
@@ -33,20 +33,27 @@ def target_of(path):
     return OUTPUTS.get(name) or re.sub(r"^lib(.*)\.so$", r"\1", name)
 
 
-def main():
-    build, wanted = pathlib.Path(sys.argv[1]).resolve(), re.compile(sys.argv[2])
+def wanted_by(build, regex):
+    """The targets that the tests of a name need; empty when there is no such test."""
     tests = rows(build)
-    texts = {text for name, text in tests.items() if wanted.search(name)}
-    if not texts:
-        sys.exit(f"no test of {build.name} has a name like '{sys.argv[2]}'; "
-                 f"'ctest --test-dir build/{build.name} -N' lists them")
+    texts = {text for name, text in tests.items() if re.search(regex, name)}
     if any("FIXTURES_REQUIRED" in text for text in texts):
         texts |= {text for text in tests.values() if "FIXTURES_SETUP" in text}
     paths = {path for text in texts
              for path in re.findall(re.escape(str(build)) + r"/[^\s\";]+", text)}
     # Folders for a test's own files have no dot and are no program.
-    targets = {target_of(path) for path in paths
-               if re.search(r"/(lib)?(test|bench)_[^/]*$|/(lib)?hakmem[^/]*$|\.dir/", path)}
+    required = {path for text in texts for files in re.findall(r'REQUIRED_FILES "([^"]*)"', text)
+                for path in files.split(";")}
+    return {target_of(path) for path in paths
+            if path in required or re.search(r"/(lib)?(test|bench)_[^/]*$|/(lib)?hakmem[^/]*$|\.dir/", path)}
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    targets = wanted_by(build, sys.argv[2])
+    if not targets and not any(re.search(sys.argv[2], name) for name in rows(build)):
+        sys.exit(f"no test of {build.name} has a name like '{sys.argv[2]}'; "
+                 f"'ctest --test-dir build/{build.name} -N' lists them")
     print("\n".join(sorted(targets)))
 
 

@@ -19,6 +19,7 @@ class Elf:
     def __init__(self, path):
         self.path = path
         self.file = open(path, "rb")  # noqa: SIM115  kept open: a core is large
+        self.length = os.fstat(self.file.fileno()).st_size
         head = self.file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
             raise Unreadable(f"{path} is no ELF file of 64 bits")
@@ -31,11 +32,10 @@ class Elf:
         self.names = names
 
     def at(self, place, size):
-        self.file.seek(place)
-        data = self.file.read(size)
-        if len(data) != size:
+        if place + size > self.length:
             raise Unreadable(f"{self.path} is cut off")
-        return data
+        self.file.seek(place)
+        return self.file.read(size)
 
     def section_named(self, wanted):
         if not self.sections:

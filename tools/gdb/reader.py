@@ -321,8 +321,11 @@ def main():
     try:
         core = Core(sys.argv[1])
         lines = heap_of_core(core).report()
-    except (Unreadable, OSError, struct.error) as error:
-        sys.exit(f"hakmem: explain: {sys.argv[1]}: {error}")
+    except (struct.error, ValueError, LookupError, ArithmeticError):
+        sys.exit(f"hakmem: explain: {sys.argv[1]} is damaged")
+    except (Unreadable, OSError) as error:
+        where = "" if sys.argv[1] in str(error) else f"{sys.argv[1]}: "
+        sys.exit(f"hakmem: explain: {where}{error}")
     ended = f", ended by signal {core.signal}" if core.signal else ""
     print(f"process {core.pid} ({core.name}){ended}: heap\n")
     print("\n".join(lines))
@@ -402,7 +405,7 @@ def in_gdb(gdb):
     def run(make):
         try:
             shown(make())
-        except (Unreadable, struct.error) as error:
+        except (Unreadable, struct.error, gdb.error) as error:
             raise gdb.GdbError(f"hakmem: {error}") from None
 
     class Printer:

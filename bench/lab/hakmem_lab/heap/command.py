@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import LabError
 from . import pprof, state
+from .options import is_process
 from .read import read, size
 
 SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
@@ -49,7 +50,8 @@ def _dumps(pattern) -> set:
 def _ask(pid) -> Path:
     """The profile that a process writes now."""
     settings = _settings(pid)
-    number = int(settings.get("HAKMEM_PROF_SIGNAL", SIGNAL))
+    told = settings.get("HAKMEM_PROF_SIGNAL", SIGNAL)
+    number = int(told if told.isdecimal() else SIGNAL)  # the library keeps its default, too
     if settings.get("HAKMEM_PROF") != "1" or not number or not _catches(pid, number):
         raise LabError(f"process {pid} writes no profiles: start it with HAKMEM_PROF=1, and leave"
                        " it HAKMEM_PROF_SIGNAL")  # fmt: skip
@@ -67,7 +69,7 @@ def _ask(pid) -> Path:
 
 
 def prof(options) -> int:
-    source = _ask(int(options.source)) if options.source.isdigit() else Path(options.source)
+    source = _ask(int(options.source)) if is_process(options.source) else Path(options.source)
     profile = read(source)
     out = options.out or source.with_name(source.name + ".pb.gz")
     pprof.write(profile, out)
@@ -105,8 +107,8 @@ def report(options) -> int:
     except ImportError:
         raise LabError("the page needs plotly: python3 -m pip install plotly") from None
     profiles, states = [], []
-    for source in sorted(options.sources, key=str.isdigit):  # what a process says now is the newest
-        if source.isdigit():
+    for source in sorted(options.sources, key=is_process):  # what a process says now is the newest
+        if is_process(source):
             _look_at(int(source), profiles, states)
             continue
         try:

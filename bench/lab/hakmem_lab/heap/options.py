@@ -1,8 +1,26 @@
 """The options of `hakmem prof` and `hakmem report`. The standard library only: see front.py."""
 
+import os
 from pathlib import Path
 
 from ..cli import Parser
+from ..errors import BadInput
+
+
+def is_process(source) -> bool:
+    return source.isascii() and source.isdigit()
+
+
+def _check(sources) -> None:
+    """Before anything is built or installed for them. A pipe is not opened, since it gives its text once."""
+    for source in sources:
+        if is_process(source):
+            if not os.path.exists(f"/proc/{source}"):
+                raise BadInput(f"there is no process {source}")
+        elif not os.path.exists(source):
+            raise BadInput(f"{source}: no such file")
+        elif os.path.isdir(source) or not os.access(source, os.R_OK):
+            raise BadInput(f"{source} is not a file that can be read")
 
 
 def prof_parser():
@@ -13,6 +31,7 @@ def prof_parser():
         "source", metavar="PID|FILE", help="a process under HAKMEM_PROF=1, or a file that one wrote"
     )
     parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz)")
+    parser.check = lambda options: _check([options.source])
     return parser
 
 
@@ -25,4 +44,5 @@ def report_parser():
                         " of it over time (--every)")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("heap.html"),
                         help="the page to write (default: heap.html)")  # fmt: skip
+    parser.check = lambda options: _check(options.sources)
     return parser
