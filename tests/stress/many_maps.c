@@ -13,7 +13,7 @@
 #include "check.h"
 #include "hakmem.h"
 
-enum { SIZE = 32 * 1024, MAPPINGS_MOST = 1000, OTHERS = 200 };
+enum { SIZE = 64 * 1024, MAPPINGS_MOST = 1000, OTHERS = 200 };
 
 static void **blocks;
 static size_t count;
@@ -73,8 +73,8 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < count; i++)
         CHECK((blocks[i] = API(malloc)(SIZE)) != NULL, "no block after %zu", i);
     look("grown");
-    free_some(64, 0); /* a slab of each second superslab */
-    free_some(64, 1);
+    free_some(32, 0); /* a slab of each second superslab */
+    free_some(32, 1);
     look("purged in part");
     free_some(3, 2);
     look("a third freed");
