@@ -119,15 +119,16 @@ def main():
     if "inside" in sys.argv:
         unittest.main(argv=sys.argv[:1], defaultTest="Inside")
     program = unittest.main(argv=sys.argv[:1], defaultTest="Outside", exit=False)
-    again = [os.path.realpath(sys.executable) if len(sys.argv) > 1 else sys.executable,
-             os.path.abspath(__file__), "inside"]
     environment = dict(os.environ, HAKMEM_PROFILE="LOWMEM")
-    if len(sys.argv) > 1:
+    words = [os.path.abspath(__file__), "inside"]
+    if len(sys.argv) > 1:  # the system's Python is often at a fixed address, and dlsym finds malloc in it
         environment["LD_PRELOAD"] = sys.argv[1]
+        pythons = {os.path.realpath(path) for path in (sys.executable, "/usr/bin/python3") if os.path.exists(path)}
+        runs = [[python, *words] for python in sorted(pythons)]
     else:
-        again = ["hakmem", "run", "--", *again]
-    inside = subprocess.run(again, env=environment, check=False)
-    sys.exit(0 if program.result.wasSuccessful() and inside.returncode == 0 else 1)
+        runs = [["hakmem", "run", "--", sys.executable, *words]]
+    inside = [subprocess.run(run, env=environment, check=False).returncode for run in runs]
+    sys.exit(0 if program.result.wasSuccessful() and not any(inside) else 1)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,10 @@ _SIGNATURES = {
 }
 
 
+_AT_PHDR, _PAGE_LEAST = 3, 4096
+_MALLOC_FAMILY = ("malloc", "realloc", "calloc", "posix_memalign", "malloc_usable_size")
+
+
 def _object_of(process: ctypes.CDLL, name: str) -> Optional[int]:
     """The place of the object that a name of the process resolves to."""
     info = _DlInfo()
@@ -103,12 +107,21 @@ def _object_of(process: ctypes.CDLL, name: str) -> Optional[int]:
     return info.base if process.dladdr(function, ctypes.byref(info)) else None
 
 
+def _malloc_of(process: ctypes.CDLL) -> Optional[int]:
+    """The place of the object whose malloc the process calls. A program at a fixed address that takes a
+    function's address has an entry for it, which the lookup finds: then another function tells."""
+    process.getauxval.restype = ctypes.c_ulong
+    program = process.getauxval(ctypes.c_ulong(_AT_PHDR)) & -_PAGE_LEAST
+    places = (_object_of(process, name) for name in _MALLOC_FAMILY)
+    return next((place for place in places if place not in (None, program)), None)
+
+
 @functools.lru_cache(maxsize=None)
 def _find() -> Optional[ctypes.CDLL]:
     """The library, if malloc of this process is its malloc. That never changes."""
     process = ctypes.CDLL(None)
     place = _object_of(process, "hakmem_version")
-    if place is None or place != _object_of(process, "malloc"):
+    if place is None or place != _malloc_of(process):
         return None
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(process, name)
