@@ -49,6 +49,8 @@ WRONG = [
     (["compare"], "no program given"),
     (["compare", "--", "no-such-program"], "there is no program 'no-such-program'"),
     (["compare", "prog"], "unrecognized arguments"),
+    (["compare", "--alloc", "hakmem,emacs", "--", "true"], "unknown allocator 'emacs'"),
+    (["compare", "--alloc", "/no/such.so", "--", "true"], "/no/such.so does not exist"),
     (["page", "--from", "/no/such"], "not the folder of a run"),
     (["perf_report", "a", "b"], "unrecognized"),
     (["larson"], "PROFILE"),
@@ -171,6 +173,11 @@ def test_every_script_reads_before_it_builds(tried, name):
     assert done.returncode == 0 and b"usage: " in done.stdout and not done.stderr
     words = ["mixed"] if name == "larson" else []
     one_line(tried, [script(f"{name}.sh"), *words, "--no-such-option"], USAGE, "--no-such-option")
+
+
+def test_names_of_allocators_need_no_package(tried):
+    command = [script("lab"), "compare", "--alloc", "emacs", "--", "true"]
+    one_line(tried, command, USAGE, "unknown allocator 'emacs'")
 
 
 @pytest.mark.parametrize("words", [["-h"], ["bench", "--list"], ["prof_sweep", "-h"]])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import allocators as finder
-from .. import override
 from ..errors import BadInput, LabError
 from ..tables import OWN_ALLOCATORS, OWN_BUILDS, SYSTEM, Allocator
 
@@ -54,6 +53,25 @@ def _from_path(text) -> Allocator:
     return Allocator(path.name.partition(".so")[0], path.name, str(path.resolve()), str(path))
 
 
+def _words(text) -> list:
+    """[(a part of the list, its name or path, its environment)]"""
+    found = []
+    for word in dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))):
+        is_path = "/" in word.partition("+")[0]
+        found.append((word, *((word, {}) if is_path else finder.parse_name(word))))
+    return found
+
+
+def check(text, libraries) -> None:
+    """BadInput for a name that none has, or a path that is none: before anything is built."""
+    known = [*OWN_ALLOCATORS, *OWN_BUILDS, *DISTRIBUTION, *PEERS]
+    for _, base, _ in _words(text):
+        if "/" in base and base not in libraries:
+            _from_path(base)
+        elif base not in libraries and base not in known:
+            raise BadInput(f"unknown allocator '{base}'; there are {', '.join(known)}, or a path")
+
+
 def _named(base, libraries, build):
     """The allocator of a name; None when it is not on this machine."""
     if base in libraries:
@@ -64,19 +82,15 @@ def _named(base, libraries, build):
         return finder.own(base, build)
     if base in OWN_BUILDS:
         return finder.own_build(base)
-    if base not in DISTRIBUTION and base not in PEERS:
-        known = [*OWN_ALLOCATORS, *OWN_BUILDS, *DISTRIBUTION, *PEERS]
-        raise BadInput(f"unknown allocator '{base}'; there are {', '.join(known)}, or a path")
     library = library_of(base)
     return library and Allocator(base, base, str(library), library.name)
 
 
 def find(text, libraries, build) -> tuple:
     """(allocators, a line about those that are missing or "")."""
+    check(text, libraries)
     found, missing = [], []
-    for word in dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))):
-        is_path = "/" in word.partition("+")[0]
-        base, environment = (word, {}) if is_path else finder.parse_name(word)
+    for word, base, environment in _words(text):
         allocator = _named(base, libraries, build)
         if allocator is None:
             missing.append(base)
@@ -97,6 +111,8 @@ def with_own_malloc(session, allocators, row, limit) -> list:
     system = next((one for one in allocators if one.name == SYSTEM), None)
     if system is None:
         return allocators
+    from .. import override  # here, since it needs psutil, and names are checked without
+
     found = override.servers(session.launcher, row.words, limit, row.folder)
     brought = sorted(name for name in (Path(file).name for file in found) if not LIBC.match(name))
     if not brought:

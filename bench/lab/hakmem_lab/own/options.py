@@ -3,8 +3,10 @@
 import argparse
 import shutil
 
+from ..allocators import parse_libraries
 from ..cli import WordsParser, number
 from ..errors import BadInput
+from . import find
 
 ABOUT = """\
 Runs a program of yours on several allocators in turn and compares time (with intervals), resident
@@ -66,6 +68,7 @@ def parser() -> WordsParser:
     def check(options):
         if not resumes(options, "comparison"):
             program_of(options.words)
+            find.check(options.alloc or DEFAULT, parse_libraries(options.lib))
 
     made.check = check
     return made
