@@ -27,7 +27,7 @@
 #include "stats/heap_profile.h"
 #include "thread/helper.h"
 
-enum { UNSAMPLED_MOST = 1 << 20, READ_DIRECTLY = 1 << 16, GATE_MS = 1000 };
+enum { UNSAMPLED_MOST = 1 << 20, READ_DIRECTLY = HAK_UNIT_SIZE, GATE_MS = 1000 };
 
 typedef struct {
     uintptr_t start;
@@ -165,8 +165,9 @@ static size_t look_in(uintptr_t start, uintptr_t end) {
     return shared;
 }
 
+/* A block of a whole unit may be a guard (hardened/guard.h). */
 static void look_in_block(const found_t *block) {
-    if (block->size <= READ_DIRECTLY)
+    if (block->size < READ_DIRECTLY)
         look_at_words((const uintptr_t *)block->start, block->size / sizeof(uintptr_t));
     else
         look_in(block->start, block->start + block->size);
