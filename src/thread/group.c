@@ -223,9 +223,9 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = 0;
     hak_lock_release(&cache->stack_lock);
-    group->ending -= keeps;
     HAK_ADD_OWNED(&group->homes[cache->shard % SHARDS], -1u);
     add(group, -1u);
+    group->ending -= keeps;
     push(group, cache, keeps);
     hak_gate_release(&cache->post);
 }
@@ -285,10 +285,10 @@ static size_t check_waiting(hak_check_t *check, const group_t *group, bool holds
 /* Walks over the waiting caches with blocks: at most one for each CPU. `ending` is -1 in the child of a
  * fork that interrupted a thread's end, until that is over. */
 static void check_full(hak_check_t *check, const group_t *group) {
-    unsigned count = (unsigned)check_waiting(check, group, HOLDING, group->full);
+    size_t count = check_waiting(check, group, HOLDING, group->full) + group->ending;
     hak_check_equal(check, "thread list", group,
                     "full = caches that wait with blocks, and that will", group->full,
-                    count + group->ending);
+                    (uint16_t)count);
 }
 
 HAK_BEHIND void hak_group_check(hak_check_t *check, size_t caches) {
