@@ -352,7 +352,7 @@ MUTANTS = [
      r"cache->born = cache->slow_count;\s*hak_gate_take\(&cache->post\);",
      r"cache->born = cache->slow_count;"),
     ("group", "a thread ends with its post",
-     r"(add\(group, -1u\);\s*push\(group, cache, keeps\);\s*)hak_gate_release\(&cache->post\);",
+     r"(ending -= keeps;\s*push\(group, cache, keeps\);\s*)hak_gate_release\(&cache->post\);",
      r"\1"),
     ("group", "an emptied cache keeps its post",
      r"(group->full \+= holds;\s*)hak_gate_release\(&cache->post\);",
