@@ -1,8 +1,6 @@
 /* huge.c: huge blocks come, go and are resized. huge.h has the protocol, kept.c what is kept. */
 #include "large/huge.h"
 
-#include <string.h>
-
 #include "classes/classes.h"
 #include "commit/commit.h"
 #include "large/kept.h"
@@ -139,7 +137,7 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero) {
     hak_gate_enter();
     char *block = find_block(size, hak_max(align, page), &dirty);
     hak_gate_leave();
-    if (block && zero) memset(block, 0, dirty);
+    if (block && zero) hak_os_zero(block, dirty);
     return block;
 }
 

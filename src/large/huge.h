@@ -6,7 +6,8 @@
  * A freed one is kept for a while with its pages (reuse.h): blocks in use and those
  * kept come to at most one and a half times what was in use at once lately, or to
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
- * at a time; so no call is made while a program allocates and frees at a rate.
+ * at a time; so no call is made while a program allocates and frees at a rate. calloc asks for each few
+ * MiB which pages are there: it brings none into memory that the program does not use.
  *
  * Thread-safe. The table consists of several (huge_table.h), by a hash of the address, and what is kept
  * of parts, by the shard of the thread (kept.h); each has a lock, and a thread holds one of them at a

@@ -58,6 +58,10 @@ bool hak_os_commit(void *addr, size_t size);
  * caller owns the range and no longer needs its contents. */
 bool hak_os_purge(void *addr, size_t size);
 
+/* Clears whole pages of a committed range, and brings few into memory for that: a stretch that is mostly
+ * absent is given back instead. Absent pages may be swapped out, so they are not taken for zero. */
+void hak_os_zero(void *addr, size_t size);
+
 /* Asks for huge pages when the range is touched from now on, or for none (`wish` false). Only a
  * hint: if the system has no huge pages, or none for this process, nothing changes. */
 void hak_os_wish_huge(void *addr, size_t size, bool wish);

@@ -194,6 +194,26 @@ HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     return hak_load_relaxed(&works) == YES;
 }
 
+/* True when fewer than half of the pages are in memory; false when the system does not tell. */
+static bool is_mostly_absent(char *addr, size_t pages, unsigned char *in_memory) {
+    HAK_KEEP_ERRNO();
+    size_t present = 0;
+    if (mincore(addr, pages * hak_os_page_size(), in_memory) != 0) return false;
+    for (size_t i = 0; i < pages; i++) present += in_memory[i] & 1u;
+    return present < pages / 2;
+}
+
+HAK_BEHIND void hak_os_zero(void *addr, size_t size) {
+    enum { PAGES = 1024 }; /* of a piece */
+    unsigned char in_memory[PAGES];
+    size_t page = hak_os_page_size(), piece;
+    for (char *at = addr, *end = at + size; at < end; at += piece) {
+        piece = hak_min((size_t)(end - at), PAGES * page);
+        if (!is_mostly_absent(at, piece / page, in_memory) || !hak_os_purge(at, piece))
+            memset(at, 0, piece);
+    }
+}
+
 HAK_BEHIND bool hak_os_guard(void *addr, size_t size) {
     static _Atomic bool unknown; /* to an older kernel, which is not asked again */
     if (hak_load_relaxed(&unknown)) return false;

@@ -25,10 +25,7 @@
 static hak_cache_t caches[EXPLORE_THREADS_MAX];
 #define hak_cache (&caches[explore_thread()])
 
-static void zero_block(char *start, size_t size);
-#define memset(to, value, size) zero_block(to, size) /* of a block: its contents are a model */
 #include "large/huge.c" /* its words are its own, and have to be tracked */
-#undef memset
 #include "large/kept.c"
 #include "large/huge_table.c"
 #include "large/reuse.c"

@@ -214,7 +214,8 @@ void *hak_meta_alloc(size_t size) {
 }
 void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
 
-static void zero_block(char *start, size_t size) {
+/* Of a block: its contents are a model. */
+void hak_os_zero(void *start, size_t size) {
     if (size) check_ours("zeroing", start, size);
     for (unsigned i = unit_of(start); i < unit_of(start) + size / UNIT; i++) {
         EXPLORE_CHECK(!model.units[i].holder, "unit %u of another block is zeroed", i);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "commit/commit.h"
@@ -244,6 +245,29 @@ static void a_piece_gives_whole_pages_back(void **state) {
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
+/* What calloc takes from what is kept stays as absent as the program left it. */
+static void zeroing_brings_no_pages(void **state) {
+    enum { SIZE = 64 << 20, DENSE = SIZE / 8, STEP = SIZE / 16 };
+    (void)state;
+    size_t page = hak_os_page_size(), present = 0;
+    static unsigned char in_memory[SIZE / 4096];
+    purge_huge(0);
+    char *block = hak_huge_alloc(SIZE, 1, false);
+    memset(block, 1, DENSE);
+    for (size_t i = 0; i < SIZE; i += STEP) block[i] = 1;
+    assert_int_equal(hak_huge_free(block), SIZE);
+    uint64_t reused = hak_kept_reused();
+    char *again = hak_huge_alloc(SIZE, 1, true);
+    assert_ptr_equal(again, block);
+    assert_int_equal(hak_kept_reused(), reused + 1);
+    assert_int_equal(mincore(again, SIZE, in_memory), 0);
+    for (size_t i = 0; i < SIZE / page; i++) present += in_memory[i] & 1u;
+    REQUIRE(present * page < SIZE / 2, "%zu of %zu pages are in memory", present, SIZE / page);
+    for (size_t i = 0; i < SIZE; i += 512) REQUIRE(again[i] == 0, "byte %zu is not zero", i);
+    assert_int_equal(hak_huge_free(again), SIZE);
+    purge_huge(0);
+}
+
 /* ---- a clock that can be set ---- */
 
 static uint64_t set_ms; /* 0: the system's */
@@ -357,6 +381,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),
+        cmocka_unit_test(zeroing_brings_no_pages),
         cmocka_unit_test(blocks_freed_last_are_known),
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(the_table_stays_right),
