@@ -357,9 +357,11 @@ size_t hak_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
     if (cache) hak_thread_flush_holder(cache);
-    hak_shard_release_idle(); /* this sweep only ages the kept empty slabs */
-    pass_t pass = begin(WHOLE, 0, HAK_SPARSE_ALL);
+    pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass);
+    hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
+    pass = begin(WHOLE - CACHES, 0, HAK_SPARSE_ALL);
+    purged += all_of(&pass);
     return purged + hak_pool_unmap_free();
 }
 

@@ -10,6 +10,7 @@
 #include "hakmem.h"
 #include "os/cpu.h"
 #include "os/os.h"
+#include "pool/pool.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
@@ -80,6 +81,30 @@ static void starts_and_ends_wait_for_nobody(const void *unused) {
     CHECK(hak_verify() == 0, "violations");
 }
 
+static void *use_all_classes(void *unused) {
+    for (size_t size = 16; size <= 65536; size *= 2) hakmem_free(hakmem_malloc(size));
+    return unused;
+}
+
+/* One call of malloc_trim, or a call that would fail, also gives back the last slabs of blocks that waited. */
+static void nothing_of_a_thread_stays(const void *unused) {
+    pthread_t user;
+    size_t before, after;
+    (void)unused;
+    for (unsigned i = 0; i < 3; i++) hakmem_malloc_trim(0);
+    before = atomic_load(&hak_pool_stats.used_units);
+    CHECK(pthread_create(&user, NULL, use_all_classes, NULL) == 0, "no thread");
+    pthread_join(user, NULL);
+    hakmem_malloc_trim(0);
+    after = atomic_load(&hak_pool_stats.used_units);
+    CHECK(after <= before + 1, "%zu units in use, then %zu", before, after); /* libc's own */
+}
+
+static void a_trim_takes_what_waits(void **state) {
+    (void)state;
+    unit_child(nothing_of_a_thread_stays, NULL, SECONDS, "a trim");
+}
+
 static void no_lock_of_the_process(void **state) {
     (void)state;
     unit_child(starts_and_ends_wait_for_nobody, NULL, SECONDS, "the list's lock");
@@ -96,6 +121,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_with_blocks_serve_first),
         cmocka_unit_test(no_lock_of_the_process),
+        cmocka_unit_test(a_trim_takes_what_waits),
     };
     return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
 }
