@@ -74,15 +74,24 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
-/* False when a signal handler of this thread, or the code that it interrupted, has noted it already.
+/* A step of a crowd in the midst of which a signal handler forked: in its child, where this is the only
+ * thread, the step may count for nothing or twice. The count is known there. */
+static void settle(hak_gate_post_t *crowd, uint32_t process, bool is_inside) {
+    if (HAK_UNLIKELY(process != hak_gate_process())) hak_store_relaxed(&crowd->inside, is_inside);
+}
+
+/* False when a signal handler of this thread, or the code that it interrupted, has noted it already,
+ * perhaps at another crowd.
  * A handler between the two steps of a crowd is not counted; the other order could count it twice. */
 static bool note_at(hak_gate_post_t *post) {
     if (!is_crowd(post)) {
         (void)atomic_exchange(&post->inside, 1); /* partner: close */
     } else {
-        if (atomic_exchange_explicit(&hak_gate_thread.noted_at, post, memory_order_relaxed))
-            return false;
+        const uint32_t process = hak_gate_process();
+        hak_gate_post_t *none = NULL;
+        if (!atomic_compare_exchange_strong(&hak_gate_thread.noted_at, &none, post)) return false;
         (void)atomic_fetch_add(&post->inside, 1); /* partner: close */
+        settle(post, process, true);
     }
     return true;
 }
@@ -91,9 +100,16 @@ HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
     if (HAK_LIKELY(!is_crowd(post))) {
         hak_store_relaxed(&hak_gate_thread.noted_at, NULL);
         hak_store_release(&post->inside, 0); /* partner: close */
-    } else if (atomic_exchange_explicit(&hak_gate_thread.noted_at, NULL, memory_order_relaxed)) {
-        atomic_fetch_sub_explicit(&post->inside, 1, memory_order_release); /* partner: close */
+        return;
     }
+    const uint32_t process = hak_gate_process();
+    hak_gate_thread.leaving++; /* a handler that forks must not wait for this thread for ever */
+    if (atomic_exchange(&hak_gate_thread.noted_at, NULL)) {
+        atomic_fetch_sub_explicit(&post->inside, 1, memory_order_release); /* partner: close */
+        settle(post, process, false);
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_gate_thread.leaving--;
 }
 
 /* The low half of the state, with its flags. */
@@ -112,7 +128,7 @@ static HAK_SLOW_PATH bool enter(bool waits) {
         if (!waits) return false;
         wait_until_open();
     }
-    hak_store_relaxed(&hak_gate_thread.noted_at, post);
+    if (!is_crowd(post)) hak_store_relaxed(&hak_gate_thread.noted_at, post);
     return true;
 }
 
@@ -182,7 +198,8 @@ static void fence_all(void) {
 }
 
 static bool is_inside(void) {
-    return hak_load_relaxed(&hak_gate_thread.noted_at) || hak_gate_thread.depth;
+    return hak_load_relaxed(&hak_gate_thread.noted_at) || hak_gate_thread.depth ||
+           hak_gate_thread.leaving;
 }
 
 /* Sets CLOSED; false when it was set. */

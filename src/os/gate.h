@@ -39,7 +39,9 @@
  *
  * A signal handler may fork while it interrupts a thread that is inside. Such a fork waits for the
  * others for a second at most, since they may wait for a lock that the interrupted thread holds. The
- * interrupted step does no harm: the child has this thread, which returns to the step and ends it.
+ * interrupted step does no harm: the child has this thread, which returns to the step and ends it. A
+ * thread that goes into a crowd or out of it has two steps, its own note and the crowd's count. If it
+ * finds itself in another process after them, it sets the count: there it is the only thread.
  *
  * A signal handler may also fork while it interrupts a fork of its thread, between close and open. Its
  * close waits for the others as well, since the interrupted one may not have done so yet, and its open
@@ -69,6 +71,7 @@ enum { HAK_GATE_NOBODY = 0 };
 typedef struct {
     uint32_t depth;
     uint32_t nested;                     /* closes of a gate that the thread had closed */
+    uint32_t leaving;                    /* steps out of a crowd that are under way */
     hak_gate_post_t *post;               /* NULL: one of a crowd */
     _Atomic(hak_gate_post_t *) noted_at; /* the post that says the thread is inside, or NULL */
 } hak_gate_thread_t;

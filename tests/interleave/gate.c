@@ -26,6 +26,8 @@ static unsigned forkers; /* between close and open */
 
 uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
 
+static bool alone; /* a fork waits in vain for the step that its signal handler interrupted */
+
 /* Threads move from CPU to CPU, each of which has its own crowd. */
 static bool moving;
 static unsigned cpu[EXPLORE_THREADS_MAX]; /* the running thread's */
@@ -47,6 +49,11 @@ static bool interrupted(void) {
     handler = NULL;
     run();
     return true;
+}
+
+/* The same at any access of the first thread to the gate's words. */
+static void interrupt_anywhere(void) {
+    if (explore_thread() == 1) interrupted();
 }
 
 bool hak_os_register_barrier(void) { return true; }
@@ -77,7 +84,7 @@ bool hak_os_sleep_ms(unsigned ms) {
         memory_fence_all();
         return true;
     }
-    if (before && !handled) explore_await(has_fewer_noted, &before);
+    if (before && !handled && !alone) explore_await(has_fewer_noted, &before);
     return true;
 }
 
@@ -87,7 +94,8 @@ static void prepare_posts(unsigned count) {
     memset(&hak_gate, 0, sizeof hak_gate);
     hak_gate.state = FENCED;
     hak_gate_posts = NULL;
-    moving = false;
+    moving = alone = false;
+    memory_signal = NULL;
     memset(cpu, 0, sizeof cpu);
     has_barrier = true;
     for (unsigned i = 0; i < TESTED_CROWDS; i++) memset(crowd_at(i), 0, sizeof(crowd_t));
@@ -123,6 +131,12 @@ static void prepare_moving(void) {
 static void prepare_two_moving(void) {
     prepare_registered(2);
     moving = true;
+}
+/* A signal handler may come at any access, on another CPU than the step that it interrupts. */
+static void prepare_interrupted_crowd(void) {
+    prepare_moving();
+    memory_signal = interrupt_anywhere;
+    alone = true;
 }
 static void prepare_one(void) { prepare_registered(1); }
 static void prepare_two(void) { prepare_registered(2); }
@@ -279,6 +293,17 @@ static void fork_interrupted_in_child(void) {
     fork_and_allocate();
 }
 
+/* A signal handler interrupts one of a crowd anywhere on its way in and out: it allocates, or it forks
+ * and returns in the parent, or in the child. */
+static void crowd_with(void (*run)(void)) {
+    handler = run;
+    be_inside();
+    handler = NULL;
+}
+static void crowd_and_handler(void) { crowd_with(be_inside); }
+static void crowd_and_fork(void) { crowd_with(handler_forks); }
+static void crowd_and_child(void) { crowd_with(handler_returns_in_child); }
+
 /* A fork in a signal handler that interrupted its thread inside. */
 static void fork_inside(void) {
     hak_gate_use(&posts[1].post);
@@ -393,6 +418,12 @@ static const explore_scenario_t scenarios[] = {
     {"a fork that a child goes on with",
      prepare_two,
      {first_twice, fork_interrupted_in_child},
+     RULES},
+    {"one of the crowd and a handler", prepare_interrupted_crowd, {crowd_and_handler}, RULES},
+    {"one of the crowd whose handler forks", prepare_interrupted_crowd, {crowd_and_fork}, RULES},
+    {"one of the crowd in the child of its handler",
+     prepare_interrupted_crowd,
+     {crowd_and_child},
      RULES},
     {"a first cache and a fork", prepare_fenced, {register_and_enter, fork_and_open}, RULES},
     {"a thread and a report", prepare_one, {first_twice, report}, RULES},

@@ -252,7 +252,10 @@ static void check_plain_writes(const volatile void *address, size_t size) {
         check_race(&line->bytes[(uintptr_t)address % LINE_SIZE + i], false, address);
 }
 
+void (*memory_signal)(void);
+
 void memory_atomic_begin(const volatile void *address, size_t size) {
+    if (memory_signal && explore_thread() != 0) memory_signal();
     explore_step_at(address);
     if (explore_thread() == 0) return;
     check_allowed(address, size);
