@@ -16,6 +16,7 @@
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/large.h"
+#include "options/options.h"
 #include "os/os.h"
 #include "profile/sample.h"
 #include "record/record.h"
@@ -62,10 +63,24 @@ static void *resize_whole(void *pointer, const hak_block_t *block, size_t size, 
     return stays(moved, size, site);
 }
 
+/* A block to move to. A large one that grows a little gets a sixteenth more than it needs: of blocks that grow in
+ * turn each would find another one behind it, and move again at the next step. The rest has no page until
+ * it is used. Not where bytes or addresses are short, or where what is requested is noted. */
+static void *place_to_move(size_t size, size_t old, const void *site) {
+    const size_t more = size / 16;
+    if (size > HAK_CLASS_MAX && size <= HAK_LARGE_MAX - more && size > old && size - old < more &&
+        !hak_region_is_short() && !hak_option(HAK_OPTION_LIMIT) && !hak_records_on() &&
+        !hak_samples_on()) {
+        void *roomy = hak_allocate(size + more, site);
+        if (HAK_LIKELY(roomy != NULL)) return roomy;
+    }
+    return hak_allocate(size, site);
+}
+
 /* Copies a block of `old` bytes to a new one, and frees it. Without memory for that the result is NULL,
  * but a block that is to become smaller stays: few programs expect that to fail. */
 static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const void *site) {
-    void *moved = hak_allocate(size, site);
+    void *moved = place_to_move(size, old, site);
     if (HAK_UNLIKELY(!moved)) return size > old ? NULL : stays(pointer, size, site);
     memcpy(moved, pointer, hak_min(size, old));
     hakmem_free(pointer);

@@ -11,6 +11,7 @@
 #include "commit/commit.h"
 #include "large/heap.h"
 #include "large/large.h"
+#include "hakmem.h"
 #include "options/load.h"
 #include "options/options.h"
 #include "os/cpu.h"
@@ -155,6 +156,30 @@ static void a_block_grows_and_shrinks_in_place(void **state) {
     assert_true(hak_large_free(0, second));
     assert_true(hak_large_resize(first, 200000));
     assert_true(hak_large_free(0, first));
+}
+
+/* Each grows into the place behind it, which then is another's: without room each step would be a move. */
+static void blocks_that_grow_in_turn_seldom_move(void **state) {
+    enum { COUNT = 100, STEP = HAK_GRAIN_SIZE, MOST = HAK_LARGE_MAX / 8 * 7, MOVES_MOST = 35 };
+    static char *blocks[COUNT];
+    unsigned moves = 0;
+    (void)state;
+    for (size_t size = LEAST + STEP; size <= MOST; size += STEP)
+        for (unsigned i = 0; i < COUNT; i++) {
+            char *old = blocks[i];
+            blocks[i] = hakmem_realloc(old, size);
+            assert_non_null(blocks[i]);
+            assert_true(!old || blocks[i][0] == (char)i);
+            blocks[i][0] = (char)i;
+            moves += old && blocks[i] != old;
+        }
+    REQUIRE(moves <= COUNT * MOVES_MOST, "%u moves in %u steps", moves,
+            (unsigned)(COUNT * ((MOST - LEAST) / STEP)));
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = hakmem_realloc(blocks[i], LEAST);
+        assert_int_equal(hakmem_malloc_usable_size(blocks[i]), hak_align_up(LEAST, HAK_GRAIN_SIZE));
+        hakmem_free(blocks[i]);
+    }
 }
 
 static void what_is_no_block_is_not_freed(void **state) {
@@ -345,6 +370,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(contents_stay),
         cmocka_unit_test(a_purge_leaves_nothing),
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
+        cmocka_unit_test(blocks_that_grow_in_turn_seldom_move),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
         cmocka_unit_test(each_cpu_has_a_heap),
