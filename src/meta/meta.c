@@ -147,7 +147,7 @@ size_t hak_meta_mappings(void) {
     return area_count * (size_t)HAK_AREA_MAPPINGS;
 }
 
-void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
+HAK_BEHIND void hak_meta_each_range(hak_range_visitor_t visit, void *context) {
     HAK_HOLD(&hak_meta_lock);
     for (unsigned i = 0; i < area_count; i++)
         visit(context, HAK_RANGE_RECORDS, areas[i].base, areas[i].committed);

@@ -41,9 +41,11 @@ static hak_gate_post_t *crowd_at(unsigned number) {
     return number ? &other_crowds[number - 1].post : &first_crowd.post;
 }
 
-/* The crowd of the CPU that the thread runs on. */
+/* The crowd of the CPU that the thread runs on. A thread alone does not ask libc, whose code for that may
+ * not be in memory yet. */
 static hak_gate_post_t *this_crowd(void) {
-    const unsigned number = hak_os_this_cpu() / CROWD_CPUS % CROWDS;
+    const unsigned number =
+        hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() / CROWD_CPUS % CROWDS;
     const uint32_t bit = (uint32_t)1 << number;
     if (HAK_UNLIKELY(!(atomic_load(&hak_gate.crowds) & bit)))
         (void)atomic_fetch_or(&hak_gate.crowds, bit); /* partner: close */
@@ -238,7 +240,7 @@ static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
 
 /* True when all other threads are outside. If a post joins the list later, its thread stores to it
  * later still, and then reads CLOSED. */
-static bool await_others(uint64_t tries) {
+HAK_NEXT static bool await_others(uint64_t tries) {
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
     const hak_gate_post_t *post;
     bool all = true;

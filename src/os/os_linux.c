@@ -203,7 +203,7 @@ static bool is_mostly_absent(char *addr, size_t pages, unsigned char *in_memory)
     return present < pages / 2;
 }
 
-HAK_BEHIND void hak_os_zero(void *addr, size_t size) {
+HAK_NEXT void hak_os_zero(void *addr, size_t size) {
     enum { PAGES = 1024 }; /* of a piece */
     unsigned char in_memory[PAGES];
     size_t page = hak_os_page_size(), piece;

@@ -28,6 +28,8 @@ uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
 
 static bool alone; /* a fork waits in vain for the step that its signal handler interrupted */
 
+bool hak_os_is_single_threaded(void) { return false; }
+
 /* Threads move from CPU to CPU, each of which has its own crowd. */
 static bool moving;
 static unsigned cpu[EXPLORE_THREADS_MAX]; /* the running thread's */
