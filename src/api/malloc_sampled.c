@@ -68,7 +68,8 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     if (block && profile && hak_block_place(block).class_index - 1u < HAK_CLASS_COUNT)
         hak_add_relaxed(&hak_sample_stats.dropped, 1); /* in a slab: its free would not look */
     else if (block && profile)
-        hak_sample_enter(block, site, size, of_class ? of_class : size, (uint32_t)of_class);
+        hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
+                         (uint32_t)of_class);
     return block;
 }
 
@@ -79,7 +80,8 @@ static HAK_OUT_OF_LINE void *count(unsigned class_index, size_t size, size_t ali
     hak_sample_rate_t *ration = cache ? hak_sample_rate_of(cache) : NULL;
     if (HAK_UNLIKELY(!ration || size > PTRDIFF_MAX))
         return hak_allocate_unsampled(size, align, zero, site);
-    size_t given = class_index == HAK_CLASS_LARGE ? size : hak_classes[class_index].size;
+    size_t given =
+        class_index == HAK_CLASS_LARGE ? hak_max(size, 1) : hak_classes[class_index].size;
     bool guards = hak_max(size, align) <= hak_os_page_size();
     const due_t due = {
         .guard = guards && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_GUARD, class_index, given),

@@ -50,10 +50,19 @@ HAK_FAST_PATH size_t hak_wide_least(void) {
     const unsigned avx = bit_OSXSAVE | bit_AVX, saved = 6; /* the kernel saves wide registers */
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & avx) != avx) return SIZE_MAX;
-    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     if ((a & saved) != saved || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return SIZE_MAX;
     return b & bit_AVX2 ? HAK_WIDE_LEAST : SIZE_MAX;
 }
+
+/* vzeroupper clears the upper halves of all wide registers, which a compiler uses only if it may. */
+#ifdef __AVX__
+#define HAK_WIDE_CLOBBERED                                                                   \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
+#else
+#define HAK_WIDE_CLOBBERED "xmm0"
+#endif
 
 HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
     const char *at = block, *last = at + size - HAK_WIDE_LEAST;
@@ -71,9 +80,9 @@ HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
             "jb 1b\n\t"
             "vptest %%ymm0, %%ymm0\n\t"
             "vzeroupper"
-            : [at] "+r"(at), "=@ccz"(is_zero)
+            : [at] "+&r"(at), "=@ccz"(is_zero)
             : [last] "r"(last)
-            : "xmm0", "memory");
+            : HAK_WIDE_CLOBBERED, "memory");
     return is_zero;
 }
 
@@ -92,9 +101,9 @@ HAK_FAST_PATH void hak_zero_wide(void *block, size_t size) {
                      "vmovdqu %%ymm0, 64(%[last])\n\t"
                      "vmovdqu %%ymm0, 96(%[last])\n\t"
                      "vzeroupper"
-                     : [at] "+r"(at)
+                     : [at] "+&r"(at)
                      : [last] "r"(last)
-                     : "xmm0", "cc", "memory");
+                     : HAK_WIDE_CLOBBERED, "cc", "memory");
 }
 #else
 HAK_FAST_PATH size_t hak_wide_least(void) { return SIZE_MAX; }

@@ -158,7 +158,7 @@ HAK_OUT_OF_LINE void hak_gate_unnote(void) {
 bool hak_gate_try_enter(void) {
     hak_gate_thread.depth++;
     if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly() || enter(false)) return true;
-    hak_gate_thread.depth--;
+    hak_gate_leave(); /* a signal handler may have noted the thread meanwhile */
     return false;
 }
 
@@ -225,7 +225,8 @@ static bool nest(void) {
 /* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few. In
  * the child of a fork that interrupted the wait there is nobody to wait for. */
 static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
-    for (unsigned i = 0; hak_load_acquire(&post->inside) != rest; i++) { /* partner: leave */
+    for (unsigned i = 0; atomic_load(&post->inside) != rest;
+         i++) { /* partner: leave; enter of a crowd */
         if (i < SPIN_COUNT) {
             hak_cpu_relax();
         } else {
@@ -288,7 +289,8 @@ void hak_gate_reset(void) {
     hak_store_relaxed(&hak_gate.generation, hak_load_relaxed(&hak_gate.generation) + 1);
     hak_gate_thread.nested = 0;
     if (own) hak_gate_take(own);
-    if (own && (noted == own || hak_gate_thread.depth)) hak_store_relaxed(&own->inside, 1);
+    if (own && (noted == own || (!noted && hak_gate_thread.depth)))
+        hak_store_relaxed(&own->inside, 1);
     for (uint32_t bits = hak_load_relaxed(&hak_gate.crowds); bits; bits &= bits - 1) {
         hak_gate_post_t *post = crowd_at(hak_lowest_bit(bits));
         hak_store_relaxed(&post->inside, noted == post);

@@ -335,8 +335,10 @@ static bool move_one(char *addr, size_t size, char *to) {
     return moved;
 }
 
-/* A word that no other mapping has at an address. */
-static uintptr_t mark_of(const char *at) { return ~(uintptr_t)at * (uintptr_t)0x9E3779B97F4A7C15u; }
+/* A word that no other mapping has at an address. Another thread may mark the same one meanwhile. */
+static uintptr_t mark_of(const char *at) {
+    return (~(uintptr_t)at * (uintptr_t)0x9E3779B97F4A7C15u) ^ hak_os_thread();
+}
 
 /* Into a fresh mapping. The kernel orders that after what others wrote to these addresses before they gave
  * them back; a checker of races does not know. */

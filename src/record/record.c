@@ -107,7 +107,7 @@ hak_record_t hak_record_read(const void *block) {
 }
 
 unsigned hak_record_count(const hak_superslab_t *super) {
-    _Atomic uint64_t *table = hak_load_acquire(&super->records); /* partner: make_table */
+    _Atomic uint64_t *table = hak_load_acquire(&super->records); /* partner: hak_once_make */
     unsigned count = 0;
     for (unsigned i = 0; table && i < span_count(); i++)
         count += hak_load_relaxed(&table[i]) >> 32 == magic_in_use;

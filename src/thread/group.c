@@ -74,6 +74,19 @@ void hak_group_tell_all(void) {
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
+static void count_full(group_t *group) {
+    group->full = group->ending;
+    for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[HOLDING]); cache;
+         cache = cache->next_waiting)
+        group->full++;
+}
+
+/* The end of steps under the lock that began in `process`. If a signal handler forked in the midst of them,
+ * its child has counted already. Lock held. */
+static void settle(group_t *group, uint32_t process) {
+    if (HAK_UNLIKELY(process != hak_gate_process())) count_full(group);
+}
+
 /* Lock held. */
 static void push(group_t *group, hak_cache_t *cache, bool holds) {
     cache->holds = holds;
@@ -83,10 +96,12 @@ static void push(group_t *group, hak_cache_t *cache, bool holds) {
 
 /* Takes a cache from a stack; NULL when it is empty. Lock held. */
 static hak_cache_t *pop(group_t *group, bool holds) {
+    const uint32_t process = hak_gate_process();
     hak_cache_t *cache = hak_load_relaxed(&group->waiting[holds]);
     if (!cache) return NULL;
     hak_store_relaxed(&group->waiting[holds], cache->next_waiting);
     group->full -= holds;
+    settle(group, process);
     return cache;
 }
 
@@ -211,15 +226,18 @@ bool hak_group_may_keep(const hak_cache_t *cache) {
     const unsigned homes = homes_in(shard / SHARDS, count);
     group_t *group = group_of(cache->shard);
     HAK_HOLD(&group->lock);
+    const uint32_t process = hak_gate_process();
     const bool keeps = group->full < (hak_os_cpu_count() * homes + count - 1) / count;
     group->full += keeps;
     group->ending += keeps;
+    settle(group, process);
     return keeps;
 }
 
 void hak_group_leave(hak_cache_t *cache, bool keeps) {
     group_t *group = group_of(cache->shard);
     HAK_HOLD(&group->lock);
+    const uint32_t process = hak_gate_process();
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = 0;
     hak_lock_release(&cache->stack_lock);
@@ -227,6 +245,7 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
     add(group, -1u);
     group->ending -= keeps;
     push(group, cache, keeps);
+    settle(group, process);
     hak_gate_release(&cache->post);
 }
 
@@ -235,8 +254,10 @@ hak_cache_t *hak_group_take_full(void) { return pop_of_all(0, false); }
 void hak_group_put_back(hak_cache_t *cache, bool holds) {
     group_t *group = group_of(cache->shard);
     HAK_HOLD(&group->lock);
+    const uint32_t process = hak_gate_process();
     push(group, cache, holds);
     group->full += holds;
+    settle(group, process);
     hak_gate_release(&cache->post);
 }
 
@@ -253,10 +274,8 @@ unsigned hak_group_most(void) {
 void hak_group_forget_others(const hak_cache_t *own) {
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
         group_t *group = group_at(number);
-        group->full = group->ending = 0;
-        for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[HOLDING]); cache;
-             cache = cache->next_waiting)
-            group->full++;
+        group->ending = 0;
+        count_full(group);
         for (unsigned i = 0; i < SHARDS; i++) hak_store_relaxed(&group->homes[i], 0);
         hak_store_relaxed(&group->threads, 0);
         hak_store_relaxed(&group->told, 0);

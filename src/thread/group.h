@@ -14,8 +14,8 @@
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
  *           released, and the cache waits there. From then on it may serve another thread
  *   tell    After each change of its number of threads, the group tells the process (share.h) if there are
- *           more than it told last, or half as many: where threads start and end all the time, no line of
- *           the process moves.
+ *           more than it told last, or half as many: where more than two threads of a group start and end
+ *           all the time, no line of the process moves.
  *     T1    change the number
  *     T2    if there is something to tell: replace what was told by TELLING. If another thread was faster,
  *           it does the rest

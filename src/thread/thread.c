@@ -52,6 +52,7 @@ void hak_thread_flush_holder(hak_cache_t *cache) {
 static void settle(uint32_t process) {
     if (HAK_LIKELY(process == hak_gate_process())) return;
     if (has_cache()) hak_gate_take(&hak_cache->post);
+    hak_thread_renumber();
     hak_thread_forget_others();
 }
 
@@ -78,10 +79,12 @@ HAK_NEXT static void on_thread_exit(void *argument) {
 
 /* Adapts shards and budgets. */
 void hak_thread_look_at_limits(void) {
+    const uint32_t process = hak_gate_process();
     const bool changed = hak_os_cpu_look();
     HAK_HOLD(&hak_thread_list_lock);
     if (changed) hak_shard_recount();
     hak_group_tell_all();
+    if (HAK_UNLIKELY(process != hak_gate_process())) hak_thread_forget_others(); /* see settle */
     hak_thread_share();
 }
 

@@ -319,6 +319,18 @@ static void fork_inside(void) {
     check_closed();
 }
 
+/* The same, where the thread had no post when it entered, and got one in the handler. */
+static void fork_inside_with_a_new_post(void) {
+    hak_gate_enter();
+    hak_gate_use(&posts[1].post);
+    be_inside();
+    hak_gate_close();
+    explore_stop_others();
+    memory_join();
+    hak_gate_reset();
+    hak_gate_leave();
+}
+
 /* A fork in a signal handler that came between the first step of enter and the next. */
 static void fork_on_the_way_in(void) {
     hak_gate_post_t *post = &posts[1].post;
@@ -410,6 +422,10 @@ static const explore_scenario_t scenarios[] = {
     {"a child forks again", prepare_two, {first, fork_twice}, RULES},
     {"a child forks again, with a crowd", prepare_two, {of_the_crowd, fork_twice}, RULES},
     {"a fork of a thread that is inside", prepare_two, {first, fork_inside}, RULES},
+    {"a fork of a thread that is inside and has a new post",
+     prepare_two,
+     {first, fork_inside_with_a_new_post},
+     RULES},
     {"a fork of a thread on its way in", prepare_two, {first, fork_on_the_way_in}, RULES},
     {"a fork in a fork", prepare_one, {first, fork_and_fork}, RULES},
     {"a fork that is interrupted by one", prepare_one, {first_twice, fork_interrupted}, RULES},

@@ -47,6 +47,7 @@ unsigned hak_os_cpu_count(void) { return model.cpus; }
 unsigned hak_os_this_cpu(void) { return model.cpu[explore_thread()]; }
 unsigned hak_os_thread_id(void) { return explore_thread() + 1; }
 uint64_t hak_os_memory_limit(void) { return 0; }
+uint32_t hak_gate_process(void) { return 1; }
 unsigned hak_shard_homes(void) { return SHARDS; }
 unsigned hak_shard_count(void) { return SHARDS; }
 unsigned hak_shard_open(unsigned shard) { return shard; }

@@ -43,6 +43,16 @@ static void each_byte_is_zeroed(void **state) {
     }
 }
 
+/* Then a compiler knows that the last part is the first one. */
+static void a_size_may_be_a_constant(void **state) {
+    (void)state;
+    memset(memory, 1, sizeof memory);
+    hak_zero(memory + SIDE, HAK_WIDE_LEAST, &wide);
+    assert_true(hak_is_zero(memory + SIDE, HAK_WIDE_LEAST, &wide));
+    for (char *at = memory; at < memory + sizeof memory; at++)
+        assert_int_equal(*at, at < memory + SIDE || at >= memory + SIDE + HAK_WIDE_LEAST);
+}
+
 /* The compiler's library knows as well. */
 static void wide_instructions_are_used_where_they_are(void **state) {
     (void)state;
@@ -57,6 +67,7 @@ int main(void) {
         cmocka_unit_test(wide_instructions_are_used_where_they_are),
         cmocka_unit_test(each_byte_is_compared),
         cmocka_unit_test(each_byte_is_zeroed),
+        cmocka_unit_test(a_size_may_be_a_constant),
     };
     watchdog(100, "a test of bytes hangs");
     wide = SIZE_MAX;

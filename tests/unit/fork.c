@@ -288,6 +288,8 @@ static void a_report_may_hold_a_cache_that_was_lost(void **state) {
 static _Thread_local unsigned
     fork_in; /* steps until one forks, as a signal handler would; 0: none */
 static _Thread_local bool is_child;
+static atomic_uint started;
+static atomic_bool may_end;
 static pthread_key_t last_key; /* its destructor runs after the engine's */
 
 static void step(void) {
@@ -380,6 +382,50 @@ static void a_handler_forks_while_its_thread_starts_or_ends(void **state) {
     assert_int_equal(hak_verify(), 0);
 }
 
+static void *be_counted(void *unused) {
+    hakmem_free(hakmem_malloc(100));
+    return unused;
+}
+
+static void *be_counted_and_wait(void *unused) {
+    hakmem_free(hakmem_malloc(100));
+    atomic_fetch_add(&started, 1);
+    while (!atomic_load(&may_end)) sched_yield();
+    return unused;
+}
+
+/* There is something to tell: a thread that has ended was one of four. */
+static void look_and_fork_at(unsigned steps) {
+    pthread_t ended;
+    assert_int_equal(pthread_create(&ended, NULL, be_counted, NULL), 0);
+    pthread_join(ended, NULL);
+    fork_in = steps;
+    hak_thread_look_at_limits();
+    if (!is_child) {
+        CHECK(fork_in == 0, "a look has fewer steps");
+        return;
+    }
+    CHECK(hak_thread_count() == 1, "%d threads", (int)hak_thread_count());
+    CHECK(hak_verify() == 0, "violations");
+    _exit(0);
+}
+
+static void a_handler_forks_while_its_thread_looks(void **state) {
+    enum { OTHERS = 2, STEPS = 2 };
+    pthread_t others[OTHERS];
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip();
+#endif
+    hakmem_free(hakmem_malloc(100));
+    for (unsigned i = 0; i < OTHERS; i++)
+        assert_int_equal(pthread_create(&others[i], NULL, be_counted_and_wait, NULL), 0);
+    while (atomic_load(&started) < OTHERS) sched_yield();
+    for (unsigned i = 1; i <= STEPS; i++) look_and_fork_at(i);
+    atomic_store(&may_end, true);
+    for (unsigned i = 0; i < OTHERS; i++) pthread_join(others[i], NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_alone_leaves_the_gate_to_another_one),
@@ -387,6 +433,7 @@ int main(void) {
         cmocka_unit_test(a_child_finds_no_half_done_step),
         cmocka_unit_test(a_thread_that_is_inside_forks),
         cmocka_unit_test(a_handler_forks_while_its_thread_starts_or_ends),
+        cmocka_unit_test(a_handler_forks_while_its_thread_looks),
     };
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -361,7 +361,7 @@ def in_gdb(gdb):
                 continue
             try:
                 offset = exported(path)
-            except (OSError, Unreadable, struct.error):
+            except (OSError, Unreadable, struct.error, ValueError, LookupError, ArithmeticError):
                 continue
             if offset is None:
                 continue
@@ -407,6 +407,8 @@ def in_gdb(gdb):
             shown(make())
         except (Unreadable, struct.error, gdb.error) as error:
             raise gdb.GdbError(f"hakmem: {error}") from None
+        except (ValueError, LookupError, ArithmeticError):
+            raise gdb.GdbError("hakmem: the memory of the process is damaged") from None
 
     class Printer:
         """A descriptor of a unit, or a magazine, in one line."""

@@ -121,7 +121,7 @@ def _find() -> Optional[ctypes.CDLL]:
     """The library, if malloc of this process is its malloc. That never changes."""
     process = ctypes.CDLL(None)
     place = _object_of(process, "hakmem_version")
-    if place is None or place != _malloc_of(process):
+    if place is None or place not in (_object_of(process, "malloc"), _malloc_of(process)):
         return None
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(process, name)
