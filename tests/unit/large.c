@@ -370,12 +370,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(contents_stay),
         cmocka_unit_test(a_purge_leaves_nothing),
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
-        cmocka_unit_test(blocks_that_grow_in_turn_seldom_move),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
         cmocka_unit_test(each_cpu_has_a_heap),
         cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),
+        cmocka_unit_test(blocks_that_grow_in_turn_seldom_move),
         cmocka_unit_test(every_knob_shows),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);

@@ -1,86 +1,22 @@
-/* pool.c: the stages of a unit, runs of every length, purges, and repairs in a fork's child. */
+/* pool.c: the stages of a unit, runs of every length, superslabs, huge pages; pool_purge.c has the purges. */
 #include "unit.h"
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
+#include "pool_units.h"
 #include "purge.h"
 
-enum { HELD_MAX = 400, NEVER_MS = 1 << 30, SECONDS = 20 };
-
-typedef struct {
-    uint64_t stage2, stage3, purge_calls, purged_units;
-    size_t dirty, used;
-} counts_t;
-
-static counts_t counts(void) {
-    return (counts_t){
-        hak_pool_stats.stage2,       hak_pool_stats.stage3,      hak_pool_stats.purge_calls,
-        hak_pool_stats.purged_units, hak_pool_stats.dirty_units, hak_pool_stats.used_units,
-    };
-}
-
-/* ---- Units that a test holds ----------------------------------------------------------------- */
+enum { HELD_MAX = 400 };
 
 static struct {
     hak_unit_t *slab;
     unsigned count;
 } held[HELD_MAX];
-
-/* Held units have an owner, as the pool's callers give them. */
-static hak_unit_t *take_units(unsigned count, bool *zeroed) {
-    hak_unit_t *slab = hak_pool_take(count, zeroed);
-    REQUIRE(slab != NULL, "no memory for %u units", count);
-    for (unsigned i = 0; i < count; i++) {
-        REQUIRE(slab[i].owner == 0, "unit %u of %u is handed out although it is in use", i, count);
-        REQUIRE(slab[i].base == slab->base + i * (size_t)HAK_UNIT_SIZE, "%u units are not in a row",
-                count);
-        slab[i].owner = hak_owner(0, HAK_CLASS_LARGE);
-    }
-    hak_superslab_t *super = hak_region_superslab_of(slab);
-    REQUIRE(hak_region_superslab_of(&slab[count - 1]) == super, "%u units of two superslabs",
-            count);
-    return slab;
-}
-
-static hak_unit_t *take(unsigned count) {
-    bool zeroed;
-    return take_units(count, &zeroed);
-}
-
-static void give(hak_unit_t *slab, unsigned count) {
-    for (unsigned i = 0; i < count; i++) slab[i].owner = 0;
-    hak_pool_give(slab, count);
-}
-
-static void fill(hak_unit_t *slab, unsigned count) {
-    memset(slab->base, 0xEE, (size_t)count * HAK_UNIT_SIZE);
-}
-
-static bool is_zero(const hak_unit_t *slab, unsigned count) {
-    for (size_t i = 0; i < (size_t)count * HAK_UNIT_SIZE; i++)
-        if (slab->base[i] != 0) return false;
-    return true;
-}
-
-/* Pages that the kernel has for these units. */
-static unsigned resident_pages(const hak_unit_t *slab, unsigned count) {
-    unsigned char pages[HAK_SUPERSLAB_SIZE_MAX / 4096];
-    unsigned resident = 0;
-    size_t size = (size_t)count * HAK_UNIT_SIZE;
-    assert_int_equal(mincore(slab->base, size, pages), 0);
-    for (size_t i = 0; i < size / hak_os_page_size(); i++) resident += pages[i] & 1;
-    return resident;
-}
-
-/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void runs_of_every_length(void **state) {
     (void)state;
@@ -215,170 +151,6 @@ static void zeroed_is_said_only_of_zeros(void **state) {
     }
 }
 
-static void a_purge_gives_pages_back(void **state) {
-    (void)state;
-    bool zeroed;
-    purge_pool(0, true);
-    assert_int_equal(counts().dirty, 0);
-    hak_unit_t *slab = take(5);
-    fill(slab, 5);
-    assert_int_equal(resident_pages(slab, 5), 5 * HAK_UNIT_SIZE / hak_os_page_size());
-    counts_t before = counts();
-    give(slab, 5);
-    assert_int_equal(counts().dirty, before.dirty + 5);
-    assert_int_equal(purge_pool(NEVER_MS, true), 0);
-    assert_int_equal(resident_pages(slab, 5), 5 * HAK_UNIT_SIZE / hak_os_page_size());
-    assert_int_equal(purge_pool(0, true), 5);
-    assert_int_equal(resident_pages(slab, 5), 0);
-    assert_int_equal(counts().dirty, 0);
-    assert_int_equal(counts().purged_units, before.purged_units + 5);
-    assert_int_equal(counts().purge_calls, before.purge_calls + 1);
-    assert_int_equal(purge_pool(0, true), 0);
-    slab = take_units(5, &zeroed);
-    assert_true(!zeroed || is_zero(slab, 5));
-    give(slab, 5);
-}
-
-/* Only free units are purged, and only those that were used: not their neighbours. */
-static void a_purge_spares_what_is_in_use(void **state) {
-    (void)state;
-    hak_unit_t *super = take(hak_superslab_units());
-    fill(super, hak_superslab_units());
-    purge_pool(0, true);
-    for (unsigned i = 0; i < hak_superslab_units(); i += 3) give(super + i, 1);
-    assert_int_equal(purge_pool(0, true), (hak_superslab_units() + 2) / 3);
-    for (unsigned i = 0; i < hak_superslab_units(); i++) {
-        bool in_use = i % 3 != 0;
-        REQUIRE((super[i].base[100] != 0) == in_use, "unit %u %s", i,
-                in_use ? "was purged although it is in use" : "was not purged");
-        if (in_use) give(super + i, 1);
-    }
-}
-
-static void a_purge_waits_for_its_delay(void **state) {
-    (void)state;
-    hak_unit_t *slab = take(1);
-    fill(slab, 1);
-    give(slab, 1);
-    assert_int_equal(purge_pool(10000, true), 0);
-    usleep(60000);
-    assert_true(purge_pool(30, true) >= 1);
-}
-
-static void set(hak_option_t option, const char *value) {
-    assert_true(hak_option_assign(option, (hak_text_t){value, strlen(value)}, HAK_SOURCE_PROGRAM));
-}
-
-/* A superslab with a slab in use is for rounds of partial release, and not without the option. */
-static void a_live_superslab_waits_for_its_round(void **state) {
-    (void)state;
-    unsigned units = hak_superslab_units();
-    purge_pool(0, true);
-    hak_unit_t *super = take(units);
-    fill(super, units);
-    set(HAK_OPTION_TINY_SS_PARTIAL, "0");
-    give(super + 1, units - 1);
-    assert_int_equal(purge_pool(0, true), 0);
-    assert_int_equal(hak_pool_stats.held_units, units - 1);
-    assert_int_equal(hak_pool_purgeable(), 0);
-    /* Those that wait are taken before fresh ones. */
-    hak_unit_t *again = take(1);
-    assert_true(again > super && again < super + units);
-    assert_int_equal(hak_pool_stats.held_units, units - 2);
-    set(HAK_OPTION_TINY_SS_PARTIAL, "1");
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
-    assert_int_equal(purge_pool(0, false), 0);
-    assert_int_equal(hak_pool_purgeable(), units - 2);
-    uint64_t partial = hak_pool_stats.purged_partial;
-    assert_int_equal(purge_pool(0, true), units - 2);
-    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
-    assert_int_equal(hak_pool_stats.held_units, 0);
-    /* Wholly free, it waits for nothing. */
-    give(again, 1);
-    assert_int_equal(purge_pool(0, false), 0);
-    give(super, 1);
-    assert_int_equal(purge_pool(0, false), 2);
-    assert_int_equal(hak_pool_stats.purged_partial, partial + units - 2);
-}
-
-static void (*in_purge)(void); /* called in the midst of the next purge */
-static bool refuses;
-
-bool __real_hak_os_purge(void *addr, size_t size);
-bool __wrap_hak_os_purge(void *addr, size_t size);
-bool __wrap_hak_os_purge(void *addr, size_t size) {
-    void (*now)(void) = in_purge;
-    in_purge = NULL;
-    if (now) now();
-    return !(now && refuses) && __real_hak_os_purge(addr, size);
-}
-
-static hak_unit_t *last_used; /* in use, of the superslab that is purged */
-
-static void free_the_last(void) {
-    give(last_used, 1);
-    assert_int_equal(purge_pool(0, false), 0);
-    assert_int_equal(hak_pool_stats.held_units, 1);
-}
-
-/* A superslab becomes wholly free while it waits for a round: a purge ends, or untouched units come back
- * that were taken ahead. It waits no more, and the sum of those that wait is right. */
-static void what_waits_becomes_free(void **state) {
-    (void)state;
-    unsigned units = hak_superslab_units();
-    hak_unit_t *one, *ahead;
-    bool zeroed;
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
-    purge_pool(0, true);
-    for (unsigned i = 0; i < 2; i++) {
-        hak_unit_t *super = take(units);
-        fill(super, units);
-        give(super, units - 1);
-        last_used = super + units - 1;
-        refuses = i > 0;
-        in_purge = free_the_last;
-        hak_budget_t some = {UINT32_MAX, (size_t)units * HAK_UNIT_SIZE}; /* for one purge */
-        assert_int_equal(hak_pool_purge_piece(0, true, &some), refuses ? 0 : units - 1);
-        assert_int_equal(hak_pool_stats.held_units, 0);
-        assert_int_equal(purge_pool(0, false), refuses ? units : 1);
-    }
-    unsigned count = 0;
-    do { /* until all that is free is whole superslabs */
-        held[count].slab = take(1);
-    } while (hak_bit_count(hak_region_superslab_of(held[count++].slab)->free) + 1 < units);
-    give(held[--count].slab, 1);
-    purge_pool(0, true);
-    assert_int_equal(hak_pool_take_units(1, &one, &zeroed, 3, &ahead), 1);
-    assert_non_null(ahead);
-    one->owner = hak_owner(0, HAK_CLASS_LARGE);
-    give(one, 1);
-    assert_int_equal(purge_pool(0, false), 0);
-    assert_int_equal(hak_pool_stats.held_units, 1);
-    hak_pool_give_ahead(ahead);
-    assert_int_equal(purge_pool(0, false), 1);
-    assert_int_equal(hak_pool_stats.held_units, 0);
-    while (count) give(held[--count].slab, 1);
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
-}
-
-/* 1,024 slabs taken or given are an epoch, though the clock stands still. */
-static void slab_events_end_an_epoch(void **state) {
-    (void)state;
-    enum { EPOCHS = 500 };
-    purge_pool(0, true);
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
-    hak_unit_t *one = take(2);
-    fill(one, 2);
-    give(one + 1, 1);
-    assert_int_equal(purge_pool(0, false), 0);
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "500");
-    for (unsigned i = 0; i < EPOCHS * 512; i++) give(take(1), 1);
-    size_t dirty = hak_pool_stats.dirty_units;
-    assert_int_equal(purge_pool(0, false), dirty);
-    give(one, 1);
-    set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
-}
-
 /* As a large heap takes them. */
 static void superslabs_in_a_row(void **state) {
     (void)state;
@@ -449,33 +221,6 @@ static void unmapped_superslabs_make_rows(void **state) {
         if (turn == FIRST_TURNS) end = hak_map.unit_end;
         REQUIRE(!end || hak_map.unit_end == end, "the heap has grown in turn %u", turn);
     }
-}
-
-/* Pages that the kernel will not take. */
-static void purge_locked_pages(const void *unused) {
-    (void)unused;
-    purge_pool(0, true);
-    hak_unit_t *slab = hak_pool_take(2, &(bool){false});
-    memset(slab->base, 1, 2 * HAK_UNIT_SIZE);
-    /* Not by the library's function: sanitizers make that one do nothing. */
-    if (syscall(SYS_mlock, slab->base, HAK_UNIT_SIZE) != 0) return; /* not allowed to here */
-    hak_pool_give(slab, 2);
-    size_t purged = purge_pool(0, true);
-    size_t dirty = hak_pool_stats.dirty_units;
-    CHECK(purged <= 1, "%zu units were purged, one of them locked", purged);
-    CHECK(dirty >= 1 && dirty <= 2, "%zu units are dirty", dirty);
-    for (unsigned i = 0; i < 2; i++) {
-        bool zeroed;
-        slab = hak_pool_take(1, &zeroed);
-        CHECK(!zeroed || slab->base[0] == 0, "a locked page is said to be zero");
-    }
-    dirty = hak_pool_stats.dirty_units;
-    CHECK(dirty == 0, "%zu units are dirty, none should be", dirty);
-}
-
-static void locked_pages_stay_dirty(void **state) {
-    (void)state;
-    unit_child(purge_locked_pages, NULL, SECONDS, "purge of locked pages");
 }
 
 /* Random requests against a record of who has which unit; take_units looks at it. */
@@ -564,16 +309,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(single_units_come_and_go_together),
         cmocka_unit_test(holes_are_filled_first),
         cmocka_unit_test(zeroed_is_said_only_of_zeros),
-        cmocka_unit_test(a_purge_gives_pages_back),
-        cmocka_unit_test(a_purge_spares_what_is_in_use),
-        cmocka_unit_test(a_purge_waits_for_its_delay),
-        cmocka_unit_test(a_live_superslab_waits_for_its_round),
-        cmocka_unit_test(what_waits_becomes_free),
-        cmocka_unit_test(slab_events_end_an_epoch),
         cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(what_is_free_can_be_unmapped),
         cmocka_unit_test(unmapped_superslabs_make_rows),
-        cmocka_unit_test(locked_pages_stay_dirty),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
     };
