@@ -9,7 +9,7 @@
 #include "stats.h"
 
 /* A class whose first blocks are not taken from the class above. */
-enum { SIZE = 224, COUNT = 1000 };
+enum { SIZE = 224, COUNT = 1000, MIB = 1024 * 1024 };
 
 static const uint64_t any = UINT64_MAX / 2; /* nothing comes near */
 
@@ -45,8 +45,24 @@ void free_in_another_shard_and_drain(void);
 void leave_empty_slabs(void);
 void refill_warm(void);
 void swing_beside_threads(void);
+
+/* Programs of whole.c, on large and huge blocks. */
+enum { LARGE = 100000, LARGE_COUNT = 42 };
+void hold_large(void);
 void free_large(void);
+void free_large_for_long(void);
+void trim_large(void);
+void hold_huge(void);
 void free_huge(void);
+void grow_huge(void);
+void hold_and_free_large_there(void);
+void reuse_large(void);
+void reuse_large_of_others(void);
+void steal_large(void);
+void resize_large(void);
+void reuse_huge(void);
+void lengthen_huge(void);
+void refuse_huge(void);
 
 /* Programs of guards.c, on 300 blocks: 256 may have a guard by protection. */
 enum { GUARDED_COUNT = 300, PROTECTED_COUNT = 256 };
