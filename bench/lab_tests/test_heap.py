@@ -3,11 +3,12 @@
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.heap import command, page, pprof, read, state, words
+from hakmem_lab.errors import BadInput, LabError
+from hakmem_lab.heap import command, output, page, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0
@@ -79,15 +80,49 @@ def test_a_process_without_a_profile_is_told(monkeypatch, number):
         command._ask(os.getpid())
 
 
-def test_pprof_has_samples_and_strings(profile, tmp_path):
-    out = tmp_path / "a.pb.gz"
-    pprof.write(profile, out)
-    message = fields(gzip.decompress(out.read_bytes()))
+def test_pprof_has_samples_and_strings(profile):
+    message = fields(gzip.decompress(pprof.packed(profile)))
     strings = [value.decode() for tag, value in message if tag == 6]
     assert strings[0] == "" and {"alloc_space", "inuse_space", "bytes", "0x1010"} <= set(strings)
     assert len([1 for tag, _ in message if tag == 2]) == 2
     assert len([1 for tag, _ in message if tag == 4]) == 3
     assert [strings[value] for tag, value in message if tag == 14] == ["inuse_space"]
+
+
+def test_a_file_that_is_there_is_kept(tmp_path):
+    out = tmp_path / "h.html"
+    assert output.write(out, b"one") == ""
+    assert output.write(out, b"one") == ""  # the same again is no other file
+    assert output.write(out, b"two") == f" (the file that was there is now {out}.old)"
+    assert (out.read_bytes(), (tmp_path / "h.html.old").read_bytes()) == (b"two", b"one")
+    assert sorted(os.listdir(tmp_path)) == ["h.html", "h.html.old"]
+
+
+def test_what_cannot_be_written_is_told_and_leaves_nothing(tmp_path, profile):
+    for out, what in ((tmp_path, "a folder"), (tmp_path / "no" / "h.html", "no folder"), (profile.path, "to read")):
+        with pytest.raises(BadInput, match=what):
+            output.check(out, [str(profile.path)])
+    with pytest.raises(LabError, match="cannot write /dev/full: No space left"):
+        output.write(Path("/dev/full"), b"x" * 100000)
+    (tmp_path / "h.html").write_bytes(b"one")
+    with pytest.raises(TypeError):
+        output.write(tmp_path / "h.html", None)  # what fails between
+    assert sorted(os.listdir(tmp_path)) == ["a.heap", "h.html"]
+
+
+def test_a_profile_of_an_earlier_process_of_that_number_is_none_of_this_one(monkeypatch, tmp_path):
+    """In a container the number of a process is the same after each start."""
+    (tmp_path / "p.1").write_text(TEXT)
+    settings = {"HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": str(tmp_path / "p")}
+    monkeypatch.setattr(command, "_settings", lambda pid: settings)
+    monkeypatch.setattr(command, "_catches", lambda pid, number: True)
+    monkeypatch.setattr(command, "SECONDS", 5)
+
+    def answer(_pid, _number):
+        (tmp_path / "p.1").write_text(TEXT + "7-8 rw-p 0 00:00 0 [stack]\n")
+
+    monkeypatch.setattr(os, "kill", answer)
+    assert command._ask(os.getpid()) == tmp_path / "p.1"
 
 
 def test_the_page_tells_what_stands_out(profile):

@@ -141,7 +141,7 @@ def test_a_program_with_an_allocator_of_its_own_is_told_of(build, tmp_path, caps
     subprocess.run(["cc", "-O0", "-o", program, source, "-Wl,--no-as-needed", build / "libslow.so"],
                    check=True, timeout=300)  # fmt: skip
     for words, said in ((["--", program], True), (["--", "/bin/true"], False)):
-        assert run(build, "--alloc", "system", "--rounds", 1, "--counts", 0, "--out", tmp_path / "out",
+        assert run(build, "--alloc", "system", "--rounds", 1, "--counts", 0, "--out", tmp_path / str(said),
                    *words) == 0  # fmt: skip
         shown = capsys.readouterr()
         assert ("allocator of its own, libslow.so" in shown.err) is said
@@ -181,6 +181,18 @@ def test_a_static_program_is_told_of(build, tmp_path, capsys):
     status = run(build, "--alloc", "system", "--lib", f"slow={build}/libslow.so", "--rounds", 1,
                  "--out", tmp_path / "out", "--", build / "static")  # fmt: skip
     assert status == 1 and "NOT active" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_results_that_are_there_are_not_written_over(tmp_path, capsys):
+    for command, name in (("compare", "setup.json"), ("tune", "tune.json"), ("bench", "setup.json")):
+        folder = tmp_path / command
+        folder.mkdir()
+        (folder / name).write_text("{}")
+        with pytest.raises(SystemExit) as end:
+            main([command, "--out", str(folder), *([] if command == "bench" else ["--", "true"])])
+        said = capsys.readouterr().err
+        assert end.value.code == 2 and said.count("\n") == 1 and f"--resume {folder}" in said, said
+        assert os.listdir(folder) == [name]
 
 
 def _stop(*_):

@@ -121,16 +121,33 @@ int hak_os_copy_stderr(void) {
 /* ---- Reading ----------------------------------------------------------------------- */
 
 /* Raw system calls, since libc's functions are cancellation points. */
-void hak_os_each_char(const char *path, hak_os_take_t take, void *context) {
-    char chunk[512];
+void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context) {
+    char piece[512];
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     bool goes_on = file >= 0;
     for (long got = 1; goes_on && got > 0;) {
-        do got = syscall(SYS_read, file, chunk, sizeof chunk);
+        do got = syscall(SYS_read, file, piece, sizeof piece);
         while (got < 0 && errno == EINTR);
-        for (long i = 0; goes_on && i < got; i++) goes_on = take(chunk[i], context);
+        if (got > 0) goes_on = take(piece, (size_t)got, context);
     }
     if (file >= 0) syscall(SYS_close, file);
+}
+
+typedef struct {
+    hak_os_take_t take;
+    void *context;
+} chars_t;
+
+static bool take_chars(const char *piece, size_t size, void *context) {
+    const chars_t *chars = context;
+    bool goes_on = true;
+    for (size_t i = 0; goes_on && i < size; i++) goes_on = chars->take(piece[i], chars->context);
+    return goes_on;
+}
+
+void hak_os_each_char(const char *path, hak_os_take_t take, void *context) {
+    chars_t chars = {take, context};
+    hak_os_each_piece(path, take_chars, &chars);
 }
 
 /* ---- Making ------------------------------------------------------------------------ */

@@ -47,8 +47,10 @@ size_t hak_os_expand(const char *name, char *path, size_t size);
 /* The text of an error number of these functions. */
 const char *hak_os_reason(int error);
 
-/* Reads a small file without allocating, for instance one of /proc. Calls `take` for each character
- * until it returns false; no call when the file cannot be opened. errno may change. */
+/* Reads a small file without allocating, for instance one of /proc. Calls `take` for each piece, or each
+ * character, until it returns false; no call when the file cannot be opened. errno may change. */
+typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
+void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context);
 typedef bool (*hak_os_take_t)(char c, void *context);
 void hak_os_each_char(const char *path, hak_os_take_t take, void *context);
 

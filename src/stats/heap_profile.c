@@ -90,8 +90,8 @@ static bool write_site(const hak_site_t *site, void *context) {
     return out->error == 0;
 }
 
-static bool copy(char c, void *context) {
-    hak_out_bytes(context, &c, 1);
+static bool copy(const char *piece, size_t size, void *context) {
+    hak_out_bytes(context, piece, size);
     return true;
 }
 
@@ -109,7 +109,7 @@ static int write_profile(int file) {
         hak_load_relaxed(&hak_sample_stats.dropped));
     hak_site_each(write_site, &out);
     hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
-    hak_os_each_char("/proc/self/maps", copy, &out);
+    hak_os_each_piece("/proc/self/maps", copy, &out);
     hak_out_end(&out);
     return out.error;
 }

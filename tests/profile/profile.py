@@ -280,7 +280,7 @@ def case_pprof(library, program):
     with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
         env = {"LD_PRELOAD": library, "HAKMEM_PROF": "1", "HAKMEM_PROF_FILE": f"{folder}/p"}
         harness.run([program, "sites"], env=env, seconds=240)
-        pprof.write(lab_read.read(f"{folder}/p"), Path(f"{folder}/p.pb.gz"))
+        Path(f"{folder}/p.pb.gz").write_bytes(pprof.packed(lab_read.read(f"{folder}/p")))
         for index, first in (("inuse_space", "of_large_size"), ("alloc_objects", "tiny")):
             result = harness.run(["go", "tool", "pprof", "-top", f"-sample_index={index}",
                                   f"{folder}/p.pb.gz"], seconds=200, env={"PPROF_TMPDIR": folder})

@@ -175,7 +175,7 @@ def check_sites(library, name):
             print(f"{name}, {function or 'all'}: {guessed / 1e6:.1f} MB of {right / 1e6:.1f} +- {most / 1e6:.1f}")
             if abs(guessed - right) > most:
                 harness.fail(f"{function}: {guessed} bytes, not {right} +- {most:.0f}")
-        pprof.write(sampled, Path(f"{folder}/p.pb.gz"))
+        Path(f"{folder}/p.pb.gz").write_bytes(pprof.packed(sampled))
         shown = harness.must_run(["go", "tool", "pprof", "-top", "-sample_index=alloc_space", f"{folder}/p.pb.gz"],
                                  seconds=SECONDS, env={"PPROF_TMPDIR": folder})
     lines = shown.out.decode().splitlines()

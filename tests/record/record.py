@@ -148,6 +148,7 @@ def case_fork(folder):
     expect("files", os.listdir(folder), ["fork"])
     whole(replay(trace))
     expect("peak", replay(trace)["peak_live"], 200000)
+    os.remove(trace)
     must(hakmem("record", "--out", trace, "--children", "--", LOAD, "fork"))
     child = [name for name in os.listdir(folder) if name != "fork"]
     expect("number of files", len(child), 1)
@@ -176,6 +177,7 @@ def case_storm(folder):
     whole(found)
     if found["threads"] < 304:  # a child of vfork that ends must not end the recording
         harness.fail(f"only {found['threads']} threads were recorded")
+    os.remove(trace)
     must(hakmem("record", "--out", trace, "--limit", "16M", "--children", "--", LOAD, "storm", "60", seconds=200))
     names = [name for name in os.listdir(folder) if name != "storm"]
     expect("traces of children", len(names), 40)  # those of vfork have none
@@ -282,6 +284,41 @@ def case_damaged(folder):
             continue  # the head of a later chunk: what lies behind it is left out
         if result.status != 1 or text.count("\n") != 1 or not text.startswith("hakmem-replay: "):
             harness.fail(f"{what}: status {result.status}: {text!r}")
+
+
+def case_kept(folder):
+    """A trace that is there stays as FILE.old, and a line says so; a start that fails leaves it."""
+    trace = os.path.join(folder, "t")
+    old = trace + ".old"
+
+    def content(path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    first = must(hakmem("record", "--out", "t", "--", LOAD, "realloc", cwd=folder))
+    expect("lines of the first", first.err.decode().count("\n"), 1)
+    one = content(trace)
+    again = must(hakmem("record", "--out", "t", "--", LOAD, "names", cwd=folder)).err.decode().splitlines()
+    expect("what is told", again[:-1], [f"hakmem record: the t that was there is now {old}"])
+    two = content(trace)
+    if content(old) != one or two == one:
+        harness.fail("the first trace is not the old one")
+    whole(replay(old))
+    broken = os.path.join(folder, "broken")  # no interpreter: the kernel finds out, and nobody before
+    with open(broken, "w") as file:
+        file.write("#!/no/such/interpreter\n")
+    os.chmod(broken, 0o755)
+    expect("status", hakmem("record", "--out", trace, broken).status in (125, 126), True)
+    expect("files", sorted(os.listdir(folder)), ["broken", "t"])
+    expect("the trace stays", content(trace), two)
+    open(os.path.join(folder, "empty"), "w").close()
+    must(hakmem("record", "--out", os.path.join(folder, "empty"), "--", "true"))
+    os.mkdir(os.path.join(folder, "u.old"))
+    shutil.copy(trace, os.path.join(folder, "u"))
+    result = hakmem("record", "--out", "u", "true", cwd=folder)
+    if result.status != 125 or b"cannot be kept as" not in result.err:
+        harness.fail(f"status {result.status}: {result.err!r}")
+    expect("what could not be kept", content(os.path.join(folder, "u")), two)
 
 
 def case_errors(folder):

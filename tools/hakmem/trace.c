@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,25 +63,45 @@ static void set_number(const char *name, uint64_t number) {
     set(name, text);
 }
 
-/* Writes an absolute path: the program may change its folder. */
-static void set_file(const char *name) {
-    char folder[PATH_MAX], path[2 * PATH_MAX];
+/* The absolute path of the trace: the program may change its folder. */
+static void trace_path(const char *name, char path[2 * PATH_MAX]) {
+    char folder[PATH_MAX] = "";
     if (!*name) fail(STATUS_RUN, "record: the name of the trace is empty");
     if (*name != '/' && !getcwd(folder, sizeof folder))
         fail(STATUS_RUN, "record: %s", strerror(errno));
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/",
-             name);
+    snprintf(path, 2 * PATH_MAX, "%s%s%s", folder, *name == '/' ? "" : "/", name);
     if (strlen(path) >= PATH_MAX - 16)
         fail(STATUS_RUN, "record: the name of the trace is too long");
+}
+
+/* Makes the file of the trace. What is there stays, as FILE.old: it may be a recording of hours. True when
+ * that is so. */
+static bool make_trace(const char *path, const char *kept) {
+    struct stat there;
+    bool is_kept = stat(path, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0;
+    if (is_kept && rename(path, kept) != 0)
+        fail(STATUS_RUN, "record: %s cannot be kept as %s: %s", path, kept, strerror(errno));
     FILE *file = fopen(path, "w");
-    if (!file) fail(STATUS_RUN, "record: %s: %s", path, strerror(errno));
+    if (!file) {
+        int error = errno;
+        if (is_kept) rename(kept, path);
+        fail(STATUS_RUN, "record: %s: %s", path, strerror(error));
+    }
     fclose(file);
-    set(TRACE_FILE, path);
+    return is_kept;
+}
+
+/* The program could not be started: the files are as they were, but for an older FILE.old. */
+static void unmake_trace(const char *path, const char *kept, bool is_kept) {
+    struct stat there;
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode)) return;
+    unlink(path);
+    if (is_kept) rename(kept, path);
 }
 
 int command_record(int argc, char **argv) {
     const char *file = DEFAULT_FILE;
-    char library[PATH_MAX], path[PATH_MAX];
+    char library[PATH_MAX], path[PATH_MAX], trace[2 * PATH_MAX], kept[2 * PATH_MAX + 8];
     bool is_program = false;
     (void)argc;
     for (argv++; *argv && **argv == '-' && !is_program;) {
@@ -104,10 +125,16 @@ int command_record(int argc, char **argv) {
     preload_first("record", library);
     const char *problem = override_problem(path, library);
     if (problem) fail(STATUS_RUN, "record: not started: %s", problem);
-    set_file(file);
+    trace_path(file, trace);
+    snprintf(kept, sizeof kept, "%s.old", trace);
+    bool is_kept = make_trace(trace, kept);
+    if (is_kept) fprintf(stderr, "hakmem record: the %s that was there is now %s\n", file, kept);
+    set(TRACE_FILE, trace);
     set_number(TRACE_OWNER, (uint64_t)getpid());
     execvp(path, argv);
-    fail(STATUS_NOT_EXEC, "record: %s: %s", path, strerror(errno));
+    int error = errno;
+    unmake_trace(trace, kept, is_kept);
+    fail(STATUS_NOT_EXEC, "record: %s: %s", path, strerror(error));
 }
 
 /* The library of an allocator by name or path; "" for the system's. */

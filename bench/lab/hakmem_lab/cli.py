@@ -29,6 +29,16 @@ def number(kind, low, high):
     return parse
 
 
+RESULTS = ("setup.json", "tune.json")  # in the folder of a comparison, and of a search
+
+
+def free_folder(folder) -> None:
+    """BadInput for one with the results of an earlier run, which may be those of hours."""
+    if folder and any((Path(folder) / name).is_file() for name in RESULTS):
+        raise BadInput(f"--out {folder}: it has the results of an earlier run; go on with --resume {folder},"
+                       " or name another folder")  # fmt: skip
+
+
 def whole(action) -> None:
     """Ends the process with action()'s status; output that cannot be written is one line, a reader
     that is gone none."""
@@ -120,6 +130,8 @@ def bench_parser() -> Parser:
             print(listing(), flush=True)
             raise SystemExit(0)
         choose_rows(options.rows, options.size)
+        if not options.resume:
+            free_folder(options.out)
 
     bench.check = check
     return bench

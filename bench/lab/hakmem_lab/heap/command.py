@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from ..errors import LabError
-from . import pprof, state
-from .options import is_process
+from . import output, pprof, state
+from .options import is_process, profile_for
 from .read import read, size
 
 SIGNAL, FILE = "60", "hakmem.%p.heap"  # the defaults of PROF_SIGNAL and PROF_FILE
@@ -44,7 +44,9 @@ def _catches(pid, number) -> bool:
 
 
 def _dumps(pattern) -> set:
-    return {path for path in pattern.parent.glob(pattern.name + ".*") if path.suffix[1:].isdigit()}
+    """Files, and when each was written: an earlier process of the same number may have left one of that name."""
+    found = {path for path in pattern.parent.glob(pattern.name + ".*") if path.suffix[1:].isdigit()}
+    return {(path, path.stat().st_mtime_ns) for path in found}
 
 
 def _ask(pid) -> Path:
@@ -61,7 +63,7 @@ def _ask(pid) -> Path:
     os.kill(pid, number)
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        for path in _dumps(pattern) - before:
+        for path, _ in _dumps(pattern) - before:
             if "[stack]" in path.read_text(encoding="utf-8", errors="replace"):
                 return path
         time.sleep(0.02)
@@ -71,10 +73,10 @@ def _ask(pid) -> Path:
 def prof(options) -> int:
     source = _ask(int(options.source)) if is_process(options.source) else Path(options.source)
     profile = read(source)
-    out = options.out or source.with_name(source.name + ".pb.gz")
-    pprof.write(profile, out)
+    out = options.out or profile_for(source)
+    kept = output.write(out, pprof.packed(profile))
     live = sum(site.live_bytes for site in profile.sites)
-    print(f"{out}: {profile.samples} samples, {size(live)} in use; go tool pprof -top {out}")
+    print(f"{out}: {profile.samples} samples, {size(live)} in use{kept}; go tool pprof -top {out}")
     return 0
 
 
@@ -119,6 +121,7 @@ def report(options) -> int:
             states += state.read(text, source)
         else:
             profiles.append(read(source))
-    options.out.write_text(page.draw(profiles, states), encoding="utf-8", errors="replace")
-    print(f"{options.out}: opens in a browser, from disk")
+    drawn = page.draw(profiles, states).encode("utf-8", errors="replace")
+    kept = output.write(options.out, drawn)
+    print(f"{options.out}: opens in a browser, from disk{kept}")
     return 0

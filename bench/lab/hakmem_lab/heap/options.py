@@ -5,10 +5,17 @@ from pathlib import Path
 
 from ..cli import Parser
 from ..errors import BadInput
+from . import output
 
 
 def is_process(source) -> bool:
     return source.isascii() and source.isdigit()
+
+
+def profile_for(source) -> Path:
+    """What `hakmem prof` writes, unless told otherwise."""
+    source = Path(source)
+    return source.with_name(source.name + ".pb.gz")
 
 
 def _check(sources) -> None:
@@ -30,8 +37,14 @@ def prof_parser():
     parser.add_argument(
         "source", metavar="PID|FILE", help="a process under HAKMEM_PROF=1, or a file that one wrote"
     )
-    parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz)")
-    parser.check = lambda options: _check([options.source])
+    parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz); one that is there stays as FILE.pb.gz.old")
+
+    def check(options):
+        _check([options.source])
+        if options.out or not is_process(options.source):
+            output.check(options.out or profile_for(options.source), [options.source])
+
+    parser.check = check
     return parser
 
 
@@ -43,6 +56,11 @@ def report_parser():
                         " first, and all of them over time); JSON of `hakmem stat PID --json --map`, or lines"
                         " of it over time (--every)")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, default=Path("heap.html"),
-                        help="the page to write (default: heap.html)")  # fmt: skip
-    parser.check = lambda options: _check(options.sources)
+                        help="the page to write (default: heap.html); one that is there stays as heap.html.old")  # fmt: skip
+
+    def check(options):
+        _check(options.sources)
+        output.check(options.out, options.sources)
+
+    parser.check = check
     return parser

@@ -83,5 +83,6 @@ def encode(profile) -> bytes:
     return b"".join(out)
 
 
-def write(profile, path) -> None:
-    path.write_bytes(gzip.compress(encode(profile), mtime=0))
+def packed(profile) -> bytes:
+    """The content of a file."""
+    return gzip.compress(encode(profile), mtime=0)

@@ -79,9 +79,6 @@ def run(options) -> int:
 
 
 def _compare(options, session, allocators, folder, home, output) -> int:
-    if not options.resume:
-        for name in ("timeline.json", "costs.json"):
-            (folder / name).unlink(missing_ok=True)
     row = row_of(options.words, home)
     allocators = find.with_own_malloc(session, allocators, row, options.limit or LIMIT)
     counters = Counters(folder, options.words, COUNT_MINUTES if options.counts is None

@@ -4,7 +4,7 @@ import argparse
 import shutil
 
 from ..allocators import parse_libraries
-from ..cli import WordsParser, number
+from ..cli import WordsParser, free_folder, number
 from ..errors import BadInput
 from . import find
 
@@ -46,6 +46,7 @@ def resumes(options, what: str) -> bool:
     """True for --resume, which stands alone: BadInput when another option is named beside it."""
     if options.resume and [name for name, value in vars(options).items() if value and name != "resume"]:
         raise BadInput(f"--resume goes on with the options of the {what}: name no others")
+    free_folder(options.out)
     return bool(options.resume)
 
 

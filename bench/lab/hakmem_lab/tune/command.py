@@ -51,8 +51,6 @@ def _begin(options):
     compare.writable(folder)
     if not options.resume:
         options.trace = options.trace and str(Path(options.trace).resolve())
-        for name in ("screened.json", "tried.json", "checked.json"):
-            (folder / name).unlink(missing_ok=True)
         kept = {name: getattr(options, name) for name in KEPT}
         (folder / SETUP).write_text(json.dumps({**kept, "folder": home}, indent=1) + "\n")
     return folder, home
