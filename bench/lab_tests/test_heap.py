@@ -136,6 +136,38 @@ def test_the_page_tells_what_stands_out(profile):
     assert "0x1010" in text and "What changed" not in text
 
 
+def of_program(tmp_path, name, factor=1, text=TEXT):
+    path = tmp_path / f"{name}.heap"
+    text = text.replace("[2: 200000]", f"[{2 * factor}: {200000 * factor}]")
+    path.write_text(text.replace("MAPPED_LIBRARIES:", f"MAPPED_LIBRARIES:\n00000100-00000200 r-xp 0 00:00 0 /no/{name}"))
+    return read.read(path)
+
+
+def test_of_several_programs_the_one_that_allocated_most_is_drawn(tmp_path, capsys):
+    """A shell may start the program, and a pattern names the profiles of both."""
+    shell, first, second = of_program(tmp_path, "sh"), of_program(tmp_path, "b", 9), of_program(tmp_path, "b", 8)
+    assert command.of_one_program([first, shell, second]) == [first, second]
+    assert "drawn is b, which allocated most; left out: sh (1)" in capsys.readouterr().out
+    assert command.of_one_program([first, second]) == [first, second] and capsys.readouterr().out == ""
+    assert "<h1>Heap of b, process 77</h1>" in page.draw([first])
+
+
+def test_a_program_that_freed_all_and_pythons_own_memory_are_told_of(tmp_path):
+    freed = TEXT.replace("1000: 40000 [", "0: 0 [").replace("1: 100000 [", "0: 0 [")
+    told = words.warnings(of_program(tmp_path, "prog", text=freed))
+    assert any("hardly anything is in use: 0 B of" in text and "hakmem report PID" in text for text in told)
+    drawn = page.draw([of_program(tmp_path, "prog", text=freed)])
+    assert "In use, by call" not in drawn and "Allocated in all" in drawn
+    assert any("PYTHONMALLOC=malloc" in text for text in words.warnings(of_program(tmp_path, "python3.11", 100)))
+    assert not any("PYTHONMALLOC" in text for text in words.warnings(of_program(tmp_path, "python3.11")))
+
+
+def test_the_line_of_a_call_is_told(profile):
+    frame = profile.frames[0x1031]
+    frame.lines = [("keeps", "/src/prog.c", 8)]
+    assert "keeps (prog.c:8)" in words.warnings(profile)[0] and "keeps (prog.c:8) ←" in page.draw([profile])
+
+
 def test_two_profiles_are_compared(profile, tmp_path):
     path = tmp_path / "b.heap"
     path.write_text(TEXT.replace("1: 100000 [2", "3: 300000 [4"))

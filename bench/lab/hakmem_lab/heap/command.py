@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 from ..errors import LabError
@@ -103,6 +104,17 @@ def _look_at(pid, profiles, states) -> None:
         print(f"left out: {problem}")
 
 
+def of_one_program(profiles) -> list:
+    """The profiles of the program that allocated most: a shell, or what a program started, may have left some, too."""
+    if len({profile.program for profile in profiles}) < 2:
+        return profiles
+    most = max(profiles, key=lambda profile: profile.allocated).program
+    others = Counter(profile.program for profile in profiles if profile.program != most)
+    named = ", ".join(f"{name} ({count})" for name, count in sorted(others.items()))
+    print(f"profiles of several programs: drawn is {most}, which allocated most; left out: {named}")
+    return [profile for profile in profiles if profile.program == most]
+
+
 def report(options) -> int:
     try:
         from . import page
@@ -121,7 +133,7 @@ def report(options) -> int:
             states += state.read(text, source)
         else:
             profiles.append(read(source))
-    drawn = page.draw(profiles, states).encode("utf-8", errors="replace")
+    drawn = page.draw(of_one_program(profiles), states).encode("utf-8", errors="replace")
     kept = output.write(options.out, drawn)
     print(f"{options.out}: opens in a browser, from disk{kept}")
     return 0

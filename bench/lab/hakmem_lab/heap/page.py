@@ -50,7 +50,8 @@ def flame(profile, value) -> go.Figure:
         text=[size(sums[stack]) for stack in kept], tiling={"orientation": "v", "flip": "y"},
         hovertemplate="%{label}<br>%{text}, %{percentRoot:.1%}<extra></extra>",
         textinfo="label+text", marker={"colorscale": "YlOrRd"}))  # fmt: skip
-    figure.update_layout(height=640, **LAYOUT)
+    depth = max((len(stack) for stack in kept), default=0)
+    figure.update_layout(height=min(640, 60 + 32 * depth), **LAYOUT)
     return figure
 
 
@@ -72,11 +73,12 @@ def classes(profile) -> go.Figure:
     return figure
 
 
-def _table(rows, whole) -> str:
+def _table(rows, whole, places) -> str:
     lines = ["<div class=scroll><table><tr><th>bytes</th><th>part</th><th>blocks</th>"
              "<th>call, the innermost first</th></tr>"]  # fmt: skip
     for stack, (count, objects) in rows:
-        names = " ← ".join(escape(name) for name in stack[::-1][:8])
+        shown = [f"{name} ({places[name]})" if name in places else name for name in stack[::-1][:8]]
+        names = " ← ".join(map(escape, shown))
         lines.append(f"<tr><td>{size(count)}</td><td>{part(count, whole)}</td>"
                      f"<td>{objects:,}</td><td>{names}</td></tr>")  # fmt: skip
     return "\n".join([*lines, "</table></div>"])
@@ -97,7 +99,7 @@ def _difference(old, new) -> str:
     whole = sum(count for count, _ in before.values())
     grown = sum(count for count, _ in after.values()) - whole
     return (f"<h2>What changed from {escape(old.path.name)}</h2><p>{size(grown)} more in use. "
-            f"Parts are of the first profile.</p>{_table(rows[:TOP], whole)}")  # fmt: skip
+            f"Parts are of the first profile.</p>{_table(rows[:TOP], whole, new.places())}")  # fmt: skip
 
 
 def split(state) -> go.Figure:
@@ -197,19 +199,20 @@ def _of_calls(profiles) -> list:
     profile = profiles[-1]
     live = sum(site.live_bytes for site in profile.sites)
     rows = sorted(by_stack(profile).items(), key=lambda row: -row[1][0])
-    parts = ["<h2>In use, by call</h2>", _figure(flame(profile, lambda site: site.live_bytes)),
-             "<h2>Most in use</h2>", _table([row for row in rows if row[1][0]][:TOP], live)]  # fmt: skip
+    parts = []
     if len(profiles) > 1:
-        parts = [_difference(profiles[0], profile), "<h2>In use over time, by call</h2>",
-                 _figure(profiles_over_time(profiles)), *parts]  # fmt: skip
-    return [*parts, "<h2>In use, by size class</h2>", _figure(classes(profile)),
-            "<h2>Allocated in all, by call</h2>", _figure(flame(profile, lambda site: site.all_bytes))]  # fmt: skip
+        parts += [_difference(profiles[0], profile), "<h2>In use over time, by call</h2>",
+                  _figure(profiles_over_time(profiles))]  # fmt: skip
+    if live:
+        parts += ["<h2>In use, by call</h2>", _figure(flame(profile, lambda site: site.live_bytes)),
+                  "<h2>Most in use</h2>", _table([row for row in rows if row[1][0]][:TOP], live, profile.places()),
+                  "<h2>In use, by size class</h2>", _figure(classes(profile))]  # fmt: skip
+    return [*parts, "<h2>Allocated in all, by call</h2>", _figure(flame(profile, lambda site: site.all_bytes))]
 
 
 def _head(profile) -> str:
     live = sum(site.live_bytes for site in profile.sites)
-    made = sum(site.all_bytes for site in profile.sites)
-    return (f"<p>{size(live)} in use, {size(made)} allocated in all <small>({profile.samples:,} samples, one byte"
+    return (f"<p>{size(live)} in use, {size(profile.allocated)} allocated in all <small>({profile.samples:,} samples, one byte"
             f" in {size(profile.rate)}; {escape(profile.path.name)})</small></p>")  # fmt: skip
 
 
@@ -219,9 +222,10 @@ def draw(profiles, states=()) -> str:
     state = next((state for state in reversed(states) if state.rows), None)
     process = profile.process if profile else states[-1].process
     told = "".join(f"<li>{text}</li>" for text in warnings(profile, state)) or "<li>nothing stands out</li>"
-    parts = [f"<h1>Heap of process {process}</h1>", _head(profile) if profile else "", f"<ul>{told}</ul>",
+    name = f"{escape(profile.program)}, process {process}" if profile else f"process {process}"
+    parts = [f"<h1>Heap of {name}</h1>", _head(profile) if profile else "", f"<ul>{told}</ul>",
              *(_of_memory(states, profile) if states else []), *(_of_calls(profiles) if profiles else [])]  # fmt: skip
     return (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-            f"content='width=device-width,initial-scale=1'><title>Heap of process {process}"
+            f"content='width=device-width,initial-scale=1'><title>Heap of {name}"
             f"</title><style>{STYLE}</style><script>{get_plotlyjs()}</script><body>"
             f"{''.join(parts)}</body></html>")  # fmt: skip

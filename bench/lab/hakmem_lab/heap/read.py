@@ -71,6 +71,27 @@ class Profile:
     mappings: list
     frames: dict = field(default_factory=dict)
 
+    @property
+    def program(self):
+        """The name of the program: its code lies below that of libraries."""
+        return next((Path(one.path).name for one in self.mappings if one.path.startswith("/")), "?")
+
+    @property
+    def allocated(self):
+        """Bytes in all."""
+        return sum(site.all_bytes for site in self.sites)
+
+    def places(self):
+        """{function: "file:line"} of the calls, for those that have lines; of a function with several, one with most
+        bytes in use."""
+        found, most = {}, {}
+        for site in self.sites:
+            for address in site.frames:
+                for name, file, line in self.frames[address].lines:
+                    if line and file and most.get(name, -1) < site.live_bytes:
+                        found[name], most[name] = f"{Path(file).name}:{line}", site.live_bytes
+        return found
+
     def stack(self, site):
         """Names of functions, the outermost first."""
         names = []

@@ -8,10 +8,20 @@ from .read import size
 from .state import GRAIN, calls_of_class
 
 
+PYTHON_OWN = 512  # bytes of a block, at most, that Python does not ask malloc for
+
+
 def caller(stack) -> str:
     """The innermost function that is not of a library of containers."""
     own = [name for name in stack if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
     return (own or stack or ["?"])[-1]
+
+
+def placed(profile, stack) -> str:
+    """That function, and the line of the call where it is known."""
+    name = caller(stack)
+    place = profile.places().get(name)
+    return f"{name} ({place})" if place else name
 
 
 def part(number, whole) -> str:
@@ -56,7 +66,7 @@ def _of_profile(profile) -> list:
     for stack, (count, objects) in by_stack(profile).items():
         if live and count >= live / 8:
             found.append((count, f"{part(count, live)} of what is in use, {size(count)} in {objects:,}"
-                          f" blocks, comes from one call: {escape(caller(stack))}"))
+                          f" blocks, comes from one call: {escape(placed(profile, stack))}"))
     lost = defaultdict(int)
     for site in profile.sites:
         lost[site.size] += max(site.given - site.live_bytes, 0)
@@ -65,6 +75,15 @@ def _of_profile(profile) -> list:
         worst = max(lost, key=lost.get)
         found.append((total, f"{size(total)} are lost by rounding to size classes, "
                       f"{size(lost[worst])} of them in blocks of {worst:,} bytes"))
+    made = profile.allocated
+    if live < made / 100:
+        text = f"hardly anything is in use: {size(live)} of {size(made)} that were allocated"
+        found.append((0, f"{text}. A profile from the end of a program that frees all it has shows what it allocated,"
+                      " not what it kept: for that, take one while it runs (hakmem report PID)"))  # fmt: skip
+    small = sum(site.all_bytes for site in profile.sites if 0 < site.size <= PYTHON_OWN)
+    if profile.program.startswith("python") and small < made / 20:
+        found.append((0, "Python keeps its small objects in memory of its own, of which HAKMEM knows nothing:"
+                      " PYTHONMALLOC=malloc shows them"))  # fmt: skip
     if profile.dropped:
         found.append((0, f"{profile.dropped:,} sampled blocks are missing: too many call stacks"))
     if profile.samples < 100:
