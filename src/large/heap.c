@@ -124,6 +124,13 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     return true;
 }
 
+bool hak_heap_has_pages(char *start, size_t grains) {
+    hak_part_t part;
+    while (hak_part_next(&start, &grains, &part))
+        if (touched_in(&part) < part.count) return false;
+    return true;
+}
+
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     hak_part_t part;
     char *at = start;

@@ -19,16 +19,21 @@
  * CPU than the heap's, goes into the heap's transfer array under a lock of its own, so that
  * it waits for no allocation; a full array is emptied into the extents.
  *
+ * Freed on the heap's own CPU, it first stays whole among the heap's recent blocks (recent.h). It merges
+ * when newer ones take its place, when the extents have no room, when a block cannot grow in place, before
+ * another user of memory grows the heap, and at each visit of a purge.
+ *
  * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block that is freed, or
  * memory that is purged, is in the hands of one thread, and counted as used. That thread is
  * inside the gate (os/gate.h), so a fork's child has no such block.
  *
- * Counting, under the lock: used grains = sum of blocks + claimed by a purge;
- * idle = touched and not used; lent = superslabs without a used grain. */
+ * Counting, under the lock: used grains = sum of blocks, freed ones that wait included, + claimed by a
+ * purge; idle = touched and not used; lent = superslabs without a used grain. */
 #pragma once
 
 #include "base/base.h"
 #include "large/extent.h"
+#include "large/recent.h"
 #include "meta/lazy_table.h"
 #include "os/lock.h"
 #include "pool/budget.h"
@@ -50,16 +55,17 @@ typedef struct {
 
 typedef struct {
     hak_lock_t lock HAK_ALIGNED(HAK_LINE);
+    hak_recent_t recent;       /* lock */
     hak_extents_t extents;     /* lock */
     hak_dirty_list_t dirty;    /* lock; superslabs with idle grains, by freed_ms */
     _Atomic size_t idle;       /* written under the lock; grains */
-    _Atomic size_t live;       /* written under the lock; grains of blocks, freed ones
+    _Atomic size_t live;       /* written under the lock; grains of blocks, recent ones and those
                                          in the transfer array included */
     _Atomic size_t live_count; /* the same in blocks */
     _Atomic unsigned
         last_home;       /* written under the lock; of who worked with it last; to others a hint */
     _Atomic size_t lent; /* written under the lock; superslabs; to others a hint */
-    size_t idle_published; /* lock; of idle, what the sum over heaps knows of */
+    size_t idle_published; /* lock; of idle and recent, what the sum over heaps knows of */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
@@ -102,6 +108,9 @@ bool hak_part_next(char **at, size_t *left, hak_part_t *part);
 /* Free grains that were just taken out of the extents become used and touched. False
  * when the limit on committed memory refuses them: then nothing has changed. */
 bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains);
+
+/* True when all of these grains are touched. */
+bool hak_heap_has_pages(char *start, size_t grains);
 
 /* Used grains become free, and join the extents. */
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);

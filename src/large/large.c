@@ -9,6 +9,7 @@
 #include "large/heap.h"
 #include "options/options.h"
 #include "os/cpu.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
@@ -50,10 +51,14 @@ static unsigned number_of(const hak_unit_t *unit) {
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
 
+static size_t idle_of(const hak_heap_t *heap) {
+    return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->recent.grains);
+}
+
 /* Adds a heap's change to the published sum when the change exceeds `least` grains. Heap lock
  * held. */
-static void publish_idle(hak_heap_t *heap, size_t least) {
-    size_t idle = hak_load_relaxed(&heap->idle), last = heap->idle_published;
+HAK_FAST_PATH void publish_idle(hak_heap_t *heap, size_t least) {
+    size_t idle = idle_of(heap), last = heap->idle_published;
     if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
     heap->idle_published = idle;
     hak_add_relaxed(&idle_published, idle - last);
@@ -66,7 +71,7 @@ HAK_COMMON size_t hak_large_idle_about(void) {
 
 size_t hak_large_idle(void) {
     size_t sum = 0;
-    HAK_EACH_HEAP (i) sum += hak_load_relaxed(&hak_heap_at(i)->idle);
+    HAK_EACH_HEAP (i) sum += idle_of(hak_heap_at(i));
     return sum << HAK_GRAIN_SHIFT;
 }
 
@@ -100,7 +105,7 @@ static void merge(hak_heap_t *heap, hak_unit_t *unit) {
 }
 
 /* Empties the transfer array into the extents. True if it held a block. Heap lock held. */
-static bool drain(hak_heap_t *heap) {
+static bool drain_transferred(hak_heap_t *heap) {
     hak_unit_t *units[HAK_TRANSFER_MAX];
     hak_lock_acquire(&heap->transfer_lock);
     unsigned count = heap->transfer_count;
@@ -110,6 +115,38 @@ static bool drain(hak_heap_t *heap) {
     hak_lock_release(&heap->transfer_lock);
     for (unsigned i = 0; i < count; i++) merge(heap, units[i]);
     return count != 0;
+}
+
+/* ---- recent blocks: all under the heap's lock ---- */
+
+/* Merges the oldest until at most `count` blocks of `grains` together are left. True if it merged any. */
+static bool merge_recent(hak_heap_t *heap, unsigned count, size_t grains) {
+    hak_unit_t *unit;
+    bool any = false;
+    for (; (unit = hak_recent_take_beyond(&heap->recent, count, grains)) != NULL; any = true)
+        merge(heap, unit);
+    return any;
+}
+
+static void keep_recent(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
+    merge_recent(heap, HAK_RECENT_MAX - 1, HAK_RECENT_GRAINS - grains);
+    hak_recent_put(&heap->recent, unit, grains);
+}
+
+static bool reuse_recent(hak_heap_t *heap, request_t *request) {
+    if (request->align_grains > 1) return false;
+    hak_unit_t *unit = hak_recent_take(&heap->recent, request->grains);
+    if (!unit) return false;
+    request->block = block_start(unit, hak_load_relaxed(&unit->large));
+    if (request->zero) memset(request->touched, 0xff, sizeof request->touched);
+    HAK_ADD_OWNED(&heap->local, 1);
+    return true;
+}
+
+/* Merges all freed blocks that wait. True if there were any. Heap lock held. */
+static bool drain(hak_heap_t *heap) {
+    bool any = merge_recent(heap, 0, 0);
+    return drain_transferred(heap) || any;
 }
 
 /* ---- allocation ---- */
@@ -139,6 +176,11 @@ static outcome_t take_extent(hak_heap_t *heap, request_t *request) {
     char *block;
     HAK_TIME(l25_tls_lifo_pop,
              block = hak_extents_take(&heap->extents, request->grains, request->align_grains));
+    if (block && heap->recent.count && !hak_heap_has_pages(block, request->grains)) {
+        hak_extents_give(&heap->extents, block, request->grains);
+        merge_recent(heap, 0, 0); /* has pages, and may fit now */
+        block = hak_extents_take(&heap->extents, request->grains, request->align_grains);
+    }
     if (!block) return NO_ROOM;
     if (request->zero) note_touched(request, block);
     if (!hak_heap_use(heap, block, request->grains)) return REFUSED;
@@ -160,6 +202,7 @@ static bool reuse_transferred(hak_heap_t *heap, request_t *request) {
  * Heap lock held. */
 static outcome_t take(hak_heap_t *heap, request_t *request) {
     HAK_TIMED(l25_refill);
+    if (reuse_recent(heap, request)) return FOUND;
     bool remote_first = hak_option(HAK_OPTION_L25_PREF) != 0;
     if (remote_first && reuse_transferred(heap, request)) return FOUND;
     outcome_t outcome = take_extent(heap, request);
@@ -213,7 +256,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
 }
 
 static size_t free_grains(const hak_heap_t *heap) {
-    return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->transfer_grains);
+    return idle_of(heap) + hak_load_relaxed(&heap->transfer_grains);
 }
 
 /* True when a heap may serve another CPU: that CPU used it last, or its free memory exceeds half of
@@ -244,9 +287,21 @@ static outcome_t steal(request_t *request, bool all) {
     return said;
 }
 
+static void drain_all(hak_heap_t *heap) {
+    HAK_HOLD(&heap->lock);
+    drain(heap);
+}
+
+static bool waits(const hak_heap_t *heap) {
+    return hak_load_relaxed(&heap->recent.grains) || hak_load_relaxed(&heap->transfer_grains);
+}
+
 static bool lend(void) {
-    HAK_EACH_HEAP (i)
-        if (hak_heap_lend(hak_heap_at(i))) return true;
+    HAK_EACH_HEAP (i) {
+        hak_heap_t *heap = hak_heap_at(i);
+        if (waits(heap) && !hak_load_relaxed(&heap->lent)) drain_all(heap);
+        if (hak_heap_lend(heap)) return true;
+    }
     return false;
 }
 
@@ -257,12 +312,19 @@ static HAK_SLOW_PATH unsigned open_home(unsigned home) {
     return hak_heap_open(home);
 }
 
-unsigned hak_large_home(void) { return hak_os_this_cpu() % hak_shard_homes(); }
+/* A process of one thread has one heap, wherever it runs: several would not fill each other's gaps. */
+unsigned hak_large_home(void) {
+    return hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() % hak_shard_homes();
+}
 
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     if (HAK_UNLIKELY(!hak_heap_at(home))) home = open_home(home);
-    request_t request = {.home = home, .grains = grains_of(size), .zero = zero};
+    request_t request; /* without `touched`, which is set where it is read */
+    request.home = home;
+    request.grains = grains_of(size);
     request.align_grains = hak_max(grains_of(align), 1);
+    request.zero = zero;
+    request.fresh = false;
     hak_heap_t *heap = hak_heap_at(home);
     outcome_t outcome = ask(heap, &request, false);
     if (HAK_UNLIKELY(outcome == NO_ROOM)) {
@@ -298,10 +360,22 @@ static size_t mark_freed(hak_unit_t *unit, const void *block) {
     return hak_large_length(word);
 }
 
-static void merge_freed(hak_heap_t *heap, hak_unit_t *unit, unsigned home, bool remote) {
+static void free_at_home(hak_heap_t *heap, hak_unit_t *unit, unsigned home, size_t grains,
+                         bool keeps) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
-    if (!remote) note_home(heap, home);
-    if (remote && drain(heap)) HAK_ADD_OWNED(&heap->spilled, 1);
+    note_home(heap, home);
+    if (keeps && grains <= HAK_RECENT_GRAINS)
+        keep_recent(heap, unit, grains);
+    else
+        merge(heap, unit);
+    publish_idle(heap, PUBLISH_GRAINS);
+    hak_lock_release(&heap->lock);
+}
+
+/* Merges the blocks of a full array, and this one. */
+static void spill(hak_heap_t *heap, hak_unit_t *unit) {
+    HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
+    if (drain_transferred(heap)) HAK_ADD_OWNED(&heap->spilled, 1);
     merge(heap, unit);
     publish_idle(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
@@ -317,8 +391,10 @@ size_t hak_large_free(unsigned home, void *block) {
     bool remote = batch && number != home;
     hak_gate_enter();
     size_t grains = mark_freed(unit, block);
-    if (grains && !(remote && put_transferred(heap, unit, grains)))
-        merge_freed(heap, unit, home, remote);
+    if (grains && !remote)
+        free_at_home(heap, unit, home, grains, batch);
+    else if (grains && !put_transferred(heap, unit, grains))
+        spill(heap, unit);
     hak_gate_leave();
     size_t size = grains << HAK_GRAIN_SHIFT;
     if (grains && !batch) {
@@ -361,7 +437,9 @@ bool hak_large_resize(void *block, size_t size) {
     if (want < have)
         hak_heap_free(heap, end, have - want);
     else if (want > have)
-        done = hak_extents_take_front(&heap->extents, end, want - have) &&
+        done = (hak_extents_take_front(&heap->extents, end, want - have) ||
+                (merge_recent(heap, 0, 0) &&
+                 hak_extents_take_front(&heap->extents, end, want - have))) &&
                hak_heap_use(heap, end, want - have);
     if (done) {
         hak_store_release(&unit->large, word_of(block, want));
@@ -374,10 +452,7 @@ bool hak_large_resize(void *block, size_t size) {
 }
 
 static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
-    if (hak_load_relaxed(&heap->transfer_grains)) {
-        HAK_HOLD(&heap->lock);
-        drain(heap);
-    }
+    if (waits(heap)) drain_all(heap);
     size_t purged = hak_heap_purge(heap, delay_ms, budget);
     HAK_HOLD(&heap->lock);
     publish_idle(heap, 0);
@@ -404,9 +479,11 @@ hak_large_stats_t hak_large_stats(void) {
         hak_lock_acquire(&heap->lock);
         hak_lock_acquire(&heap->transfer_lock);
         size_t waiting = hak_load_relaxed(&heap->transfer_grains);
-        sum.count += hak_load_relaxed(&heap->live_count) - heap->transfer_count;
-        sum.bytes += (hak_load_relaxed(&heap->live) - waiting) << HAK_GRAIN_SHIFT;
-        sum.idle_bytes += hak_load_relaxed(&heap->idle) << HAK_GRAIN_SHIFT;
+        size_t freed = waiting + hak_load_relaxed(&heap->recent.grains);
+        sum.count +=
+            hak_load_relaxed(&heap->live_count) - heap->transfer_count - heap->recent.count;
+        sum.bytes += (hak_load_relaxed(&heap->live) - freed) << HAK_GRAIN_SHIFT;
+        sum.idle_bytes += idle_of(heap) << HAK_GRAIN_SHIFT;
         sum.transfer_bytes += waiting << HAK_GRAIN_SHIFT;
         hak_lock_release(&heap->transfer_lock);
         hak_lock_release(&heap->lock);

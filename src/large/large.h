@@ -1,9 +1,9 @@
 /* large.h: blocks above 64 KiB up to 1 MiB, and smaller ones at multiples of 128 KiB to 2 MiB,
  * cut from runs of superslabs.
  *
- * A block is a whole number of grains (4 KiB). A freed block merges with its free neighbours at
- * once. An allocation takes the best fit. It looks, in this order, in
- *   1. the free extents of the heap of the thread's CPU,
+ * A block is a whole number of grains (4 KiB). The few blocks that were freed last stay whole; others
+ * merge with their free neighbours. An allocation takes the best fit. It looks, in this order, in
+ *   1. the recent blocks of the heap of the thread's CPU, for one of its length, then its free extents,
  *   2. the transfer array of that heap: blocks that threads on other CPUs freed,
  *   3. the other heaps, as far as they can spare memory,
  *   4. fresh memory: a run of superslabs with room for L25_RUN_FACTOR blocks,
@@ -27,7 +27,7 @@ typedef struct {
     uint64_t purge_calls;
 } hak_large_stats_t;
 
-/* The heap of the CPU the caller runs on. */
+/* The heap of the CPU the caller runs on; 0 in a process of one thread. */
 unsigned hak_large_home(void);
 
 /* Allocates a block of at least `size` bytes (64 KiB < size <= 1 MiB) at a multiple of `align` (a

@@ -88,6 +88,26 @@ void hak_transfer_check(hak_check_t *check, const hak_heap_t *heap) {
                     hak_load_relaxed(&heap->transfer_grains), grains);
 }
 
+static void check_recent(hak_check_t *check, const hak_heap_t *heap) {
+    const hak_recent_t *recent = &heap->recent;
+    size_t grains = 0;
+    hak_check_that(check, of_heap, heap, "recent blocks <= places for them",
+                   recent->count <= HAK_RECENT_MAX);
+    if (recent->count > HAK_RECENT_MAX) return;
+    for (unsigned i = 0; i < recent->count; i++) {
+        uint32_t word = hak_load_relaxed(&recent->blocks[i]->large);
+        hak_check_that(check, of_heap, heap, "recent blocks are freed",
+                       (word & HAK_LARGE_FREED) != 0);
+        hak_check_equal(check, of_heap, heap, "the length of a recent block", recent->lengths[i],
+                        hak_large_length(word));
+        grains += recent->lengths[i];
+    }
+    hak_check_equal(check, of_heap, heap, "grains of recent blocks = sum of their lengths",
+                    hak_load_relaxed(&recent->grains), grains);
+    hak_check_that(check, of_heap, heap, "recent blocks <= their most grains",
+                   grains <= HAK_RECENT_GRAINS);
+}
+
 static void check_dirty_list(hak_check_t *check, const hak_heap_t *heap, size_t length) {
     size_t count = 0;
     const hak_superslab_t *before = NULL, *super = heap->dirty.oldest;
@@ -104,6 +124,7 @@ void hak_heap_check(hak_check_t *check, hak_heap_t *heap) {
     hak_heap_sum_t *sum = &heap->sum;
     hak_extents_check(check, &heap->extents, add_extent, sum);
     hak_transfer_check(check, heap);
+    check_recent(check, heap);
     check_dirty_list(check, heap, sum->listed);
     hak_check_equal(check, of_heap, heap, "used grains = grains of blocks", sum->used, sum->live);
     hak_check_equal(check, of_heap, heap, "free grains = grains of extents",

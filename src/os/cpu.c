@@ -65,19 +65,24 @@ HAK_COMMON unsigned hak_os_cpu_count(void) {
     return known;
 }
 
-HAK_COMMON unsigned hak_os_this_cpu(void) {
-    HAK_KEEP_ERRNO();
-    int got = sched_getcpu();
-    unsigned cpu = got < 0 ? 0 : (unsigned)got, word = cpu / 64, before = 0;
+/* The index of a CPU when some lower ones may not be allowed. */
+static HAK_OUT_OF_LINE unsigned index_of(unsigned cpu) {
+    unsigned word = cpu / 64, before = 0;
     uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
-    if (HAK_LIKELY(word == 0 && !(below & ~hak_load_relaxed(&allowed[0]))))
-        return cpu; /* all lower CPUs are allowed */
     hak_os_cpu_count();
     if (word >= KEPT_WORDS) return cpu;
     uint64_t seen = hak_load_relaxed(&allowed[word]);
     if (!(seen >> cpu % 64 & 1)) return cpu; /* allowed since the last look */
     for (unsigned w = 0; w < word; w++) before += hak_bit_count(hak_load_relaxed(&allowed[w]));
     return before + hak_bit_count(seen & below);
+}
+
+HAK_COMMON unsigned hak_os_this_cpu(void) {
+    HAK_KEEP_ERRNO();
+    int got = sched_getcpu();
+    unsigned cpu = got < 0 ? 0 : (unsigned)got;
+    uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
+    return HAK_LIKELY(cpu < 64 && !(below & ~hak_load_relaxed(&allowed[0]))) ? cpu : index_of(cpu);
 }
 
 /* ---- Looks ----------------------------------------------------------------------------------- */

@@ -72,6 +72,7 @@ int64_t hak_option(hak_option_t option) {
 
 unsigned hak_shard_homes(void) { return 2; }
 unsigned hak_os_this_cpu(void) { return HEAP; }
+bool hak_os_is_single_threaded(void) { return false; }
 
 hak_unit_t *hak_region_unit_of(const void *block) {
     size_t unit = (size_t)((const char *)block - units[0]) / HAK_UNIT_SIZE;
@@ -90,6 +91,16 @@ char *hak_extents_take(hak_extents_t *unused, size_t grains, size_t align_grains
     return NULL;
 }
 
+/* Block 0 has none while it is free. */
+bool hak_heap_has_pages(char *start, size_t grains) { return grains == 0 || number_of(start) != 0; }
+void hak_extents_give(hak_extents_t *unused, char *start, size_t grains) {
+    unsigned i = number_of(start);
+    (void)unused, (void)grains;
+    memory_write(&extents, sizeof extents);
+    EXPLORE_CHECK(!extents.is_free[i], "block %u is given back twice", i);
+    extents.is_free[i] = true;
+}
+
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     unsigned i = number_of(start);
     size_t before = grains_before(start);
@@ -105,10 +116,12 @@ bool hak_heap_use(hak_heap_t *heap, char *start, size_t grains) {
     (void)heap, (void)start, (void)grains;
     return true;
 }
+/* False while some block stays whole: the next one. */
 bool hak_extents_take_front(hak_extents_t *unused, char *start, size_t grains) {
     unsigned i = number_of(start);
     (void)unused;
     memory_write(&extents, sizeof extents);
+    if (heaps[HEAP].recent.count) return false;
     EXPLORE_CHECK(!extents.is_free[i] && grains_before(start) == GRAINS + extents.more[i],
                   "block %u does not end there", i);
     extents.more[i] += grains;
@@ -203,6 +216,12 @@ static void prepare_waiting(void) {
     release(OTHER, 2);
 }
 
+static void prepare_recent(void) {
+    prepare(2, 0);
+    release(HEAP, 1);
+    release(HEAP, 2);
+}
+
 static void prepare_to_fork(void) {
     prepare_array();
     gates_reset(true);
@@ -213,6 +232,8 @@ static void prepare_small_to_fork(void) {
 }
 
 static void free_0(void) { release(HEAP, 0); }
+static void free_1(void) { release(HEAP, 1); }
+static void free_2(void) { release(HEAP, 2); }
 static void free_0_afar(void) { release(OTHER, 0); }
 static void free_1_afar(void) { release(OTHER, 1); }
 static void take(void) { allocate(HEAP); }
@@ -222,9 +243,18 @@ static void take_and_free(void) {
 }
 static void purge(void) { purge_large(0); }
 
-static void resize_0(size_t grains) {
-    bool done = hak_large_resize(model.blocks[0], grains * HAK_GRAIN_SIZE);
-    EXPLORE_CHECK(done, "block 0 cannot have %zu grains", grains);
+static void resize(unsigned i, size_t grains) {
+    bool done = hak_large_resize(model.blocks[i], grains * HAK_GRAIN_SIZE);
+    EXPLORE_CHECK(done, "block %u cannot have %zu grains", i, grains);
+}
+static void resize_0(size_t grains) { resize(0, grains); }
+
+/* Block 0 is free memory; block 1 is recent, and longer than what is asked for. */
+static void prepare_without_pages(void) {
+    prepare(2, 0);
+    release(HEAP, 0);
+    resize(1, GRAINS + 1);
+    release(HEAP, 1);
 }
 static void grow_0(void) { resize_0(GRAINS + 1); }
 static void grow_and_shrink_0(void) {
@@ -255,25 +285,38 @@ static bool is_waiting(const hak_heap_t *heap, unsigned i) {
     return false;
 }
 
-/* Every block is held, or free, or in the array; and a free that counted was the only one. */
+static bool is_recent(const hak_heap_t *heap, unsigned i) {
+    for (unsigned k = 0; k < heap->recent.count; k++)
+        if (heap->recent.blocks[k] == &slabs[2 * i]) return true;
+    return false;
+}
+
+/* Every block is held, or free, or whole in one of the two arrays; and a free that counted was the only
+ * one. */
 static void finally(void) {
     hak_heap_t *heap = &heaps[HEAP];
     unsigned held = 0;
-    size_t held_grains = 0, waiting_grains = 0;
+    size_t held_grains = 0, waiting_grains = 0, recent_grains = 0;
     for (unsigned i = 0; i < BLOCKS; i++) {
         EXPLORE_CHECK(model.freed[i] <= 1, "%u frees of block %u are right", model.freed[i], i);
-        EXPLORE_CHECK(model.held[i] + extents.is_free[i] + is_waiting(heap, i) == 1,
+        bool waits = is_waiting(heap, i), recent = is_recent(heap, i);
+        EXPLORE_CHECK(model.held[i] + extents.is_free[i] + waits + recent == 1,
                       "block %u is lost, or in two places", i);
         held += model.held[i];
-        *(is_waiting(heap, i) ? &waiting_grains : &held_grains) +=
-            extents.is_free[i] ? 0 : GRAINS + extents.more[i];
+        *(waits    ? &waiting_grains
+          : recent ? &recent_grains
+                   : &held_grains) += extents.is_free[i] ? 0 : GRAINS + extents.more[i];
     }
     EXPLORE_CHECK(heap->transfer_count <= (unsigned)model.array_size, "%u blocks in the array",
                   heap->transfer_count);
-    EXPLORE_CHECK(hak_load_relaxed(&heap->live_count) == held + heap->transfer_count &&
-                      hak_load_relaxed(&heap->live) == held_grains + waiting_grains &&
-                      hak_load_relaxed(&heap->transfer_grains) == waiting_grains,
-                  "the counts do not agree");
+    EXPLORE_CHECK(heap->recent.count <= HAK_RECENT_MAX && recent_grains <= HAK_RECENT_GRAINS,
+                  "%u recent blocks of %zu grains", heap->recent.count, recent_grains);
+    EXPLORE_CHECK(
+        hak_load_relaxed(&heap->live_count) == held + heap->transfer_count + heap->recent.count &&
+            hak_load_relaxed(&heap->live) == held_grains + waiting_grains + recent_grains &&
+            hak_load_relaxed(&heap->transfer_grains) == waiting_grains &&
+            hak_load_relaxed(&heap->recent.grains) == recent_grains,
+        "the counts do not agree");
 }
 
 static const char *describe(const volatile void *variable) {
@@ -324,6 +367,15 @@ static const explore_scenario_t scenarios[] = {
      {grow_and_free_0, free_1_afar, take},
      RULES},
     {"a purge and a free at home", prepare_waiting, {purge, free_0}, RULES},
+    {"frees at home, and a request", prepare_array, {free_0, free_1, take_and_free}, RULES},
+    {"a free at home, and two requests", prepare_recent, {take, take}, RULES},
+    {"a request beside a free at home, for memory without pages",
+     prepare_without_pages,
+     {take, take, free_2},
+     RULES},
+    {"a block grows over one that was just freed", prepare_array, {free_1, grow_0}, RULES},
+    {"a purge and two frees at home", prepare_array, {free_0, free_1, purge}, RULES},
+    {"a fork among frees at home", prepare_to_fork, {free_0, free_1, fork_and_take}, RULES},
     {"a fork among frees", prepare_to_fork, {free_0, free_1_afar, fork_and_take}, RULES},
     {"a fork while the array is full",
      prepare_small_to_fork,

@@ -143,6 +143,38 @@ static void a_purge_leaves_nothing(void **state) {
             charged_for_blocks());
 }
 
+/* A block that its own CPU frees serves the next request of its length, also where a shorter gap fits. */
+static void a_freed_block_stays_whole(void **state) {
+    (void)state;
+    enum { HOME = 3, SHORT = 70000, OTHER = 90000, LONG = 400000 };
+    purge_large(0);
+    char *blocks[6];
+    for (unsigned i = 0; i < 6; i++) blocks[i] = hak_large_alloc(HOME, SHORT, 1, false);
+    memset(blocks[2], 1, SHORT);
+    hak_large_stats_t before = hak_large_stats();
+    for (unsigned i = 1; i < 4; i++) assert_true(hak_large_free(HOME, blocks[i]));
+    assert_false(hak_large_free(HOME, blocks[2])); /* twice */
+    assert_int_equal(usable(blocks[2]), 0);
+    hak_large_stats_t now = hak_large_stats();
+    assert_int_equal(now.count, before.count - 3);
+    assert_int_equal(now.bytes, before.bytes - 3 * hak_align_up(SHORT, HAK_GRAIN_SIZE));
+    assert_true(now.idle_bytes >= before.idle_bytes + 3 * (size_t)SHORT);
+    assert_ptr_equal(hak_large_alloc(HOME, SHORT, 1, false), blocks[3]); /* the newest first */
+    char *zero = hak_large_alloc(HOME, SHORT, 1, true);
+    assert_ptr_equal(zero, blocks[2]);
+    assert_true(is_zero(zero, SHORT));
+    assert_ptr_not_equal(hak_large_alloc(HOME, OTHER, 1, false), blocks[1]);
+    assert_int_equal(hak_large_stats().local, now.local + 3);
+    /* The one that is left merges when a block in front of it grows, and the purge takes the next. */
+    assert_true(hak_large_resize(blocks[0], OTHER));
+    assert_true(hak_large_free(HOME, blocks[5]));
+    purge_large(0);
+    assert_int_equal(hak_large_idle(), 0);
+    char *longer = hak_large_alloc(HOME, LONG, 1, false); /* too long to stay */
+    assert_true(hak_large_free(HOME, longer));
+    assert_int_equal(hak_load_relaxed(&hak_heap_at(HOME)->recent.grains), 0);
+}
+
 static void a_block_grows_and_shrinks_in_place(void **state) {
     (void)state;
     purge_large(0);
@@ -241,8 +273,19 @@ static void a_busy_heap_keeps_some(const void *unused) {
     CHECK(hak_large_stats().runs > runs, "a heap takes from one that is worked with again");
 }
 
+static void *no_work(void *unused) { return unused; }
+
+static void one_thread_has_one_heap(const void *unused) {
+    (void)unused;
+    stay_on_cpu(1);
+    CHECK(hak_large_home() == 0, "heap %u", hak_large_home());
+}
+
 static void the_home_is_the_cpus(const void *unused) {
     (void)unused;
+    pthread_t thread; /* what a process of one thread does tells nothing */
+    CHECK(pthread_create(&thread, NULL, no_work, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
     unsigned count = hak_os_cpu_count();
     for (int cpu = 0; cpu < 2; cpu++) {
         stay_on_cpu(cpu);
@@ -255,6 +298,7 @@ static void the_home_is_the_cpus(const void *unused) {
 static void each_cpu_has_a_heap(void **state) {
     (void)state;
     unit_child(the_home_is_the_cpus, NULL, 60, "home");
+    if (hak_os_knows_threads()) unit_child(one_thread_has_one_heap, NULL, 60, "one thread");
 }
 
 static void heaps_share_what_they_can_spare(void **state) {
@@ -369,6 +413,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_stay),
         cmocka_unit_test(a_purge_leaves_nothing),
+        cmocka_unit_test(a_freed_block_stays_whole),
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),

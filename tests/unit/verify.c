@@ -131,6 +131,9 @@ static void published(void) { world.heap->idle_published += 5; }
 static void idle_list(void) { world.heap->dirty.newest->dirty_prev = world.heap->dirty.newest; }
 static void idle_newest(void) { world.heap->dirty.newest = NULL; }
 static void idle_short(void) { world.heap->dirty.oldest = world.heap->dirty.newest = NULL; }
+static void recent_count(void) { world.heap->recent.count = HAK_RECENT_MAX + 1; }
+static void recent_grains(void) { world.heap->recent.grains += 5; }
+static void recent_used(void) { hak_recent_put(&world.heap->recent, world.block, 1); }
 static void transfer_count(void) { world.heap->transfer_count = HAK_TRANSFER_MAX + 1; }
 static void transfer_grains(void) { world.heap->transfer_grains++; }
 static void transfer_used(void) {
@@ -305,6 +308,9 @@ static const row_t rows[] = {
     {idle_list, "superslab %p: violated: next and prev agree in the list of idle superslabs"},
     {idle_newest, "large heap %p: violated: the list of idle superslabs ends at its newest"},
     {idle_short, "large heap %p: superslabs in the list of idle ones: "},
+    {recent_count, "large heap %p: violated: recent blocks <= places for them"},
+    {recent_grains, "large heap %p: grains of recent blocks = sum of their lengths: "},
+    {recent_used, "large heap %p: violated: recent blocks are freed"},
     {transfer_count, "transfer array %p: violated: count <= capacity"},
     {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: "},
     {transfer_used, "transfer array %p: violated: its blocks are freed"},
