@@ -140,9 +140,12 @@ def test_every_knob_is_an_option_for_users_or_tuning():
 
 
 def test_bad_input_is_known_before_anything_runs(tmp_path):
-    (tmp_path / "trace").write_text("")
+    (tmp_path / "trace").write_bytes(options.MAGIC)
+    (tmp_path / "text").write_text("no trace")
+    assert f'"{options.MAGIC[:-1].decode()}\\n"' in (ROOT / "tools/record/format.h").read_text()
     parser = options.parser()
-    for words, said in (([], "no program given"), (["--trace", "/no/such"], "no such file"),
+    for words, said in (([], "no program given"), (["--trace", "/no/such"], "No such file"),
+                        (["--trace", str(tmp_path / "text")], "it is no trace"),
                         (["--trace", str(tmp_path / "trace"), "--", "no-such"], "no program 'no-such"),
                         (["--resume", "x", "--goal", "time"], "name no others")):  # fmt: skip
         with pytest.raises(BadInput, match=said):
@@ -249,6 +252,17 @@ def test_what_reading_a_trace_costs_is_left_out(with_hakmem, tmp_path, quiet, mo
     cell = cells.cell({})
     assert 20_000 < cell["instructions"] < 400_000
     assert (cell["peak_rss_kb"], cell["mean_rss_kb"]) == (70, 60)
+
+
+def test_a_search_that_fails_leaves_nothing(tmp_path):
+    asked = options.parser().parse_args(["--out", str(tmp_path / "out"), "--", "true"])
+    with pytest.raises(LabError), command._begun(asked) as (folder, _home):
+        assert (folder / command.SETUP).is_file()
+        raise LabError("it takes too long")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt), command._begun(asked):
+        raise KeyboardInterrupt
+    assert (tmp_path / "out" / command.SETUP).is_file()
 
 
 def test_a_search_that_takes_too_long_is_not_begun(quiet):

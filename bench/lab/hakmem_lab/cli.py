@@ -34,6 +34,8 @@ RESULTS = ("setup.json", "tune.json")  # in the folder of a comparison, and of a
 
 def free_folder(folder) -> None:
     """BadInput for one with the results of an earlier run, which may be those of hours."""
+    if folder and Path(folder).exists() and not Path(folder).is_dir():
+        raise BadInput(f"--out {folder}: it is not a folder")
     if folder and any((Path(folder) / name).is_file() for name in RESULTS):
         raise BadInput(f"--out {folder}: it has the results of an earlier run; go on with --resume {folder},"
                        " or name another folder")  # fmt: skip
@@ -75,6 +77,10 @@ class WordsParser(Parser):
         options = super().parse_args(args[:cut], namespace)
         options.words = args[cut + 1 :]
         return options
+
+    def error(self, message):
+        behind = message.startswith("unrecognized arguments: ") and not message.split(": ")[1].startswith("-")
+        super().error(message + "; the program stands behind --" * behind)
 
 
 def _common(parser):

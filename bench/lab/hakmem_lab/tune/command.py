@@ -1,5 +1,6 @@
 """`lab tune`: from options to the environment that won."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -54,6 +55,21 @@ def _begin(options):
         kept = {name: getattr(options, name) for name in KEPT}
         (folder / SETUP).write_text(json.dumps({**kept, "folder": home}, indent=1) + "\n")
     return folder, home
+
+
+@contextlib.contextmanager
+def _begun(options):
+    """What _begin() returns. A search that fails leaves no set-up: it would fail again, and the folder is free."""
+    folder, home = _begin(options)
+    try:
+        yield folder, home
+    except LabError:
+        if not options.resume:
+            for name in (SETUP, "screened.json", "samples.jsonl"):
+                (folder / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # something else is in it
+                folder.rmdir()
+        raise
 
 
 def _watched(cells, meter):
@@ -149,7 +165,11 @@ def run(options) -> int:
     if not output.is_terminal:
         output = Console(width=PLAIN_WIDTH, highlight=False)
     need_tools()
-    folder, home = _begin(options)
+    with _begun(options) as (folder, home):
+        return _run(options, folder, home, output, console)
+
+
+def _run(options, folder, home, output, console) -> int:
     goal = options.goal or "time"
     session = compare.Session(options.build, {}, console)
     hakmem = session.allocators([SUBJECT])[0]

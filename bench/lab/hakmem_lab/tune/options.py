@@ -24,6 +24,19 @@ examples:
 GOALS = ("time", "memory")
 
 
+MAGIC = b"HAKTRC1\n"  # how a trace begins
+
+
+def _check_trace(path) -> None:
+    try:
+        with path.open("rb") as file:
+            is_trace = file.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise BadInput(f"--trace {path}: {error.strerror}") from None
+    if not is_trace:
+        raise BadInput(f"--trace {path}: it is no trace of `hakmem record`")
+
+
 def parser() -> WordsParser:
     made = WordsParser(description=ABOUT, epilog=EXAMPLES,
                        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -40,8 +53,8 @@ def parser() -> WordsParser:
     def check(options):
         if resumes(options, "search"):
             return
-        if options.trace and not Path(options.trace).is_file():
-            raise BadInput(f"--trace {options.trace}: there is no such file")
+        if options.trace:
+            _check_trace(Path(options.trace))
         if options.words or not options.trace:
             program_of(options.words)
 
