@@ -41,13 +41,15 @@ unsigned hak_os_this_cpu(void) {
 /* The system's barrier; refused for good, or only at forks. */
 static bool has_barrier;
 
-/* What a signal handler does that interrupts the next close, at one of its calls of the system. */
+/* What a signal handler does that interrupts the next close, at one of its calls of the system; with
+ * `in_sleep` only at the first sleep, and certainly. */
 static void (*handler)(void);
+static bool in_sleep;
 
 /* True when the handler came. */
 static bool interrupted(void) {
     void (*run)(void) = handler;
-    if (!run || explore_choose(2)) return false;
+    if (!run || (!in_sleep && explore_choose(2))) return false;
     handler = NULL;
     run();
     return true;
@@ -61,7 +63,7 @@ static void interrupt_anywhere(void) {
 bool hak_os_register_barrier(void) { return true; }
 
 bool hak_os_barrier(void) {
-    interrupted();
+    if (!in_sleep) interrupted();
     if (has_barrier) memory_fence_all();
     return has_barrier;
 }
@@ -96,7 +98,7 @@ static void prepare_posts(unsigned count) {
     memset(&hak_gate, 0, sizeof hak_gate);
     hak_gate.state = FENCED;
     hak_gate_posts = NULL;
-    moving = alone = false;
+    moving = alone = in_sleep = false;
     memory_signal = NULL;
     memset(cpu, 0, sizeof cpu);
     has_barrier = true;
@@ -146,6 +148,11 @@ static void prepare_two(void) { prepare_registered(2); }
 static void prepare_interrupted(void) {
     prepare_registered(1);
     futex_reset(true);
+}
+
+static void prepare_interrupted_sleep(void) {
+    prepare_registered(2);
+    in_sleep = true;
 }
 
 static void work(void) {
@@ -432,6 +439,10 @@ static const explore_scenario_t scenarios[] = {
     {"one that is interrupted, without the barrier",
      prepare_refused,
      {first_twice, fork_interrupted},
+     RULES},
+    {"a fork that waits, and that a child goes on with",
+     prepare_interrupted_sleep,
+     {first_twice, fork_interrupted_in_child},
      RULES},
     {"a fork that a child goes on with",
      prepare_two,
