@@ -184,7 +184,7 @@ HAK_SLOW_PATH static bool guarded(const void *site) {
     return called;
 }
 
-bool hak_throw_try_handler(const void *site) {
+HAK_BEHIND bool hak_throw_try_handler(const void *site) {
     const function_t begin = find_function(BEGIN_CATCH, site), end = find_function(END_CATCH, site);
     catcher_t here, *outer = catcher;
     if (!begin.symbol || !end.symbol) return false;

@@ -38,6 +38,7 @@
 #include "os/lock.h"
 #include "pool/budget.h"
 #include "region/superslab.h"
+#include "region/superslab_list.h"
 #include "shard/shard.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "live/live.h"
 #include "meta/meta.h"
 #include "region/region.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "stats/report.h"
 #include "thread/thread.h"
 

@@ -137,12 +137,12 @@ void *hak_meta_alloc_zeroed(size_t size) { /* what was freed before is not zero 
     return carve(shift_of(size));
 }
 
-size_t hak_meta_bytes(void) {
+HAK_BEHIND size_t hak_meta_bytes(void) {
     HAK_HOLD(&hak_meta_lock);
     return bytes_total;
 }
 
-size_t hak_meta_mappings(void) {
+HAK_BEHIND size_t hak_meta_mappings(void) {
     HAK_HOLD(&hak_meta_lock);
     return area_count * (size_t)HAK_AREA_MAPPINGS;
 }

@@ -1,7 +1,7 @@
 /* cpu.c: how many CPUs the process may use: those of its affinity, but no more than the quotas of
  * its control groups allow.
  *
- * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas (quota.c)
+ * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas (cgroup.c)
  * are read by a look only (hak_os_cpu_look), since a short program does not need them. */
 #include "os/cpu.h"
 
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
-#include "os/quota.h"
+#include "os/cgroup.h"
 
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
 
@@ -105,7 +105,7 @@ static bool add_first_threads(cpus_t *cpus) {
     for (long i = 0; i < bytes;) {
         const entry_t *entry = (const entry_t *)(const void *)&entries[i];
         const char *name = entry->name;
-        unsigned thread = (unsigned)hak_quota_number(&name);
+        unsigned thread = (unsigned)hak_cgroup_number(&name);
         if (thread) add_affinity(cpus, thread);
         i += entry->size;
     }
@@ -135,11 +135,11 @@ HAK_COMMON uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&known_b
 bool hak_os_cpu_look(void) {
     unsigned before = hak_os_cpu_count(), now = look_at_affinity();
     uint64_t bytes_before = hak_os_memory_limit();
-    hak_quota_t quota =
-        hak_quota_of(HAK_NEAR_TEXT("/proc/self/cgroup"), HAK_NEAR_TEXT("/sys/fs/cgroup"));
-    if (quota.cpus && quota.cpus < now) now = (unsigned)quota.cpus;
+    hak_cgroup_limits_t limits =
+        hak_cgroup_limits(HAK_NEAR_TEXT("/proc/self/cgroup"), HAK_NEAR_TEXT("/sys/fs/cgroup"));
+    if (limits.cpus && limits.cpus < now) now = (unsigned)limits.cpus;
     hak_store_relaxed(&known_count, now);
-    uint64_t bytes = quota.bytes ? quota.bytes : UINT64_MAX;
+    uint64_t bytes = limits.bytes ? limits.bytes : UINT64_MAX;
     hak_store_relaxed(&known_bytes, bytes);
     return now != before || bytes != bytes_before;
 }

@@ -523,7 +523,7 @@ static bool membarrier(int command) {
 bool hak_os_register_barrier(void) { return membarrier(REGISTER_BARRIER); }
 bool hak_os_barrier(void) { return membarrier(BARRIER); }
 
-bool hak_os_on_signal(int number, void (*handler)(int)) {
+HAK_BEHIND bool hak_os_on_signal(int number, void (*handler)(int)) {
     struct sigaction before, action = {.sa_flags = SA_RESTART};
     HAK_KEEP_ERRNO();
     action.sa_handler = handler;

@@ -14,7 +14,7 @@
 #include "error/log.h"
 #include "options/options.h"
 #include "os/lock.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 
 enum {
     INTERVAL_MS = 250,

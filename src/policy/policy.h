@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 #include "classes/classes.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 
 enum {
     HAK_POLICY_BANDS = HAK_BAND_MID,  /* C0..C7 */

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "options/options.h"
 #include "region/region.h"
+#include "region/superslab_list.h"
 
 typedef struct {
     hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];

@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "os/place.h"
 #include "region/verify.h"
+#include "region/superslab_list.h"
 #include "region/thp.h"
 
 enum {
@@ -417,7 +418,7 @@ void hak_region_look_at_limit(void) {
     look_at_limit();
 }
 
-size_t hak_region_uncharged(void) {
+HAK_BEHIND size_t hak_region_uncharged(void) {
     HAK_HOLD(&hak_region_lock);
     return region.supers_area.uncharged + region.slabs_area.uncharged + region.map_area.uncharged;
 }

@@ -52,20 +52,6 @@ typedef struct hak_superslab {
     _Atomic(struct hak_states *) states;           /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
-/* A list of superslabs by next. */
-void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super);
-void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super);
-
-/* A list of superslabs by dirty_next, that of the oldest free first. A superslab is in one at most;
- * `on_dirty` says so. Removing one that is in none does nothing. */
-typedef struct {
-    hak_superslab_t *oldest, *newest;
-} hak_dirty_list_t;
-
-void hak_dirty_remove(hak_dirty_list_t *list, hak_superslab_t *super);
-void hak_dirty_append(hak_dirty_list_t *list, hak_superslab_t *super);
-void hak_dirty_put_first(hak_dirty_list_t *list, hak_superslab_t *super);
-
 /* True when no unit was freed for `delay_ms`. False when one was freed after `now_ms` was read, so
  * that a purge does not chase the frees of other threads for ever. A clock of 48 bits does not wrap
  * in the life of a machine. */

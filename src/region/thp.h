@@ -33,8 +33,9 @@ unsigned hak_thp_of(size_t unit);
 hak_thp_range_t hak_thp_range(unsigned zone);
 
 /* Called when units of the heap have just been mapped: advises the kernel according to their zones.
- * `dense` decides the state of a zone that is not decided. The second is called when a superslab has
- * been unmapped. Region lock held. */
+ * `dense` decides the state of a zone that is not decided; pool/pool.c says whether the heap is dense,
+ * region.c whether it is large. The second is called when a superslab has been unmapped. Region lock
+ * held. */
 void hak_thp_mapped(char *heap, hak_thp_range_t units, bool dense);
 void hak_thp_unmapped(hak_thp_range_t superslab);
 

@@ -35,7 +35,7 @@
 #include "profile/site.h"
 #include "record/record.h"
 #include "region/region.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
 #include "stats/stats.h"
@@ -80,7 +80,7 @@ static void count_records(hak_superslab_t *super, void *records) {
 /* Number of blocks of a class in all caches; adds their warm counters to *warm. Skips a class of
  * which no bin ever gave a block. */
 static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
-                             const hak_shard_counts_t *bins, hak_warm_cache_counts_t *warm) {
+                             const hak_shard_stats_t *bins, hak_warm_cache_counts_t *warm) {
     if (BINS(TAKEN) == 0) return 0;
     uint64_t cached = class_index == HAK_CLASS_FIXED ? hak_guard_unit_count() : 0;
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
@@ -92,7 +92,7 @@ static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
 }
 
 /* Every block of a slab is free, freed remotely but not drained, cached, or live. */
-static slabs_t count_slabs(unsigned class_index, const hak_shard_counts_t *bins, uint64_t carved,
+static slabs_t count_slabs(unsigned class_index, const hak_shard_stats_t *bins, uint64_t carved,
                            uint64_t cached) {
     uint64_t drained = BINS(DRAINED), all = bins->slabs * hak_classes[class_index].count;
     slabs_t slabs = {.count = bins->slabs, .cached = cached};
@@ -105,7 +105,7 @@ static slabs_t count_slabs(unsigned class_index, const hak_shard_counts_t *bins,
 
 static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *newest,
                        from_t *from) {
-    const hak_shard_counts_t all = hak_shard_counts(class_index), *bins = &all;
+    const hak_shard_stats_t all = hak_shard_stats(class_index), *bins = &all;
     hak_warm_cache_counts_t warm = {0};
     const uint64_t depots = hak_depot_count(class_index);
     const uint64_t cached = count_caches(newest, class_index, bins, &warm) + depots;

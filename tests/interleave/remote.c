@@ -5,7 +5,7 @@
 #include "explore.h"
 #include "scenarios.h"
 #include "world.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/sparse.h"
 #include "../support/purge.h"
 
@@ -202,7 +202,7 @@ static void free_pair_0_again_and_1(void) {
 
 /* The statistics never show a smaller number than what was. */
 static void sum_up(void) {
-    const hak_shard_counts_t counts = hak_shard_counts(WORLD_COUNTED);
+    const hak_shard_stats_t counts = hak_shard_stats(WORLD_COUNTED);
     EXPLORE_CHECK(counts.counts[HAK_SHARD_LOCKS] >= UINT16_MAX, "%llu locks are counted",
                   (unsigned long long)counts.counts[HAK_SHARD_LOCKS]);
 }

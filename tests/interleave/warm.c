@@ -6,7 +6,7 @@
  * The thread that the slabs are bound to is the first one of each row; nobody else carves. */
 #include "explore.h"
 #include "region/region.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/sparse.h"
 #include "scenarios.h"
 #include "world.h"
@@ -146,7 +146,7 @@ static void purge(void) { purge_sparse(); }
 
 /* What the statistics do. The slab has blocks in use all the while. */
 static void collect(void) {
-    const hak_shard_counts_t counts = hak_shard_counts(WORLD_QUAD);
+    const hak_shard_stats_t counts = hak_shard_stats(WORLD_QUAD);
     EXPLORE_CHECK(counts.slabs == 1, "%llu slabs are counted", (unsigned long long)counts.slabs);
 }
 

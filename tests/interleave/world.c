@@ -14,7 +14,7 @@
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/flush.h"
 #include "trace.h"
 
@@ -454,7 +454,7 @@ static unsigned places_in_bin(const hak_unit_t *slab) {
 /* The sums of a class against its slabs. What a dead thread was about to count is missing in the
  * child of a fork. */
 static void check_counts(unsigned class_index) {
-    const hak_shard_counts_t counts = hak_shard_counts(class_index);
+    const hak_shard_stats_t counts = hak_shard_stats(class_index);
     uint64_t used = 0, slab_count = 0, carved = 0;
     for (unsigned i = 0; i < WORLD_UNITS; i++) {
         if (hak_owner_class(slabs[i].owner) != class_index) continue;

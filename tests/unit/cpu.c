@@ -21,7 +21,7 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/quota.h"
+#include "os/cgroup.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "stats/collect.h"
@@ -53,7 +53,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 typedef struct {
     const char *what, *groups;
     const char *files[4][2];
-    hak_quota_t quota;
+    hak_cgroup_limits_t quota;
 } groups_t;
 
 #define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
@@ -146,7 +146,7 @@ static void quotas_of_made_up_groups(void **state) {
         if (cases[i].groups) write_file("/groups", cases[i].groups);
         for (unsigned k = 0; k < 4 && cases[i].files[k][0]; k++)
             write_file(cases[i].files[k][0], cases[i].files[k][1]);
-        hak_quota_t quota = hak_quota_of(groups, root);
+        hak_cgroup_limits_t quota = hak_cgroup_limits(groups, root);
         nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
         REQUIRE(quota.cpus == cases[i].quota.cpus, "%s: %u CPUs, not %u", cases[i].what,
                 (unsigned)quota.cpus, (unsigned)cases[i].quota.cpus);

@@ -6,7 +6,7 @@
 
 #include "cache/depot.h"
 #include "child.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 
 enum { CLASS = 33, MOST = 64, SHARE = 64 * 1024 }; /* 1024 bytes; the depot holds 64 KiB */
 
@@ -59,7 +59,7 @@ static void another_cache_gets_the_blocks(void **state) {
     const size_t there = hak_depot_count(CLASS);
     assert_in_range(there, MOST / 2, MOST);
     const uint64_t taken = hak_depot_taken();
-    const uint64_t locks = hak_shard_counts(CLASS).counts[HAK_SHARD_LOCKS];
+    const uint64_t locks = hak_shard_stats(CLASS).counts[HAK_SHARD_LOCKS];
     for (unsigned i = 0; i < there; i++) {
         again[i] = take(taker, CLASS);
         unsigned k = 0;
@@ -67,7 +67,7 @@ static void another_cache_gets_the_blocks(void **state) {
         REQUIRE(k < MOST, "block %u comes from elsewhere", i);
         blocks[k] = NULL; /* so no block comes twice */
     }
-    assert_int_equal(hak_shard_counts(CLASS).counts[HAK_SHARD_LOCKS], locks);
+    assert_int_equal(hak_shard_stats(CLASS).counts[HAK_SHARD_LOCKS], locks);
     assert_int_equal(hak_depot_taken() - taken, there);
     assert_int_equal(hak_depot_count(CLASS), 0);
     for (unsigned i = 0; i < there; i++) give(giver, again[i]);

@@ -11,7 +11,7 @@
 #include "large/heap.h"
 #include "large/large.h"
 #include "meta/meta.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/table.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -307,7 +307,7 @@ static void threads_spread_over_all_shards(void **state) {
     hak_purge_all();
     uint64_t remote = 0, drained = 0;
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        const hak_shard_counts_t counts = hak_shard_counts(i);
+        const hak_shard_stats_t counts = hak_shard_stats(i);
         remote += counts.remote;
         drained += counts.counts[HAK_SHARD_DRAINED];
     }

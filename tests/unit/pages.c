@@ -2,7 +2,7 @@
  * units of large heaps. The program itself lives on shard 0; the tests work on shard 2. */
 #include "large/large.h"
 #include "region/region.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard_batches.h"
 
 enum { MOST = 64, LARGE_BLOCKS = 20 };

@@ -6,7 +6,7 @@
 
 #include "options/options.h"
 #include "shard/bin.h"
-#include "shard/counts.h"
+#include "shard/stats.h"
 #include "shard/flush.h"
 #include "shard/sparse.h"
 #include "shard_batches.h"
@@ -499,13 +499,13 @@ static void more_blocks_than_32_bits_are_counted(void **state) {
     void *blocks[1];
     hak_bin_t *bin = hak_bin_of(HOME, FOUR);
     take(HOME, FOUR, 1, blocks);
-    uint64_t used = hak_shard_counts(FOUR).used;
+    uint64_t used = hak_shard_stats(FOUR).used;
     size_t in_use = hak_shard_in_use(FOUR);
     bin->touched += many;
-    assert_int_equal(hak_shard_counts(FOUR).used, used + many);
+    assert_int_equal(hak_shard_stats(FOUR).used, used + many);
     assert_int_equal(hak_shard_in_use(FOUR), in_use + many);
     give(HOME, FOUR, blocks, 1);
-    assert_int_equal(hak_shard_counts(FOUR).used, used + many - 1);
+    assert_int_equal(hak_shard_stats(FOUR).used, used + many - 1);
     bin->touched -= many;
     release_all();
 }

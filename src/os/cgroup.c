@@ -1,4 +1,4 @@
-/* quota.c: what the control groups of the process allow.
+/* cgroup.c: what the control groups of the process allow.
  *
  * CPU time per period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of version 1.
  * Memory: memory.max and memory.high of version 2, memory.limit_in_bytes of version 1. The smallest
@@ -7,7 +7,7 @@
  * A missing or invalid limit is none.
  *
  * Most processes look at this, so the names lie near (HAK_NEAR in base/base.h). */
-#include "os/quota.h"
+#include "os/cgroup.h"
 
 #include <string.h>
 
@@ -56,7 +56,7 @@ static bool read_below(const path_t *path, const char *name, numbers_t *numbers)
 
 /* Reads the number at *at and moves *at behind it and its blanks; 0 when there is none, or it is
  * too long. */
-uint64_t hak_quota_number(const char **at) {
+uint64_t hak_cgroup_number(const char **at) {
     enum { DIGITS_MOST = 15 };
     uint64_t sum = 0;
     const char *first = *at;
@@ -78,13 +78,13 @@ static uint64_t cpus_of_folder(const path_t *folder) {
     numbers_t first, second;
     const char *at = first.text, *at_second = second.text;
     if (read_below(folder, HAK_NEAR_TEXT("/cpu.max"), &first)) {
-        uint64_t quota = hak_quota_number(&at);
-        return cpus_of(quota, hak_quota_number(&at));
+        uint64_t quota = hak_cgroup_number(&at);
+        return cpus_of(quota, hak_cgroup_number(&at));
     }
     if (!read_below(folder, HAK_NEAR_TEXT("/cpu.cfs_quota_us"), &first)) return 0;
     if (!read_below(folder, HAK_NEAR_TEXT("/cpu.cfs_period_us"), &second)) return 0;
-    return cpus_of(hak_quota_number(&at),
-                   hak_quota_number(&at_second)); /* -1 is no number: no limit */
+    return cpus_of(hak_cgroup_number(&at),
+                   hak_cgroup_number(&at_second)); /* -1 is no number: no limit */
 }
 
 static void lower(uint64_t *least, uint64_t limit) {
@@ -92,19 +92,19 @@ static void lower(uint64_t *least, uint64_t limit) {
 }
 
 /* "max", and the number of 19 digits that stands for no limit in version 1, are none to us. */
-static void lower_by_files(hak_quota_t *least, const path_t *folder) {
+static void lower_by_files(hak_cgroup_limits_t *least, const path_t *folder) {
     static const char files[][24] HAK_NEAR = {"/memory.max", "/memory.high",
                                               "/memory.limit_in_bytes"};
     numbers_t bytes;
     lower(&least->cpus, cpus_of_folder(folder));
     for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
         const char *at = bytes.text;
-        if (read_below(folder, files[i], &bytes)) lower(&least->bytes, hak_quota_number(&at));
+        if (read_below(folder, files[i], &bytes)) lower(&least->bytes, hak_cgroup_number(&at));
     }
 }
 
 /* From a group up to the root; the path consists of the root and the group. */
-static void lower_on_path(hak_quota_t *least, path_t *path, size_t root_length) {
+static void lower_on_path(hak_cgroup_limits_t *least, path_t *path, size_t root_length) {
     for (;;) {
         lower_by_files(least, path);
         if (path->length <= root_length) return;
@@ -134,7 +134,7 @@ static bool has(const line_t *line, const char *controller) {
 
 /* Lowers by a group and its ancestors, in the directory of a hierarchy. The path of a group
  * outside the visible part begins with "/..": then only the directory itself counts. */
-static void lower_below(hak_quota_t *least, const char *root, const char *folder,
+static void lower_below(hak_cgroup_limits_t *least, const char *root, const char *folder,
                         const path_t *group) {
     path_t path = {.length = 0};
     append(&path, root, strlen(root));
@@ -148,7 +148,7 @@ static void lower_below(hak_quota_t *least, const char *root, const char *folder
 }
 
 /* In version 1 a directory is named after its controllers, and each controller has a link to it. */
-static void lower_by_line(hak_quota_t *least, const line_t *line, const char *root) {
+static void lower_by_line(hak_cgroup_limits_t *least, const line_t *line, const char *root) {
     char folder[CONTROLLERS_SIZE + 1] = "/";
     const bool has_cpu = has(line, HAK_NEAR_TEXT("cpu")),
                has_memory = has(line, HAK_NEAR_TEXT("memory"));
@@ -175,7 +175,7 @@ static void take(line_t *line, char c) {
 /* The lines that were read, down to the present one. */
 typedef struct {
     const char *root;
-    hak_quota_t least;
+    hak_cgroup_limits_t least;
     line_t line;
 } groups_t;
 
@@ -190,7 +190,7 @@ static bool take_group(char c, void *context) {
     return true;
 }
 
-hak_quota_t hak_quota_of(const char *groups, const char *root) {
+hak_cgroup_limits_t hak_cgroup_limits(const char *groups, const char *root) {
     HAK_KEEP_ERRNO();
     groups_t lines = {.root = root};
     hak_os_each_char(groups, take_group, &lines);

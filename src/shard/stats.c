@@ -1,6 +1,6 @@
-/* counts.c: what all bins of a class have counted, one bin's lock at a time; and how much of each page of
+/* stats.c: what all bins of a class have counted, one bin's lock at a time; and how much of each page of
  * a slab is in use: the bitmap is copied under the bin's lock, and counted without it. */
-#include "shard/counts.h"
+#include "shard/stats.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "shard/warm.h"
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */
-static void add_bin(unsigned shard, unsigned class_index, hak_shard_counts_t *sum) {
+static void add_bin(unsigned shard, unsigned class_index, hak_shard_stats_t *sum) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     const hak_bin_counts_t *counts = hak_bin_counts(shard, class_index);
     if (!hak_load_relaxed(&bin->adopted)) return;
@@ -33,13 +33,13 @@ static bool has_carried(unsigned class_index, const uint64_t carried[HAK_SHARD_C
 }
 
 /* Reads the remote frees after the drained ones: at rest there are never fewer of them. */
-hak_shard_counts_t hak_shard_counts(unsigned class_index) {
+hak_shard_stats_t hak_shard_stats(unsigned class_index) {
     enum { TRIES = 4 };
-    hak_shard_counts_t sum;
+    hak_shard_stats_t sum;
     uint64_t carried[HAK_SHARD_COUNTERS];
     unsigned tries = TRIES;
     do {
-        sum = (hak_shard_counts_t){.slabs = 0};
+        sum = (hak_shard_stats_t){.slabs = 0};
         for (unsigned i = 0; i < HAK_SHARD_COUNTERS; i++)
             sum.counts[i] = carried[i] = hak_bin_carried(class_index, i);
         HAK_EACH_SHARD (shard) add_bin(shard, class_index, &sum);

@@ -1,4 +1,4 @@
-/* counts.h: what the statistics and the live page read of slabs. */
+/* stats.h: what the statistics and the live page read of slabs. */
 #pragma once
 
 #include "shard/shard.h"
@@ -11,11 +11,11 @@ typedef struct {
     uint64_t slabs;  /* that there are now */
     uint64_t used;   /* blocks that are not free in their slab, remote ones included; without
                         those that threads carved (HAK_WARM_TAKEN) */
-} hak_shard_counts_t;
+} hak_shard_stats_t;
 
 /* Counts of all bins of a class, added up. Each bin is locked for itself and read in a bounded
  * number of steps: at rest the sums are exact, else they may be off by what moved meanwhile. */
-hak_shard_counts_t hak_shard_counts(unsigned class_index);
+hak_shard_stats_t hak_shard_stats(unsigned class_index);
 
 /* Bytes of blocks in use, or in some thread's cache, in each grain of 4 KiB of a slab.
  * Returns the slab's class, HAK_CLASS_NONE when the unit is no slab now. */

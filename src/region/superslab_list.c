@@ -1,5 +1,5 @@
-/* superslab.c: lists of superslabs. */
-#include "region/superslab.h"
+/* superslab_list.c: lists of superslabs. */
+#include "region/superslab_list.h"
 
 HAK_COMMON void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super) {
     super->prev = NULL;
