@@ -3,6 +3,8 @@
 
 #include "commit/commit.h"
 
+enum { QUARTERS_FROM = 1024 * 1024 };
+
 hak_os_answer_t hak_area_place(hak_area_t *area, char *start, size_t size, const char *name) {
     size_t page = hak_os_page_size(), first = 3 * page; /* a guard, the first records, a guard */
     hak_os_answer_t answer = hak_os_reserve_at(start, first);
@@ -33,11 +35,17 @@ static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     return HAK_OS_MAPPED;
 }
 
+/* Reserved addresses count where the address space is limited. */
+static size_t next_length(const hak_area_t *area) {
+    size_t length = area->reserved, page = hak_os_page_size();
+    return length < QUARTERS_FROM ? 2 * length : hak_align_up(length + length / 4, page);
+}
+
 static HAK_COMMON hak_os_answer_t commit(hak_area_t *area, size_t from, size_t end) {
     size_t need = end + hak_os_page_size(), more = end - area->committed;
     size_t uncharged = from > area->committed ? from - area->committed : 0;
     hak_os_answer_t answer = HAK_OS_MAPPED;
-    if (need > area->reserved) answer = reserve(area, hak_max(need, 2 * area->reserved));
+    if (need > area->reserved) answer = reserve(area, hak_max(need, next_length(area)));
     if (answer != HAK_OS_MAPPED) answer = reserve(area, need);
     if (answer != HAK_OS_MAPPED) return answer;
     if (!hak_commit_charge(more - uncharged)) return HAK_OS_REFUSED;

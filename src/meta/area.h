@@ -4,10 +4,11 @@
  *           ^base                  ^base + committed     ^base + reserved
  *
  * What is accessible grows by doubling up to HAK_AREA_STEP and then by steps, what is reserved by
- * doubling; both by the exact need where more is refused. Behind it there is always a page or more
- * without access, and below it the same: whoever writes beyond a block of the program runs into it
- * before he reaches a record. A guard is not longer than that since a process that locks its memory
- * (mlockall) has all of its addresses counted. Everything here is under the lock of the owner. */
+ * doubling up to 1 MiB and then by quarters; both by the exact need where more is refused. Behind it
+ * there is always a page or more without access, and below it the same: a write beyond a block of the
+ * program runs into it before it reaches a record. A guard is not longer than that since a process that
+ * locks its memory (mlockall) has all of its addresses counted. Everything here is under the lock of the
+ * owner. */
 #pragma once
 
 #include "base/base.h"

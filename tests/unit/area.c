@@ -25,6 +25,18 @@ static void place(hak_area_t *area) {
     assert_int_equal(hak_area_place(area, free_place(), room, "test"), HAK_OS_MAPPED);
 }
 
+/* Where addresses are limited, the ones behind the records are the program's. */
+static void little_is_reserved_ahead(void **state) {
+    (void)state;
+    hak_area_t area;
+    place(&area);
+    for (size_t want = HAK_AREA_STEP; want < area.limit; want += HAK_AREA_STEP) {
+        assert_int_equal(hak_area_commit(&area, 0, want), HAK_OS_MAPPED);
+        assert_true(area.reserved <= want + hak_max(want / 4, MIB) + HAK_AREA_STEP);
+    }
+    hak_area_remove(&area);
+}
+
 static void what_is_committed_can_be_used(void **state) {
     (void)state;
     hak_area_t area;
@@ -135,6 +147,7 @@ static void places_are_usable_and_stay(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_committed_can_be_used),
+        cmocka_unit_test(little_is_reserved_ahead),
         cmocka_unit_test(what_is_skipped_is_not_charged),
         cmocka_unit_test(both_ends_are_inaccessible),
         cmocka_unit_test(growth_ends_at_others_memory),
