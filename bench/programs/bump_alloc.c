@@ -5,8 +5,10 @@
  * on this is the cost of everything but the allocator; its memory is no limit of anything.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,15 +19,6 @@
 /* A thread's stretch of memory. Each block has its size before it. */
 static __thread uintptr_t next __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t end __attribute__((tls_model("initial-exec")));
-
-void *malloc(size_t size);
-void free(void *block);
-void *calloc(size_t count, size_t size);
-void *realloc(void *block, size_t size);
-void *memalign(size_t alignment, size_t size);
-void *aligned_alloc(size_t alignment, size_t size);
-int posix_memalign(void **result, size_t alignment, size_t size);
-size_t malloc_usable_size(void *block);
 
 static size_t *size_of(void *block) { return (size_t *)block - 1; }
 
@@ -95,7 +88,6 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
     return 0;
 }
 
-void *valloc(size_t size);
 void *valloc(size_t size) { return memalign(PAGE, size); }
 
 size_t malloc_usable_size(void *block) { return block != NULL ? *size_of(block) : 0; }

@@ -6,8 +6,10 @@
  * matter; what such a load costs on it is the cost of everything but the allocator.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,15 +19,6 @@
 /* A block may begin anywhere in the first RING_BYTES and reach into the spare ones. */
 static _Alignas(4096) char ring[2 * RING_BYTES];
 static size_t position;
-
-void *malloc(size_t size);
-void free(void *block);
-void *calloc(size_t count, size_t size);
-void *realloc(void *block, size_t size);
-void *memalign(size_t alignment, size_t size);
-void *aligned_alloc(size_t alignment, size_t size);
-int posix_memalign(void **result, size_t alignment, size_t size);
-size_t malloc_usable_size(void *block);
 
 /* What does not fit the ring is mapped and never unmapped. */
 static void *map(size_t size) {

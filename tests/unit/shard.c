@@ -512,9 +512,7 @@ static void more_blocks_than_32_bits_are_counted(void **state) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
-                                                      "HAKMEM_PURGE_DELAY_MS=-1", NULL});
-    unit_open_shards(4);
+    begin_with_four_shards(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slab_is_taken_whole),
         cmocka_unit_test(slabs_of_one_block_come_together),

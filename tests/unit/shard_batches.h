@@ -100,3 +100,10 @@ static inline void give(unsigned home, unsigned class_index, void *const *blocks
 static inline void release_all(void) {
     for (int i = 0; i < 3; i++) hak_shard_release_idle();
 }
+
+/* For the first lines of main: no page goes back by itself. */
+static inline void begin_with_four_shards(char **argv) {
+    unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
+                                                      "HAKMEM_PURGE_DELAY_MS=-1", NULL});
+    unit_open_shards(4);
+}

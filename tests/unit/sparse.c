@@ -220,9 +220,7 @@ static void purged_blocks_come_back_after_the_others(void **state) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
-                                                      "HAKMEM_PURGE_DELAY_MS=-1", NULL});
-    unit_open_shards(4);
+    begin_with_four_shards(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growth_takes_pages_of_sparse_slabs),
         cmocka_unit_test(a_busy_bin_keeps_its_pages),

@@ -473,9 +473,7 @@ static void only_promoted_bands_bind(void **state) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    unit_need_environment(argv, (const char *const[]){"HAKMEM_SHARDS=4", "HAKMEM_ON_ERROR=report",
-                                                      "HAKMEM_PURGE_DELAY_MS=-1", NULL});
-    unit_open_shards(4);
+    begin_with_four_shards(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_carve_needs_no_lock),
         cmocka_unit_test(with_bind_only_the_lock_is_taken),

@@ -15,7 +15,7 @@ from ..machine import revision
 from ..paths import ROOT, build_folder, built
 from ..progress import Meter
 from . import build, figures, show, validate
-from .options import MACHINE, allocators_of, cpus_of, loads_of
+from .options import allocators_of, cpus_of, loads_of, machine_of
 from .runs import Cell, Runner
 from .symbols import Names
 
@@ -77,10 +77,6 @@ def document_of(collected, options, libraries, loads, about, interrupted) -> dic
         ],
         "notes": sorted(collected.notes),
     }  # fmt: skip
-
-
-def machine_of(options) -> dict:
-    return {name: getattr(options, name.replace("-", "_")) for name in MACHINE}
 
 
 def write(document, folder) -> None:

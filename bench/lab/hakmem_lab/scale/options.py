@@ -65,6 +65,10 @@ def cpus_of(options) -> list:
     return sorted(set(found))
 
 
+def machine_of(options) -> dict:
+    return {name: getattr(options, name.replace("-", "_")) for name in MACHINE}
+
+
 def loads_of(options) -> list:
     return words(options.loads, LOADS, "workload") if options.loads else list(LOADS)
 

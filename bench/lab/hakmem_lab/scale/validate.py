@@ -17,6 +17,7 @@ from ..machine import LineProbe
 from ..parse import throughput
 from ..paths import build_folder, built
 from . import figures
+from .options import machine_of
 from .runs import Cell, Runner
 from .symbols import Names
 
@@ -48,8 +49,6 @@ def timed(launcher, build, allocator, load) -> float:
 
 
 def run(options, program, libraries, output) -> int:
-    from .command import machine_of
-
     build = build_folder(options.build)
     plain = {library.name: library for library in libraries if not library.environment}
     plain.pop("null", None)  # it does not reuse memory, so its time is the kernel's
