@@ -187,9 +187,10 @@ HAK_FAST_PATH void *allocate_large(size_t size, size_t align, bool zero, const v
 HAK_FAST_PATH void *pop(unsigned class_index) {
     hak_magazine_t *magazine = &hak_cache->magazines[class_index];
     void **top = hak_load_relaxed(&magazine->top);
-    if (HAK_UNLIKELY(!top || !*top)) return NULL;
+    void *block = top ? *top : NULL;
+    if (HAK_UNLIKELY(!block)) return NULL;
     hak_store_relaxed(&magazine->top, top - 1);
-    return *top;
+    return block;
 }
 
 /* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,
@@ -239,13 +240,14 @@ HAK_BEHIND void *hak_allocate_unsampled(size_t size, size_t align, bool zero, co
 
 static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
-    bool is_large = above_classes(size);
-    unsigned class_index = is_large ? HAK_CLASS_LARGE : hak_class_of(size);
+    if (above_classes(size))
+        return hak_sample_rate_on() ? hak_malloc_sampled(HAK_CLASS_LARGE, size, 1, false, site)
+                                    : allocate_large(size, 1, false, site);
+    unsigned class_index = hak_class_of(size);
     if (hak_sample_rate_on() &&
-        !hak_sample_rate_passes(hak_cache, class_index, is_large ? size : 1))
+        (size <= HAK_SMALL_MAX || !hak_sample_rate_passes(hak_cache, class_index)))
         return hak_malloc_sampled(class_index, size, 1, false, site);
-    return is_large ? allocate_large(size, 1, false, site)
-                    : allocate_class(class_index, size, 1, NULL, site);
+    return allocate_class(class_index, size, 1, NULL, site);
 }
 
 /* On the hardened path every call comes here, and so saves no registers. */

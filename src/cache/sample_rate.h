@@ -82,15 +82,15 @@ void hak_sample_rate_begin(hak_cache_t *cache);
 bool hak_sample_rate_due(hak_sample_rate_t *ration, hak_sample_rate_kind_t kind,
                          unsigned class_index, size_t size);
 
-/* The same for most calls that no share serves: true when only the profiler counts them and this one is not
- * due; then it is counted. */
-HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned class_index,
-                                          size_t step) {
-    if (!cache->unguarded || class_index <= HAK_CLASS_SMALL) return false;
-    hak_sample_rate_t *ration = (hak_sample_rate_t *)((uintptr_t)cache + HAK_SAMPLE_RATE_AT);
-    uint64_t *left = &ration->left[HAK_SAMPLE_RATE_PROFILE][class_index];
-    if (*left <= step) return false;
-    *left -= step;
+/* The same for most calls of a class above SMALL, which no share serves: true when only the profiler counts
+ * them and this one is not due; then it is counted. */
+HAK_FAST_PATH bool hak_sample_rate_passes(const hak_cache_t *cache, unsigned class_index) {
+    const size_t row =
+        HAK_SAMPLE_RATE_AT + offsetof(hak_sample_rate_t, left[HAK_SAMPLE_RATE_PROFILE]);
+    if (!cache->unguarded) return false;
+    uint64_t *left = (uint64_t *)((uintptr_t)cache + class_index * sizeof *left + row);
+    if (*left <= 1) return false;
+    --*left;
     return true;
 }
 

@@ -62,12 +62,14 @@ static bool add_up(const hak_site_t *site, void *context) {
 
 /* ---- the profile ---- */
 
-static void write_hex(hak_out_t *out, uintptr_t number) {
-    char text[sizeof "0x" - 1 + 2 * sizeof number], *at = text + sizeof text;
+/* The character comes first; with 0 there is none. */
+static void write_hex(hak_out_t *out, char first, uintptr_t number) {
+    char text[sizeof " 0x" - 1 + 2 * sizeof number], *at = text + sizeof text;
     do *--at = "0123456789abcdef"[number % 16];
     while ((number /= 16) != 0);
     *--at = 'x';
     *--at = '0';
+    if (first) *--at = first;
     hak_out_bytes(out, at, (size_t)(text + sizeof text - at));
 }
 
@@ -80,10 +82,7 @@ static bool write_site(const hak_site_t *site, void *context) {
     hak_out_t *out = context;
     sums_t sums = sums_of(site);
     write_sums(out, &sums);
-    for (unsigned i = 0; i < site->depth; i++) {
-        hak_out_bytes(out, " ", 1);
-        write_hex(out, site->frames[i]);
-    }
+    for (unsigned i = 0; i < site->depth; i++) write_hex(out, ' ', site->frames[i]);
     hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu\n", (unsigned long)site->size,
                   weighted(site, HAK_SITE_REMOTE),
                   hak_load_relaxed(&site->sums[HAK_SITE_LIFETIME_MS]));
@@ -203,7 +202,7 @@ static void write_frame(hak_out_t *out, uintptr_t frame) {
     uintptr_t offset;
     bool known = hak_os_module_of((const void *)(frame - 1), module, sizeof module, &offset);
     hak_out_print(out, "    %s%s", known ? module : "", known ? "+" : "");
-    write_hex(out, known ? offset : frame - 1);
+    write_hex(out, 0, known ? offset : frame - 1);
     hak_out_text(out, "\n");
 }
 
