@@ -19,13 +19,19 @@
 #include "stats/exit.h"
 #include "stats/out.h"
 
-enum { PATH_SIZE = 2048, LEAKS_SHOWN = 20, FRAMES_SHOWN = 16, MODULE_SIZE = 64 };
+enum {
+    PATH_SIZE = 2048,
+    LEAKS_SHOWN = 20,
+    FRAMES_SHOWN = 16,
+    MODULE_SIZE = 64,
+    END_MS = 5000, /* how long the end of the process waits for a thread that writes a profile */
+};
 
-/* The number of the process that writes a profile, or 0. In the child of a fork it is not the child's:
- * the thread that writes stayed behind. */
-static _Atomic uint32_t busy;
+/* The process (upper half) and the thread that writes a profile, or 0. In the child of a fork the process
+ * is another one: the thread that writes stayed behind. */
+static _Atomic uint64_t writer;
 static _Atomic uint32_t dump_count;
-/* Of the thread that set `busy`. Not on the stack, since that may be small. */
+/* Of the writer. Not on the stack, since that may be small. */
 static char path[PATH_SIZE] HAK_APART;
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
 
@@ -128,13 +134,26 @@ static int write_file(void) {
     return error;
 }
 
-static bool begin(void) {
-    uint32_t before = hak_load_relaxed(&busy), own = hak_os_process_id();
-    return hak_samples_on() && before != own &&
-           hak_cas_acquire(&busy, &before, own); /* partner: end */
+static uint64_t own_number(void) {
+    return (uint64_t)hak_os_process_id() << 32 | hak_os_thread_id();
 }
 
-static void end(void) { hak_store_release(&busy, 0); }
+static bool begin(void) {
+    uint64_t before = hak_load_relaxed(&writer), own = own_number();
+    return hak_samples_on() && before >> 32 != own >> 32 &&
+           hak_cas_acquire(&writer, &before, own); /* partner: end */
+}
+
+/* The same at the end of the process, which nothing follows: it waits for another thread. If exit() was
+ * called by a handler that interrupted the writer, the writer never goes on. */
+static bool begin_last(void) {
+    bool begun = hak_samples_on() && hak_load_relaxed(&writer) == own_number();
+    for (unsigned i = 0; !begun && hak_samples_on() && i < END_MS; i++)
+        if (!(begun = begin())) hak_os_sleep_ms(1);
+    return begun;
+}
+
+static void end(void) { hak_store_release(&writer, 0); }
 
 int hak_heap_profile_dump(const char *name) {
     if (!hak_samples_on()) return ENOTSUP;
@@ -242,8 +261,13 @@ static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
 }
 
 void hak_heap_profile_report(const hak_heap_profile_reach_t *reach) {
-    if (!begin()) return;
     int file = hak_stats_stderr();
+    if (!begin_last()) {
+        static const char line[] = "hakmem: no heap profile: another thread is writing one\n";
+        int error;
+        if (hak_samples_on() && file >= 0) hak_os_write(file, line, sizeof line - 1, &error);
+        return;
+    }
     if (hak_option(HAK_OPTION_PROF) && hak_load_relaxed(&hak_sample_stats.taken)) {
         name_file(0);
         int error = write_file();

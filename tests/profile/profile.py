@@ -234,6 +234,14 @@ def case_signal(library, program):
         read(f"{folder}/p.{process.pid}")
 
 
+def case_at_exit(library, program):
+    """The process ends while a profile is being written: the last one is there, and whole."""
+    for how in ("thread", "handler", "child"):
+        result, profiles = profile({"HAKMEM_PROF_RATE": "1"}, library, [program, how])
+        if len(profiles) != 1 or profiles[0][0][1] < 100000 or result.err:
+            harness.fail(f"{how}: {[total for total, _, _ in profiles]}; {result.last_words()}")
+
+
 def case_forks(library, program):
     """The child of a fork has a profile of its own, which knows its parent's blocks."""
     script = ("import os\nkept = [bytearray(100000) for _ in range(200)]\npid = os.fork()\n"
