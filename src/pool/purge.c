@@ -30,6 +30,11 @@ static bool round_is_due(void) {
            epoch.count - epoch.round >= (uint64_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL);
 }
 
+uint64_t hak_pool_round_ms(void) {
+    bool allowed = hak_option(HAK_OPTION_TINY_SS_PARTIAL) != 0;
+    return allowed ? (uint64_t)hak_option(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL) * EPOCH_MS : 0;
+}
+
 /* Ends the epoch if its time is over, and counts all epochs that have passed since. */
 static void look_at_clock(uint64_t now) {
     if (epoch.ends_ms == 0) epoch.ends_ms = now + EPOCH_MS;

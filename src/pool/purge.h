@@ -8,6 +8,10 @@
  * set. If the budget is not spent afterwards, all is done. */
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
+/* Milliseconds from one round of partial release to the next while no slab is taken or given; 0: there are
+ * none. */
+uint64_t hak_pool_round_ms(void);
+
 /* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose
  * address space is limited. Returns bytes. */
 size_t hak_pool_unmap_free(void);

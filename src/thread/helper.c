@@ -12,7 +12,11 @@
  * units, a note, the number of threads. A thread that changes one of these does so before it reads the
  * state. Sequentially consistent accesses or a fence separate the two steps on each side. The explorer
  * goes through all orders of steps, but it has no store buffers: that the fences suffice is only argued
- * here. */
+ * here.
+ *
+ * Memory that the kernel refuses to take back, since it is locked, keeps nobody awake. When no round has given
+ * anything back for so long that each page was old enough for one, and the program is at rest, what is left is stuck. The helper
+ * stores how much before it stores ASLEEP, and is woken when that much more is dirty. */
 #include "thread/helper.h"
 
 #include <pthread.h>
@@ -24,6 +28,7 @@
 #include "os/os.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
+#include "pool/purge.h"
 #include "shard/sparse.h"
 #include "thread/purge.h"
 #include "thread/thread.h"
@@ -34,6 +39,8 @@ enum {
     STACK_SIZE = 128 * 1024,
     PERIOD_LEAST_MS = 10,
     PERIOD_MOST_MS = 250,
+    STUCK_MS =
+        1000, /* dirty units are stuck after so long, besides the delay and a round of the pool */
     WORK_MS = 5, /* CPU time in one round that the helper alone does not use */
 };
 
@@ -44,6 +51,9 @@ _Atomic uint32_t hak_helper_state;
 static _Atomic bool noted; /* the program worked since the helper's last round */
 static _Atomic uint32_t
     urged; /* 1: a thread has noted work that must not wait for the next round */
+
+/* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
+static _Atomic size_t stuck_units;
 
 static HAK_COMMON size_t other_units(void) {
     return atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
@@ -58,12 +68,32 @@ static HAK_COMMON size_t dirty_units(size_t of_pool) {
 /* True when there are enough of them. The first sum also counts units that TINY_SS_PARTIAL=0 keeps; it
  * is the answer for most frees. */
 static HAK_COMMON bool worth_waking(void) {
-    return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= WAKE_UNITS) &&
-           dirty_units(hak_pool_purgeable()) >= WAKE_UNITS;
+    size_t enough = WAKE_UNITS + hak_load_relaxed(&stuck_units);
+    return HAK_UNLIKELY(dirty_units(atomic_load(&hak_pool_stats.dirty_units)) >= enough) &&
+           dirty_units(hak_pool_purgeable()) >= enough;
 }
 
-static bool all_clean(void) {
-    return hak_pool_purgeable() == 0 && other_units() == 0 && hak_large_idle() == 0;
+static size_t dirty_bytes(void) {
+    return (hak_pool_purgeable() + other_units()) * HAK_UNIT_SIZE + hak_large_idle();
+}
+
+/* The helper's: what its last round left, and since when that has been as much. */
+static struct {
+    size_t bytes;
+    uint64_t since_ms;
+} left;
+
+/* True when rounds leave what may yet be given back. `fresh`: the program may have changed something
+ * about it. */
+static bool is_dirty(int64_t delay_ms, bool fresh) {
+    size_t bytes = dirty_bytes();
+    uint64_t now_ms = hak_os_now_ms();
+    if (fresh || bytes != left.bytes) left.since_ms = now_ms;
+    left.bytes = bytes;
+    uint64_t most_ms = (uint64_t)delay_ms + hak_pool_round_ms() + STUCK_MS;
+    bool stuck = now_ms - left.since_ms > most_ms;
+    hak_store_relaxed(&stuck_units, stuck ? bytes / HAK_UNIT_SIZE : 0);
+    return bytes > 0 && !stuck;
 }
 
 /* False in a program that never purges: there the helper only waits for the note of a new delay. */
@@ -92,8 +122,9 @@ static bool is_at_work(bool is_watched) {
 static bool work(int64_t delay_ms, bool is_watched) {
     if (delay_ms >= 0) hak_purge_round((uint32_t)delay_ms);
     hak_band_cost_pass(hak_os_now_ms());
-    if (is_at_work(is_watched)) return true;
-    return delay_ms >= 0 && (!all_clean() || hak_shard_purge_waits((uint32_t)delay_ms));
+    bool at_work = is_at_work(is_watched);
+    if (delay_ms < 0) return at_work;
+    return is_dirty(delay_ms, at_work) || at_work || hak_shard_purge_waits((uint32_t)delay_ms);
 }
 
 /* Sleeps between two rounds, and does urgent work meanwhile. False when the system refuses to sleep. */
@@ -109,6 +140,7 @@ static bool rest(unsigned period_ms) {
 static void *run(void *unused) {
     (void)unused;
     hak_watcher_t watcher = hak_purge_watcher();
+    left.bytes = 0;
     hak_store_release(&hak_helper_state, AWAKE);
     while (hak_thread_count() > 0) {
         int64_t delay_ms = hak_option(HAK_OPTION_PURGE_DELAY_MS);
@@ -178,6 +210,7 @@ static void wake(void) {
 
 /* The caller has seen the helper asleep, after a fence (helper.h). */
 void hak_helper_wake_up(void) {
+    atomic_thread_fence(memory_order_acquire); /* partner: the store of ASLEEP; see stuck_units */
     if (worth_waking() || hak_thread_count() == 0) wake();
 }
 
@@ -200,6 +233,7 @@ void hak_helper_urge(void) {
 }
 
 void hak_helper_forget(void) {
+    hak_store_relaxed(&stuck_units, 0);
     hak_store_relaxed(&urged, 0);
     hak_store_relaxed(&hak_helper_state, NONE);
 }

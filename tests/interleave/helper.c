@@ -25,8 +25,9 @@ hak_pool_stats_t hak_pool_stats __attribute__((aligned(64)));
 hak_huge_stats_t hak_huge_stats __attribute__((aligned(64)));
 static struct {
     _Atomic unsigned threads;
-    _Atomic uint64_t delay; /* as the option has it */
-    _Atomic unsigned note;  /* something that does not wait */
+    _Atomic uint64_t delay;  /* as the option has it */
+    _Atomic unsigned note;   /* something that does not wait */
+    _Atomic unsigned locked; /* dirty units that no round can give back */
 } world __attribute__((aligned(64)));
 
 /* The scenario's own, in a line of its own. */
@@ -59,6 +60,7 @@ bool hak_os_is_single_threaded(void) { return false; }
 size_t hak_pool_purgeable(void) { return atomic_load(&hak_pool_stats.dirty_units); }
 size_t hak_large_idle(void) { return 0; }
 size_t hak_large_idle_about(void) { return 0; }
+uint64_t hak_pool_round_ms(void) { return 1000; }
 bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
 
 void hak_purge_settle(void) { atomic_store(&world.note, 0); }
@@ -66,7 +68,7 @@ void hak_purge_settle(void) { atomic_store(&world.note, 0); }
 void hak_purge_round(uint32_t delay_ms) {
     EXPLORE_CHECK(delay_ms != UINT32_MAX, "a purge although there shall be none");
     hak_purge_settle();
-    atomic_store(&hak_pool_stats.dirty_units, 0);
+    atomic_store(&hak_pool_stats.dirty_units, atomic_load(&world.locked));
     atomic_store(&hak_huge_stats.kept_bytes, 0);
 }
 
@@ -104,6 +106,8 @@ static void prepare(unsigned threads) {
     noted = false;
     urged = 0;
     hak_store_relaxed(&world.note, 0);
+    hak_store_relaxed(&world.locked, 0);
+    stuck_units = 0;
     model.now_ms = 0;
     hak_store_relaxed(&hak_pool_stats.used_units, HEAP_UNITS);
     hak_store_relaxed(&world.threads, threads);
@@ -121,6 +125,13 @@ static void prepare_three(void) { prepare(3); }
 static void prepare_never(void) {
     prepare(3);
     hak_store_relaxed(&world.delay, (uint64_t)-1);
+}
+
+/* As much as wakes the helper is locked. */
+static void prepare_locked(void) {
+    prepare(1);
+    atomic_store(&world.locked, MUCH);
+    atomic_store(&hak_pool_stats.dirty_units, MUCH);
 }
 
 static void run_helper(void) { model.helper(NULL); }
@@ -207,6 +218,16 @@ static void watch_no_note(void) {
     end_all();
 }
 
+/* What is locked lets the helper sleep, and what is freed then wakes it. */
+static void rest_and_free(void) {
+    explore_await(has_rested, NULL);
+    make_dirty(MUCH);
+    explore_await(has_rested, NULL);
+    EXPLORE_CHECK(atomic_load(&hak_pool_stats.dirty_units) < 2 * MUCH,
+                  "the helper sleeps on what was freed");
+    end_all();
+}
+
 static void finally(void) {
     EXPLORE_CHECK(hak_helper_state == NONE, "the helper has ended, and its state is %u",
                   hak_helper_state);
@@ -220,6 +241,8 @@ static const char *describe(const volatile void *variable) {
            : variable == &hak_pool_stats.dirty_units ? "dirty units"
            : variable == &hak_huge_stats.kept_bytes  ? "kept bytes"
            : variable == &world.threads              ? "the count of threads"
+           : variable == &stuck_units                ? "the stuck units"
+           : variable == &world.locked               ? "the locked units"
            : variable == &world.delay                ? "the delay"
                                                      : NULL;
 }
@@ -237,6 +260,7 @@ static const explore_scenario_t scenarios[] = {
      prepare_never,
      {run_helper, free_much, change_delay, watch_all_clean},
      RULES},
+    {"much that is freed while much is locked", prepare_locked, {run_helper, rest_and_free}, RULES},
     {"two halves of much are freed",
      prepare_three,
      {run_helper, free_half, keep_half, watch_and_end},
@@ -247,6 +271,7 @@ int main(int argc, char **argv) {
     memory_track(&hak_helper_state, sizeof hak_helper_state);
     memory_track(&noted, sizeof noted);
     memory_track(&urged, sizeof urged);
+    memory_track(&stuck_units, sizeof stuck_units);
     memory_track(&hak_pool_stats, sizeof hak_pool_stats);
     memory_track(&hak_huge_stats, sizeof hak_huge_stats);
     memory_track(&world, sizeof world);
