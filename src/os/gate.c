@@ -124,6 +124,10 @@ static HAK_SLOW_PATH void wait_until_open(void) {
 
 static HAK_SLOW_PATH bool enter(bool waits) {
     hak_gate_post_t *post = hak_gate_thread.post ? hak_gate_thread.post : this_crowd();
+    while (is_crowd(post) && is_closed() && !hak_gate_is_mine()) { /* see hak_gate_reset */
+        if (!waits) return false;
+        wait_until_open();
+    }
     while (note_at(post)) {
         if (HAK_LIKELY(!is_closed()) || hak_gate_is_mine()) break;
         unnote_at(post);
@@ -282,7 +286,8 @@ void hak_gate_open(void) {
 }
 
 /* If the fork came from a signal handler that interrupted enter or leave, the thread counts as inside
- * until it has left. */
+ * until it has left. A thread that another library's handler has started in the child finds the gate closed
+ * all the while, so it counts nowhere yet. */
 void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
@@ -295,5 +300,4 @@ void hak_gate_reset(void) {
         hak_gate_post_t *post = crowd_at(hak_lowest_bit(bits));
         hak_store_relaxed(&post->inside, noted == post);
     }
-    hak_store_relaxed(&hak_gate.state, hak_load_relaxed(&hak_gate.state) & FENCED);
 }

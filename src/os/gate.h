@@ -13,12 +13,13 @@
  * that stayed behind. The post of a crowd belongs to nobody, and no fork ignores it.
  *
  *   enter   outermost only: post.inside = 1, then read CLOSED. If it is set, undo the store, sleep
- *           while it is set, and begin again. Nested calls only count
+ *           while it is set, and begin again. Nested calls only count. A thread that finds CLOSED set does
+ *           not even begin to count in a crowd
  *   leave   outermost only: post.inside = 0
  *   close   set CLOSED; run a barrier in all threads; then wait until each post of this process and
  *           the crowds are 0
- *   open    clear CLOSED and wake the sleepers. In the child: take a new process number; nobody is
- *           inside
+ *   open    clear CLOSED and wake the sleepers. In the child first take a new process number: nobody is
+ *           inside. There a handler of another library, which ran before ours, may have started the sleepers
  *
  * If one thread enters while another one closes, at least one of the two sees the other. The closing
  * thread pays for that: the system runs a full fence in every running thread, between that thread's
@@ -125,7 +126,9 @@ void hak_gate_open(void);
 /* Closes the gate for a report at exit, which may have interrupted any code. False, and the gate is
  * open, when the caller itself is inside, or another thread still is after `ms` milliseconds. */
 bool hak_gate_close_within(unsigned ms);
-void hak_gate_reset(void); /* in the child */
+
+/* In the child, where the gate stays closed until all else is right there, and hak_gate_open. */
+void hak_gate_reset(void);
 
 /* True between close and open, for the thread that closed. */
 bool hak_gate_is_mine(void);

@@ -78,6 +78,7 @@ static void after_fork_child(void) {
     hak_purge_forget();
     hak_helper_forget();
     hak_thread_forget_others();
+    hak_gate_open(); /* a handler that ran before may have started threads, which wait there */
 }
 
 HAK_COMMON void hak_fork_install(void) {

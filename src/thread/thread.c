@@ -79,13 +79,15 @@ HAK_NEXT static void on_thread_exit(void *argument) {
 
 /* Adapts shards and budgets. */
 void hak_thread_look_at_limits(void) {
-    const uint32_t process = hak_gate_process();
     const bool changed = hak_os_cpu_look();
-    HAK_HOLD(&hak_thread_list_lock);
+    hak_lock_acquire(&hak_thread_list_lock);
+    const uint32_t process = hak_gate_process();
     if (changed) hak_shard_recount();
     hak_group_tell_all();
     if (HAK_UNLIKELY(process != hak_gate_process())) hak_thread_forget_others(); /* see settle */
     hak_thread_share();
+    hak_lock_release(&hak_thread_list_lock);
+    hak_helper_wake(); /* this may have told that the last thread is gone */
 }
 
 void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
@@ -122,9 +124,11 @@ static hak_cache_t *make_cache(void) {
     return cache;
 }
 
-/* Takes a waiting cache, or one that was lost, or makes one. A fork finds it with its thread. */
-static hak_cache_t *acquire_cache(void) {
+/* Takes a waiting cache, or one that was lost, or makes one. A fork finds it with its thread. *process: the
+ * one in which that begins; it is another one before, where a handler of a fork has started the thread. */
+static hak_cache_t *acquire_cache(uint32_t *process) {
     hak_gate_enter();
+    *process = hak_gate_process();
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache) {
@@ -159,14 +163,17 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
     if (hak_load_relaxed(&ready)) hak_thread_follow_cpus(hak_os_now_ms(), true);
-    const uint32_t process = hak_gate_process();
-    hak_cache_t *cache = acquire_cache();
+    uint32_t process;
+    hak_cache_t *cache = acquire_cache(&process);
     if (cache) {
         hak_cache = cache;
         hak_gate_use(&cache->post);
     }
     settle(process);
-    if (!cache) return NULL;
+    if (!cache) { /* another thread may have ended meanwhile, as the last one */
+        hak_helper_wake();
+        return NULL;
+    }
     prepare_process();
     if (has_key) pthread_setspecific(exit_key, cache);
     return cache;

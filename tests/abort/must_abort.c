@@ -126,6 +126,21 @@ static void double_free_after_trim(size_t size) {
     API(malloc_trim)(0);
 }
 
+/* Blocks of 64 bytes come to lie where the block was, if it was large; one that has its very address is
+ * freed as well. */
+static void double_free_below_small_blocks(size_t size) {
+    enum { SMALL = 64, MOST = 300000, UNIT_SHIFT = 16 };
+    char *block = API(malloc)(size), *small = NULL;
+    *offender = block;
+    API(free)(block);
+    for (int i = 0; i < MOST && (uintptr_t)small >> UNIT_SHIFT != (uintptr_t)block >> UNIT_SHIFT;
+         i++)
+        small = API(malloc)(SMALL);
+    if (small == block) API(free)(small);
+    API(free)(block);
+    API(malloc_trim)(0);
+}
+
 /* realloc has freed the block under its old address. */
 static void double_free_after_realloc(size_t size) {
     void *block = API(malloc)(size), *moved;
@@ -267,6 +282,7 @@ static const struct misuse {
     {"double free after many others", double_free_after_many_others, NULL, "double free", NULL},
     {"double free by two threads", double_free_by_two_threads, NULL, "double free", NULL},
     {"double free after malloc_trim", double_free_after_trim, NULL, "double free", NULL},
+    {"double free below small blocks", double_free_below_small_blocks, NULL, "double free", NULL},
     {"double free after realloc", double_free_after_realloc, NULL, "double free", NULL},
     {"interior pointer, start", free_interior_start, "free", "interior pointer", NULL},
     {"interior pointer, middle", free_interior_middle, "free", "interior pointer", NULL},

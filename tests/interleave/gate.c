@@ -22,6 +22,10 @@ static struct {
     char first, second;
 } shared[EXPLORE_THREADS_MAX] __attribute__((aligned(64)));
 
+static struct {
+    _Atomic unsigned is_so;
+} in_child __attribute__((aligned(64)));
+
 static unsigned forkers; /* between close and open */
 
 uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
@@ -107,6 +111,7 @@ static void prepare_posts(unsigned count) {
     memset(shared, 0, sizeof shared);
     forkers = 0;
     handler = NULL;
+    in_child.is_so = 0;
     futex_reset(false);
     for (unsigned i = 0; i < count; i++) {
         hak_gate_list(&posts[i].post);
@@ -247,6 +252,11 @@ static void fork_and_allocate(void) {
     be_inside();
 }
 
+static void begin_child(void) {
+    hak_gate_reset();
+    hak_gate_open();
+}
+
 /* The child, and a child of that. */
 static void fork_twice(void) {
     hak_gate_use(&posts[1].post);
@@ -256,12 +266,32 @@ static void fork_twice(void) {
         check_closed();
         explore_stop_others();
         memory_join();
-        hak_gate_reset();
+        begin_child();
         forkers--;
         EXPLORE_CHECK(!hak_gate_is_mine() && !hak_gate_is_lost(&posts[1].post),
                       "the child does not know itself");
         be_inside();
     }
+}
+
+/* A handler of another library starts a thread in the child before the allocator's own handler. */
+static void fork_and_start(void) {
+    hak_gate_use(&posts[0].post);
+    hak_gate_close();
+    atomic_store(&in_child.is_so, 1);
+    explore_step();
+    begin_child();
+    fork_and_open();
+}
+
+__attribute__((no_sanitize_thread)) static bool is_in_child(const void *unused) {
+    (void)unused;
+    return in_child.is_so;
+}
+
+static void started_in_child(void) {
+    explore_await(is_in_child, NULL);
+    be_inside();
 }
 
 /* A fork in a signal handler that interrupts a fork of its thread. */
@@ -291,7 +321,7 @@ static void handler_returns_in_child(void) {
     check_closed();
     explore_stop_others();
     memory_join();
-    hak_gate_reset();
+    begin_child();
 }
 static void fork_interrupted_in_child(void) {
     hak_gate_use(&posts[1].post);
@@ -320,7 +350,7 @@ static void fork_inside(void) {
     hak_gate_close();
     explore_stop_others();
     memory_join();
-    hak_gate_reset();
+    begin_child();
     EXPLORE_CHECK(posts[1].post.inside, "the child's thread is inside no more");
     hak_gate_leave();
     check_closed();
@@ -334,7 +364,7 @@ static void fork_inside_with_a_new_post(void) {
     hak_gate_close();
     explore_stop_others();
     memory_join();
-    hak_gate_reset();
+    begin_child();
     hak_gate_leave();
 }
 
@@ -347,7 +377,7 @@ static void fork_on_the_way_in(void) {
     hak_gate_close();
     explore_stop_others();
     memory_join();
-    hak_gate_reset();
+    begin_child();
     EXPLORE_CHECK(posts[1].post.inside, "the child's thread is inside no more");
     if (hak_load_acquire(&hak_gate.state)) hak_gate_note();
     hak_store_relaxed(&hak_gate_thread.noted_at, post);
@@ -434,6 +464,10 @@ static const explore_scenario_t scenarios[] = {
      {first, fork_inside_with_a_new_post},
      RULES},
     {"a fork of a thread on its way in", prepare_two, {first, fork_on_the_way_in}, RULES},
+    {"a thread that a handler starts in the child",
+     prepare_one,
+     {started_in_child, fork_and_start},
+     RULES},
     {"a fork in a fork", prepare_one, {first, fork_and_fork}, RULES},
     {"a fork that is interrupted by one", prepare_one, {first_twice, fork_interrupted}, RULES},
     {"one that is interrupted, without the barrier",
@@ -471,5 +505,6 @@ int main(int argc, char **argv) {
     memory_track(posts, sizeof posts);
     memory_delay(posts, sizeof posts);
     memory_track(shared, sizeof shared);
+    memory_track(&in_child, sizeof in_child);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

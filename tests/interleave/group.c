@@ -34,6 +34,7 @@ static struct {
     unsigned most; /* caches that may be made */
     unsigned held; /* caches of threads that do nothing */
     bool is_child;
+    bool was_woken; /* the helper, since nobody was left */
 } model;
 
 /* ---- What groups stand on -------------------------------------------------------------------- */
@@ -87,6 +88,11 @@ static void start(void) {
     hak_gate_leave();
 }
 
+/* As hak_helper_wake: who sees that no thread is left wakes the helper, so that it ends. */
+static void wake_helper(void) {
+    if (hak_thread_count() == 0) model.was_woken = true;
+}
+
 static void end(void) {
     const unsigned self = explore_thread();
     hak_cache_t *cache = model.own[self];
@@ -100,6 +106,7 @@ static void end(void) {
     hak_thread_fit();
     EXPLORE_CHECK(hak_thread_count() <= 2 * CACHES, "the count is below 0");
     hak_gate_leave();
+    wake_helper();
 }
 
 static void start_and_end(void) {
@@ -121,6 +128,16 @@ static void look(void) {
     hak_group_tell_all();
     hak_thread_share();
     hak_lock_release(&hak_thread_list_lock);
+    wake_helper();
+}
+
+/* There is no memory for a cache. */
+static void start_in_vain(void) {
+    hak_gate_enter();
+    hak_group_give_up(hak_group_choose());
+    hak_thread_fit();
+    hak_gate_leave();
+    wake_helper();
 }
 
 static void look_at_rest(void) {
@@ -197,6 +214,18 @@ static void prepare_one(void) {
     model.held = 0;
 }
 
+/* One of three threads is left, which the first body ends; so the group has told more than there are. */
+static void prepare_last(void) {
+    begin_with(3, SHARDS);
+    for (unsigned i = 1; i < 3; i++) {
+        model.own[0] = &caches[i];
+        end();
+    }
+    model.own[1] = &caches[0];
+    caches[0].tid = 2;
+    model.held = 0;
+}
+
 static void prepare_gate(void) {
     prepare_waiting();
     gates_reset(true);
@@ -213,6 +242,7 @@ static void all_is_there(void) {
     EXPLORE_CHECK(threads == model.threads ||
                       (threads > model.threads && threads < 2 * model.threads),
                   "%u threads, not %u", threads, model.threads);
+    EXPLORE_CHECK(threads || model.was_woken, "no thread is left, and the helper sleeps");
     EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
@@ -260,6 +290,8 @@ static const explore_scenario_t scenarios[] = {
     ROW("a cache that waits is emptied", prepare_waiting, start_and_end, empty_one),
     ROW("a look at the limits while a thread starts", prepare_fewer, start, look),
     ROW("a look while no thread starts", prepare_fewer, look_at_rest, empty_one),
+    ROW("a look while the last thread ends", prepare_last, end, look),
+    ROW("a start without memory while the last thread ends", prepare_one, end, start_in_vain),
     ROW("a fork", prepare_gate, start_and_end, fork_here),
     ROW("a fork while a cache is emptied", prepare_gate, empty_one, fork_here),
 };
