@@ -193,15 +193,25 @@ HAK_FAST_PATH void *pop(unsigned class_index) {
     return block;
 }
 
+HAK_FAST_PATH void *pop_timed(unsigned class_index) {
+    void *block;
+    HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
+    return block;
+}
+
+HAK_FAST_PATH void *refill_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
+                                 const void *site) {
+    if (!hak_records_on()) return refill(class_index, size, align, zeroed);
+    return refill_recorded(class_index, zeroed, size, site);
+}
+
 /* Allocates a block of a class, from the thread's magazine or by a refill. While records are kept,
  * magazines of classes with records have no stack. */
 HAK_FAST_PATH void *allocate_class(unsigned class_index, size_t size, size_t align, bool *zeroed,
                                    const void *site) {
-    void *block;
-    HAK_TIME_MID(pool_tls_ring_pop, class_index, block = pop(class_index));
-    if (HAK_LIKELY(block != NULL)) return served(block);
-    if (!hak_records_on()) return refill(class_index, size, align, zeroed);
-    return refill_recorded(class_index, zeroed, size, site);
+    void *block = pop_timed(class_index);
+    return HAK_LIKELY(block != NULL) ? served(block)
+                                     : refill_class(class_index, size, align, zeroed, site);
 }
 
 /* Usable size of a block of a size class. The slab tells it, since the first blocks of a class may
@@ -212,11 +222,14 @@ static size_t size_of_block(const void *block) {
                                                       : hak_block_of(block).size;
 }
 
+/* The blocks of a magazine are of its class; one that comes from elsewhere may be longer. */
 HAK_FAST_PATH void *find_zeroed(size_t size, const void *site) {
     bool zeroed = false;
     if (above_classes(size)) return allocate_large(size, 1, true, site);
-    void *block = allocate_class(hak_class_of(size), size, 1,
-                                 size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
+    unsigned class_index = hak_class_of(size);
+    void *block = pop_timed(class_index);
+    if (HAK_LIKELY(block != NULL)) return memset(served(block), 0, hak_classes[class_index].size);
+    block = refill_class(class_index, size, 1, size >= CALLOC_FRESH_MIN ? &zeroed : NULL, site);
     if (block && !zeroed) memset(block, 0, size_of_block(block));
     return block;
 }
@@ -263,7 +276,7 @@ HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
     return find_zeroed(size, site);
 }
 
-void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
+HAK_NEXT void *hak_allocate_aligned(size_t align, size_t size, const void *site) {
     if (size > PTRDIFF_MAX - align) return hak_out_of_memory();
     if (hak_hardened_on()) return hak_hardened_alloc(size, align, false, HAK_ORIGIN_MALLOC, site);
     if (hak_sample_rate_on())

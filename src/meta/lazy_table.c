@@ -28,6 +28,7 @@ unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number) {
 }
 
 unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number) {
+    if (number == 0 && hak_load_relaxed(&table->end) <= 1) return 0; /* most programs' tables */
     unsigned next = hak_lazy_table_next(table, number + 1);
     return next < HAK_LAZY_TABLE_MOST ? next : hak_lazy_table_next(table, 0);
 }

@@ -1,10 +1,11 @@
-/* options.c: the rows and values of the options, and how a text sets a value. */
+/* options.c: the rows of the options, and how a text sets a value. */
 #include "options/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "options/profiles.h"
+#include "options/values.h"
 
 /* The words of PROFILE come from profiles.def instead of a literal; hak_option_row() adds them. */
 #define HAK_PROFILE_WORDS ""
@@ -68,18 +69,11 @@ static const row_t rows[HAK_OPTION_COUNT] = {
 #include "options/each.def"
 };
 
-static _Atomic int64_t values[HAK_OPTION_COUNT] = {
-#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, ...) fallback,
-#include "options/each.def"
-};
-
 static _Atomic uint8_t sources[HAK_OPTION_COUNT];
 
 const char *const hak_option_kinds[] = {"number", "word", "either", "text", "obsolete", "number"};
 const char *const hak_option_tiers[] = {"selector", "tiny", "mid", "large", "memory", "process"};
 const char *const hak_option_sources[] = {"default", "profile", "conf", "environment", "program"};
-
-HAK_COMMON int64_t hak_option(hak_option_t option) { return hak_load_relaxed(&values[option]); }
 
 static const char *string(size_t offset) { return (const char *)&strings + offset; }
 static char *text_of(hak_option_t option) { return (char *)&texts + rows[option].text; }
@@ -246,7 +240,7 @@ bool hak_option_assign(hak_option_t option, hak_text_t text, hak_option_source_t
         memcpy(text_of(option), text.at, text.size);
         text_of(option)[text.size] = 0;
     }
-    hak_store_relaxed(&values[option], value);
+    hak_store_relaxed(&hak_option_values[option], value);
     hak_store_relaxed(&sources[option], (uint8_t)source);
     return true;
 }

@@ -14,7 +14,10 @@
 #include "shard/table.h"
 #include "shard/warm.h"
 
-enum { PASS_OVER_MAX = 2 }; /* slabs without used blocks that one take skips */
+enum {
+    PASS_OVER_MAX = 2, /* slabs without used blocks that one take skips */
+    ROW_LEAST = 0x1f,  /* bits of the shortest row that is worth the look */
+};
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
@@ -177,11 +180,30 @@ HAK_FAST_PATH void write_whole_word(void **end, char *lowest, size_t size) {
     }
 }
 
+/* `count` addresses, likewise. */
+HAK_FAST_PATH void write_row(void **end, char *lowest, size_t size, size_t count) {
+    uintptr_t first = (uintptr_t)lowest;
+    hak_pair_t next = {first + size, first};
+    const hak_pair_t two = {2 * size, 2 * size};
+    void **const last = end - (count & ~(size_t)1);
+    for (; end != last; end -= 2, next += two) memcpy(end - 1, &next, sizeof next);
+    if (count & 1) *end = (void *)next[1];
+}
+
 /* The blocks of the bits of a word, the lowest to *end, the next to end[-1], and so on down to
  * *stop, if there are so many. Takes them from the word; returns the new end. */
 HAK_FAST_PATH void **write_bits(void **end, void **stop, uint64_t *word, char *base,
                                 uint32_t size) {
     uint64_t x = *word;
+    const unsigned low = hak_lowest_bit(x);
+    const uint64_t row = x >> low;
+    if (row >= ROW_LEAST && (row & (row + 1)) == 0) { /* blocks side by side: most fresh ones */
+        const size_t length = hak_highest_bit(row) + 1u;
+        const size_t count = hak_min(length, (size_t)(end - stop));
+        write_row(end, base + (size_t)low * size, size, count);
+        *word = count < length ? x & ~(uint64_t)0 << (low + count) : 0;
+        return end - count;
+    }
     if (HAK_LIKELY(end - stop >= 64)) /* there is room for all: one comparison less */
         for (; x; x &= x - 1) *end-- = base + (size_t)(hak_lowest_bit(x) * size);
     else

@@ -117,7 +117,8 @@ static unsigned take(const request_t *request, hak_bin_t *bin, bool fresh) {
 /* Takes from listed slabs, else from a slab that is bound to another thread. */
 static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
-    unsigned taken = take(request, bin, what == ANY);
+    bool only_fresh = what == USED_FIRST && hak_load_relaxed(&bin->spare) == 0;
+    unsigned taken = only_fresh ? 0 : take(request, bin, what == ANY);
     if (!taken && hak_warm_any(shard, class_index) &&
         hak_warm_release_one(bin, shard, class_index, what == ANY))
         taken = take(request, bin, what == ANY);
@@ -277,7 +278,7 @@ static bool at_budget(unsigned shard) {
 /* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the
  * pool has units with pages, and merges remote frees. If that is not enough, asks all other shards. The
  * budget alone never makes a request fail. */
-static HAK_SLOW_PATH unsigned release_own(const request_t *request) {
+static HAK_NEXT unsigned release_own(const request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     bool any = hak_load_relaxed(&hak_warm_seen);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)

@@ -141,6 +141,11 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
     return given;
 }
 
+/* True when most touched blocks of a bin are free. In line, since a visit looks at all classes. */
+HAK_FAST_PATH bool is_spare(const hak_bin_t *bin) {
+    return hak_load_relaxed(&bin->spare) > hak_load_relaxed(&bin->touched) / 2;
+}
+
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
 static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
@@ -211,7 +216,7 @@ static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
     size_t most = 0;
     for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
         hak_bin_t *bin = &bins[class_index];
-        size_t bytes = spare_bytes(bin, class_index);
+        size_t bytes = is_spare(bin) ? spare_bytes(bin, class_index) : 0;
         if (!bytes || !is_strewn(bin, class_index)) continue;
         unsigned rests = hak_load_relaxed(&bin->rests);
         if (rests < rest) {

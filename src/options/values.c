@@ -1,0 +1,12 @@
+/* values.c: apart from the rows, so that the optimizer of the whole program puts a look at a value into
+ * its caller. */
+#include "options/values.h"
+
+_Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
+#define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, ...) fallback,
+#include "options/each.def"
+};
+
+HAK_COMMON int64_t hak_option(hak_option_t option) {
+    return hak_load_relaxed(&hak_option_values[option]);
+}
