@@ -212,6 +212,17 @@ def _memory_rows():
         "memory:cache", "memory", "cache whose values get longer", "bench_frag",
         ("cache", "48"), "256MB", ("cache", "256"), memory="frag",
     )  # fmt: skip
+    for key, title, words, figure in (
+        ("memory:crowd", "threads keep 10 blocks and rest", ("10", "10", "64"), "overhead"),
+        ("memory:resting", "threads free 10 blocks and rest", ("10", "0", "64"), "per_thread"),
+        ("memory:crowd-1000", "threads keep 1,000 blocks and rest", ("1000", "1000", "64"),
+         "overhead"),
+    ):
+        few, many = ("500", "5000") if "1000" in key else ("2000", "20000")
+        yield from _both(
+            key, "memory", title, "bench_crowd", (few, *words), many, (many, *words),
+            threads=True, memory=figure,
+        )  # fmt: skip
     for key, title, blocked in (
         ("memory:idle", "all freed, then idle for 2 s", "0"),
         ("memory:idle-blocked", "all freed, then idle for 2 s, a second thread blocked", "1"),
