@@ -308,8 +308,8 @@ HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
     return true;
 }
 
-/* Frees a block of a class; false when it is one of the newest blocks of its magazine: a double
- * free. */
+/* Frees a block of a class; false when it is one of the newest blocks of its magazine, or of the depot: a
+ * double free. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block,
                            size_t size) {
     hak_cache_t *cache = hak_thread_cache_of_free();
@@ -318,7 +318,7 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     if (!has_stack && hak_records_on() && !hak_block_record_close(function, block, size))
         return true;
     if (has_stack && hak_cache_holds(magazine, pointer)) return false;
-    hak_cache_overflow(cache, block->class_index, pointer);
+    if (!hak_cache_overflow(cache, block->class_index, pointer)) return false;
     hak_purge_tick_free(1);
     count_call(block, HAK_CALL_FREED);
     return true;

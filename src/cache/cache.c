@@ -379,25 +379,32 @@ static void *upgrade(hak_cache_t *cache, unsigned class_index) {
     return block ? block : hak_cache_refill(cache, upper, NULL);
 }
 
+static HAK_NEXT void *refill_without_cache(unsigned class_index, bool *zeroed) {
+    void *one[2];
+    if (!zeroed && hak_depot_serves()) return hak_depot_get(class_index);
+    HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_CACHE);
+    const unsigned home = hak_depot_serves() ? hak_depot_shard() : 0;
+    return hak_shard_take(home, class_index, 1, one, zeroed) ? one[1] : NULL;
+}
+
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     void *one[2];
     HAK_COUNT_WAY(HAK_WAY_REFILL_CALLS);
-    hak_magazine_t *magazine = cache ? &cache->magazines[class_index] : NULL;
-    if (magazine && !magazine->slots && !zeroed) {
+    if (HAK_UNLIKELY(!cache)) return refill_without_cache(class_index, zeroed);
+    hak_magazine_t *magazine = &cache->magazines[class_index];
+    if (!magazine->slots && !zeroed) {
         one[0] = upgrade(cache, class_index);
         if (HAK_WAY_FOUND(HAK_WAY_REFILL_ABOVE, one[0] != NULL)) return one[0];
     }
-    if (magazine && HAK_UNLIKELY(is_braked(magazine))) set_limit(magazine, magazine->slots);
-    if (magazine && !zeroed) grow(cache, class_index, REFILLED);
-    if (magazine && zeroed)
+    if (HAK_UNLIKELY(is_braked(magazine))) set_limit(magazine, magazine->slots);
+    if (!zeroed)
+        grow(cache, class_index, REFILLED);
+    else
         cache->used_at[class_index] = cache->clock[hak_tier_of_class(class_index)];
-    if (zeroed || !magazine || !magazine->slots) {
-        HAK_COUNT_WAY(zeroed      ? HAK_WAY_REFILL_ONE_ZEROED
-                      : !magazine ? HAK_WAY_REFILL_ONE_NO_CACHE
-                                  : HAK_WAY_REFILL_ONE_NO_STACK);
-        unsigned home = cache ? cache->shard : 0;
-        unsigned taken = hak_shard_take(home, class_index, 1, one, zeroed);
-        if (cache) count_refill(cache, class_index, taken);
+    if (zeroed || !magazine->slots) {
+        HAK_COUNT_WAY(zeroed ? HAK_WAY_REFILL_ONE_ZEROED : HAK_WAY_REFILL_ONE_NO_STACK);
+        unsigned taken = hak_shard_take(cache->shard, class_index, 1, one, zeroed);
+        count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
     unsigned want = next_batch(cache, class_index);
@@ -420,12 +427,18 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     return magazine->base[taken];
 }
 
-void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
-    if (!cache) {
-        HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
+/* Of a thread without a cache. False for a double free. */
+static HAK_NEXT bool give_without_cache(unsigned class_index, void *block) {
+    if (!hak_depot_serves())
         hak_shard_flush(0, class_index, &block, 1);
-        return;
-    }
+    else if (!hak_depot_give(class_index, block))
+        return false;
+    HAK_COUNT_WAY(HAK_WAY_FREE_NO_CACHE);
+    return true;
+}
+
+bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
+    if (HAK_UNLIKELY(!cache)) return give_without_cache(class_index, block);
     hak_magazine_t *magazine = &cache->magazines[class_index];
     if (HAK_UNLIKELY(is_braked(magazine))) {
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
@@ -435,7 +448,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
         if (!magazine->slots) {
             HAK_COUNT_WAY(HAK_WAY_FREE_NO_STACK);
             give(cache, class_index, &block, 1);
-            return;
+            return true;
         }
         HAK_COUNT_WAY(HAK_WAY_FREE_FULL);
         flush(cache, class_index, next_batch(cache, class_index), hak_depot_is_open());
@@ -447,6 +460,7 @@ void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     *top = block;
     hak_store_relaxed(&magazine->top, top);
     HAK_CACHE_CHECK_AFTER(cache, class_index);
+    return true;
 }
 
 bool hak_cache_flush_magazine(hak_cache_t *cache) {

@@ -147,12 +147,14 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
 /* Refills the empty magazine of a class and returns a block; NULL when there is no memory.
  * The first blocks of a small class may be of the class above.
  * If `zeroed` is not NULL, takes this one block only, and stores whether it is known to be zero.
- * If `cache` is NULL (the thread is exiting), takes one block from the shard. */
+ * If `cache` is NULL (the thread is exiting, or has made few calls so far), takes one block from the depot
+ * of the CPU or the shard. */
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 
 /* Puts a freed block into a full magazine: makes the stack larger, or gives its oldest blocks to
- * the shard. If `cache` is NULL, gives the block to the shard. */
-void hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
+ * the shard. If `cache` is NULL, gives the block to the depot of the CPU (depot.h) where depots serve such
+ * threads, else to the shard. False when the depot finds that it is a double free. */
+bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 
 /* Gives the blocks of all magazines to the shards, and warm slabs back. */
 void hak_cache_flush_all(hak_cache_t *cache);

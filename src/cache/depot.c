@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "classes/classes.h"
+#include "debug/ways.h"
 #include "meta/lazy_table.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
@@ -16,14 +17,18 @@ enum {
     SLOTS_LEAST = 8,          /* ...so many blocks in any case, and... */
     SLOTS_MOST = 128,         /* ...not more than these */
     SWEPT_MOST = 64,          /* blocks that a sweep takes under one lock */
+    MOVED_MOST = 64, /* blocks that a thread without a cache moves at once: of a depot... */
+    REFILL_PART = 8, /* ...one part in so many from the shard... */
+    FLUSH_PART = 2,  /* ...and one in so many to the shard */
 };
 
 _Atomic bool hak_depot_open HAK_READ_OFTEN;
+_Atomic uint32_t hak_depot_novice_calls HAK_READ_OFTEN;
 
 /* By CPU: a row of depots, by class. */
 static hak_lazy_table_t rows HAK_APART;
 
-HAK_COMMON void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
+void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     hak_store_relaxed(&hak_depot_open, has_more_threads && tiny_bytes < SHARE_SMALL);
 }
 
@@ -34,18 +39,26 @@ static unsigned this_cpu(void) {
     return HAK_LIKELY(cpu < count) ? cpu : cpu % count;
 }
 
+static size_t slots_of(unsigned class_index) {
+    return hak_max(hak_min(BYTES_MOST / hak_classes[class_index].size, SLOTS_MOST), SLOTS_LEAST);
+}
+
 static bool make_stack(hak_depot_t *depot, unsigned class_index) {
-    size_t slots =
-        hak_max(hak_min(BYTES_MOST / hak_classes[class_index].size, SLOTS_MOST), SLOTS_LEAST);
+    const size_t slots = slots_of(class_index);
     depot->blocks = hak_meta_alloc(slots * sizeof(void *));
     if (depot->blocks) depot->slots = (uint32_t)slots;
     return depot->blocks != NULL;
 }
 
-size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
+/* The depot of a class on the CPU that the thread runs on; NULL without memory. */
+static hak_depot_t *open_here(unsigned class_index) {
     hak_depot_t *row =
         hak_lazy_table_open(&rows, this_cpu(), NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
-    hak_depot_t *depot = row ? &row[class_index] : NULL;
+    return row ? &row[class_index] : NULL;
+}
+
+size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
+    hak_depot_t *depot = open_here(class_index);
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
     size_t held = hak_load_relaxed(&depot->count), kept = 0;
     if (HAK_LIKELY(depot->slots) || make_stack(depot, class_index)) {
@@ -76,6 +89,72 @@ size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
     depot->is_used = true;
     hak_lock_release(&depot->lock);
     return taken;
+}
+
+unsigned hak_depot_shard(void) { return hak_shard_open(this_cpu()); }
+
+/* Blocks that a thread without a cache moves between a depot and a shard: a part of the depot. */
+static unsigned part_of(unsigned class_index, size_t part) {
+    return (unsigned)hak_min(hak_max(slots_of(class_index) / part, 1), MOVED_MOST);
+}
+
+HAK_NEXT void *hak_depot_get(unsigned class_index) {
+    void *blocks[1 + MOVED_MOST];
+    size_t taken = hak_depot_take(class_index, blocks, 1);
+    if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return blocks[1];
+    const unsigned home = hak_depot_shard(), want = part_of(class_index, REFILL_PART);
+    taken = hak_shard_take(home, class_index, want, blocks, NULL);
+    if (!taken) return NULL;
+    const size_t kept = hak_depot_put(class_index, blocks + 1, taken - 1);
+    if (kept < taken - 1)
+        hak_shard_flush(home, class_index, blocks + 1 + kept, (unsigned)(taken - 1 - kept));
+    return blocks[taken];
+}
+
+/* Lock held. */
+static bool has_on_top(const hak_depot_t *depot, const void *block) {
+    const size_t held = hak_load_relaxed(&depot->count);
+    return (held > 0 && depot->blocks[held - 1] == block) ||
+           (held > 1 && depot->blocks[held - 2] == block);
+}
+
+/* Takes the oldest blocks of a full depot. Lock held. */
+static size_t make_room(hak_depot_t *depot, unsigned class_index, void **blocks) {
+    const size_t held = hak_load_relaxed(&depot->count);
+    if (held < depot->slots) return 0;
+    const unsigned count = part_of(class_index, FLUSH_PART);
+    memcpy(blocks, depot->blocks, count * sizeof(void *));
+    memmove(depot->blocks, depot->blocks + count, (held - count) * sizeof(void *));
+    hak_store_relaxed(&depot->count, (uint32_t)(held - count));
+    return count;
+}
+
+/* Puts one block, and stores in *count how many are to go to the shard from `blocks`: that one, if nobody
+ * keeps it, or what made room for it. Lock held. */
+static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, size_t *count) {
+    void *block = blocks[0];
+    if (has_on_top(depot, block)) return false;
+    if (HAK_UNLIKELY(!depot->slots) && !make_stack(depot, class_index)) return true;
+    *count = make_room(depot, class_index, blocks);
+    const uint32_t held = hak_load_relaxed(&depot->count);
+    depot->blocks[held] = block;
+    hak_store_relaxed(&depot->count, held + 1);
+    depot->is_used = true;
+    return true;
+}
+
+HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
+    void *blocks[MOVED_MOST];
+    size_t count = 1;
+    blocks[0] = block;
+    hak_depot_t *depot = open_here(class_index);
+    if (depot && hak_lock_try(&depot->lock)) {
+        const bool is_new = put_one(depot, class_index, blocks, &count);
+        hak_lock_release(&depot->lock);
+        if (HAK_UNLIKELY(!is_new)) return false;
+    }
+    if (count) hak_shard_flush(hak_depot_shard(), class_index, blocks, (unsigned)count);
+    return true;
 }
 
 /* Gives up to `most` blocks of the depot that the walk has come to; returns how many. A depot whose lock

@@ -17,6 +17,11 @@
  *   sweep   the purge pass takes blocks of a depot that nobody has used since the last pass, and gives
  *           them to the shard. It is inside the gate all the while: in the child of a fork no block is
  *           on its way
+ *   get     a thread without a cache takes one block. From an empty depot it goes to the shard for a few
+ *           more, and puts those into the depot
+ *   give    such a thread puts one block. If the depot is full, its older half goes to the shard, when
+ *           the lock is let go. What such a thread has in its hands meanwhile is lost in the child of
+ *           another thread's fork, like the caches that stay behind
  *
  * The bitmap of a slab counts the blocks in a depot as used, as it does those in magazines.
  *
@@ -43,12 +48,19 @@ typedef struct {
     _Atomic uint64_t taken; /* written under the lock; blocks that went to magazines */
 } HAK_ALIGNED(HAK_LINE) hak_depot_t;
 
-/* Opens depots when the share of a thread is small. List lock held. */
+/* Opens depots when the share of a thread is small. */
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads);
 
-extern _Atomic bool hak_depot_open; /* written under the thread list lock */
+extern _Atomic bool hak_depot_open; /* atomic; a hint */
 HAK_FAST_PATH bool hak_depot_is_open(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_depot_open));
+}
+
+/* Calls after which a new thread gets a cache; until then it is a novice (thread/thread.h), and depots serve it.
+ * 0: at its first call, and depots serve no thread without a cache. Atomic; a hint. */
+extern _Atomic uint32_t hak_depot_novice_calls;
+HAK_FAST_PATH bool hak_depot_serves(void) {
+    return HAK_UNLIKELY(hak_load_relaxed(&hak_depot_novice_calls) != 0);
 }
 
 /* Keeps as many of `count` blocks, from the first one on, as there is room for; returns how many. */
@@ -56,6 +68,15 @@ size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count);
 
 /* Takes up to `want` blocks, those put last, and stores them in top[1..n]; returns n. */
 size_t hak_depot_take(unsigned class_index, void **top, size_t want);
+
+/* One block for a thread without a cache; NULL without memory. Depots are open. */
+void *hak_depot_get(unsigned class_index);
+
+/* Takes one from such a thread; false when it is one of the two put last: a double free. */
+bool hak_depot_give(unsigned class_index, void *block);
+
+/* The shard of the CPU that the caller runs on, which is made. */
+unsigned hak_depot_shard(void);
 
 /* Gives what no thread has used since the last sweep to the shards; `all`: everything. Goes on where
  * `walk` stands, as far as the budget allows; true at the end. */

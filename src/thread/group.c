@@ -263,6 +263,11 @@ void hak_group_put_back(hak_cache_t *cache, bool holds) {
 
 /* ---- Looks, and forks ------------------------------------------------------------------------ */
 
+HAK_NEXT unsigned hak_group_estimate(void) {
+    const unsigned number = hak_os_this_cpu() % hak_shard_homes() / SHARDS;
+    return hak_max(hak_thread_count(), hak_load_relaxed(&group_at(number)->threads));
+}
+
 unsigned hak_group_most(void) {
     size_t most = 0;
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++)

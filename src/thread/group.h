@@ -68,6 +68,10 @@ void hak_group_put_back(hak_cache_t *cache, bool holds);
 /* Lets each group tell its exact number of threads. Inside the gate. */
 void hak_group_tell_all(void);
 
+/* Threads that have a cache: as many as the groups have told, or as there are in the group of the CPU that the
+ * caller runs on. That number is never late, while whoever tells may not run for a while. */
+unsigned hak_group_estimate(void);
+
 /* Threads whose home is the shard with most of them. */
 unsigned hak_group_most(void);
 

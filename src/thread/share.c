@@ -3,9 +3,11 @@
 
 #include "cache/cache.h"
 #include "cache/depot.h"
+#include "cache/sample_rate.h"
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
+#include "record/record.h"
 #include "thread/thread.h"
 
 enum {
@@ -14,8 +16,10 @@ enum {
                                  of theirs where there are many threads */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
-    MORE_PART = 8,  /* budgets stay as they are until one thread more in so many is there... */
-    LESS_PART = 2,  /* ...or one in so many is left */
+    NOVICE_CALLS_EACH = 8,    /* calls of a novice, for each thread that has a cache... */
+    NOVICE_CALLS_MOST = 4096, /* ...but not more than these */
+    MORE_PART = 8, /* budgets stay as they are until one thread more in so many is there... */
+    LESS_PART = 2, /* ...or one in so many is left */
 };
 
 static _Atomic unsigned threads HAK_OWN_LINE; /* sum over the groups of what each has told */
@@ -36,10 +40,30 @@ size_t hak_thread_budget(void) {
     return limit ? hak_min(total, limit / LIMIT_PART) : total;
 }
 
+/* Depots, and novices. Samples and the hardened path want a cache for each thread; depots keep nothing that has a
+ * record, and no mid blocks where caches have none. */
+static HAK_NEXT void set_for_crowd(unsigned count, size_t tiny) {
+    hak_depot_set_share(tiny, count > hak_os_cpu_count());
+    const bool has_novices = hak_depot_is_open() && tiny < TINY_ENOUGH &&
+                             !hak_sample_rate_is_wanted() && !hak_records_on() &&
+                             !hak_option(HAK_OPTION_HARDENED) &&
+                             hak_option(HAK_OPTION_POOL_TLS_RING);
+    const unsigned threads_most = NOVICE_CALLS_MOST / NOVICE_CALLS_EACH;
+    hak_store_relaxed(&hak_depot_novice_calls,
+                      has_novices ? hak_min(count, threads_most) * NOVICE_CALLS_EACH : 0);
+}
+
+HAK_NEXT bool hak_thread_note_crowd(unsigned count) {
+    if (count <= hak_os_cpu_count()) return false;
+    const size_t tiny = hak_thread_budget() / count / TINY_SHARE;
+    if (tiny < TINY_ENOUGH) set_for_crowd(count, tiny);
+    return hak_depot_serves();
+}
+
 static void set_for(unsigned count) {
     size_t each = hak_thread_budget() / count, tiny = each / TINY_SHARE;
     atomic_store(&shared, count);
-    hak_depot_set_share(tiny, count > hak_os_cpu_count());
+    if (HAK_UNLIKELY(count > hak_os_cpu_count() || hak_depot_is_open())) set_for_crowd(count, tiny);
     tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
     hak_cache_set_budget(HAK_TINY, hak_max(tiny, BUDGET_LEAST));
     hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
@@ -78,4 +102,7 @@ void hak_thread_fit(void) {
     }
 }
 
-void hak_thread_recount(unsigned count) { hak_store_relaxed(&threads, count); }
+void hak_thread_recount(unsigned count) {
+    hak_store_relaxed(&threads, count);
+    hak_store_relaxed(&hak_depot_novice_calls, 0);
+}

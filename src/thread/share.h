@@ -37,6 +37,10 @@ unsigned hak_thread_count(void);
 /* A group has so many threads more than it told before; a negative number wraps. */
 void hak_thread_add(unsigned more);
 
+/* True when a new thread is to be a novice (thread.h) where there are so many threads. Takes no lock, and says so
+ * to all: many threads may start before the one that sets the budgets runs again. */
+bool hak_thread_note_crowd(unsigned count);
+
 /* Sets the budgets anew if that is due. After each start and each end. */
 void hak_thread_fit(void);
 

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "cache/depot.h"
 #include "cache/warm_cache.h"
 #include "options/load.h"
 #include "hardened/big.h"
@@ -23,6 +24,7 @@
 
 enum {
     FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    NOVICE_MS = 2000,         /* within which the calls of a novice count together */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
 };
@@ -158,11 +160,17 @@ static void prepare_process(void) {
     hak_fork_install();
 }
 
+/* True when a thread that is not the process's first one is to be a novice; else nobody has said so yet. */
+static HAK_NEXT bool begins_as_novice(void) {
+    hak_thread_follow_cpus(hak_os_now_ms(), true);
+    return !hak_depot_serves() && hak_thread_note_crowd(hak_group_estimate());
+}
+
 static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
-    if (hak_load_relaxed(&ready)) hak_thread_follow_cpus(hak_os_now_ms(), true);
+    if (hak_load_relaxed(&ready) && begins_as_novice()) return NULL;
     uint32_t process;
     hak_cache_t *cache = acquire_cache(&process);
     if (cache) {
@@ -179,10 +187,26 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     return cache;
 }
 
-hak_cache_t *hak_thread_cache(void) {
+/* Counts a call of a thread without a cache; true while it goes on without one. */
+static HAK_NEXT bool stays_novice(uint32_t calls_most) {
+    static __thread struct {
+        uint32_t calls, first_ms;
+    } own;
+    const bool at_end = ++own.calls >= calls_most;
+    if (HAK_LIKELY(own.calls > 1 && !at_end)) return true;
+    const uint32_t now = (uint32_t)hak_os_now_ms();
+    const bool is_slow = at_end && now - own.first_ms > NOVICE_MS;
+    if (own.calls == 1) own.first_ms = now;
+    if (at_end) own.calls = 0;
+    return !at_end || is_slow;
+}
+
+HAK_COMMON hak_cache_t *hak_thread_cache(void) {
     hak_cache_t *cache = hak_cache;
     if (HAK_LIKELY(cache != &hak_cache_none && cache != &hak_cache_dead)) return cache;
-    return cache == &hak_cache_dead ? NULL : make_thread_cache();
+    if (cache == &hak_cache_dead) return NULL;
+    const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
+    return HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls) ? NULL : make_thread_cache();
 }
 
 hak_cache_t *hak_thread_cache_of_free(void) {

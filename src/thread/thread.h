@@ -1,4 +1,15 @@
-/* thread.h: threads: their caches, and their exit. */
+/* thread.h: threads: their caches, and their exit.
+ *
+ * NOVICES. Where there are very many threads, most of them rest most of the time, and what a cache keeps
+ * counts once for each. So where the share of a thread in HAKMEM_CACHE_BUDGET has become small (share.c), a
+ * new thread goes without a cache: each of its calls goes to the depot of the CPU that it runs on
+ * (cache/depot.h), of which there are as many as threads can run. It gets a cache when it has made eight
+ * times as many calls within two seconds as there are threads with a cache: the more of them, the more each
+ * must be worth. The calls of a novice are its own to count. It has no destructor, no home and no place
+ * in a group.
+ *
+ * Rejected: to take caches back from threads that rest. A thread may have been stopped between two
+ * instructions of a pop, also where it is in a system call now: in a signal handler. */
 #pragma once
 
 #include "base/base.h"
@@ -6,8 +17,8 @@
 #include "os/lock.h"
 #include "thread/share.h"
 
-/* The calling thread's cache, made on first use. NULL when the thread is exiting, or there is no
- * memory for a cache; then the shards serve block by block. */
+/* The calling thread's cache, made on first use. NULL when the thread is exiting or a novice, or there is no
+ * memory for a cache; then depots or shards serve block by block. */
 hak_cache_t *hak_thread_cache(void);
 
 /* The same for free. A thread that has only freed blocks so far gets no cache for the first few of

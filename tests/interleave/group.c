@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cache/depot.h"
+#include "cache/sample_rate.h"
 #include "explore.h"
 #include "gates.h"
 #include "memory.h"
@@ -15,6 +16,7 @@
 #include "os/cpu.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "record/record.h"
 #include "scenarios.h"
 #include "shard/shard.h"
 #include "thread/share.h"
@@ -55,6 +57,10 @@ unsigned hak_shard_open(unsigned shard) { return shard; }
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
     (void)tiny_bytes, (void)has_more_threads;
 }
+_Atomic bool hak_depot_open; /* closed: no thread is a novice */
+_Atomic uint32_t hak_depot_novice_calls;
+_Atomic uint8_t hak_records = HAK_RECORDS_OFF;
+bool hak_sample_rate_is_wanted(void) { return false; }
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     if (tier == HAK_TINY) model.tiny = bytes;
 }

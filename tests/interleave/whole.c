@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "cache/depot.h"
 #include "hakmem.h"
 #include "explore.h"
 #include "forks.h"
@@ -268,6 +269,22 @@ static void overflow_too(void) {
     program_malloc_all(32, 2, PAGES);
 }
 
+/* Two threads that get no cache, and one CPU. This class has eight blocks in a depot. */
+static void with_novices(void) {
+    with_depots();
+    hak_depot_set_share(64 * KIB, true);
+    hak_store_relaxed(&hak_depot_novice_calls, 1000);
+}
+static void overflow_depot(void) {
+    program_malloc_all(0, 10, PAGES);
+    program_free_all(0, 10);
+    program_malloc_all(0, 3, PAGES);
+}
+static void overflow_depot_too(void) {
+    program_malloc_all(32, 3, SMALL);
+    program_free_all(32, 3);
+}
+
 /* ---- The bands ------------------------------------------------------------------------------- */
 
 static void all_bands(void) {
@@ -421,6 +438,11 @@ static const explore_scenario_t scenarios[] = {
     {"lifos, and statistics", with_lifos, {overflow, read_figures}, RULES},
     {"depots, and statistics", with_depots, {overflow, overflow_too, read_figures}, RULES},
     {"depots are swept", with_depots, {overflow, overflow_too, trim}, RULES},
+    {"novices, and statistics",
+     with_novices,
+     {overflow_depot, overflow_depot_too, read_figures},
+     RULES},
+    {"novices, and trim", with_novices, {overflow_depot, overflow_depot_too, trim}, RULES},
     {"bands are chosen", learning, {use_bands, use_bands_too, set_options}, RULES},
     {"warm slabs, and statistics", all_bands, {bind_and_carve, use_warm, read_figures}, RULES},
     {"blocks are sampled", profiled, {make_samples, free_samples}, RULES},

@@ -24,8 +24,9 @@ enum { CLASS = 63, FAR = 200, THREADS = 300, ROUNDS = 20, KEPT = 16 };
 uint64_t __wrap_hak_os_now_ms(void);
 uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
 
-static const char *const variables[] = {"HAKMEM_SHARDS=256", "HAKMEM_PURGE_THREAD=0",
-                                        "HAKMEM_LIMIT=1G", "HAKMEM_TRYLOCK_PROBES=2", NULL};
+static const char *const variables[] = {"HAKMEM_SHARDS=256",      "HAKMEM_PURGE_THREAD=0",
+                                        "HAKMEM_LIMIT=1G",        "HAKMEM_TRYLOCK_PROBES=2",
+                                        "HAKMEM_CACHE_BUDGET=1G", NULL};
 static const size_t limit = (size_t)1 << 30;
 
 static unsigned shards_made(void) {

@@ -1,0 +1,218 @@
+/* novice.c: where threads are many, a new one has no cache: the depot of its CPU serves it until it has made
+ * many calls in a short time. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "cache/cache.h"
+#include "cache/depot.h"
+#include "hakmem.h"
+#include "os/cpu.h"
+#include "os/os.h"
+#include "thread/thread.h"
+#include "thread/verify.h"
+
+enum {
+    SECONDS = 60,
+    CROWD_MOST = 300,
+    SIZE = 200,
+    WHOLE = 3000,
+    PAUSE_MS = 2300,
+    FIRST_FREES = 16
+};
+/* The first frees of a thread do not count: see hak_thread_cache_of_free. */
+
+/* A share of the budget is small as soon as there are more threads than CPUs. */
+static const char *const variables[] = {"HAKMEM_CACHE_BUDGET=1M", "HAKMEM_PURGE_THREAD=0", NULL};
+
+static pthread_barrier_t all_rest, may_end;
+
+static void *rest(void *unused) {
+    hakmem_free(hakmem_malloc(SIZE));
+    pthread_barrier_wait(&all_rest);
+    pthread_barrier_wait(&may_end);
+    return unused;
+}
+
+/* More threads than CPUs have a cache, and rest to the end of the process. */
+static void crowd(void) {
+    pthread_t thread;
+    const unsigned count = hak_os_cpu_count() + 2;
+    CHECK(count < CROWD_MOST, "%u CPUs are more than this test is made for", count);
+    CHECK(hak_depot_novice_calls == 0, "one thread, and novices");
+    pthread_barrier_init(&may_end, NULL, count + 1);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_barrier_init(&all_rest, NULL, 2);
+        CHECK(pthread_create(&thread, NULL, rest, NULL) == 0, "no thread");
+        pthread_barrier_wait(&all_rest);
+    }
+    CHECK(hak_depot_novice_calls > 4, "%u calls", (unsigned)hak_depot_novice_calls);
+}
+
+static void in_a_thread(void *(*body)(void *)) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, body, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+}
+
+static bool has_cache(void) { return hak_cache != &hak_cache_none; }
+
+static unsigned caches(void) {
+    unsigned count = 0;
+    for (const hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) count++;
+    return count;
+}
+
+/* ---- Without a cache, and with one ------------------------------------------------------------ */
+
+static void *call_twice(void *unused) {
+    hakmem_free(hakmem_malloc(SIZE));
+    CHECK(!has_cache(), "a cache after two calls");
+    return unused;
+}
+
+static void few_calls_need_none(const void *unused) {
+    (void)unused;
+    crowd();
+    in_a_thread(call_twice);
+    const unsigned before = caches(), threads = hak_thread_count();
+    for (unsigned i = 0; i < 50; i++) in_a_thread(call_twice);
+    CHECK(caches() == before && hak_thread_count() == threads, "novices have caches");
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void *call_often(void *unused) {
+    const unsigned most = hak_depot_novice_calls;
+    void *block = NULL;
+    for (unsigned i = 1; i < most; i++) {
+        if (i % 2)
+            block = hakmem_malloc(SIZE);
+        else
+            hakmem_free(block);
+        CHECK(!has_cache(), "a cache after %u calls of %u", i, most);
+    }
+    for (unsigned i = 0; i < FIRST_FREES; i++) hakmem_free(hakmem_malloc(SIZE));
+    CHECK(has_cache(), "no cache after %u calls", most);
+    return unused;
+}
+
+static void many_calls_bring_one(const void *unused) {
+    (void)unused;
+    crowd();
+    in_a_thread(call_often);
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void *call_seldom(void *unused) {
+    const unsigned most = hak_depot_novice_calls;
+    for (unsigned i = 0; i < most * 2; i++) {
+        if (i == 1 || i == most + 1) hak_os_sleep_ms(PAUSE_MS);
+        hakmem_free(hakmem_malloc(0));
+        if (i % most == most / 2) hak_os_sleep_ms(PAUSE_MS);
+    }
+    CHECK(!has_cache(), "a cache for calls at long intervals");
+    return unused;
+}
+
+static void rare_calls_bring_none(const void *unused) {
+    (void)unused;
+    crowd();
+    in_a_thread(call_seldom);
+}
+
+/* ---- Blocks ----------------------------------------------------------------------------------- */
+
+static struct {
+    unsigned char *start;
+    size_t size;
+} blocks[WHOLE];
+
+static void *fill_blocks(void *unused) {
+    for (unsigned i = 0; i < WHOLE; i++) {
+        blocks[i].size = 1 + unit_random(i % 10 ? 1500 : 40000);
+        blocks[i].start = i % 7 ? hakmem_malloc(blocks[i].size) : hakmem_calloc(1, blocks[i].size);
+        CHECK(blocks[i].start != NULL, "no block");
+        for (size_t k = 0; i % 7 == 0 && k < blocks[i].size; k++)
+            CHECK(blocks[i].start[k] == 0, "calloc: byte %zu of %zu", k, blocks[i].size);
+        memset(blocks[i].start, (int)(i % 251), blocks[i].size);
+    }
+    CHECK(!has_cache(), "fewer calls, please");
+    return unused;
+}
+
+static void *free_blocks(void *unused) {
+    for (unsigned i = 0; i < WHOLE; i++) {
+        for (size_t k = 0; k < blocks[i].size; k++)
+            CHECK(blocks[i].start[k] == i % 251, "block %u, byte %zu", i, k);
+        hakmem_free(blocks[i].start);
+    }
+    CHECK(!has_cache(), "fewer calls, please");
+    return unused;
+}
+
+/* Two times: the second one takes what the depots have kept. */
+static void blocks_are_whole(const void *unused) {
+    (void)unused;
+    crowd();
+    hak_depot_novice_calls = 4 * WHOLE;
+    for (unsigned i = 0; i < 2; i++) {
+        in_a_thread(fill_blocks);
+        in_a_thread(free_blocks);
+        CHECK(hak_verify() == 0, "violations");
+    }
+}
+
+static const unsigned *order; /* of two blocks; ends with 9 */
+
+static void *free_in_order(void *unused) {
+    char *two[2] = {hakmem_malloc(SIZE), hakmem_malloc(SIZE)};
+    for (const unsigned *which = order; *which < 2; which++) hakmem_free(two[*which]);
+    CHECK(!has_cache(), "a cache");
+    return unused;
+}
+
+static void free_twice(const void *which) {
+    order = which;
+    crowd();
+    in_a_thread(free_in_order);
+}
+
+static void a_double_free_is_found(void **state) {
+    static const unsigned orders[][4] = {{0, 0, 9}, {0, 1, 0, 9}};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct child_end end;
+        child_run(free_twice, orders[i], SECONDS, &end);
+        REQUIRE(strstr(end.err, "double free"), "no line about a double free: %s", end.err);
+    }
+}
+
+static void a_cache_for_many_calls(void **state) {
+    (void)state;
+    unit_child(many_calls_bring_one, NULL, SECONDS, "many calls");
+    unit_child(rare_calls_bring_none, NULL, SECONDS, "rare calls");
+}
+
+static void no_cache_for_few_calls(void **state) {
+    (void)state;
+    unit_child(few_calls_need_none, NULL, SECONDS, "few calls");
+}
+
+static void the_depot_serves(void **state) {
+    (void)state;
+    unit_child(blocks_are_whole, NULL, SECONDS, "blocks of novices");
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv, variables);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_cache_for_few_calls),
+        cmocka_unit_test(a_cache_for_many_calls),
+        cmocka_unit_test(the_depot_serves),
+        cmocka_unit_test(a_double_free_is_found),
+    };
+    return cmocka_run_group_tests_name("novice", tests, NULL, NULL);
+}
