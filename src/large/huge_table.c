@@ -9,8 +9,9 @@
 
 enum {
     LEAST_SLOTS = 16,
-    EMPTIED_AT_ONCE = 8,  /* slots and entries for each block that is entered */
-    WALKED_AT_ONCE = 512, /* slots */
+    EMPTIED_AT_ONCE = 8,     /* slots and entries for each block that is entered */
+    WALKED_AT_ONCE = 512,    /* slots */
+    CLEARED_MOST = 64 * KIB, /* bytes; longer tables are fresh memory, and zero */
 };
 
 hak_huge_table_t hak_huge_table[HAK_HUGE_TABLE_MAX] HAK_APART;
@@ -83,6 +84,7 @@ size_t hak_huge_table_wanted(const hak_huge_table_t *table) {
 static size_t bytes_of(size_t slots) { return (slots + HAK_FREED_MAX) * sizeof(hak_mapping_t); }
 
 hak_mapping_t *hak_huge_table_make(size_t count) {
+    if (bytes_of(count) > CLEARED_MOST) return hak_meta_alloc_zeroed(bytes_of(count));
     hak_mapping_t *slots = hak_meta_alloc(bytes_of(count));
     if (slots) memset(slots, 0, count * sizeof *slots);
     return slots;

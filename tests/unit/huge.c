@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "commit/commit.h"
@@ -95,6 +96,24 @@ static void release(unsigned i) {
     assert_int_equal(hak_huge_size(blocks[i].start), 0);
     assert_false(hak_huge_find(blocks[i].start, &start, &size));
     blocks[i].start = NULL;
+}
+
+static long faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* A longer table is not cleared in the call that needs it: it is fresh memory. */
+static void a_long_table_is_fresh_memory(void **state) {
+    (void)state;
+    enum { SLOTS = 1 << 20 };
+    long before = faults();
+    hak_mapping_t *slots = hak_huge_table_make(SLOTS);
+    assert_non_null(slots);
+    REQUIRE(faults() - before < 16, "%ld page faults", faults() - before);
+    for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(slots[i].start, 0);
+    hak_huge_table_discard(slots, SLOTS);
 }
 
 /* Grows the table several times, and moves its entries about by removal. */
@@ -384,6 +403,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(zeroing_brings_no_pages),
         cmocka_unit_test(blocks_freed_last_are_known),
         cmocka_unit_test(every_knob_shows),
+        cmocka_unit_test(a_long_table_is_fresh_memory),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
         cmocka_unit_test(a_refused_request_changes_nothing),
