@@ -13,11 +13,14 @@ static unsigned longest_run(uint32_t mask) {
 
 void hak_lists_remove(hak_superslab_t *super) {
     if (super == hak_lists.rows_seen) hak_lists.rows_seen = super->next;
+    if (super == hak_lists.to_ask) hak_lists.to_ask = super->next;
     hak_superslab_unlink(&hak_lists.by_span[super->longest], super);
 }
 
 void hak_lists_insert(hak_superslab_t *super) {
     super->longest = (uint8_t)longest_run(super->free);
+    super->kept = false;
+    if (super->longest == hak_superslab_units()) hak_lists.has_unasked = true;
     hak_superslab_link(&hak_lists.by_span[super->longest], super);
 }
 
@@ -49,7 +52,7 @@ hak_superslab_t *hak_lists_newest(void) {
 
 void hak_lists_append_dirty(hak_superslab_t *super) { hak_dirty_append(dirty_of(super), super); }
 
-void hak_lists_hold(hak_superslab_t *super) {
+HAK_NEXT void hak_lists_hold(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
     hak_dirty_append(&hak_lists.held, super);
     super->held = true;
@@ -65,6 +68,6 @@ void hak_lists_add_free(hak_superslab_t *super, uint32_t mask) {
     if (HAK_UNLIKELY(was_held)) hak_lists_put_first(super);
 }
 
-void hak_lists_put_first(hak_superslab_t *super) {
+HAK_NEXT void hak_lists_put_first(hak_superslab_t *super) {
     if (!super->on_dirty && super->free & super->dirty) hak_dirty_put_first(dirty_of(super), super);
 }

@@ -5,6 +5,8 @@
  *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
  *     `held` have slabs in use, and came of age between two rounds of partial release: they wait
  *     for the next round
+ *   has_unasked is clear => all wholly free superslabs before to_ask, or all if that is NULL, are `kept`: the region
+ *     has refused to unmap them, and no neighbour has become a hole since
  *
  * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
  * thread keeps (thread/purge_ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
@@ -20,6 +22,8 @@ typedef struct {
     hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];
     hak_dirty_list_t dirty[2], held; /* dirty[1]: of zones that have or had huge pages */
     hak_superslab_t *rows_seen; /* wholly free superslab at which the search for a row goes on */
+    hak_superslab_t *to_ask;    /* the same, where the walk that unmaps goes on */
+    bool has_unasked;
 } hak_lists_t;
 
 extern hak_lists_t hak_lists;

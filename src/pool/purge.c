@@ -57,6 +57,18 @@ HAK_COMMON void hak_pool_count_given(uint64_t now) {
     if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
 }
 
+/* A superslab has become a hole: where the one at this place is free, the region may keep it no longer. Under the
+ * lock. */
+static HAK_BEHIND void ask_again(hak_superslab_t *super) {
+    if (!super || !super->kept) return;
+    super->kept = false;
+    hak_lists.has_unasked = true;
+}
+
+static hak_superslab_t *superslab_behind(hak_superslab_t *super) {
+    return hak_region_is_mapped(super + 1) ? super + 1 : NULL;
+}
+
 /* Unmaps a wholly free superslab. False when the region keeps it mapped; then only its place in
  * the lists has changed. Under the lock. */
 static bool unmap(hak_superslab_t *super) {
@@ -64,10 +76,15 @@ static bool unmap(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
     hak_lists_remove(super);
     if (!hak_region_unmap(super)) {
+        bool has_others = hak_lists.has_unasked;
         hak_lists_insert(super);
+        super->kept = true;
+        hak_lists.has_unasked = has_others;
         if (dirty_units) hak_lists_append_dirty(super);
         return false;
     }
+    ask_again(hak_region_superslab_before(super));
+    ask_again(superslab_behind(super));
     super->dirty = 0;
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
     hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
@@ -83,11 +100,13 @@ static bool unmap_if_free(hak_superslab_t *super) {
     return is_free && unmap(super);
 }
 
-/* Unmaps a superslab, then the free ones before it: it may be the last of a row. */
-static void unmap_row(hak_superslab_t *super, void *context) {
-    size_t *unmapped = context;
-    for (; super && unmap_if_free(super); super = hak_region_superslab_before(super))
-        *unmapped += hak_superslab_size();
+/* Unmaps the free superslabs before one that has become a hole, and those behind it; returns bytes. */
+static size_t unmap_neighbours(hak_superslab_t *hole) {
+    size_t unmapped = 0;
+    hak_superslab_t *next = hole;
+    while ((next = hak_region_superslab_before(next)) != NULL && unmap_if_free(next)) unmapped++;
+    for (next = hole; (next = superslab_behind(next)) != NULL && unmap_if_free(next);) unmapped++;
+    return unmapped * hak_superslab_size();
 }
 
 /* Unmaps the superslab that became wholly free last. False when the region keeps it, or there is
@@ -98,12 +117,38 @@ static bool unmap_newest(void) {
     return super && unmap(super);
 }
 
+/* Unmaps the next of the free superslabs that are not `kept`; NULL when there is none. *hole: the region did
+ * not keep it. */
+static hak_superslab_t *unmap_next(bool *hole) {
+    HAK_HOLD(&hak_pool_lock);
+    hak_superslab_t *super = hak_lists.to_ask;
+    while (super && super->kept) super = super->next;
+    hak_lists.to_ask = super ? super->next : NULL;
+    *hole = super && unmap(super);
+    return super;
+}
+
+/* Clears has_unasked before the walk: what becomes free meanwhile sets it again, for the next one. A walk that
+ * another thread has begun is continued. */
+static size_t unmap_unasked(void) {
+    size_t unmapped = 0;
+    bool hole;
+    hak_lock_acquire(&hak_pool_lock);
+    if (hak_lists.has_unasked) hak_lists.to_ask = hak_lists.by_span[hak_superslab_units()];
+    hak_lists.has_unasked = false;
+    hak_lock_release(&hak_pool_lock);
+    for (hak_superslab_t *super; (super = unmap_next(&hole)) != NULL;)
+        if (hole) unmapped += hak_superslab_size() + unmap_neighbours(super);
+    return unmapped;
+}
+
 /* Three steps. First the pool takes wholly free superslabs from large heaps: some have locked
  * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps those that
- * became free last, which needs no search, until the region keeps one: unmapping that one would
- * split a mapping. Last it walks all superslabs by address, because one next to a hole splits no
- * mapping. Each loop is bounded by the number of superslabs at its start, since other threads
- * may free some all the time. */
+ * became free last, until the region keeps one: unmapping that one would split a mapping. Last it asks
+ * the region for all others of which it has not been asked yet, because one next to a hole splits no
+ * mapping. What the region keeps is not asked for again until a neighbour is a hole. The first two loops are
+ * bounded by the number of superslabs at their start, since other threads may free some all the time; the last
+ * one meets each superslab of the list once. */
 size_t hak_pool_unmap_free(void) {
     size_t unmapped = 0;
     hak_lock_acquire(&hak_pool_lock);
@@ -111,11 +156,7 @@ size_t hak_pool_unmap_free(void) {
     hak_lock_release(&hak_pool_lock);
     for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
         unmapped += hak_superslab_size();
-    hak_lock_acquire(&hak_pool_lock);
-    bool is_rest = hak_lists.by_span[hak_superslab_units()] != NULL;
-    hak_lock_release(&hak_pool_lock);
-    if (is_rest) hak_region_each_superslab(unmap_row, &unmapped);
-    return unmapped;
+    return unmapped + unmap_unasked();
 }
 
 /* True when the mapped units are more than twice the units in use, plus SPARE_UNITS: the heap was

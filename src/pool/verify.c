@@ -18,6 +18,8 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
                     longest_run(super->free));
     hak_check_that(check, superslab, super, "a held one is in that list",
                    !super->held || super->on_dirty || super->large);
+    hak_check_that(check, superslab, super, "one that the region keeps is wholly free",
+                   !super->kept || super->free == hak_all_units());
     hak_check_that(check, superslab, super, "a held one has a slab in use",
                    !super->held || super->free != hak_all_units());
     if (super->large) {
@@ -32,7 +34,7 @@ void hak_superslab_check(hak_check_t *check, const hak_superslab_t *super) {
 
 typedef struct {
     hak_check_t *check;
-    size_t superslabs, used_units, dirty_units, held_units;
+    size_t superslabs, used_units, dirty_units, held_units, unasked;
     size_t in_run[HAK_SUPERSLAB_UNITS_MAX + 1], on_dirty[2], on_held;
 } sums_t;
 
@@ -58,6 +60,7 @@ static void check_superslab(hak_superslab_t *super, void *context) {
     hak_superslab_check(sums->check, super);
     sums->superslabs++;
     sums->in_run[super->longest]++;
+    sums->unasked += super->longest == hak_superslab_units() && !super->kept;
     for (unsigned i = 0; i < hak_superslab_units(); i++) check_unit(sums, super, i);
     if (super->large) return;
     unsigned dirty = hak_lists_dirty_count(super);
@@ -104,6 +107,8 @@ void hak_pool_check(hak_check_t *check) {
                     hak_load_relaxed(&hak_pool_stats.dirty_units), sums.dirty_units);
     hak_check_equal(check, pool, &hak_pool_stats, "held_units = those that wait for a round",
                     hak_load_relaxed(&hak_pool_stats.held_units), sums.held_units);
+    hak_check_that(check, pool, &hak_lists, "it is known that free superslabs are not kept",
+                   hak_lists.has_unasked || hak_lists.to_ask || !sums.unasked);
 }
 
 #if HAKMEM_VERIFY
