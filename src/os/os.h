@@ -62,6 +62,10 @@ bool hak_os_purge(void *addr, size_t size);
  * absent is given back instead. Absent pages may be swapped out, so they are not taken for zero. */
 void hak_os_zero(void *addr, size_t size);
 
+/* Tells for each page of a committed range, in the lowest bit of a byte, whether it is in memory. False
+ * when the system does not tell. */
+bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages);
+
 /* Asks for huge pages when the range is touched from now on, or for none (`wish` false). Only a
  * hint: if the system has no huge pages, or none for this process, nothing changes. */
 void hak_os_wish_huge(void *addr, size_t size, bool wish);

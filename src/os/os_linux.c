@@ -194,11 +194,15 @@ HAK_NEXT bool hak_os_purge(void *addr, size_t size) {
     return hak_load_relaxed(&works) == YES;
 }
 
+HAK_NEXT bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages) {
+    HAK_KEEP_ERRNO();
+    return mincore(addr, size, pages) == 0;
+}
+
 /* True when fewer than half of the pages are in memory; false when the system does not tell. */
 static bool is_mostly_absent(char *addr, size_t pages, unsigned char *in_memory) {
-    HAK_KEEP_ERRNO();
     size_t present = 0;
-    if (mincore(addr, pages * hak_os_page_size(), in_memory) != 0) return false;
+    if (!hak_os_in_memory(addr, pages * hak_os_page_size(), in_memory)) return false;
     for (size_t i = 0; i < pages; i++) present += in_memory[i] & 1u;
     return present < pages / 2;
 }

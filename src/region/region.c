@@ -8,6 +8,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "os/place.h"
+#include "region/filled.h"
 #include "region/verify.h"
 #include "region/superslab_list.h"
 #include "region/thp.h"
@@ -119,10 +120,10 @@ static HAK_COMMON bool commit_records(size_t first, size_t end) {
 
 /* Superslabs first .. first + count - 1 have been mapped. Pages are made by the first touch: where huge
  * pages are wished for, 2 MiB at a time. */
-static HAK_COMMON void note_mapped(size_t first, size_t count, bool dense) {
+static HAK_COMMON void note_mapped(size_t first, size_t count, hak_thp_wish_t wish) {
     hak_os_name(address_of(first), count * hak_superslab_size(), heap_name);
     hak_thp_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
-    hak_thp_mapped(region.heap, units, dense);
+    hak_thp_mapped(region.heap, units, wish);
     HAK_ADD_OWNED(&region.mapped, count);
 }
 
@@ -134,7 +135,7 @@ static void publish_limit(void) {
 
 /* Adds `count` superslabs from number `first` on, behind all others. Their addresses come first: records
  * are never given back, so no try that fails shall leave any. */
-static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense) {
+static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, hak_thp_wish_t wish) {
     char *start = address_of(first);
     if (first + count > region.window_end) return HAK_OS_REFUSED;
     hak_os_answer_t answer = hak_os_map_at(start, count * hak_superslab_size());
@@ -143,7 +144,7 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense)
         hak_os_unmap(start, count * hak_superslab_size());
         return HAK_OS_REFUSED;
     }
-    note_mapped(first, count, dense);
+    note_mapped(first, count, wish);
     if (first == 0 || !is_mapped(first - 1)) region.pieces++;
     if (first > region.limit) hak_store_release(&region.carved, first); /* what is between: holes */
     region.limit = first + count;
@@ -153,14 +154,14 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, bool dense)
 
 /* The next step is a quarter of what is mapped, so the number of calls is logarithmic. If each slab has a
  * superslab to itself, each superslab has a call of its own. */
-static HAK_COMMON size_t next_step(bool dense) {
+static HAK_COMMON size_t next_step(hak_thp_wish_t wish) {
     size_t have = hak_load_relaxed(&region.mapped);
     size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 64);
     size_t step = hak_min(hak_max(have / 4, 1), most);
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_TINY_USE_SUPERSLAB))) return 1;
     /* A step with huge pages ends where one does, so that none is lost between two steps. */
     size_t huge = HAK_THP_UNITS >> hak_map.super_shift;
-    if (dense) step += -(region.limit + step) & (huge - 1);
+    if (wish) step += -(region.limit + step) & (huge - 1);
     return hak_min(step, region.window_end - region.limit);
 }
 
@@ -177,10 +178,10 @@ static void look_at_limit(void) {
 }
 
 /* Grows behind a foreign mapping, whose length is unknown. */
-static HAK_SLOW_PATH bool grow_behind_a_hole(bool dense) {
+static HAK_SLOW_PATH bool grow_behind_a_hole(hak_thp_wish_t wish) {
     size_t skip = 1;
     for (unsigned tries = 0; tries < HOLE_TRIES; tries++, skip *= 2) {
-        hak_os_answer_t answer = extend(region.limit + skip, 1, dense);
+        hak_os_answer_t answer = extend(region.limit + skip, 1, wish);
         if (answer != HAK_OS_TAKEN) return answer == HAK_OS_MAPPED;
     }
     return false;
@@ -190,15 +191,21 @@ static HAK_COMMON bool is_large(void) {
     return hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
 }
 
+/* What superslabs want that are about to be mapped. */
+static HAK_COMMON hak_thp_wish_t wish_for(bool dense) {
+    if (!dense || !is_large()) return HAK_THP_NONE;
+    return hak_filled_wish(region.supers, hak_load_relaxed(&region.carved));
+}
+
 static HAK_COMMON bool grow(bool dense) {
-    dense = dense && is_large();
-    size_t step = next_step(dense);
+    hak_thp_wish_t wish = wish_for(dense);
+    size_t step = next_step(wish);
     if (step == 0) return false;
-    hak_os_answer_t answer = extend(region.limit, step, dense);
+    hak_os_answer_t answer = extend(region.limit, step, wish);
     for (; answer != HAK_OS_MAPPED && step > 1; step /= 2)
-        answer = extend(region.limit, step / 2, dense);
+        answer = extend(region.limit, step / 2, wish);
     look_at_limit();
-    return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(dense));
+    return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(wish));
 }
 
 /* True when the system maps a little anywhere. */
@@ -278,7 +285,9 @@ static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) 
     hak_superslab_unlink(&region.unmapped, super);
     super->unmapped = false;
     if (answer != HAK_OS_MAPPED) return answer;
-    note_mapped(number, 1, dense && is_large());
+    /* Only the first superslab of a zone decides what all of it wants. */
+    bool decides = !hak_thp_is_decided(unit_of(super));
+    note_mapped(number, 1, decides ? wish_for(dense) : HAK_THP_NONE);
     region.pieces += 1 - neighbours;
     make_superslab(number);
     return answer;

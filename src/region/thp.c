@@ -4,7 +4,8 @@
 #include "os/os.h"
 #include "region/unit.h"
 
-enum { UNDECIDED, PLAIN, WISHED, REFUSED };
+enum { UNDECIDED, PLAIN, SPARSE, WISHED, PROBED, REFUSED };
+enum { NO_ADVICE, FOR, AGAINST };
 enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */
 
 static _Atomic uint8_t states[HAK_THP_ZONES_MAX]; /* region lock to write */
@@ -19,7 +20,7 @@ HAK_COMMON unsigned hak_thp_of(size_t unit) {
     return zone;
 }
 
-static size_t first_unit(unsigned zone) {
+HAK_FAST_PATH size_t first_unit(unsigned zone) {
     unsigned shift = zone < 2u << DOUBLING_SHIFT ? 0 : (zone >> DOUBLING_SHIFT) - 1;
     return ((size_t)(zone - (shift << DOUBLING_SHIFT)) << shift) * HAK_THP_UNITS;
 }
@@ -33,15 +34,52 @@ static void advise(char *heap, size_t first, size_t end, bool wish) {
     hak_os_wish_huge(heap + (first << HAK_UNIT_SHIFT), (end - first) << HAK_UNIT_SHIFT, wish);
 }
 
-HAK_COMMON void hak_thp_mapped(char *heap, hak_thp_range_t units, bool dense) {
+/* End of the units at the beginning of a zone that are advised against huge pages. */
+static size_t small_end(unsigned zone, uint8_t state) {
+    size_t first = first_unit(zone);
+    if (state == PROBED) return first + HAK_THP_UNITS;
+    return state == SPARSE || state == REFUSED ? first_unit(zone + 1) : first;
+}
+
+static uint8_t decide(unsigned zone, hak_thp_wish_t wish) {
+    static const uint8_t by_wish[] = {PLAIN, WISHED, PROBED, SPARSE};
+    uint8_t state = by_wish[wish];
+    for (unsigned i = 1; state == PROBED && i <= zone; i++) {
+        size_t distance = first_unit(zone) - first_unit(zone - i);
+        if (i >= HAK_THP_PROBE_EVERY && distance >= HAK_THP_PROBE_UNITS) break;
+        if (hak_load_relaxed(&states[zone - i]) == PROBED) state = WISHED;
+    }
+    hak_store_relaxed(&states[zone], state);
+    return state;
+}
+
+/* Units first .. end - 1 of a zone that is not plain have been mapped. */
+static HAK_NEXT void advise_mapped(char *heap, unsigned zone, size_t first, size_t end,
+                                   hak_thp_wish_t wish) {
+    uint8_t state = hak_load_relaxed(&states[zone]);
+    if (state == UNDECIDED) state = decide(zone, wish);
+    size_t border = small_end(zone, state);
+    advise(heap, first, hak_min(border, end), false);
+    if (state == WISHED || state == PROBED) advise(heap, hak_max(first, border), end, true);
+}
+
+HAK_COMMON void hak_thp_mapped(char *heap, hak_thp_range_t units, hak_thp_wish_t wish) {
     for (size_t first = units.first, end; first < units.end; first = end) {
         unsigned zone = hak_thp_of(first);
         uint8_t state = hak_load_relaxed(&states[zone]);
         end = hak_min(hak_thp_range(zone).end, units.end);
-        if (state == UNDECIDED) hak_store_relaxed(&states[zone], state = dense ? WISHED : PLAIN);
-        if (state >= WISHED) advise(heap, first, end, state == WISHED);
+        if (state == UNDECIDED && wish == HAK_THP_NONE) /* as in all heaps that are not large */
+            hak_store_relaxed(&states[zone], state = PLAIN);
+        if (HAK_UNLIKELY(state != PLAIN)) advise_mapped(heap, zone, first, end, wish);
         mapped[zone] += end - first;
     }
+}
+
+hak_thp_range_t hak_thp_small_pages(unsigned zone) {
+    uint8_t state = hak_load_relaxed(&states[zone]);
+    hak_thp_range_t units = hak_thp_range(zone);
+    if (state == PROBED) return (hak_thp_range_t){units.first, small_end(zone, state)};
+    return state == PLAIN || state == SPARSE ? units : (hak_thp_range_t){0, 0};
 }
 
 void hak_thp_unmapped(hak_thp_range_t superslab) {
@@ -50,8 +88,13 @@ void hak_thp_unmapped(hak_thp_range_t superslab) {
     if (mapped[zone] == 0) hak_store_relaxed(&states[zone], UNDECIDED);
 }
 
+bool hak_thp_is_decided(size_t unit) {
+    return hak_load_relaxed(&states[hak_thp_of(unit)]) != UNDECIDED;
+}
+
 HAK_COMMON bool hak_thp_wishes(size_t unit) {
-    return hak_load_relaxed(&states[hak_thp_of(unit)]) == WISHED;
+    uint8_t state = hak_load_relaxed(&states[hak_thp_of(unit)]);
+    return state == WISHED || state == PROBED;
 }
 
 bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(unit)]) == REFUSED; }
@@ -59,16 +102,22 @@ bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(u
 void hak_thp_refuse(char *heap, size_t unit, size_t end) {
     unsigned zone = hak_thp_of(unit);
     hak_thp_range_t units = hak_thp_range(zone);
-    if (hak_load_relaxed(&states[zone]) != WISHED) return;
+    if (!hak_thp_wishes(unit)) return;
     hak_store_relaxed(&states[zone], REFUSED);
     advise(heap, units.first, hak_min(units.end, end), false);
 }
 
 unsigned hak_thp_borders(size_t end) {
     unsigned borders = 0, last = end ? hak_thp_of(end - 1) : 0;
-    for (unsigned zone = 1; zone <= last; zone++) {
-        uint8_t below = hak_load_relaxed(&states[zone - 1]), here = hak_load_relaxed(&states[zone]);
-        borders += hak_max(below, PLAIN) != hak_max(here, PLAIN);
+    int before = NO_ADVICE;
+    for (unsigned zone = 0; zone <= last; zone++) {
+        uint8_t state = hak_load_relaxed(&states[zone]);
+        size_t border = small_end(zone, state);
+        int rest = state == WISHED || state == PROBED ? FOR : NO_ADVICE;
+        int first = border > first_unit(zone) ? AGAINST : rest;
+        borders += zone > 0 && first != before;
+        before = border < first_unit(zone + 1) ? rest : first;
+        borders += before != first;
     }
     return borders;
 }

@@ -3,12 +3,18 @@
  * The kernel counts a mapping for each range whose advice differs from its neighbours', and allows
  * about 65,000. So huge pages are requested and refused by zones. The first zones are 2 MiB long;
  * further on a zone is a sixteenth to a thirty-second of the heap below it. A heap of 8 TiB, the
- * maximum, has 304 zones. So huge pages never add more than 304 mappings.
+ * maximum, has 304 zones, of which at most every fourth is PROBED and has a border within. So huge
+ * pages never add more than 380 mappings.
  *
  *   UNDECIDED -> PLAIN     the heap was not dense when the first superslab of the zone was mapped
  *   UNDECIDED -> WISHED    the heap was dense: mapped memory of the zone is advised to have huge
  *                          pages
- *   WISHED    -> REFUSED   a part of the zone was purged: the kernel would fill the gap again to
+ *   UNDECIDED -> PROBED    the same, but for the first 2 MiB of the zone, which are advised against
+ *                          it: in a huge page nothing tells which parts of it the program uses
+ *   UNDECIDED -> SPARSE    the heap was dense, but the program does not fill its blocks (filled.h):
+ *                          mapped memory of the zone is advised against huge pages, which a kernel
+ *                          may make for everybody
+ *   WISHED, PROBED -> REFUSED  a part of the zone was purged: the kernel would fill the gap again to
  *                          make a huge page. Mapped memory of the zone is advised against it
  *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
  *                          and the page tables, beside which the kernel makes no huge page
@@ -21,7 +27,17 @@
 enum {
     HAK_THP_UNITS = 32, /* of the first zones: 2 MiB, a huge page where a page is 4 KiB */
     HAK_THP_ZONES_MAX = 304,
+    HAK_THP_PROBE_EVERY = 4,   /* zones, at most one of which is PROBED: a quarter of the heap */
+    HAK_THP_PROBE_UNITS = 512, /* or 32 MiB, if that is more */
 };
+
+/* What a heap that grows wants for zones that are not decided. */
+typedef enum {
+    HAK_THP_NONE,    /* PLAIN */
+    HAK_THP_ALL,     /* WISHED */
+    HAK_THP_PROBE,   /* WISHED, or PROBED where no zone shortly before is */
+    HAK_THP_AGAINST, /* SPARSE */
+} hak_thp_wish_t;
 
 /* A range of units of the heap, counted from its first one. */
 typedef struct {
@@ -33,13 +49,19 @@ unsigned hak_thp_of(size_t unit);
 hak_thp_range_t hak_thp_range(unsigned zone);
 
 /* Called when units of the heap have just been mapped: advises the kernel according to their zones.
- * `dense` decides the state of a zone that is not decided; pool/pool.c says whether the heap is dense,
- * region.c whether it is large. The second is called when a superslab has been unmapped. Region lock
- * held. */
-void hak_thp_mapped(char *heap, hak_thp_range_t units, bool dense);
+ * `wish` decides the state of a zone that is not decided: pool/pool.c says whether the heap is dense,
+ * region.c whether it is large, filled.c whether its pages are used. The second is called when a superslab
+ * has been unmapped. Region lock held. */
+void hak_thp_mapped(char *heap, hak_thp_range_t units, hak_thp_wish_t wish);
 void hak_thp_unmapped(hak_thp_range_t superslab);
 
-/* True when huge pages are requested for the zone of the unit; are refused. */
+/* The units of a zone that have small pages as far as we know: all, the probe, or none. Region lock
+ * held. */
+hak_thp_range_t hak_thp_small_pages(unsigned zone);
+
+/* True when the zone of the unit is decided; when huge pages are requested for it; when they were, and are
+ * refused. */
+bool hak_thp_is_decided(size_t unit);
 bool hak_thp_wishes(size_t unit);
 bool hak_thp_refuses(size_t unit);
 
@@ -47,5 +69,5 @@ bool hak_thp_refuses(size_t unit);
  * `heap` is the address of unit 0. Region lock held. */
 void hak_thp_refuse(char *heap, size_t unit, size_t end);
 
-/* Borders between a zone with advice and one with another, below the unit `end`. */
+/* Borders between units with advice and those with another, below the unit `end`. */
 unsigned hak_thp_borders(size_t end);

@@ -41,23 +41,27 @@ static unsigned lines_of_maps(const char *start, const char *end) {
     return count;
 }
 
-/* A heap of 64 GiB grows, dense and not in turn; then every superslab of every second zone is purged
- * in part, one after the other. */
+/* A heap of 64 GiB grows and wants something else at every step; then every superslab of every second zone
+ * is purged in part, one after the other. */
 static void borders_are_the_kernels(void **state) {
     (void)state;
+    static const hak_thp_wish_t wishes[] = {HAK_THP_ALL, HAK_THP_NONE, HAK_THP_PROBE,
+                                            HAK_THP_AGAINST, HAK_THP_PROBE};
     const size_t size = (size_t)64 << 30, units = size >> HAK_UNIT_SHIFT, step = 1024;
     char *heap = mmap(NULL, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(heap != MAP_FAILED, "no addresses");
     for (size_t unit = 0; unit < units; unit += step)
-        hak_thp_mapped(heap, (hak_thp_range_t){unit, unit + step}, unit / step % 3 == 0);
+        hak_thp_mapped(heap, (hak_thp_range_t){unit, unit + step},
+                       wishes[unit / step % (sizeof wishes / sizeof *wishes)]);
     unsigned wished = 0;
     for (size_t unit = 0; unit < units; unit += step) wished += hak_thp_wishes(unit);
     assert_true(wished > 0 && wished < units / step);
     for (int refused = 0; refused < 2; refused++) {
         unsigned seen = lines_of_maps(heap, heap + size), told = hak_thp_borders(units);
         REQUIRE(seen <= told + 1, "%u mappings, and %u borders", seen, told);
-        REQUIRE(seen <= HAK_THP_ZONES_MAX, "%u mappings", seen);
+        REQUIRE(seen <= HAK_THP_ZONES_MAX + HAK_THP_ZONES_MAX / HAK_THP_PROBE_EVERY, "%u mappings",
+                seen);
         for (size_t unit = 0; unit < units; unit += 16)
             if (hak_thp_of(unit) % 2) hak_thp_refuse(heap, unit, units);
     }
@@ -71,7 +75,7 @@ static void a_zone_without_mappings_is_decided_anew(void **state) {
     hak_thp_range_t zone = hak_thp_range(HAK_THP_ZONES_MAX - 1);
     size_t step = (zone.end - zone.first) / 4;
     char *heap = NULL; /* the kernel refuses the advice, as it may */
-    hak_thp_mapped(heap, zone, true);
+    hak_thp_mapped(heap, zone, HAK_THP_ALL);
     assert_true(hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
     hak_thp_refuse(heap, zone.first + 1, zone.end);
     assert_true(!hak_thp_wishes(zone.first) && hak_thp_refuses(zone.end - 1));
@@ -80,24 +84,60 @@ static void a_zone_without_mappings_is_decided_anew(void **state) {
         assert_true(hak_thp_refuses(unit));
         hak_thp_unmapped(part);
         if (unit > zone.first) continue;
-        hak_thp_mapped(heap, part, true);
+        hak_thp_mapped(heap, part, HAK_THP_ALL);
         REQUIRE(hak_thp_refuses(unit), "a zone that is mapped in part has changed its advice");
         hak_thp_unmapped(part);
     }
     assert_true(!hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
-    hak_thp_mapped(heap, (hak_thp_range_t){zone.first, zone.first + step}, true);
-    hak_thp_mapped(heap, (hak_thp_range_t){zone.end - step, zone.end}, false);
+    hak_thp_mapped(heap, (hak_thp_range_t){zone.first, zone.first + step}, HAK_THP_ALL);
+    hak_thp_mapped(heap, (hak_thp_range_t){zone.end - step, zone.end}, HAK_THP_NONE);
     assert_true(hak_thp_wishes(zone.end - 1) && hak_thp_wishes(zone.first));
     hak_thp_unmapped((hak_thp_range_t){zone.first, zone.first + step});
     hak_thp_unmapped((hak_thp_range_t){zone.end - step, zone.end});
-    hak_thp_mapped(heap, zone, false);
+    hak_thp_mapped(heap, zone, HAK_THP_NONE);
     assert_true(!hak_thp_wishes(zone.first) && !hak_thp_refuses(zone.first));
+}
+
+/* Where a probe is wanted at least one zone in four has it: the first 2 MiB, and nothing else, have small
+ * pages. All of a zone has them that wants no huge pages. */
+static void probes_keep_small_pages(void **state) {
+    (void)state;
+    const unsigned first = 200, count = 16;
+    char *heap = NULL;
+    hak_thp_range_t all = {hak_thp_range(first).first, hak_thp_range(first + count).first};
+    unsigned probes = 0;
+    hak_thp_mapped(heap, all, HAK_THP_PROBE);
+    for (unsigned zone = first; zone < first + count; zone++) {
+        hak_thp_range_t small = hak_thp_small_pages(zone);
+        assert_true(hak_thp_wishes(hak_thp_range(zone).first));
+        if (small.end == small.first) continue;
+        probes++;
+        assert_int_equal(small.first, hak_thp_range(zone).first);
+        assert_int_equal(small.end - small.first, HAK_THP_UNITS);
+    }
+    assert_int_equal(probes, count / HAK_THP_PROBE_EVERY);
+    hak_thp_refuse(heap, all.first, all.end); /* its large pages were no probe */
+    assert_true(hak_thp_small_pages(first).end == 0);
+    for (unsigned zone = first; zone < first + count; zone++) hak_thp_unmapped(hak_thp_range(zone));
+    for (hak_thp_wish_t wish = HAK_THP_NONE; wish <= HAK_THP_AGAINST; wish++) {
+        hak_thp_range_t zone = hak_thp_range(first);
+        bool small = wish == HAK_THP_NONE || wish == HAK_THP_AGAINST;
+        if (wish == HAK_THP_PROBE) continue;
+        assert_false(hak_thp_is_decided(zone.first));
+        hak_thp_mapped(heap, zone, wish);
+        assert_true(hak_thp_is_decided(zone.first));
+        assert_int_equal(hak_thp_small_pages(first).end, small ? zone.end : 0);
+        assert_true(hak_thp_wishes(zone.first) == (wish == HAK_THP_ALL));
+        assert_false(hak_thp_refuses(zone.first));
+        hak_thp_unmapped(zone);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_follow_each_other),
         cmocka_unit_test(a_zone_without_mappings_is_decided_anew),
+        cmocka_unit_test(probes_keep_small_pages),
         cmocka_unit_test(borders_are_the_kernels),
     };
     return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
