@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ static int (*dump)(const char *);
 static char full_pipe[32];
 static pthread_t main_thread;
 static volatile sig_atomic_t forks;
+static atomic_bool has_written;
 
 static void fill_a_pipe(void) {
     static const char bytes[4096];
@@ -37,12 +39,13 @@ static void fill_a_pipe(void) {
 }
 
 static void *dump_to_pipe(void *unused) {
-    for (;;) dump(full_pipe); /* EBUSY while the other thread looks */
+    while (dump(full_pipe) == EBUSY) continue; /* the other thread looks */
+    atomic_store(&has_written, true);
     return unused;
 }
 
 static void wait_for_the_writer(void) {
-    while (dump("/dev/null") != EBUSY) sched_yield();
+    while (dump("/dev/null") != EBUSY && !atomic_load(&has_written)) sched_yield();
 }
 
 static void end_process(int number) {
