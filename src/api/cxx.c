@@ -3,7 +3,7 @@
  * Written in C so that libhakmem needs no C++ runtime; throw.c finds the program's runtime.
  * Compiled with unwind tables, since exceptions pass through these functions. */
 #include "api/export.h"
-#include "api/hardened.h"
+#include "api/hardened_malloc.h"
 #include "api/malloc.h"
 #include "api/throw.h"
 #include "error/error.h"

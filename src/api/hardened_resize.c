@@ -4,7 +4,7 @@
 
 #include "api/block.h"
 #include "api/block_record.h"
-#include "api/hardened.h"
+#include "api/hardened_malloc.h"
 #include "api/hardened_report.h"
 #include "api/hardened_spot.h"
 #include "api/malloc_sampled.h"

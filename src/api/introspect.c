@@ -9,7 +9,7 @@
 
 #include "api/block.h"
 #include "api/export.h"
-#include "api/hardened.h"
+#include "api/hardened_malloc.h"
 #include "hardened/hardened.h"
 #include "stats/collect.h"
 #include "stats/report.h"

@@ -8,7 +8,7 @@
 #include "api/block_record.h"
 #include "api/describe.h"
 #include "api/export.h"
-#include "api/hardened.h"
+#include "api/hardened_malloc.h"
 #include "api/leaks.h"
 #include "api/malloc_sampled.h"
 #include "cache/cache.h"

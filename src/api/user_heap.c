@@ -7,7 +7,7 @@
 #include "api/block.h"
 #include "api/block_record.h"
 #include "api/export.h"
-#include "api/hardened.h"
+#include "api/hardened_malloc.h"
 #include "api/malloc.h"
 #include "api/malloc_sampled.h"
 #include "debug/ways.h"

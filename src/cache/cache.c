@@ -92,7 +92,7 @@ void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned tier = 0; tier < HAK_CACHED_TIERS; tier++) cache->capacity[tier] = 0;
     hak_lifo_reset(cache);
     hak_sample_rate_reset(cache);
-    hak_store_relaxed(&cache->holder, NULL);
+    hak_store_relaxed(&cache->quarantine, NULL);
 }
 
 hak_cache_t *hak_cache_make(void) {

@@ -145,14 +145,15 @@ void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, b
 
 /* ---- free ---- */
 
-static void count_kept(hak_holder_t *holder, const hak_kept_t *kept, size_t sign) {
-    hak_kept_sum_t *sum = &holder->kept[kept->is_huge];
+static void count_kept(hak_quarantine_t *quarantine, const hak_kept_t *kept, size_t sign) {
+    hak_kept_sum_t *sum = &quarantine->kept[kept->is_huge];
     HAK_ADD_OWNED(&sum->count, sign);
     HAK_ADD_OWNED(&sum->bytes, sign * kept->size);
 }
 
-static size_t kept_bytes(const hak_holder_t *holder) {
-    return hak_load_relaxed(&holder->kept[0].bytes) + hak_load_relaxed(&holder->kept[1].bytes);
+static size_t kept_bytes(const hak_quarantine_t *quarantine) {
+    return hak_load_relaxed(&quarantine->kept[0].bytes) +
+           hak_load_relaxed(&quarantine->kept[1].bytes);
 }
 
 /* Takes the guard behind a block away; false when the system refuses. */
@@ -171,18 +172,18 @@ static bool release(const hak_kept_t *kept) {
     if (kept->guard ? !hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED)
                     : !clear_end(kept->block))
         return false;
-    if (!kept->guard && hak_hardened.check_freed) hak_holder_check_zero(kept->block, room);
+    if (!kept->guard && hak_hardened.check_freed) hak_quarantine_check_zero(kept->block, room);
     set_note(kept->block, 0);
     give_back(kept->block);
     return true;
 }
 
 /* Empties a place of the ring; false when its block stays. */
-static bool leave(hak_holder_t *holder, hak_kept_t *kept, size_t *released) {
+static bool leave(hak_quarantine_t *quarantine, hak_kept_t *kept, size_t *released) {
     hak_kept_t left = *kept;
     if (!left.block) return true;
     if (!release(&left)) return false;
-    count_kept(holder, &left, (size_t)-1);
+    count_kept(quarantine, &left, (size_t)-1);
     kept->block = NULL;
     *released += left.size;
     return true;
@@ -190,24 +191,24 @@ static bool leave(hak_holder_t *holder, hak_kept_t *kept, size_t *released) {
 
 /* Takes a random place of the ring, and empties others until the ring has its bytes. Where no place can
  * be emptied the block is nobody's from now on. */
-static size_t put(hak_holder_t *holder, const hak_kept_t *kept) {
-    uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->big_at++;
+static size_t put(hak_quarantine_t *quarantine, const hak_kept_t *kept) {
+    uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->big_at++;
     size_t released = 0;
     bool is_put = false;
     for (uint32_t i = 0; i < HAK_BIG_RING; i++) {
-        hak_kept_t *place = &holder->big[(at + i) % HAK_BIG_RING];
-        if (is_put && kept_bytes(holder) <= HAK_BIG_RING_BYTES) break;
-        if (!leave(holder, place, &released) || is_put) continue;
+        hak_kept_t *place = &quarantine->big[(at + i) % HAK_BIG_RING];
+        if (is_put && kept_bytes(quarantine) <= HAK_BIG_RING_BYTES) break;
+        if (!leave(quarantine, place, &released) || is_put) continue;
         *place = *kept;
-        count_kept(holder, kept, 1);
+        count_kept(quarantine, kept, 1);
         is_put = true;
     }
     return released;
 }
 
-size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole) {
+size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, size_t whole) {
     size_t size = hak_big_size(note), room = room_of(block, size), page = hak_os_page_size();
-    bool keeps = holder && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
+    bool keeps = quarantine && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
     hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
     kept.guard =
         keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_guard_set_by_advice(block, room + page);
@@ -217,12 +218,12 @@ size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t who
             memset(block, 0, room);
     }
     if (!keeps && release(&kept)) return kept.size;
-    return holder ? put(holder, &kept) : 0;
+    return quarantine ? put(quarantine, &kept) : 0;
 }
 
-void hak_big_flush(hak_holder_t *holder) {
+void hak_big_flush(hak_quarantine_t *quarantine) {
     size_t released = 0;
-    for (unsigned i = 0; i < HAK_BIG_RING; i++) leave(holder, &holder->big[i], &released);
+    for (unsigned i = 0; i < HAK_BIG_RING; i++) leave(quarantine, &quarantine->big[i], &released);
 }
 
 /* ---- resize ---- */

@@ -21,7 +21,7 @@
 #pragma once
 
 #include "base/base.h"
-#include "hardened/holder.h"
+#include "hardened/quarantine.h"
 #include "hardened/state.h"
 
 #define HAK_BIG_KEPT (16 * MIB)       /* largest block in a ring */
@@ -47,9 +47,9 @@ size_t hak_big_usable(uint64_t note);
 
 HAK_FAST_PATH size_t hak_big_size(uint64_t note) { return (size_t)(note >> 6); }
 
-/* Keeps a block of `whole` bytes whose note the caller has made FREE; `holder` may be NULL. Returns
+/* Keeps a block of `whole` bytes whose note the caller has made FREE; `quarantine` may be NULL. Returns
  * bytes that went back to a heap. */
-size_t hak_big_keep(hak_holder_t *holder, void *block, uint64_t note, size_t whole);
+size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, size_t whole);
 
 /* The new address of a block that is resized without a copy, to 64 KiB or more; NULL when that is not
  * possible. The caller has made the note FREE, and this makes it USED if it succeeds. */
@@ -60,4 +60,4 @@ void *hak_big_resize(void *block, uint64_t note, size_t size);
 void *hak_big_shorten(void *block, uint64_t note, size_t size);
 
 /* Gives the blocks of a ring back. */
-void hak_big_flush(hak_holder_t *holder);
+void hak_big_flush(hak_quarantine_t *quarantine);

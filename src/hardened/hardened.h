@@ -7,7 +7,7 @@
  *
  *   state.h    the exact state of each block, beside its slab: double and invalid frees
  *   canary.h   known bytes behind the requested size
- *   holder.h   a thread's quarantine and its stock of free blocks, random choice in both
+ *   quarantine.h   a thread's quarantine and its stock of free blocks, random choice in both
  *   big.h      blocks above 64 KiB: state, guard page, quarantine without pages
  *   empty.h    blocks of size 0, at addresses that nobody can read or write
  *   guard.h    guard pages, and guard units between slabs
@@ -32,7 +32,7 @@ typedef struct {
     uint32_t guard_units;      /* GUARD_UNITS */
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
-    uint32_t light_size;       /* largest light block; see holder.h */
+    uint32_t light_size;       /* largest light block; see quarantine.h */
     bool all;                  /* QUARANTINE and all above but two, while no block is sampled */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */

@@ -3,7 +3,7 @@
  * Their addresses are kept in a table beside, so a pointer is known or foreign
  * without a look at the memory.
  *
- * A freed one is kept for a while with its pages (reuse.h): blocks in use and those
+ * A freed one is kept for a while with its pages (stretches.h): blocks in use and those
  * kept come to at most one and a half times what was in use at once lately, or to
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate. calloc asks for each few

@@ -15,7 +15,7 @@ enum {
     KEEP_LEAST = 32 * 1024 * 1024, /* bytes that may be kept in any case */
 };
 
-hak_reuse_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
+hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
 HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *hak_kept_parts,
                hak_kept_check_at_release);
 
@@ -41,7 +41,9 @@ void hak_kept_note_use(void) {
 
 /* ---- one part ---- */
 
-static hak_reuse_t *own_part(void) { return &hak_kept_parts[hak_cache->shard % HAK_KEPT_PARTS]; }
+static hak_stretches_t *own_part(void) {
+    return &hak_kept_parts[hak_cache->shard % HAK_KEPT_PARTS];
+}
 
 /* For `longest`: of a stretch; what a stretch needs in which `size` bytes certainly fit. */
 static uint8_t steps_of(size_t size) {
@@ -51,7 +53,7 @@ static uint8_t steps_for(size_t size) { return steps_of(size + ((size_t)1 << STE
 
 /* The next part, from the caller's on, that may have a stretch of `least` steps, the caller's one in any
  * case; NULL at the end. *at: parts looked at so far. */
-static hak_reuse_t *next_part(unsigned *at, uint8_t least) {
+static hak_stretches_t *next_part(unsigned *at, uint8_t least) {
     unsigned own = (unsigned)(own_part() - hak_kept_parts), count = hak_load_relaxed(&parts_used);
     while (*at < count) {
         unsigned i = own + (*at)++;
@@ -63,31 +65,31 @@ static hak_reuse_t *next_part(unsigned *at, uint8_t least) {
 }
 
 /* Adds what a section has changed to the sum of all parts. Part's lock held. */
-static void note_kept(hak_reuse_t *part) {
+static void note_kept(hak_stretches_t *part) {
     size_t changed = part->bytes - part->noted;
     if (changed) (void)hak_add_relaxed(&hak_huge_stats.kept_bytes, changed);
     part->noted = part->bytes;
 }
 
 /* Keeps a stretch. Part's lock held. */
-static bool put(hak_reuse_t *part, char *start, size_t size, uint64_t freed_ms) {
+static bool put(hak_stretches_t *part, char *start, size_t size, uint64_t freed_ms) {
     _Atomic uint8_t *has = &longest[part - hak_kept_parts];
-    size_t length = hak_reuse_put(part, start, size, freed_ms);
+    size_t length = hak_stretches_put(part, start, size, freed_ms);
     if (steps_of(length) > hak_load_relaxed(has)) hak_store_relaxed(has, steps_of(length));
     return length != 0;
 }
 
 /* After a look at all stretches of a part: the length of the longest. Part's lock held. */
-static void note_longest(hak_reuse_t *part, size_t length) {
+static void note_longest(hak_stretches_t *part, size_t length) {
     _Atomic uint8_t *has = &longest[part - hak_kept_parts];
     uint8_t steps = part->count ? steps_of(length) : part->lost != NULL;
     if (steps != hak_load_relaxed(has)) hak_store_relaxed(has, steps);
 }
 
 /* Takes a stretch that is large enough. Part's lock held. */
-static char *take(hak_reuse_t *part, size_t size, size_t align) {
+static char *take(hak_stretches_t *part, size_t size, size_t align) {
     size_t length = 0;
-    char *block = hak_reuse_take(part, size, align, &length);
+    char *block = hak_stretches_take(part, size, align, &length);
     if (block) part->reused++;
     note_longest(part, length);
     note_kept(part);
@@ -95,16 +97,16 @@ static char *take(hak_reuse_t *part, size_t size, size_t align) {
 }
 
 /* Locks the caller's part, which has places then, unless there is no memory for them. */
-static hak_reuse_t *lock_own(void) {
-    hak_reuse_t *part = own_part();
+static hak_stretches_t *lock_own(void) {
+    hak_stretches_t *part = own_part();
     hak_lock_acquire(&part->lock);
     if (HAK_LIKELY(part->most)) return part;
     hak_lock_release(&part->lock);
-    hak_stretch_t *places = hak_reuse_make_places();
+    hak_stretch_t *places = hak_stretches_make_places();
     unsigned used = hak_load_relaxed(&parts_used), least = (unsigned)(part - hak_kept_parts) + 1;
     while (used < least && !hak_cas_acquire(&parts_used, &used, least)) continue;
     hak_lock_acquire(&part->lock);
-    hak_reuse_use_places(part, places);
+    hak_stretches_use_places(part, places);
     return part;
 }
 
@@ -141,14 +143,14 @@ typedef struct {
 } batch_t;
 
 /* Takes out the oldest, or of a long one its end. Part's lock held. */
-static bool take_any(hak_reuse_t *part, hak_stretch_t *stretch, size_t want) {
-    return hak_reuse_take_oldest(part, stretch, want, UINT64_MAX);
+static bool take_any(hak_stretches_t *part, hak_stretch_t *stretch, size_t want) {
+    return hak_stretches_take_oldest(part, stretch, want, UINT64_MAX);
 }
 
 /* Takes out up to `most` bytes of the oldest stretch. Part's lock held. */
-static bool take_out(hak_reuse_t *part, batch_t *batch, size_t most, uint64_t freed_by) {
+static bool take_out(hak_stretches_t *part, batch_t *batch, size_t most, uint64_t freed_by) {
     hak_stretch_t *stretch = &batch->stretches[batch->count];
-    if (!hak_reuse_take_oldest(part, stretch, most, freed_by)) return false;
+    if (!hak_stretches_take_oldest(part, stretch, most, freed_by)) return false;
     if (stretch->size > most) { /* the rest keeps its place, short as it is */
         size_t rest = stretch->size - most;
         put(part, stretch->start, rest, stretch->freed_ms);
@@ -162,7 +164,7 @@ static bool take_out(hak_reuse_t *part, batch_t *batch, size_t most, uint64_t fr
 
 /* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Part's lock
  * held. */
-static void release_some(hak_reuse_t *part, batch_t *batch, size_t most) {
+static void release_some(hak_stretches_t *part, batch_t *batch, size_t most) {
     for (note_kept(part); batch->count < BATCH_MAX && most; note_kept(part)) {
         size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes), may = keep_most();
         if (kept <= may) break;
@@ -178,8 +180,8 @@ static void release_some(hak_reuse_t *part, batch_t *batch, size_t most) {
 static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
     uint64_t now = hak_os_now_ms();
     other->size = 0;
-    hak_reuse_t *part = lock_own();
-    hak_reuse_make_room(part);
+    hak_stretches_t *part = lock_own();
+    hak_stretches_make_room(part);
     bool kept = put(part, stretch->start, stretch->size, now);
     bool has_place = !kept && take_any(part, other, SIZE_MAX);
     if (has_place) put(part, stretch->start, stretch->size, now);
@@ -202,7 +204,7 @@ static bool keep_refused(const hak_stretch_t *stretch, hak_stretch_t *other) {
 static void unmap_failed(hak_stretch_t stretch) {
     hak_stretch_t other;
     hak_os_purge(stretch.start, stretch.size);
-    for (unsigned i = 0; i <= HAK_REUSE_MAX && !keep_refused(&stretch, &other); i++) {
+    for (unsigned i = 0; i <= HAK_STRETCHES_MAX && !keep_refused(&stretch, &other); i++) {
         if (!other.size) return;
         if (hak_os_unmap(other.start, other.size)) {
             hak_commit_release(other.size);
@@ -236,7 +238,7 @@ void hak_kept_unmap(char *start, size_t size) {
 
 /* Keeps a stretch that is nobody's any more, or adds it to the batch; of others, no more bytes
  * go than it has, unless it needs the place of one. Part's lock held. */
-static void keep(hak_reuse_t *part, char *start, size_t size, batch_t *batch) {
+static void keep(hak_stretches_t *part, char *start, size_t size, batch_t *batch) {
     uint64_t now = hak_os_now_ms();
     if (!put(part, start, size, now)) {
         batch->stretches[0] = (hak_stretch_t){start, size, now};
@@ -251,14 +253,14 @@ static void keep(hak_reuse_t *part, char *start, size_t size, batch_t *batch) {
 void hak_kept_keep(char *start, size_t size) {
     batch_t batch;
     batch.count = 0; /* the rest is not zeroed: most frees need none of it */
-    hak_reuse_t *part = lock_own();
+    hak_stretches_t *part = lock_own();
     keep(part, start, size, &batch);
     hak_lock_release(&part->lock);
     unmap_batch(&batch);
 }
 
 void hak_kept_put_back(const hak_stretch_t *stretch) {
-    hak_reuse_t *part = lock_own();
+    hak_stretches_t *part = lock_own();
     bool kept = put(part, stretch->start, stretch->size, stretch->freed_ms);
     note_kept(part);
     hak_lock_release(&part->lock);
@@ -266,7 +268,7 @@ void hak_kept_put_back(const hak_stretch_t *stretch) {
 }
 
 /* Takes out what was lost. It is not held. Part's lock held. */
-static HAK_BEHIND void take_out_lost(hak_reuse_t *part, batch_t *batch) {
+static HAK_BEHIND void take_out_lost(hak_stretches_t *part, batch_t *batch) {
     while (part->lost && batch->count < BATCH_MAX) {
         hak_lost_t *lost = part->lost;
         batch->stretches[batch->count++] = (hak_stretch_t){(char *)lost, lost->size, 0};
@@ -276,11 +278,11 @@ static HAK_BEHIND void take_out_lost(hak_reuse_t *part, batch_t *batch) {
 
 /* While requests go on, the age of a stretch says little: what the peak allows is kept,
  * and the peak sinks. Part's lock held. */
-static void take_out_old(hak_reuse_t *part, batch_t *batch, size_t most, uint32_t delay_ms) {
+static void take_out_old(hak_stretches_t *part, batch_t *batch, size_t most, uint32_t delay_ms) {
     uint64_t now = hak_os_now_ms();
     uint64_t freed_by = !delay_ms ? UINT64_MAX : now > delay_ms ? now - delay_ms : 0;
     if (HAK_UNLIKELY(part->lost)) take_out_lost(part, batch);
-    note_longest(part, hak_reuse_longest(part));
+    note_longest(part, hak_stretches_longest(part));
     sink_peak(now);
     if (hak_load_relaxed(&hak_huge_stats.allocated_ms) > freed_by) {
         release_some(part, batch, most);
@@ -292,7 +294,7 @@ static void take_out_old(hak_reuse_t *part, batch_t *batch, size_t most, uint32_
 }
 
 /* A budget may be any number of bytes; a stretch is cut only between two pages. */
-static size_t purge(hak_reuse_t *part, uint32_t delay_ms, hak_budget_t *budget) {
+static size_t purge(hak_stretches_t *part, uint32_t delay_ms, hak_budget_t *budget) {
     size_t bytes = 0, page = hak_os_page_size();
     for (bool more = true; more && !hak_budget_is_spent(budget);) {
         batch_t batch = {.count = 0};
@@ -313,7 +315,7 @@ static size_t purge(hak_reuse_t *part, uint32_t delay_ms, hak_budget_t *budget) 
 size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget) {
     size_t bytes = 0;
     unsigned at = 0;
-    for (hak_reuse_t *part; (part = next_part(&at, 0)) != NULL;)
+    for (hak_stretches_t *part; (part = next_part(&at, 0)) != NULL;)
         bytes += purge(part, delay_ms, budget);
     return bytes;
 }
@@ -323,7 +325,7 @@ size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget) {
 char *hak_kept_take(size_t size, size_t align) {
     char *block = NULL;
     unsigned at = 0;
-    for (hak_reuse_t *part; !block && (part = next_part(&at, steps_for(size))) != NULL;) {
+    for (hak_stretches_t *part; !block && (part = next_part(&at, steps_for(size))) != NULL;) {
         HAK_HOLD(&part->lock);
         block = take(part, size, align);
     }
@@ -331,11 +333,11 @@ char *hak_kept_take(size_t size, size_t align) {
 }
 
 char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter) {
-    hak_reuse_t *part = own_part();
+    hak_stretches_t *part = own_part();
     shorter->size = 0;
     HAK_HOLD(&part->lock);
     char *block = take(part, size, align);
-    if (!block && align <= hak_os_page_size()) hak_reuse_take_shorter(part, shorter, size);
+    if (!block && align <= hak_os_page_size()) hak_stretches_take_shorter(part, shorter, size);
     note_kept(part);
     return block;
 }
@@ -343,9 +345,9 @@ char *hak_kept_take_or_shorter(size_t size, size_t align, hak_stretch_t *shorter
 bool hak_kept_take_at(char *start, size_t size) {
     bool taken = false;
     unsigned at = 0;
-    for (hak_reuse_t *part; !taken && (part = next_part(&at, steps_of(size))) != NULL;) {
+    for (hak_stretches_t *part; !taken && (part = next_part(&at, steps_of(size))) != NULL;) {
         HAK_HOLD(&part->lock);
-        taken = hak_reuse_take_at(part, start, size);
+        taken = hak_stretches_take_at(part, start, size);
         note_kept(part);
     }
     return taken;
@@ -364,17 +366,17 @@ uint64_t hak_kept_reused(void) {
 bool hak_kept_has(const void *pointer) {
     bool has = false;
     unsigned at = 0;
-    for (hak_reuse_t *part; !has && (part = next_part(&at, 0)) != NULL;) {
+    for (hak_stretches_t *part; !has && (part = next_part(&at, 0)) != NULL;) {
         HAK_HOLD(&part->lock);
-        has = hak_reuse_has(part, pointer);
+        has = hak_stretches_has(part, pointer);
     }
     return has;
 }
 
 void hak_kept_each_range(hak_range_visitor_t visit, void *context) {
     unsigned at = 0;
-    for (hak_reuse_t *part; (part = next_part(&at, 0)) != NULL;) {
+    for (hak_stretches_t *part; (part = next_part(&at, 0)) != NULL;) {
         HAK_HOLD(&part->lock);
-        hak_reuse_each_range(part, visit, context);
+        hak_stretches_each_range(part, visit, context);
     }
 }

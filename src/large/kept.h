@@ -11,13 +11,13 @@
  * no more than it keeps, and nothing stays that is too much. */
 #pragma once
 
-#include "large/reuse.h"
+#include "large/stretches.h"
 #include "os/range.h"
 #include "pool/budget.h"
 
 enum { HAK_KEPT_PARTS = 64 }; /* the bits of a word */
 
-extern hak_reuse_t hak_kept_parts[HAK_KEPT_PARTS];
+extern hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS];
 
 /* Counts bytes that the system gave, for a block. */
 void hak_kept_hold(size_t bytes);

@@ -1,4 +1,4 @@
-/* verify.c: the equations of superslab.h, heap.h, reuse.h and huge_table.h, executed. */
+/* verify.c: the equations of superslab.h, heap.h, stretches.h and huge_table.h, executed. */
 #include "large/verify.h"
 
 #include <string.h>
@@ -183,10 +183,10 @@ static void add_stretch(void *context, hak_range_kind_t kind, const void *start,
     sum->end = (uintptr_t)start + size;
 }
 
-static void check_part(hak_check_t *check, const hak_reuse_t *part, huge_sum_t *sum) {
+static void check_part(hak_check_t *check, const hak_stretches_t *part, huge_sum_t *sum) {
     size_t before = sum->kept_bytes, stretches = sum->kept;
     sum->end = 0;
-    hak_reuse_each_range(part, add_stretch, sum);
+    hak_stretches_each_range(part, add_stretch, sum);
     hak_check_equal(check, of_huge, part, "bytes kept = sum of the stretches", part->bytes,
                     sum->kept_bytes - before);
     hak_check_that(check, of_huge, part, "there is a place for each stretch",
@@ -233,7 +233,7 @@ void hak_transfer_check_at_release(const void *lock) {
 }
 
 void hak_kept_check_at_release(const void *lock) {
-    const hak_reuse_t *part = lock;
+    const hak_stretches_t *part = lock;
     hak_check_t check = {0};
     hak_check_equal(&check, of_huge, part, "bytes in the sum of all parts = bytes kept",
                     part->noted, part->bytes);

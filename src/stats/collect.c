@@ -20,7 +20,7 @@
 #include "commit/commit.h"
 #include "hardened/empty.h"
 #include "hardened/guard.h"
-#include "hardened/holder.h"
+#include "hardened/quarantine.h"
 #include "hardened/guard_sample.h"
 #include "large/huge.h"
 #include "large/kept.h"
@@ -85,7 +85,7 @@ static uint64_t count_caches(hak_cache_t *newest, unsigned class_index,
     uint64_t cached = class_index == HAK_CLASS_FIXED ? hak_guard_unit_count() : 0;
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
         cached += hak_cache_count(cache, class_index);
-        cached += hak_holder_count(hak_load_acquire(&cache->holder), class_index);
+        cached += hak_quarantine_count(hak_load_acquire(&cache->quarantine), class_index);
         hak_warm_cache_add_counts(cache, class_index, warm);
     }
     return cached;
@@ -171,10 +171,10 @@ static void fill_values(hak_stats_t *stats, const from_t *from) {
 static void leave_out_kept(from_t *from, hak_cache_t *newest) {
     size_t count[2] = {0}, bytes[2] = {0};
     for (hak_cache_t *cache = newest; cache; cache = cache->next) {
-        const hak_holder_t *holder = hak_load_acquire(&cache->holder);
-        for (unsigned i = 0; holder && i < 2; i++) {
-            count[i] += LOAD(holder->kept[i].count);
-            bytes[i] += LOAD(holder->kept[i].bytes);
+        const hak_quarantine_t *quarantine = hak_load_acquire(&cache->quarantine);
+        for (unsigned i = 0; quarantine && i < 2; i++) {
+            count[i] += LOAD(quarantine->kept[i].count);
+            bytes[i] += LOAD(quarantine->kept[i].bytes);
         }
     }
     from->large.count -= hak_min(count[0], from->large.count);

@@ -2,7 +2,7 @@
 #include "stats/report.h"
 
 #include "classes/dyn.h"
-#include "hardened/holder.h"
+#include "hardened/quarantine.h"
 #include "os/os.h"
 #include "stats/json.h"
 #include "stats/table.h"
@@ -34,7 +34,8 @@ void hak_stats_read_cache(hak_cache_t *cache, hak_cache_stats_t *to) {
     sums_t sums = read_bands(cache, to);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
         sums.bytes[hak_tier_of_class(i)] +=
-            (hak_cache_count(cache, i) + hak_holder_count(hak_load_acquire(&cache->holder), i)) *
+            (hak_cache_count(cache, i) +
+             hak_quarantine_count(hak_load_acquire(&cache->quarantine), i)) *
             hak_dyn_size_of(i);
     hak_lock_acquire(&cache->stack_lock);
 #define STAT_CACHE(name, kind, unit, where, help) to->figures[HAK_CACHE_STAT_##name] = (where);

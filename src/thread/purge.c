@@ -356,7 +356,7 @@ void hak_purge_round(uint32_t delay_ms) {
 size_t hak_purge_all(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (cache) hak_cache_flush_all(cache);
-    if (cache) hak_thread_flush_holder(cache);
+    if (cache) hak_thread_flush_quarantine(cache);
     pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass);
     hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */

@@ -40,11 +40,11 @@ static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, on
 
 static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
 
-void hak_thread_flush_holder(hak_cache_t *cache) {
-    hak_holder_t *holder = hak_load_relaxed(&cache->holder);
-    if (HAK_LIKELY(!holder)) return;
-    hak_holder_flush(holder, cache->shard);
-    hak_big_flush(holder);
+void hak_thread_flush_quarantine(hak_cache_t *cache) {
+    hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
+    if (HAK_LIKELY(!quarantine)) return;
+    hak_quarantine_flush(quarantine, cache->shard);
+    hak_big_flush(quarantine);
 }
 
 /* The end of a start or an end of a thread that began in `process`. If a signal handler forked in the midst
@@ -64,7 +64,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     const uint32_t process = hak_gate_process();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
-    hak_thread_flush_holder(cache);
+    hak_thread_flush_quarantine(cache);
     const bool keeps = hak_group_may_keep(cache);
     if (keeps)
         hak_warm_cache_release(cache);

@@ -27,7 +27,7 @@ hak_cache_t *hak_thread_cache(void);
 hak_cache_t *hak_thread_cache_of_free(void);
 
 /* Gives back what a cache holds on the hardened path. Called by its thread. */
-void hak_thread_flush_holder(hak_cache_t *cache);
+void hak_thread_flush_quarantine(hak_cache_t *cache);
 
 /* Empties one magazine of a cache that waits for a thread; looks at *caches caches at most. True
  * when all of them are empty. */

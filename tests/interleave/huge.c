@@ -28,7 +28,7 @@ static hak_cache_t caches[EXPLORE_THREADS_MAX];
 #include "large/huge.c" /* its words are its own, and have to be tracked */
 #include "large/kept.c"
 #include "large/huge_table.c"
-#include "large/reuse.c"
+#include "large/stretches.c"
 
 #include "huge_model.h"
 
@@ -49,7 +49,7 @@ static void begin_with_a_small_table(void) {
     hak_store_relaxed(&has_strays, false);
     hak_store_relaxed(&parts_used, HAK_KEPT_PARTS);
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
-        hak_reuse_use_places(&hak_kept_parts[i], places[i]);
+        hak_stretches_use_places(&hak_kept_parts[i], places[i]);
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) caches[i].shard = (uint8_t)i;
     hak_store_relaxed(&hak_budget_notes, 0);
     gates_reset(false);
@@ -134,7 +134,7 @@ static void two_and_one_kept(void) {
 static void two_without_places(void) {
     two_blocks();
     make(2, 1, false);
-    hak_kept_parts[1] = (hak_reuse_t){.lock = {0}};
+    hak_kept_parts[1] = (hak_stretches_t){.lock = {0}};
 }
 static void two_without_memory_for_places(void) {
     two_without_places();

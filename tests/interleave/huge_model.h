@@ -44,7 +44,7 @@ static struct {
 } kernel HAK_ALIGNED(64);
 
 static hak_mapping_t tables[TABLES][TABLE_SLOTS + HAK_FREED_MAX] HAK_ALIGNED(64);
-static hak_stretch_t places[HAK_KEPT_PARTS + 1][HAK_REUSE_MAX] HAK_ALIGNED(64);
+static hak_stretch_t places[HAK_KEPT_PARTS + 1][HAK_STRETCHES_MAX] HAK_ALIGNED(64);
 
 _Atomic uint32_t hak_budget_notes HAK_ALIGNED(64); /* for whoever purges next */
 void hak_tick_hurry(void) {}                       /* who has noted looks at the end of its call */
@@ -307,7 +307,7 @@ static __attribute__((no_sanitize("thread"))) unsigned look(unsigned char *seen)
         see_slots(seen, &table->former);
     }
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++) {
-        const hak_reuse_t *part = &hak_kept_parts[i];
+        const hak_stretches_t *part = &hak_kept_parts[i];
         size_t kept_sum = 0;
         if (*(const volatile uint32_t *)&part->lock.state) continue;
         for (unsigned k = 0; k < part->count; k++) {

@@ -47,11 +47,11 @@ GROUPS = {
     ),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
-        "src/large/huge.[ch] src/large/kept.[ch] src/large/huge_table.[ch] src/large/reuse.[ch]",
+        "src/large/huge.[ch] src/large/kept.[ch] src/large/huge_table.[ch] src/large/stretches.[ch]",
         ["tests/interleave/huge.c"],
         [
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
-            (r"HAK_REUSE_MAX = \d+", "HAK_REUSE_MAX = 2"),
+            (r"HAK_STRETCHES_MAX = \d+", "HAK_STRETCHES_MAX = 2"),
             (r"HAK_FREED_MAX = \d+", "HAK_FREED_MAX = 3"),
             (r"HAK_KEPT_PARTS = \d+", "HAK_KEPT_PARTS = 2"),
             (r"HAK_HUGE_TABLE_MAX = \d+", "HAK_HUGE_TABLE_MAX = 2"),

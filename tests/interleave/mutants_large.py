@@ -81,7 +81,7 @@ MUTANTS = [
      r""),
     ("huge", "the largest stretch is lengthened without a second look",
      r"char \*block = take\(part, size, align\);"
-     r"(\s+if \(!block && align <= \S+\) hak_reuse_take_shorter\(part, shorter, )size\)",
+     r"(\s+if \(!block && align <= \S+\) hak_stretches_take_shorter\(part, shorter, )size\)",
      r"char *block = NULL;\1SIZE_MAX)"),
     ("huge", "a request looks without the lock",
      r"HAK_HOLD\(&part->lock\);(\s+block = take\(part, size, align\);)",

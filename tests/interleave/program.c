@@ -11,7 +11,7 @@
 #include "cache/depot.h"
 #include "cache/sample_rate.h"
 #include "hakmem.h"
-#include "hardened/holder.h"
+#include "hardened/quarantine.h"
 #include "hardened/state.h"
 #include "large/user_heap.h"
 #include "live/fill.h"
@@ -230,7 +230,8 @@ static void note_types(void) {
         if (cache->lifos) note_lifos(cache->lifos);
         if (cache->rationed)
             trace_holds(hak_sample_rate_of(cache), sizeof(hak_sample_rate_t), "hak_sample_rate");
-        if (cache->holder) trace_holds(cache->holder, sizeof *cache->holder, "hak_holder");
+        if (cache->quarantine)
+            trace_holds(cache->quarantine, sizeof *cache->quarantine, "hak_quarantine");
     }
     note_depots();
     for (size_t i = 0; i < hak_user_heap_slots(); i++)

@@ -143,8 +143,8 @@ static void transfer_used(void) {
 static void huge_count(void) { hak_huge_table[0].in_hand++; }
 static void huge_bytes(void) { hak_huge_stats.held_bytes += 4096; }
 static void huge_kept(void) { hak_huge_stats.kept_bytes += 4096; }
-static hak_reuse_t *kept_part(void) {
-    hak_reuse_t *part = hak_kept_parts;
+static hak_stretches_t *kept_part(void) {
+    hak_stretches_t *part = hak_kept_parts;
     while (!part->count) part++;
     return part;
 }
@@ -419,7 +419,7 @@ static hak_lock_t *pool_lock(void) { return &hak_pool_lock; }
 static hak_lock_t *heap_lock(void) { return &world.heap->lock; }
 static hak_lock_t *transfer_lock(void) { return &world.heap->transfer_lock; }
 static hak_lock_t *kept_lock(void) {
-    hak_reuse_t *part = hak_kept_parts;
+    hak_stretches_t *part = hak_kept_parts;
     while (!part->bytes) part++;
     return &part->lock;
 }

@@ -1,5 +1,5 @@
-/* reuse.c: a sorted array; a huge block costs far more than a walk over it. */
-#include "large/reuse.h"
+/* stretches.c: a sorted array; a huge block costs far more than a walk over it. */
+#include "large/stretches.h"
 
 #include <string.h>
 
@@ -8,28 +8,28 @@
 
 enum { PIECE = HAK_LARGE_MAX }; /* shorter rests are not worth a place */
 
-hak_stretch_t *hak_reuse_make_places(void) {
-    return hak_meta_alloc(HAK_REUSE_MAX * sizeof(hak_stretch_t));
+hak_stretch_t *hak_stretches_make_places(void) {
+    return hak_meta_alloc(HAK_STRETCHES_MAX * sizeof(hak_stretch_t));
 }
 
-void hak_reuse_use_places(hak_reuse_t *part, hak_stretch_t *places) {
+void hak_stretches_use_places(hak_stretches_t *part, hak_stretch_t *places) {
     if (!places) return;
     if (part->most) {
-        hak_meta_free(places, HAK_REUSE_MAX * sizeof *places);
+        hak_meta_free(places, HAK_STRETCHES_MAX * sizeof *places);
         return;
     }
     part->kept = places;
-    part->most = HAK_REUSE_MAX;
+    part->most = HAK_STRETCHES_MAX;
 }
 
-static void remove_at(hak_reuse_t *part, unsigned i) {
+static void remove_at(hak_stretches_t *part, unsigned i) {
     hak_stretch_t *kept = part->kept;
     part->bytes -= kept[i].size;
     part->count--;
     memmove(&kept[i], &kept[i + 1], (part->count - i) * sizeof *kept);
 }
 
-static bool insert_at(hak_reuse_t *part, unsigned i, hak_stretch_t stretch) {
+static bool insert_at(hak_stretches_t *part, unsigned i, hak_stretch_t stretch) {
     hak_stretch_t *kept = part->kept;
     if (part->count == part->most) return false;
     memmove(&kept[i + 1], &kept[i], (part->count - i) * sizeof *kept);
@@ -40,7 +40,7 @@ static bool insert_at(hak_reuse_t *part, unsigned i, hak_stretch_t stretch) {
 }
 
 /* Called long before the room is used up: if the system has no memory now, it may have some later. */
-void hak_reuse_make_room(hak_reuse_t *part) {
+void hak_stretches_make_room(hak_stretches_t *part) {
     if (part->count < part->most / 2 || !part->most) return;
     size_t places = (size_t)2 * part->most;
     hak_stretch_t *larger = hak_meta_alloc(places * sizeof *larger), *old = part->kept;
@@ -52,7 +52,7 @@ void hak_reuse_make_room(hak_reuse_t *part) {
 }
 
 /* First stretch that begins at or behind `start`. */
-static unsigned place_of(const hak_reuse_t *part, const char *start) {
+static unsigned place_of(const hak_stretches_t *part, const char *start) {
     unsigned low = 0, high = part->count;
     while (low < high) {
         unsigned middle = (low + high) / 2;
@@ -64,7 +64,7 @@ static unsigned place_of(const hak_reuse_t *part, const char *start) {
     return low;
 }
 
-size_t hak_reuse_put(hak_reuse_t *part, char *start, size_t size, uint64_t now) {
+size_t hak_stretches_put(hak_stretches_t *part, char *start, size_t size, uint64_t now) {
     hak_stretch_t *kept = part->kept;
     unsigned i = place_of(part, start);
     bool below = i > 0 && kept[i - 1].start + kept[i - 1].size == start;
@@ -85,14 +85,14 @@ size_t hak_reuse_put(hak_reuse_t *part, char *start, size_t size, uint64_t now) 
     return grown->size;
 }
 
-size_t hak_reuse_longest(const hak_reuse_t *part) {
+size_t hak_stretches_longest(const hak_stretches_t *part) {
     size_t longest = 0;
     for (unsigned i = 0; i < part->count; i++) longest = hak_max(longest, part->kept[i].size);
     return longest;
 }
 
 /* Cuts a part out of a stretch. False when the rest has no place. */
-static bool cut(hak_reuse_t *part, unsigned i, char *piece, size_t size) {
+static bool cut(hak_stretches_t *part, unsigned i, char *piece, size_t size) {
     hak_stretch_t whole = part->kept[i];
     char *end = whole.start + whole.size;
     size_t before = (size_t)(piece - whole.start), behind = (size_t)(end - (piece + size));
@@ -109,13 +109,13 @@ typedef struct {
 
 /* The stretches that a search looks at: all or, if there are many, a run of them. The next search looks
  * at the next run. */
-static window_t window(hak_reuse_t *part) {
-    part->first += HAK_REUSE_MAX;
+static window_t window(hak_stretches_t *part) {
+    part->first += HAK_STRETCHES_MAX;
     if (part->first >= part->count) part->first = 0;
-    return (window_t){part->first, (unsigned)hak_min(part->first + HAK_REUSE_MAX, part->count)};
+    return (window_t){part->first, (unsigned)hak_min(part->first + HAK_STRETCHES_MAX, part->count)};
 }
 
-char *hak_reuse_take(hak_reuse_t *part, size_t size, size_t align, size_t *longest) {
+char *hak_stretches_take(hak_stretches_t *part, size_t size, size_t align, size_t *longest) {
     window_t in = window(part);
     hak_stretch_t *kept = part->kept;
     unsigned best = in.end;
@@ -131,17 +131,17 @@ char *hak_reuse_take(hak_reuse_t *part, size_t size, size_t align, size_t *longe
     if (best == in.end) return NULL;
     char *start = kept[best].start + (-(uintptr_t)kept[best].start & (align - 1));
     if (!cut(part, best, start, size)) return NULL;
-    if (least == *longest) *longest = hak_reuse_longest(part);
+    if (least == *longest) *longest = hak_stretches_longest(part);
     return start;
 }
 
-bool hak_reuse_take_at(hak_reuse_t *part, char *start, size_t size) {
+bool hak_stretches_take_at(hak_stretches_t *part, char *start, size_t size) {
     unsigned i = place_of(part, start);
     return i < part->count && part->kept[i].start == start && part->kept[i].size >= size &&
            cut(part, i, start, size);
 }
 
-bool hak_reuse_take_shorter(hak_reuse_t *part, hak_stretch_t *stretch, size_t size) {
+bool hak_stretches_take_shorter(hak_stretches_t *part, hak_stretch_t *stretch, size_t size) {
     window_t in = window(part);
     hak_stretch_t *kept = part->kept;
     unsigned best = in.end;
@@ -158,8 +158,8 @@ bool hak_reuse_take_shorter(hak_reuse_t *part, hak_stretch_t *stretch, size_t si
     return true;
 }
 
-bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t want,
-                           uint64_t freed_by) {
+bool hak_stretches_take_oldest(hak_stretches_t *part, hak_stretch_t *stretch, size_t want,
+                               uint64_t freed_by) {
     window_t in = window(part);
     hak_stretch_t *kept = part->kept;
     unsigned best = in.first;
@@ -178,12 +178,13 @@ bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t wan
     return true;
 }
 
-bool hak_reuse_has(const hak_reuse_t *part, const char *address) {
+bool hak_stretches_has(const hak_stretches_t *part, const char *address) {
     unsigned i = place_of(part, address + 1);
     return i > 0 && address < part->kept[i - 1].start + part->kept[i - 1].size;
 }
 
-void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context) {
+void hak_stretches_each_range(const hak_stretches_t *part, hak_range_visitor_t visit,
+                              void *context) {
     for (unsigned i = 0; i < part->count; i++)
         visit(context, HAK_RANGE_KEPT, part->kept[i].start, part->kept[i].size);
 }

@@ -1,4 +1,5 @@
-/* holder.h: the free blocks of one thread on the hardened path.
+/* quarantine.h: the free blocks of one thread on the hardened path: its quarantine, and the stocks
+ * behind it.
  *
  *   free -> quarantine -> stock of its class -> malloc
  *                                   |   ^
@@ -16,9 +17,9 @@
  * LIGHT CLASSES. QUARANTINE blocks of their sizes have half of QUARANTINE_BYTES at most. They need no
  * account: `bytes` counts the others, which may have the other half.
  *
- * WHO. A holder belongs to a cache, and so to one thread at a time; that thread alone uses it, and
- * empties it when it ends. Others only read the counts of a stock. In the child of a fork the holders of
- * other threads are lost with their caches, and with the blocks in them. No lock. */
+ * WHO. All this belongs to a cache, and so to one thread at a time; that thread alone uses it, and empties
+ * it when it ends. Others only read the counts of a stock. In the child of a fork the quarantines of other
+ * threads are lost with their caches, and with the blocks in them. No lock. */
 #pragma once
 
 #include "base/base.h"
@@ -72,7 +73,7 @@ typedef struct {
     _Atomic size_t count, bytes; /* owner writes */
 } hak_kept_sum_t;
 
-typedef struct hak_holder {
+typedef struct hak_quarantine {
     hak_random_t random;          /* owner, as all but the counts */
     uint64_t bytes;               /* of blocks in the quarantine that are not light */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
@@ -81,53 +82,55 @@ typedef struct hak_holder {
     hak_kept_t big[HAK_BIG_RING]; /* see big.h */
     hak_kept_sum_t kept[2];       /* of `big`: large blocks, and huge ones */
     hak_stock_t stocks[HAK_CLASS_LIMIT];
-    hak_rest_t quarantine[]; /* QUARANTINE places */
-} hak_holder_t;
+    hak_rest_t places[]; /* QUARANTINE places */
+} hak_quarantine_t;
 
 /* NULL without memory. */
-hak_holder_t *hak_holder_make(void);
+hak_quarantine_t *hak_quarantine_make(void);
 
 /* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and there
  * is no memory. */
-hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index);
+hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
+                                  unsigned class_index);
 
-/* Takes one block of a class from a shard, for a thread without a holder. */
-hak_entry_t hak_holder_take_one(unsigned class_index);
+/* Takes one block of a class from a shard, for a thread without a quarantine. */
+hak_entry_t hak_quarantine_take_one(unsigned class_index);
 
 /* Gives everything back to the shards, big blocks excepted. */
-void hak_holder_flush(hak_holder_t *holder, unsigned home);
+void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home);
 
 /* Puts a freed block of any class into the quarantine. The block that leaves it, or found no
  * quarantine, goes to its stock; the quarantine has QUARANTINE_BYTES at most afterwards. */
-void hak_holder_keep(hak_holder_t *holder, unsigned home, hak_rest_t rest);
+void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
 /* Moves a block that has left the quarantine to its stock, which may have no room. */
-void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest);
+void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
-/* Blocks of a class that a holder has; NULL has none. Any thread may call it. */
-HAK_FAST_PATH size_t hak_holder_count(const hak_holder_t *holder, unsigned class_index) {
-    if (!holder) return 0;
-    const hak_stock_t *stock = &holder->stocks[class_index];
+/* Blocks of a class that a quarantine has; NULL has none. Any thread may call it. */
+HAK_FAST_PATH size_t hak_quarantine_count(const hak_quarantine_t *quarantine,
+                                          unsigned class_index) {
+    if (!quarantine) return 0;
+    const hak_stock_t *stock = &quarantine->stocks[class_index];
     return (size_t)hak_load_relaxed(&stock->count) + hak_load_relaxed(&stock->resting);
 }
 
 /* Reports a write after free, and zeroes the block again. */
-HAK_SLOW_PATH void hak_holder_report_write(void *block, size_t size);
+HAK_SLOW_PATH void hak_quarantine_report_write(void *block, size_t size);
 
 /* Compares a free block with zero. */
-HAK_FAST_PATH void hak_holder_check_zero(void *block, size_t size) {
+HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
     if (HAK_UNLIKELY(!hak_is_zero(block, size, &hak_hardened.wide)))
-        hak_holder_report_write(block, size);
+        hak_quarantine_report_write(block, size);
 }
 
 /* Takes the last entry of a stock that has `count` of them. */
-HAK_FAST_PATH const hak_entry_t *hak_holder_pop(hak_stock_t *stock, size_t count) {
+HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t count) {
     hak_store_relaxed(&stock->count, (uint16_t)(count - 1));
     return stock->entries + count - 1;
 }
 
 /* Puts a block into its stock, at a place that `chance` says; false when there are `room` already. */
-HAK_FAST_PATH bool hak_holder_push(hak_rest_t rest, uint16_t chance, uint8_t room) {
+HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t chance, uint8_t room) {
     uint32_t count = hak_load_relaxed(&rest.stock->count);
     if (HAK_UNLIKELY((uint8_t)count >= room)) return false;
     hak_entry_t *entries = rest.stock->entries, *at = entries + (chance * (count + 1) >> 16);
@@ -139,9 +142,9 @@ HAK_FAST_PATH bool hak_holder_push(hak_rest_t rest, uint16_t chance, uint8_t roo
 
 /* Puts a freed block, or none, into the quarantine, at a place that `chance` says; what lay there
  * leaves. */
-HAK_FAST_PATH hak_rest_t hak_holder_exchange(hak_holder_t *holder, hak_rest_t rest,
-                                             uint32_t chance) {
-    hak_rest_t *place = &holder->quarantine[chance & hak_hardened.quarantine_mask], old = *place;
+HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, hak_rest_t rest,
+                                                 uint32_t chance) {
+    hak_rest_t *place = &quarantine->places[chance & hak_hardened.quarantine_mask], old = *place;
     *place = rest;
     if (HAK_LIKELY(rest.stock != NULL)) HAK_ADD_OWNED_16(&rest.stock->resting, 1);
     if (HAK_LIKELY(old.stock != NULL)) HAK_ADD_OWNED_16(&old.stock->resting, -1);

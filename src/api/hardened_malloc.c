@@ -1,5 +1,5 @@
-/* hardened.c: malloc and free on the hardened path: which block, its state, its canary. */
-#include "api/hardened.h"
+/* hardened_malloc.c: malloc and free on the hardened path: which block, its state, its canary. */
+#include "api/hardened_malloc.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "hardened/big.h"
 #include "hardened/canary.h"
 #include "hardened/empty.h"
-#include "hardened/holder.h"
+#include "hardened/quarantine.h"
 #include "large/large.h"
 #include "large/user_heap_huge.h"
 #include "live/live.h"
@@ -31,20 +31,21 @@ void hak_hardened_start(void) {
     hak_cache_reset(cache);
 }
 
-/* ---- the thread's holder ---- */
+/* ---- the thread's quarantine ---- */
 
-static HAK_SLOW_PATH hak_holder_t *make_holder(void) {
+static HAK_SLOW_PATH hak_quarantine_t *make_quarantine(void) {
     hak_cache_t *cache = hak_thread_cache();
     if (!cache) return NULL;
-    hak_holder_t *holder = hak_load_relaxed(&cache->holder);
-    if (!holder && (holder = hak_holder_make()) != NULL) hak_store_release(&cache->holder, holder);
-    return holder;
+    hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
+    if (!quarantine && (quarantine = hak_quarantine_make()) != NULL)
+        hak_store_release(&cache->quarantine, quarantine);
+    return quarantine;
 }
 
 /* NULL for a thread that is exiting, or without memory. */
-HAK_FAST_PATH hak_holder_t *holder_of_thread(void) {
-    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
-    return HAK_LIKELY(holder != NULL) ? holder : make_holder();
+HAK_FAST_PATH hak_quarantine_t *quarantine_of_thread(void) {
+    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    return HAK_LIKELY(quarantine != NULL) ? quarantine : make_quarantine();
 }
 
 static unsigned home(void) { return hak_cache->shard; }
@@ -62,7 +63,7 @@ static unsigned home(void) { return hak_cache->shard; }
 static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info, size_t size,
                                       bool zero, hak_origin_t origin) {
     if (hak_hardened.check_freed && hak_load_relaxed(entry.at) != HAK_STATE_FRESH)
-        hak_holder_check_zero(entry.block, info->size);
+        hak_quarantine_check_zero(entry.block, info->size);
     else if (zero)
         memset(entry.block, 0, hak_hardened.canary ? size : info->size);
     if (hak_hardened.canary) hak_canary_put(entry.block, size, info->size, false);
@@ -70,15 +71,15 @@ static HAK_OUT_OF_LINE void *hand_out(hak_entry_t entry, const hak_class_t *info
     return entry.block;
 }
 
-/* A refill is due, or the thread has no holder. */
+/* A refill is due, or the thread has no quarantine. */
 static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero,
                                     hak_origin_t origin) {
     hak_entry_t entry = {NULL, NULL};
-    hak_holder_t *holder = holder_of_thread();
+    hak_quarantine_t *quarantine = quarantine_of_thread();
     for (int tries = 0; !entry.block && tries < 2; tries++) {
         if (tries > 0) hak_purge_all();
-        entry = holder ? hak_holder_refill(holder, home(), class_index)
-                       : hak_holder_take_one(class_index);
+        entry = quarantine ? hak_quarantine_refill(quarantine, home(), class_index)
+                           : hak_quarantine_take_one(class_index);
     }
     hak_purge_tick_malloc(1);
     return entry.block ? hand_out(entry, &hak_classes[class_index], size, zero, origin)
@@ -86,23 +87,24 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
 }
 
 static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origin_t origin) {
-    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
-    hak_stock_t *stock = holder ? &holder->stocks[class_index] : NULL;
+    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    hak_stock_t *stock = quarantine ? &quarantine->stocks[class_index] : NULL;
     uint32_t count = stock ? hak_load_relaxed(&stock->count) : 0;
     if (HAK_UNLIKELY(!stock || count <= stock->low)) return refill(class_index, size, zero, origin);
-    return hand_out(*hak_holder_pop(stock, count), &hak_classes[class_index], size, zero, origin);
+    return hand_out(*hak_quarantine_pop(stock, count), &hak_classes[class_index], size, zero,
+                    origin);
 }
 
 /* `size` is 1 to SMALL_MAX - 1. A block that is not zero is FRESH, or was written to. */
 HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, bool all) {
     size_t offset = hak_hardened.route[(size + PART(canary) - 1) >> 3];
-    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
-    if (HAK_UNLIKELY(!holder)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)holder->stocks + offset);
+    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    if (HAK_UNLIKELY(!quarantine)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
+    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
     uint32_t count = hak_load_relaxed(&stock->count);
     if (HAK_UNLIKELY(count <= stock->low))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    const hak_entry_t *entry = hak_holder_pop(stock, count);
+    const hak_entry_t *entry = hak_quarantine_pop(stock, count);
     char *block = entry->block;
     if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size, &hak_hardened.wide))
                           : zero)
@@ -127,9 +129,9 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
 
 static void *alloc_empty(size_t align) {
     hak_random_t random;
-    hak_holder_t *holder = holder_of_thread();
-    if (!holder) hak_random_seed(&random);
-    return hak_empty_take(holder ? &holder->random : &random, align);
+    hak_quarantine_t *quarantine = quarantine_of_thread();
+    if (!quarantine) hak_random_seed(&random);
+    return hak_empty_take(quarantine ? &quarantine->random : &random, align);
 }
 
 HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_SMALL_MAX - 1); }
@@ -227,13 +229,13 @@ static HAK_OUT_OF_LINE void free_other(void *pointer, const char *function, size
         }
         if (HAK_UNLIKELY(!hak_big_holds(pointer, note)))
             hak_hardened_report_overflow(function, pointer, size);
-        hak_purge_tick_free(hak_big_keep(holder_of_thread(), pointer, note, block.size));
+        hak_purge_tick_free(hak_big_keep(quarantine_of_thread(), pointer, note, block.size));
     }
 }
 
-static void purge_if_gave(hak_holder_t *holder) {
-    if (!holder->gave) return;
-    holder->gave = false;
+static void purge_if_gave(hak_quarantine_t *quarantine) {
+    if (!quarantine->gave) return;
+    quarantine->gave = false;
     hak_purge_tick_free(1);
 }
 
@@ -241,13 +243,13 @@ static void purge_if_gave(hak_holder_t *holder) {
 static HAK_OUT_OF_LINE void keep_block(hak_entry_t entry, unsigned class_index) {
     void *block = entry.block;
     if (hak_hardened.zero) hak_zero(block, hak_classes[class_index].size, &hak_hardened.wide);
-    hak_holder_t *holder = holder_of_thread();
-    if (!holder) {
+    hak_quarantine_t *quarantine = quarantine_of_thread();
+    if (!quarantine) {
         hak_shard_flush(0, class_index, &block, 1);
         return;
     }
-    hak_holder_keep(holder, home(), (hak_rest_t){entry, &holder->stocks[class_index]});
-    purge_if_gave(holder);
+    hak_quarantine_keep(quarantine, home(), (hak_rest_t){entry, &quarantine->stocks[class_index]});
+    purge_if_gave(quarantine);
 }
 
 /* What is not free, and not in use either, was allocated before the hardened path was switched on, or
@@ -287,28 +289,28 @@ static HAK_SLOW_PATH void keep_damaged(char *block, _Atomic uint32_t *at, const 
     keep_block((hak_entry_t){block, at}, offset >> HAK_MAGAZINE_SHIFT);
 }
 
-static HAK_OUT_OF_LINE void leave(hak_holder_t *holder, char *block, _Atomic uint32_t *at,
+static HAK_OUT_OF_LINE void leave(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
                                   hak_stock_t *stock) {
-    hak_holder_leave(holder, home(), (hak_rest_t){{block, at}, stock});
-    purge_if_gave(holder);
+    hak_quarantine_leave(quarantine, home(), (hak_rest_t){{block, at}, stock});
+    purge_if_gave(quarantine);
 }
 
 /* A block whose class is not light, or has no stock yet. */
-static HAK_OUT_OF_LINE void keep(hak_holder_t *holder, char *block, _Atomic uint32_t *at,
+static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Atomic uint32_t *at,
                                  hak_stock_t *stock) {
-    hak_holder_keep(holder, home(), (hak_rest_t){{block, at}, stock});
-    purge_if_gave(holder);
+    hak_quarantine_keep(quarantine, home(), (hak_rest_t){{block, at}, stock});
+    purge_if_gave(quarantine);
 }
 
 /* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
  * changed before the swap, so free_any can begin anew. */
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
-    hak_holder_t *holder = hak_load_relaxed(&hak_cache->holder);
+    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
     size_t unit = hak_state_unit(pointer);
-    if (HAK_UNLIKELY(!holder || !hak_is_below(unit, &hak_map.unit_end)))
+    if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
         return free_any(pointer, function, said);
-    hak_stock_t *stock =
-        (hak_stock_t *)(void *)((char *)holder->stocks + hak_load_relaxed(&hak_map.entries[unit]));
+    hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks +
+                                                 hak_load_relaxed(&hak_map.entries[unit]));
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
     if (HAK_UNLIKELY(!at || !hak_is_block_start((uint16_t)(uintptr_t)pointer, stock->start_test)))
         return free_any(pointer, function, said);
@@ -327,15 +329,15 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
         return keep_damaged(pointer, at, function, size);
     if (PART(zero)) hak_zero(pointer, end, &hak_hardened.wide);
     if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
-        return keep(holder, pointer, at, stock);
-    uint32_t chance = PART(random) ? hak_random_next(&holder->random) : UINT32_MAX;
+        return keep(quarantine, pointer, at, stock);
+    uint32_t chance = PART(random) ? hak_random_next(&quarantine->random) : UINT32_MAX;
     hak_rest_t old = {{pointer, at}, stock};
     if (PART(quarantine)) {
-        old = hak_holder_exchange(holder, old, PART(random) ? chance : holder->at++);
+        old = hak_quarantine_exchange(quarantine, old, PART(random) ? chance : quarantine->at++);
         if (HAK_UNLIKELY(!old.stock)) return;
     }
-    if (HAK_UNLIKELY(!hak_holder_push(old, (uint16_t)(chance >> 16), old.stock->light_room)))
-        leave(holder, old.entry.block, old.entry.at, old.stock);
+    if (HAK_UNLIKELY(!hak_quarantine_push(old, (uint16_t)(chance >> 16), old.stock->light_room)))
+        leave(quarantine, old.entry.block, old.entry.at, old.stock);
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {

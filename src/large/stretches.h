@@ -1,10 +1,10 @@
-/* reuse.h: freed huge mappings, kept with their pages for the next huge block.
+/* stretches.h: freed huge mappings, kept with their pages for the next huge block.
  *
  * Stretches of address space sorted by address; neighbours are joined and a request
  * is cut off the best fit, so nothing is wasted inside a block. A stretch that was
  * joined may be several mappings to the kernel. Bounded in number here and in bytes
  * by kept.c; the bound of the number grows where the kernel takes nothing back.
- * Everything is under the part's lock. A search looks at HAK_REUSE_MAX stretches at most, so
+ * Everything is under the part's lock. A search looks at HAK_STRETCHES_MAX stretches at most, so
  * it may miss some where there are more; a new one moves those behind it in the array, of 24
  * bytes each. */
 #pragma once
@@ -14,7 +14,7 @@
 #include "os/range.h"
 
 enum {
-    HAK_REUSE_MAX = 256, /* as long as mappings can be unmapped */
+    HAK_STRETCHES_MAX = 256, /* as long as mappings can be unmapped */
 };
 
 typedef struct {
@@ -40,41 +40,42 @@ typedef struct {
     hak_stretch_t *kept;  /* lock */
     hak_lost_t *lost;     /* lock; not among `bytes`; the next purge unmaps them */
     uint64_t reused;      /* lock; blocks served */
-} HAK_ALIGNED(HAK_LINE) hak_reuse_t;
+} HAK_ALIGNED(HAK_LINE) hak_stretches_t;
 
 /* Places for stretches, made without the lock, and used with it; the second takes NULL, too, and gives
  * back what another thread was faster with. */
-hak_stretch_t *hak_reuse_make_places(void);
-void hak_reuse_use_places(hak_reuse_t *part, hak_stretch_t *places);
+hak_stretch_t *hak_stretches_make_places(void);
+void hak_stretches_use_places(hak_stretches_t *part, hak_stretch_t *places);
 
 /* Keeps a stretch. Returns the length of the one that it is part of now; 0 when there is no place for
  * one more. */
-size_t hak_reuse_put(hak_reuse_t *part, char *start, size_t size, uint64_t now);
+size_t hak_stretches_put(hak_stretches_t *part, char *start, size_t size, uint64_t now);
 
 /* A mapping could not be unmapped: makes more room for such ones before there is none left. */
-void hak_reuse_make_room(hak_reuse_t *part);
+void hak_stretches_make_room(hak_stretches_t *part);
 
 /* `size` bytes at a multiple of `align`, off the best fit; NULL when nothing fits. *longest: the longest
  * stretch that it saw, and has left. */
-char *hak_reuse_take(hak_reuse_t *part, size_t size, size_t align, size_t *longest);
+char *hak_stretches_take(hak_stretches_t *part, size_t size, size_t align, size_t *longest);
 
 /* Length of the longest stretch, 0 if there is none. */
-size_t hak_reuse_longest(const hak_reuse_t *part);
+size_t hak_stretches_longest(const hak_stretches_t *part);
 
 /* Takes exactly these bytes; false when they are not kept. */
-bool hak_reuse_take_at(hak_reuse_t *part, char *start, size_t size);
+bool hak_stretches_take_at(hak_stretches_t *part, char *start, size_t size);
 
 /* Takes out the largest of the stretches that are shorter than `size`. False when there is none. */
-bool hak_reuse_take_shorter(hak_reuse_t *part, hak_stretch_t *stretch, size_t size);
+bool hak_stretches_take_shorter(hak_stretches_t *part, hak_stretch_t *stretch, size_t size);
 
 /* Takes out the stretch that was freed longest ago, if it was at or before `freed_by`
  * (UINT64_MAX: whenever); of a longer one the last `want` bytes, a multiple of the page size,
  * unless less than 1 MiB would be left. False when there is none. */
-bool hak_reuse_take_oldest(hak_reuse_t *part, hak_stretch_t *stretch, size_t want,
-                           uint64_t freed_by);
+bool hak_stretches_take_oldest(hak_stretches_t *part, hak_stretch_t *stretch, size_t want,
+                               uint64_t freed_by);
 
 /* True for an address in one of them. */
-bool hak_reuse_has(const hak_reuse_t *part, const char *address);
+bool hak_stretches_has(const hak_stretches_t *part, const char *address);
 
 /* Calls `visit` for every stretch. */
-void hak_reuse_each_range(const hak_reuse_t *part, hak_range_visitor_t visit, void *context);
+void hak_stretches_each_range(const hak_stretches_t *part, hak_range_visitor_t visit,
+                              void *context);

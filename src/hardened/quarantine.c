@@ -1,5 +1,5 @@
-/* holder.c: stocks and quarantines, and their way from and to the shards. */
-#include "hardened/holder.h"
+/* quarantine.c: stocks and quarantines, and their way from and to the shards. */
+#include "hardened/quarantine.h"
 
 #include <string.h>
 
@@ -32,15 +32,16 @@ static unsigned room_of(const hak_stock_t *stock) {
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
 }
 
-hak_holder_t *hak_holder_make(void) {
-    size_t size = sizeof(hak_holder_t) + hak_hardened.quarantine * sizeof(hak_rest_t);
-    hak_holder_t *holder = hak_meta_alloc(size);
-    if (!holder) return NULL;
-    memset(holder, 0, size);
-    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) holder->stocks[i].level = HAK_STATE_NO_LEVEL;
-    for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++) describe(&holder->stocks[i], &hak_classes[i]);
-    hak_random_seed(&holder->random);
-    return holder;
+hak_quarantine_t *hak_quarantine_make(void) {
+    size_t size = sizeof(hak_quarantine_t) + hak_hardened.quarantine * sizeof(hak_rest_t);
+    hak_quarantine_t *quarantine = hak_meta_alloc(size);
+    if (!quarantine) return NULL;
+    memset(quarantine, 0, size);
+    for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) quarantine->stocks[i].level = HAK_STATE_NO_LEVEL;
+    for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++)
+        describe(&quarantine->stocks[i], &hak_classes[i]);
+    hak_random_seed(&quarantine->random);
+    return quarantine;
 }
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {
@@ -94,8 +95,8 @@ static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
     if (!hak_guard_unit_make(unit) && unit) hak_shard_flush(home, class_index, &unit, 1);
 }
 
-static uint16_t chance(hak_holder_t *holder) {
-    return hak_hardened.random ? (uint16_t)hak_random_next(&holder->random) : UINT16_MAX;
+static uint16_t chance(hak_quarantine_t *quarantine) {
+    return hak_hardened.random ? (uint16_t)hak_random_next(&quarantine->random) : UINT16_MAX;
 }
 
 /* Each entry from `count` on changes places with one before it, or stays. */
@@ -109,25 +110,26 @@ static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, 
     }
 }
 
-hak_entry_t hak_holder_refill(hak_holder_t *holder, unsigned home, unsigned class_index) {
+hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
+                                  unsigned class_index) {
     const hak_entry_t none = {NULL, NULL};
-    hak_stock_t *stock = &holder->stocks[class_index];
+    hak_stock_t *stock = &quarantine->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
-    if (hak_guard_unit_is_due(&holder->random)) make_guard_unit(home);
+    if (hak_guard_unit_is_due(&quarantine->random)) make_guard_unit(home);
     unsigned count = stock->count, want = (room_of(stock) - count) / 2;
     unsigned end = count + take(home, class_index, want, stock->entries + count);
-    if (hak_hardened.random) shuffle(&holder->random, stock->entries, count, end);
+    if (hak_hardened.random) shuffle(&quarantine->random, stock->entries, count, end);
     hak_store_relaxed(&stock->count, (uint16_t)end);
-    return end ? *hak_holder_pop(stock, end) : none;
+    return end ? *hak_quarantine_pop(stock, end) : none;
 }
 
-hak_entry_t hak_holder_take_one(unsigned class_index) {
+hak_entry_t hak_quarantine_take_one(unsigned class_index) {
     hak_entry_t entry = {NULL, NULL};
     take(0, class_index, 1, &entry);
     return entry;
 }
 
-void hak_holder_report_write(void *block, size_t size) {
+void hak_quarantine_report_write(void *block, size_t size) {
     const char *bytes = block;
     size_t at = 0;
     while (!bytes[at]) at++;
@@ -143,15 +145,15 @@ static void check_freed(const hak_entry_t *entries, unsigned count, size_t size)
     if (!hak_hardened.check_freed) return;
     for (unsigned i = 0; i < count; i++)
         if (hak_load_relaxed(entries[i].at) != HAK_STATE_FRESH)
-            hak_holder_check_zero(entries[i].block, size);
+            hak_quarantine_check_zero(entries[i].block, size);
 }
 
-static unsigned class_of(const hak_holder_t *holder, const hak_stock_t *stock) {
-    return (unsigned)(stock - holder->stocks);
+static unsigned class_of(const hak_quarantine_t *quarantine, const hak_stock_t *stock) {
+    return (unsigned)(stock - quarantine->stocks);
 }
 
 /* Gives the first `count` entries of a stock to the shard. */
-static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsigned count) {
+static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
     if (count == 0) return; /* a stock that was never used has no entries */
     check_freed(stock->entries, count, stock->size);
@@ -159,17 +161,18 @@ static void give(hak_holder_t *holder, unsigned home, hak_stock_t *stock, unsign
     unsigned left = stock->count - count;
     memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
     hak_store_relaxed(&stock->count, (uint16_t)left);
-    hak_shard_flush(home, class_of(holder, stock), blocks, count);
+    hak_shard_flush(home, class_of(quarantine, stock), blocks, count);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
-static HAK_OUT_OF_LINE void push_slow(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
+static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned home,
+                                      hak_rest_t rest) {
     hak_stock_t *stock = rest.stock;
-    unsigned class_index = class_of(holder, stock);
+    unsigned class_index = class_of(quarantine, stock);
     if (stock->entries || make_stock(stock, class_index)) {
-        if (stock->count >= stock->room) give(holder, home, stock, stock->room / 2);
-        holder->gave = true;
-        hak_holder_push(rest, chance(holder), stock->room);
+        if (stock->count >= stock->room) give(quarantine, home, stock, stock->room / 2);
+        quarantine->gave = true;
+        hak_quarantine_push(rest, chance(quarantine), stock->room);
         return;
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);
@@ -177,51 +180,53 @@ static HAK_OUT_OF_LINE void push_slow(hak_holder_t *holder, unsigned home, hak_r
     hak_shard_flush(home, class_index, &block, 1);
 }
 
-HAK_FAST_PATH void push(hak_holder_t *holder, unsigned home, hak_rest_t rest, uint32_t chance) {
-    if (HAK_UNLIKELY(!hak_holder_push(rest, (uint16_t)chance, rest.stock->room)))
-        push_slow(holder, home, rest);
+HAK_FAST_PATH void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest,
+                        uint32_t chance) {
+    if (HAK_UNLIKELY(!hak_quarantine_push(rest, (uint16_t)chance, rest.stock->room)))
+        push_slow(quarantine, home, rest);
 }
 
 HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
     return hak_stock_is_light(stock) ? 0 : stock->size;
 }
 
-void hak_holder_leave(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
-    if (hak_hardened.quarantine) holder->bytes -= heavy_bytes(rest.stock);
-    push(holder, home, rest, chance(holder));
+void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
+    if (hak_hardened.quarantine) quarantine->bytes -= heavy_bytes(rest.stock);
+    push(quarantine, home, rest, chance(quarantine));
 }
 
 /* Empties a place of the quarantine. */
-static void empty(hak_holder_t *holder, unsigned home, uint32_t at) {
-    hak_rest_t old = hak_holder_exchange(holder, (hak_rest_t){{NULL, NULL}, NULL}, at);
-    if (old.stock) hak_holder_leave(holder, home, old);
+static void empty(hak_quarantine_t *quarantine, unsigned home, uint32_t at) {
+    hak_rest_t old = hak_quarantine_exchange(quarantine, (hak_rest_t){{NULL, NULL}, NULL}, at);
+    if (old.stock) hak_quarantine_leave(quarantine, home, old);
 }
 
 /* From a random place on. */
-static HAK_OUT_OF_LINE void shrink(hak_holder_t *holder, unsigned home) {
+static HAK_OUT_OF_LINE void shrink(hak_quarantine_t *quarantine, unsigned home) {
     uint32_t mask = hak_hardened.quarantine_mask;
-    uint32_t at = hak_hardened.random ? hak_random_next(&holder->random) : holder->at;
-    for (uint32_t i = 0; i <= mask && holder->bytes > hak_hardened.quarantine_bytes; i++) {
-        const hak_rest_t *place = &holder->quarantine[(at + i) & mask];
-        if (place->stock && !hak_stock_is_light(place->stock)) empty(holder, home, at + i);
+    uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at;
+    for (uint32_t i = 0; i <= mask && quarantine->bytes > hak_hardened.quarantine_bytes; i++) {
+        const hak_rest_t *place = &quarantine->places[(at + i) & mask];
+        if (place->stock && !hak_stock_is_light(place->stock)) empty(quarantine, home, at + i);
     }
 }
 
-void hak_holder_keep(hak_holder_t *holder, unsigned home, hak_rest_t rest) {
-    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(holder, rest.stock)]);
-    uint32_t any = hak_hardened.random ? hak_random_next(&holder->random) : UINT32_MAX;
+void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
+    if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(quarantine, rest.stock)]);
+    uint32_t any = hak_hardened.random ? hak_random_next(&quarantine->random) : UINT32_MAX;
     hak_rest_t old = rest;
     if (hak_hardened.quarantine) {
-        holder->bytes += heavy_bytes(rest.stock);
-        old = hak_holder_exchange(holder, rest, hak_hardened.random ? any : holder->at++);
-        if (old.stock) holder->bytes -= heavy_bytes(old.stock);
+        quarantine->bytes += heavy_bytes(rest.stock);
+        old =
+            hak_quarantine_exchange(quarantine, rest, hak_hardened.random ? any : quarantine->at++);
+        if (old.stock) quarantine->bytes -= heavy_bytes(old.stock);
     }
-    if (old.stock) push(holder, home, old, any >> 16);
-    if (HAK_UNLIKELY(holder->bytes > hak_hardened.quarantine_bytes)) shrink(holder, home);
+    if (old.stock) push(quarantine, home, old, any >> 16);
+    if (HAK_UNLIKELY(quarantine->bytes > hak_hardened.quarantine_bytes)) shrink(quarantine, home);
 }
 
-void hak_holder_flush(hak_holder_t *holder, unsigned home) {
-    for (uint32_t i = 0; i < hak_hardened.quarantine; i++) empty(holder, home, i);
+void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home) {
+    for (uint32_t i = 0; i < hak_hardened.quarantine; i++) empty(quarantine, home, i);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        give(holder, home, &holder->stocks[i], holder->stocks[i].count);
+        give(quarantine, home, &quarantine->stocks[i], quarantine->stocks[i].count);
 }

@@ -1,4 +1,4 @@
-/* hardened.h: malloc, free and realloc on the hardened path (hardened/hardened.h). The slow halves
+/* hardened_malloc.h: malloc, free and realloc on the hardened path (hardened/hardened.h). The slow halves
  * of the public functions come here when hak_hardened_on(). */
 #pragma once
 
