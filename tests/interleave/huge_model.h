@@ -212,6 +212,10 @@ void *hak_meta_alloc(size_t size) {
     EXPLORE_CHECK(model.tables < TABLES, "too many tables");
     return tables[model.tables++];
 }
+void *hak_meta_alloc_zeroed(size_t size) { /* of longer tables than there are here */
+    void *table = hak_meta_alloc(size);
+    return table ? memset(table, 0, size) : NULL;
+}
 void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
 
 /* Of a block: its contents are a model. */
