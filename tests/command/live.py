@@ -183,7 +183,7 @@ def case_explained(_):
 
 # MiB of each part: 80000 blocks of 850 bytes on average, a fifth of them kept; 40 of 200 KB and 40 of
 # 1 MiB, of which a third is freed.
-SPIKE = {"live": (40, 50), "rounding": (0.3, 4), "sparse": (48, 60), "dirty": (14, 18),
+SPIKE = {"live": (40, 50), "rounding": (0.3, 4), "sparse": (48, 60), "dirty": (14, 20),
          "metadata": (0.1, 2), "other": (0.5, 10)}
 
 
