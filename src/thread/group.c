@@ -219,6 +219,11 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
     return cache;
 }
 
+bool hak_group_has_waiting(void) {
+    const group_t *group = group_of(hak_os_this_cpu() % hak_shard_homes());
+    return hak_load_relaxed(&group->waiting[EMPTY]) || hak_load_relaxed(&group->waiting[HOLDING]);
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 bool hak_group_may_keep(const hak_cache_t *cache) {

@@ -56,6 +56,9 @@ void hak_group_give_up(hak_seat_t seat);
 hak_cache_t *hak_group_take(hak_seat_t seat);
 void hak_group_join(hak_cache_t *cache, hak_seat_t seat);
 
+/* True when one seems to wait in the group of the CPU. */
+bool hak_group_has_waiting(void);
+
 /* True when the cache of an ending thread may wait with its blocks. */
 bool hak_group_may_keep(const hak_cache_t *cache);
 void hak_group_leave(hak_cache_t *cache, bool keeps);

@@ -63,7 +63,9 @@ HAK_NEXT bool hak_thread_note_crowd(unsigned count) {
 static void set_for(unsigned count) {
     size_t each = hak_thread_budget() / count, tiny = each / TINY_SHARE;
     atomic_store(&shared, count);
-    if (HAK_UNLIKELY(count > hak_os_cpu_count() || hak_depot_is_open())) set_for_crowd(count, tiny);
+    if (HAK_UNLIKELY(count > hak_os_cpu_count() || hak_depot_is_open() || hak_depot_serves()))
+        set_for_crowd(count,
+                      tiny); /* the last of these: hak_thread_note_crowd may have been late */
     tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
     hak_cache_set_budget(HAK_TINY, hak_max(tiny, BUDGET_LEAST));
     hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));

@@ -23,7 +23,7 @@
 #include "thread/verify.h"
 
 enum {
-    FREES_WITHOUT_CACHE = 16, /* of a thread that never allocated */
+    FREES_WITHOUT_CACHE = 16, /* in a row */
     NOVICE_MS = 2000,         /* within which the calls of a novice count together */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
@@ -126,14 +126,15 @@ static hak_cache_t *make_cache(void) {
     return cache;
 }
 
-/* Takes a waiting cache, or one that was lost, or makes one. A fork finds it with its thread. *process: the
- * one in which that begins; it is another one before, where a handler of a fork has started the thread. */
-static hak_cache_t *acquire_cache(uint32_t *process) {
+/* Takes a waiting cache or, unless it has to be one, one that was lost, or makes one. A fork finds it with its
+ * thread. *process: the one in which that begins; it is another one before, where a handler of a fork has
+ * started the thread. */
+static hak_cache_t *acquire_cache(bool waiting, uint32_t *process) {
     hak_gate_enter();
     *process = hak_gate_process();
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
-    if (!cache) {
+    if (!cache && !waiting) {
         cache = take_lost();
         if (!cache) cache = make_cache();
         if (cache) hak_group_join(cache, seat);
@@ -166,13 +167,13 @@ static HAK_NEXT bool begins_as_novice(void) {
     return !hak_depot_serves() && hak_thread_note_crowd(hak_group_estimate());
 }
 
-static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
+static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
     if (hak_load_relaxed(&ready) && begins_as_novice()) return NULL;
     uint32_t process;
-    hak_cache_t *cache = acquire_cache(&process);
+    hak_cache_t *cache = acquire_cache(waiting, &process);
     if (cache) {
         hak_cache = cache;
         hak_gate_use(&cache->post);
@@ -187,18 +188,23 @@ static HAK_SLOW_PATH hak_cache_t *make_thread_cache(void) {
     return cache;
 }
 
+/* The calls of a thread without a cache. */
+static __thread struct {
+    uint32_t calls, first_ms; /* as a novice, since that time */
+    unsigned frees;           /* the last ones, without one for which it had to stay a novice */
+} own;
+
 /* Counts a call of a thread without a cache; true while it goes on without one. */
 static HAK_NEXT bool stays_novice(uint32_t calls_most) {
-    static __thread struct {
-        uint32_t calls, first_ms;
-    } own;
-    const bool at_end = ++own.calls >= calls_most;
-    if (HAK_LIKELY(own.calls > 1 && !at_end)) return true;
+    if (HAK_LIKELY(own.calls && own.calls + 1 < calls_most)) {
+        own.calls++;
+        return true;
+    }
     const uint32_t now = (uint32_t)hak_os_now_ms();
-    const bool is_slow = at_end && now - own.first_ms > NOVICE_MS;
-    if (own.calls == 1) own.first_ms = now;
-    if (at_end) own.calls = 0;
-    return !at_end || is_slow;
+    if (own.calls && now - own.first_ms <= NOVICE_MS) return false;
+    own.first_ms = now;
+    own.calls = 1;
+    return true;
 }
 
 HAK_COMMON hak_cache_t *hak_thread_cache(void) {
@@ -206,13 +212,15 @@ HAK_COMMON hak_cache_t *hak_thread_cache(void) {
     if (HAK_LIKELY(cache != &hak_cache_none && cache != &hak_cache_dead)) return cache;
     if (cache == &hak_cache_dead) return NULL;
     const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
-    return HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls) ? NULL : make_thread_cache();
+    if (HAK_LIKELY(!novice_calls) || !stays_novice(novice_calls)) return get_cache(false);
+    return own.calls == 1 && hak_group_has_waiting() ? get_cache(true) : NULL;
 }
 
 hak_cache_t *hak_thread_cache_of_free(void) {
-    static __thread unsigned frees;
-    if (hak_cache == &hak_cache_none && ++frees < FREES_WITHOUT_CACHE) return NULL;
-    return hak_thread_cache();
+    if (hak_cache != &hak_cache_none) return hak_thread_cache();
+    const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
+    if (HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls)) own.frees = 0;
+    return ++own.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
 }
 
 void hak_thread_apply_options(void) {

@@ -5,8 +5,8 @@
  * new thread goes without a cache: each of its calls goes to the depot of the CPU that it runs on
  * (cache/depot.h), of which there are as many as threads can run. It gets a cache when it has made eight
  * times as many calls within two seconds as there are threads with a cache: the more of them, the more each
- * must be worth. The calls of a novice are its own to count. It has no destructor, no home and no place
- * in a group.
+ * must be worth. A cache that waits for a thread is there anyway: its first call takes that. The calls of a
+ * novice are its own to count. It has no destructor, no home and no place in a group.
  *
  * Rejected: to take caches back from threads that rest. A thread may have been stopped between two
  * instructions of a pop, also where it is in a system call now: in a signal handler. */
@@ -21,9 +21,9 @@
  * memory for a cache; then depots or shards serve block by block. */
 hak_cache_t *hak_thread_cache(void);
 
-/* The same for free. A thread that has only freed blocks so far gets no cache for the first few of
- * them: libc frees the blocks of an exiting thread after the thread's destructors have run, and no
- * destructor would give a cache back that was made then. */
+/* The same for free. No free makes a cache, unless the 15 calls before it, and since the thread is due for
+ * one, were frees as well: libc frees the blocks of an exiting thread after the thread's destructors have
+ * run, and no destructor would give a cache back that was made then. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
 /* Gives back what a cache holds on the hardened path. Called by its thread. */

@@ -2,6 +2,7 @@
  * many calls in a short time. */
 #include "unit.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -22,7 +23,7 @@ enum {
     PAUSE_MS = 2300,
     FIRST_FREES = 16
 };
-/* The first frees of a thread do not count: see hak_thread_cache_of_free. */
+/* Frees in a row for which a thread that is due gets no cache: see hak_thread_cache_of_free. */
 
 /* A share of the budget is small as soon as there are more threads than CPUs. */
 static const char *const variables[] = {"HAKMEM_CACHE_BUDGET=1M", "HAKMEM_PURGE_THREAD=0", NULL};
@@ -43,8 +44,8 @@ static void crowd(void) {
     CHECK(count < CROWD_MOST, "%u CPUs are more than this test is made for", count);
     CHECK(hak_depot_novice_calls == 0, "one thread, and novices");
     pthread_barrier_init(&may_end, NULL, count + 1);
+    pthread_barrier_init(&all_rest, NULL, 2);
     for (unsigned i = 0; i < count; i++) {
-        pthread_barrier_init(&all_rest, NULL, 2);
         CHECK(pthread_create(&thread, NULL, rest, NULL) == 0, "no thread");
         pthread_barrier_wait(&all_rest);
     }
@@ -122,6 +123,66 @@ static void rare_calls_bring_none(const void *unused) {
     in_a_thread(call_seldom);
 }
 
+/* ---- Ends ------------------------------------------------------------------------------------- */
+
+enum { LATE = 8, CALLS = 100 };
+
+static pthread_key_t key;
+static __thread struct {
+    void *blocks[LATE];
+    unsigned rounds;
+} late;
+
+/* As libc does when all destructors have run: no other round follows. */
+static void free_late(void *value) {
+    if (++late.rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(key, value);
+    else
+        for (unsigned i = 0; i < LATE; i++) hakmem_free(late.blocks[i]);
+}
+
+static unsigned more_calls;
+
+static void *end_when_due(void *unused) {
+    pthread_setspecific(key, &key);
+    for (unsigned i = 0; i < LATE; i++) late.blocks[i] = hakmem_malloc(SIZE);
+    for (unsigned i = 0; i < FIRST_FREES; i++) hakmem_free(hakmem_malloc(SIZE));
+    for (unsigned i = 0; i < more_calls; i++) hakmem_free(hakmem_malloc(SIZE));
+    return unused;
+}
+
+static void late_frees_make_none(const void *unused) {
+    (void)unused;
+    crowd();
+    CHECK(pthread_key_create(&key, free_late) == 0, "no key");
+    hak_depot_novice_calls = CALLS;
+    const unsigned before = caches(), threads = hak_thread_count();
+    for (more_calls = 0; 2 * more_calls + 2 * FIRST_FREES + LATE < CALLS; more_calls++) {
+        in_a_thread(end_when_due);
+        CHECK(caches() == before && hak_thread_count() == threads,
+              "%u calls more, and an ended thread has left a cache", more_calls);
+    }
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void *end_with_cache(void *unused) {
+    hakmem_free(hakmem_malloc(SIZE));
+    CHECK(has_cache(), "a cache waits, and is not taken");
+    return unused;
+}
+
+/* Those of the crowd have ended. */
+static void waiting_caches_are_taken(const void *unused) {
+    (void)unused;
+    crowd();
+    pthread_barrier_wait(&may_end);
+    while (hak_thread_count() > 1) hak_os_sleep_ms(1);
+    hak_depot_novice_calls = CALLS;
+    const unsigned before = caches();
+    in_a_thread(end_with_cache);
+    CHECK(caches() == before, "one more was made");
+}
+
 /* ---- Blocks ----------------------------------------------------------------------------------- */
 
 static struct {
@@ -195,6 +256,12 @@ static void a_cache_for_many_calls(void **state) {
     unit_child(rare_calls_bring_none, NULL, SECONDS, "rare calls");
 }
 
+static void no_cache_at_the_end(void **state) {
+    (void)state;
+    unit_child(late_frees_make_none, NULL, SECONDS, "late frees");
+    unit_child(waiting_caches_are_taken, NULL, SECONDS, "waiting caches");
+}
+
 static void no_cache_for_few_calls(void **state) {
     (void)state;
     unit_child(few_calls_need_none, NULL, SECONDS, "few calls");
@@ -209,9 +276,8 @@ int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_cache_for_few_calls),
-        cmocka_unit_test(a_cache_for_many_calls),
-        cmocka_unit_test(the_depot_serves),
+        cmocka_unit_test(no_cache_for_few_calls), cmocka_unit_test(a_cache_for_many_calls),
+        cmocka_unit_test(no_cache_at_the_end),    cmocka_unit_test(the_depot_serves),
         cmocka_unit_test(a_double_free_is_found),
     };
     return cmocka_run_group_tests_name("novice", tests, NULL, NULL);
