@@ -75,7 +75,7 @@ static bool is_dense(void) {
  * first; then all of it is charged, and dirty. Under the lock. */
 static void enter(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
-    if (hak_region_wishes_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
+    if (hak_region_asks_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
         hak_commit_charge(hak_superslab_size())) {
         hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
@@ -115,7 +115,7 @@ static hak_superslab_t *fresh_superslab(void) {
     hak_superslab_t *super = hak_region_take_unmapped(is_dense());
     if (!super) return last_superslab();
     enter(super);
-    if (hak_region_wishes_huge(super)) complete_huge_page(super);
+    if (hak_region_asks_huge(super)) complete_huge_page(super);
     return super;
 }
 

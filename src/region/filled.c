@@ -58,12 +58,12 @@ static bool count_pages(const hak_superslab_t *super, pages_t *pages) {
     return true;
 }
 
-/* The same for samples of a range of units. */
+/* The same for samples of a range of units, of which `*left` may be made. */
 static bool count_range(const hak_superslab_t *supers, hak_thp_range_t units, pages_t *pages,
-                        unsigned *samples) {
+                        unsigned *left) {
     size_t first = units.first >> hak_map.super_shift;
     size_t count = (units.end >> hak_map.super_shift) - first;
-    for (size_t i = 0; i < hak_min(count, SAMPLES_ZONE); i++, ++*samples)
+    for (size_t i = 0; i < hak_min(count, SAMPLES_ZONE) && *left; i++, --*left)
         if (!count_pages(&supers[first + count * (2 * i + 1) / (2 * SAMPLES_ZONE)], pages))
             return false;
     return true;
@@ -71,15 +71,15 @@ static bool count_range(const hak_superslab_t *supers, hak_thp_range_t units, pa
 
 hak_thp_wish_t hak_filled_wish(const hak_superslab_t *supers, size_t carved) {
     pages_t pages = {0, 0};
-    unsigned samples = 0;
+    unsigned samples_left = SAMPLES;
     size_t end = (carved - carved / YOUNG) << hak_map.super_shift;
     if (!has_long_blocks(supers, carved)) return HAK_THP_ALL;
     unsigned zone = hak_thp_of(end - 1) + 1;
-    for (unsigned left = ZONES; left && zone-- && samples < SAMPLES; left--) {
+    for (unsigned left = ZONES; left && zone-- && samples_left; left--) {
         hak_thp_range_t units = hak_thp_small_pages(zone);
         units.end = hak_min(units.end, end);
         if (units.end <= units.first) continue;
-        if (!count_range(supers, units, &pages, &samples)) return HAK_THP_ALL;
+        if (!count_range(supers, units, &pages, &samples_left)) return HAK_THP_ALL;
     }
     return pages.absent * SHARE > pages.all ? HAK_THP_AGAINST : HAK_THP_PROBE;
 }

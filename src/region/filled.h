@@ -10,7 +10,12 @@
  * Rejected: to count slabs of such classes out of the dense ones. Programs that fill their buffers, as
  * most do, would have four times as many faults, and shards would write to one more word of the process.
  *
- * A look costs at most 4 calls of the kernel and 24 superslabs, and takes place when the heap grows: in
+ * Pages that are in swap, and those of free blocks that shard/sparse.c purged in a PLAIN or SPARSE zone, count
+ * as absent: the next zone may then be SPARSE, with more faults and no more memory, although the program
+ * fills its blocks. Slabs with purged pages are not skipped: their mark is the bin lock's, and the first take
+ * from the slab clears it while most of those pages are still absent.
+ *
+ * A look costs at most 4 calls of the kernel and 20 superslabs, and takes place when the heap grows: in
  * steps of a quarter, of 64 MiB, or of a 64th of the heap, whichever fits. */
 #pragma once
 

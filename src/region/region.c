@@ -342,6 +342,8 @@ HAK_BEHIND bool hak_region_unmap(hak_superslab_t *super) {
 
 bool hak_region_wishes_huge(const hak_superslab_t *super) { return hak_thp_wishes(unit_of(super)); }
 
+bool hak_region_asks_huge(const hak_superslab_t *super) { return hak_thp_asks(unit_of(super)); }
+
 bool hak_region_refuses_huge(const hak_superslab_t *super) {
     return hak_thp_refuses(unit_of(super));
 }

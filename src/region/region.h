@@ -86,8 +86,10 @@ bool hak_region_unmap(hak_superslab_t *super);
  * the kernel would fill the gap again to make one, until all of the zone has been unmapped. */
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 
-/* True when huge pages are requested for the zone of a superslab; when they were, and are refused. */
+/* True when huge pages are requested for the zone of a superslab; when they are for the superslab, which is
+ * in no probe (thp.h); when they were for the zone, and are refused. */
 bool hak_region_wishes_huge(const hak_superslab_t *super);
+bool hak_region_asks_huge(const hak_superslab_t *super);
 bool hak_region_refuses_huge(const hak_superslab_t *super);
 
 /* True when the address space is limited and the heap has a good part of what is allowed: then blocks

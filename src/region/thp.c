@@ -41,14 +41,24 @@ static size_t small_end(unsigned zone, uint8_t state) {
     return state == SPARSE || state == REFUSED ? first_unit(zone + 1) : first;
 }
 
+static bool are_near(unsigned zone, unsigned further) {
+    size_t distance = first_unit(further) - first_unit(zone);
+    return further - zone < HAK_THP_PROBE_EVERY || distance < HAK_THP_PROBE_UNITS;
+}
+
+/* On both sides, since zones that are decided anew come in any order. */
+static bool has_probe_near(unsigned zone) {
+    for (unsigned i = zone; i-- > 0 && are_near(i, zone);)
+        if (hak_load_relaxed(&states[i]) == PROBED) return true;
+    for (unsigned i = zone + 1; i < HAK_THP_ZONES_MAX && are_near(zone, i); i++)
+        if (hak_load_relaxed(&states[i]) == PROBED) return true;
+    return false;
+}
+
 static uint8_t decide(unsigned zone, hak_thp_wish_t wish) {
     static const uint8_t by_wish[] = {PLAIN, WISHED, PROBED, SPARSE};
     uint8_t state = by_wish[wish];
-    for (unsigned i = 1; state == PROBED && i <= zone; i++) {
-        size_t distance = first_unit(zone) - first_unit(zone - i);
-        if (i >= HAK_THP_PROBE_EVERY && distance >= HAK_THP_PROBE_UNITS) break;
-        if (hak_load_relaxed(&states[zone - i]) == PROBED) state = WISHED;
-    }
+    if (state == PROBED && has_probe_near(zone)) state = WISHED;
     hak_store_relaxed(&states[zone], state);
     return state;
 }
@@ -95,6 +105,12 @@ bool hak_thp_is_decided(size_t unit) {
 HAK_COMMON bool hak_thp_wishes(size_t unit) {
     uint8_t state = hak_load_relaxed(&states[hak_thp_of(unit)]);
     return state == WISHED || state == PROBED;
+}
+
+HAK_COMMON bool hak_thp_asks(size_t unit) {
+    unsigned zone = hak_thp_of(unit);
+    uint8_t state = hak_load_relaxed(&states[zone]); /* once: a caller may be without the lock */
+    return state == WISHED || (state == PROBED && unit >= small_end(zone, state));
 }
 
 bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(unit)]) == REFUSED; }

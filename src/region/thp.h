@@ -35,7 +35,7 @@ enum {
 typedef enum {
     HAK_THP_NONE,    /* PLAIN */
     HAK_THP_ALL,     /* WISHED */
-    HAK_THP_PROBE,   /* WISHED, or PROBED where no zone shortly before is */
+    HAK_THP_PROBE,   /* WISHED, or PROBED where no zone near it is */
     HAK_THP_AGAINST, /* SPARSE */
 } hak_thp_wish_t;
 
@@ -59,10 +59,11 @@ void hak_thp_unmapped(hak_thp_range_t superslab);
  * held. */
 hak_thp_range_t hak_thp_small_pages(unsigned zone);
 
-/* True when the zone of the unit is decided; when huge pages are requested for it; when they were, and are
- * refused. */
+/* True when the zone of the unit is decided; when huge pages are requested for the zone; when they are for
+ * the unit, which is in no probe; when they were for the zone, and are refused. */
 bool hak_thp_is_decided(size_t unit);
 bool hak_thp_wishes(size_t unit);
+bool hak_thp_asks(size_t unit);
 bool hak_thp_refuses(size_t unit);
 
 /* Refuses huge pages in the zone of a unit from now on. Units of the zone below `end` are mapped;

@@ -133,11 +133,49 @@ static void probes_keep_small_pages(void **state) {
     }
 }
 
+/* Zones of a heap of 64 GiB that was unmapped are decided anew, in any order: of four that follow each other
+ * at most one is a probe, and the kernel counts as few mappings as of a heap that grows. */
+static void probes_are_rare_in_any_order(void **state) {
+    (void)state;
+    enum { FIRST = 16, ZONES = 176 };                    /* the program's own heap lies below */
+    static const unsigned strides[] = {1, ZONES - 1, 7}; /* upward, downward, strewn */
+    const size_t units = hak_thp_range(FIRST + ZONES).first, size = units << HAK_UNIT_SHIFT;
+    for (unsigned i = 0; i < sizeof strides / sizeof *strides; i++) {
+        char *heap = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        REQUIRE(heap != MAP_FAILED, "no addresses");
+        for (unsigned k = 0; k < ZONES; k++)
+            hak_thp_mapped(heap, hak_thp_range(FIRST + k * strides[i] % ZONES), HAK_THP_PROBE);
+        unsigned probes = 0, last = 0;
+        for (unsigned zone = FIRST; zone < FIRST + ZONES; zone++) {
+            hak_thp_range_t small = hak_thp_small_pages(zone);
+            assert_true(hak_thp_wishes(hak_thp_range(zone).first));
+            assert_true(hak_thp_asks(hak_thp_range(zone).first) == (small.end == small.first));
+            if (small.end == small.first) continue;
+            REQUIRE(!probes || zone - last >= HAK_THP_PROBE_EVERY,
+                    "stride %u: zones %u and %u are probes", strides[i], last, zone);
+            assert_true(!hak_thp_asks(small.end - 1));
+            assert_true(zone < 32 || hak_thp_asks(small.end));
+            probes++;
+            last = zone;
+        }
+        REQUIRE(probes >= ZONES / 3 / HAK_THP_PROBE_EVERY, "stride %u: %u probes", strides[i],
+                probes);
+        unsigned seen = lines_of_maps(heap, heap + size), told = hak_thp_borders(units);
+        REQUIRE(seen <= told + 1, "%u mappings, and %u borders", seen, told);
+        REQUIRE(told <= 2 * (ZONES / HAK_THP_PROBE_EVERY), "%u borders", told);
+        for (unsigned zone = FIRST; zone < FIRST + ZONES; zone++)
+            hak_thp_unmapped(hak_thp_range(zone));
+        munmap(heap, size);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zones_follow_each_other),
         cmocka_unit_test(a_zone_without_mappings_is_decided_anew),
         cmocka_unit_test(probes_keep_small_pages),
+        cmocka_unit_test(probes_are_rare_in_any_order),
         cmocka_unit_test(borders_are_the_kernels),
     };
     return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
