@@ -198,7 +198,6 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
 
 bool hak_heap_lend(hak_heap_t *heap) {
     if (!hak_load_relaxed(&heap->lent)) return false;
-    HAK_HOLD(&heap->lock);
     char *start = hak_extents_take(&heap->extents, hak_superslab_grains(), hak_superslab_grains());
     if (start) send_back(heap, hak_region_superslab_of(hak_unit_of(start)));
     return start != NULL;

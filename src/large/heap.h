@@ -20,8 +20,8 @@
  * it waits for no allocation; a full array is emptied into the extents.
  *
  * Freed on the heap's own CPU, it first stays whole among the heap's recent blocks (recent.h). It merges
- * when newer ones take its place, when the extents have no room, when a block cannot grow in place, before
- * another user of memory grows the heap, and at each visit of a purge.
+ * when newer ones take its place, when the extents have no room, when a block cannot grow in place, at each
+ * visit of a purge, and when the pool lacks a superslab and it is this heap's turn.
  *
  * Locks: heap -> transfer -> pool. Never two heaps. Between two locks a block that is freed, or
  * memory that is purged, is in the hands of one thread, and counted as used. That thread is
@@ -120,10 +120,9 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains);
  * ends, but `least` in one extent; false without memory. */
 bool hak_heap_grow(unsigned number, size_t least, size_t grains);
 
-/* The following take the lock themselves. */
-
-/* Purges grains that have been free for `delay_ms`, as far as the budget goes; returns bytes. */
-size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);
-
 /* Gives one wholly free superslab to the pool; false when there is none. */
 bool hak_heap_lend(hak_heap_t *heap);
+
+/* Purges grains that have been free for `delay_ms`, as far as the budget goes; returns bytes. Takes the
+ * lock itself. */
+size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);

@@ -296,13 +296,29 @@ static bool waits(const hak_heap_t *heap) {
     return hak_load_relaxed(&heap->recent.grains) || hak_load_relaxed(&heap->transfer_grains);
 }
 
+static _Atomic unsigned merged_last HAK_OWN_LINE; /* a heap; by a borrow */
+
+static bool lend_from(hak_heap_t *heap, bool merges) {
+    HAK_HOLD(&heap->lock);
+    if (merges) merge_recent(heap, 0, 0);
+    bool lent = hak_heap_lend(heap);
+    publish_idle(heap, PUBLISH_GRAINS);
+    return lent;
+}
+
+/* One heap with recent blocks merges them for each superslab that the pool lacks: the next one behind the heap
+ * that did so last, round. Transfer arrays wait for a purge: a block seldom is all that keeps a superslab. */
 static bool lend(void) {
+    unsigned last = hak_load_relaxed(&merged_last), chosen = HAK_HEAPS_MAX;
     HAK_EACH_HEAP (i) {
         hak_heap_t *heap = hak_heap_at(i);
-        if (waits(heap) && !hak_load_relaxed(&heap->lent)) drain_all(heap);
-        if (hak_heap_lend(heap)) return true;
+        if (hak_load_relaxed(&heap->lent) && lend_from(heap, false)) return true;
+        if (!hak_load_relaxed(&heap->recent.grains)) continue;
+        if (chosen == HAK_HEAPS_MAX || (chosen <= last && i > last)) chosen = i;
     }
-    return false;
+    if (chosen == HAK_HEAPS_MAX) return false;
+    hak_store_relaxed(&merged_last, chosen);
+    return lend_from(hak_heap_at(chosen), true);
 }
 
 /* Makes the caller's heap. The first region determines the size of superslabs. */

@@ -222,6 +222,7 @@ void hak_heap_check_at_release(const void *lock) {
     if (heap->dirty.newest) hak_grains_check(&check, heap->dirty.newest);
     hak_check_that(&check, of_heap, heap, "both ends of the list, or none",
                    !heap->dirty.oldest == !heap->dirty.newest);
+    check_recent(&check, heap);
     hak_check_stop(&check);
 }
 

@@ -28,6 +28,7 @@ enum {
     SIZE = GRAINS * HAK_GRAIN_SIZE,
     HEAP = 0, /* of all blocks; the other CPU's has none */
     OTHER = 1,
+    UNMADE = 2,
 };
 
 static char units[UNITS][HAK_UNIT_SIZE] __attribute__((aligned(HAK_UNIT_SIZE)));
@@ -135,7 +136,7 @@ bool hak_heap_grow(unsigned number, size_t least, size_t grains) {
     (void)number, (void)least, (void)grains;
     return false;
 }
-unsigned hak_heap_open(unsigned number) { return number; }
+unsigned hak_heap_open(unsigned number) { return number < 2 ? number : HEAP; }
 void *hak_meta_alloc_zeroed(size_t size) {
     (void)size;
     return NULL;
@@ -162,7 +163,8 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
 }
 void hak_fine_add_stats(size_t *count, size_t *bytes) { (void)count, (void)bytes; }
 
-void hak_pool_set_lender(bool (*lend)(void)) { (void)lend; }
+static hak_pool_lender_t borrow;
+void hak_pool_set_lender(hak_pool_lender_t lender) { borrow = lender; }
 void hak_region_prepare(void) {}
 uint64_t hak_os_now_ns(void) { return 0; } /* of the debug build's times, which are off */
 void hak_pool_prefault(char *start, size_t size, int level) {
@@ -205,7 +207,7 @@ static void prepare(int64_t array_size, int64_t array_first) {
     }
     model.array_size = array_size;
     model.array_first = array_first;
-    for (unsigned i = 0; i < BLOCKS; i++) allocate(HEAP);
+    for (unsigned i = 0; i < BLOCKS; i++) allocate(i == 0 ? UNMADE : HEAP); /* sets the lender */
 }
 
 static void prepare_array(void) { prepare(2, 1); }
@@ -242,6 +244,7 @@ static void take_and_free(void) {
     if (block) EXPLORE_CHECK(hak_large_free(HEAP, block), "a block that serves again is free");
 }
 static void purge(void) { purge_large(0); }
+static void lend(void) { borrow(); }
 
 static void resize(unsigned i, size_t grains) {
     bool done = hak_large_resize(model.blocks[i], grains * HAK_GRAIN_SIZE);
@@ -374,6 +377,8 @@ static const explore_scenario_t scenarios[] = {
      {take, take, free_2},
      RULES},
     {"a block grows over one that was just freed", prepare_array, {free_1, grow_0}, RULES},
+    {"the pool borrows twice, and a free at home", prepare_recent, {lend, lend, free_0}, RULES},
+    {"the pool borrows, and a request", prepare_recent, {lend, take_and_free}, RULES},
     {"a purge and two frees at home", prepare_array, {free_0, free_1, purge}, RULES},
     {"a fork among frees at home", prepare_to_fork, {free_0, free_1, fork_and_take}, RULES},
     {"a fork among frees", prepare_to_fork, {free_0, free_1_afar, fork_and_take}, RULES},

@@ -248,6 +248,91 @@ static void free_superslabs_are_lent(void **state) {
     while (count > 0) hak_pool_give(units[--count], 1);
 }
 
+enum { FIRST_NEW = 100 }; /* from here on heaps have nothing yet */
+
+/* What a pool that has no free unit asks of heaps that are at work: the recent blocks of one of them. */
+static void a_borrow_asks_little(const void *unused) {
+    enum { HEAPS = 64, WAITING = 200, MISSES = 20 };
+    static void *blocks[HEAPS][WAITING + 1];
+    bool zeroed;
+    (void)unused;
+    CHECK(hakmem_option_set("L25_TC_SPILL", "200") == 0, "no option");
+    purge_large(0);
+    for (unsigned h = 0; h < HEAPS; h++)
+        for (unsigned i = 0; i <= WAITING; i++)
+            blocks[h][i] = hak_large_alloc(FIRST_NEW + h, LEAST, 1, false);
+    for (unsigned h = 0; h < HEAPS; h++) {
+        for (unsigned i = 1; i <= WAITING; i++) hak_large_free(0, blocks[h][i]);
+        hak_large_free(FIRST_NEW + h, blocks[h][0]); /* beside the next in a superslab */
+    }
+    for (unsigned miss = 0; miss < MISSES; miss++) {
+        unsigned recent = 0;
+        uint64_t fresh = hak_pool_stats.stage3;
+        while (hak_pool_stats.stage3 == fresh) CHECK(hak_pool_take(1, &zeroed), "no unit");
+        for (unsigned h = 0; h < HEAPS; h++) {
+            const hak_heap_t *heap = hak_heap_at(FIRST_NEW + h);
+            recent += heap->recent.count;
+            CHECK(heap->transfer_count == WAITING, "%u of %u blocks wait in heap %u",
+                  heap->transfer_count, (unsigned)WAITING, FIRST_NEW + h);
+        }
+        CHECK(recent + miss + 1 == HEAPS, "%u recent blocks after %u misses", recent, miss + 1);
+    }
+}
+
+/* A recent block may be all that keeps a superslab, of one heap or another, from the pool. */
+static void a_recent_block_keeps_no_superslab(const void *unused) {
+    enum { HEAPS = 4 };
+    void *blocks[HEAPS];
+    bool zeroed;
+    (void)unused;
+    purge_large(0);
+    for (unsigned i = 0; i < HEAPS; i++)
+        blocks[i] = hak_large_alloc(FIRST_NEW + i, LEAST, 1, false);
+    for (unsigned i = 0; i < HEAPS; i++) hak_large_free(FIRST_NEW + i, blocks[i]);
+    uint64_t fresh = hak_pool_stats.stage3;
+    unsigned units = HEAPS * hak_superslab_units();
+    for (unsigned i = 0; i < units; i++) CHECK(hak_pool_take(1, &zeroed), "no unit");
+    CHECK(hak_pool_stats.stage3 == fresh, "%u superslabs are mapped",
+          (unsigned)(hak_pool_stats.stage3 - fresh));
+}
+
+static void check_about(size_t most) {
+    size_t idle = hak_large_idle(), about = hak_large_idle_about();
+    CHECK(hak_max(idle, about) - hak_min(idle, about) <= most, "%zu bytes are idle, not about %zu",
+          idle, about);
+}
+
+/* What leaves a heap, or merges in it, when the pool borrows is published as by any other call. */
+static void a_borrow_is_published(const void *unused) {
+    enum { COUNT = 64, WAITING = 200, HEAP = 3, MOST = 4 << 20 };
+    void *blocks[WAITING];
+    bool zeroed;
+    (void)unused;
+    CHECK(hakmem_option_set("L25_TC_SPILL", "200") == 0, "no option");
+    purge_large(0);
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);
+    for (unsigned i = 0; i < COUNT; i++) hak_large_free(0, blocks[i]);
+    CHECK(hak_heap_at(0)->lent >= COUNT / 2, "%zu superslabs", (size_t)hak_heap_at(0)->lent);
+    while (hak_heap_at(0)->lent > 0) {
+        CHECK(hak_pool_take(1, &zeroed), "no unit");
+        check_about(MOST);
+    }
+    for (unsigned i = 0; i < WAITING; i++)
+        blocks[i] = hak_large_alloc(HEAP, HAK_LARGE_MAX, 1, false);
+    for (unsigned i = 0; i < WAITING; i++) hak_large_free(HEAP + 1, blocks[i]);
+    for (unsigned i = 0; i < 2 * hak_superslab_units(); i++) {
+        CHECK(hak_pool_take(1, &zeroed), "no unit");
+        check_about(2 * MOST);
+    }
+}
+
+static void heaps_lend_in_small_steps(void **state) {
+    (void)state;
+    unit_child(a_borrow_asks_little, NULL, 60, "little");
+    unit_child(a_recent_block_keeps_no_superslab, NULL, 60, "recent");
+    unit_child(a_borrow_is_published, NULL, 60, "published");
+}
+
 /* A heap that its own CPU works with keeps free memory, half as much as it has in use; one that
  * another CPU worked with last keeps none. */
 static void a_busy_heap_keeps_some(const void *unused) {
@@ -417,6 +502,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
+        cmocka_unit_test(heaps_lend_in_small_steps),
         cmocka_unit_test(each_cpu_has_a_heap),
         cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),

@@ -440,6 +440,7 @@ static const release_t releases[] = {
     {clean_grains, "superslab %p: clean_grains = grains - touched ones: ", heap_lock},
     {extent_filled, "extents %p: violated: a bin is filled <=> its bit is set", heap_lock},
     {idle_newest, "large heap %p: violated: both ends of the list, or none", heap_lock},
+    {recent_used, "large heap %p: violated: recent blocks are freed", heap_lock},
     {transfer_grains, "transfer array %p: transfer_grains = sum of its blocks: ", transfer_lock},
     {kept_not_noted, "huge blocks %p: bytes in the sum of all parts = bytes kept: ", kept_lock},
     {kept_none, "huge blocks %p: violated: no stretches <=> no bytes", kept_lock},
