@@ -42,7 +42,7 @@ static bool make_room(hak_huge_table_t *table) {
     hak_lock_acquire(&table->lock);
     bool used = hak_huge_table_use(table, larger, slots);
     hak_lock_release(&table->lock);
-    if (!used) hak_huge_table_discard(larger, slots);
+    if (!used) hak_huge_table_unmake(larger, slots);
     return true;
 }
 

@@ -90,8 +90,11 @@ hak_mapping_t *hak_huge_table_make(size_t count) {
     return slots;
 }
 
-void hak_huge_table_discard(hak_mapping_t *slots, size_t count) {
-    hak_meta_free(slots, bytes_of(count));
+HAK_BEHIND void hak_huge_table_unmake(hak_mapping_t *slots, size_t count) {
+    if (bytes_of(count) > CLEARED_MOST)
+        hak_meta_free_zeroed(slots, bytes_of(count));
+    else
+        hak_meta_free(slots, bytes_of(count));
 }
 
 /* n slots replace others with n / 4 entries. When they are full they have n / 2 entries. So n / 4
@@ -99,7 +102,7 @@ void hak_huge_table_discard(hak_mapping_t *slots, size_t count) {
  * all. */
 bool hak_huge_table_use(hak_huge_table_t *table, hak_mapping_t *larger, size_t slots) {
     if (slots <= table->current.size || table->former.used) return false;
-    if (table->former.size) hak_huge_table_discard(table->former.slots, table->former.size);
+    if (table->former.size) hak_meta_free(table->former.slots, bytes_of(table->former.size));
     if (table->gone)
         memcpy(larger + slots, table->current.slots + table->current.size,
                HAK_FREED_MAX * sizeof *larger);

@@ -62,7 +62,8 @@ hak_mapping_t *hak_huge_table_make(size_t slots);
  * earlier ones are not empty yet. */
 bool hak_huge_table_use(hak_huge_table_t *table, hak_mapping_t *larger, size_t slots);
 
-void hak_huge_table_discard(hak_mapping_t *slots, size_t count);
+/* Takes back slots that were made, and never used. */
+void hak_huge_table_unmake(hak_mapping_t *slots, size_t count);
 
 /* There is room for it. */
 void hak_huge_table_put(hak_huge_table_t *table, uintptr_t start, size_t size);

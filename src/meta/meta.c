@@ -25,6 +25,7 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
 static node_t *bitmaps[SHIFT_COUNT]; /* free ones */
+static node_t *zeroed[SHIFT_COUNT];  /* zero but for the link */
 static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
@@ -132,9 +133,14 @@ void hak_meta_free(void *block, size_t size) { give(&lists[shift_of(size)], bloc
 void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)], shift_of(size)); }
 void hak_meta_free_bitmap(void *block, size_t size) { give(&bitmaps[shift_of(size)], block); }
 
-void *hak_meta_alloc_zeroed(size_t size) { /* what was freed before is not zero */
-    HAK_HOLD(&hak_meta_lock);
-    return carve(shift_of(size));
+void *hak_meta_alloc_zeroed(size_t size) { /* what else was freed before is not zero */
+    node_t *block = take(&zeroed[shift_of(size)], shift_of(size));
+    if (block) block->next = NULL;
+    return block;
+}
+
+HAK_BEHIND void hak_meta_free_zeroed(void *block, size_t size) {
+    give(&zeroed[shift_of(size)], block);
 }
 
 HAK_BEHIND size_t hak_meta_bytes(void) {
@@ -178,6 +184,14 @@ static void check_node(hak_check_t *check, const node_t *node, unsigned shift) {
                    is_accessible((const char *)node, size));
 }
 
+static void check_list(hak_check_t *check, const node_t *node, unsigned shift, size_t most) {
+    for (size_t violations = check->violations; node && violations == check->violations; most--) {
+        hak_check_that(check, "records", node, "a list has no more than there is", most > 0);
+        check_node(check, node, shift);
+        node = node->next;
+    }
+}
+
 HAK_BEHIND void hak_meta_check(hak_check_t *check) {
     size_t bytes = 0;
     for (unsigned i = 0; i < area_count; i++) {
@@ -187,12 +201,8 @@ HAK_BEHIND void hak_meta_check(hak_check_t *check) {
     hak_check_equal(check, "records", areas, "bytes of all areas", bytes_total, bytes);
     check_chunk(check);
     for (unsigned shift = LEAST_SHIFT; shift < SHIFT_COUNT; shift++) {
-        size_t most = bytes >> shift, violations = check->violations;
-        for (const node_t *node = lists[shift]; node && violations == check->violations; most--) {
-            hak_check_that(check, "records", node, "a list has no more than there is", most > 0);
-            check_node(check, node, shift);
-            node = node->next;
-        }
+        check_list(check, lists[shift], shift, bytes >> shift);
+        check_list(check, zeroed[shift], shift, bytes >> shift);
     }
 }
 

@@ -14,11 +14,14 @@
 /* NULL when the system has no memory left. The contents are undefined. */
 void *hak_meta_alloc(size_t size);
 
-/* The same; all of it is zero, and no page of it was touched yet. */
+/* The same; all of it is zero, and no page of it was touched yet, but for the first one at most. */
 void *hak_meta_alloc_zeroed(size_t size);
 
 /* `size` as it was asked for. */
 void hak_meta_free(void *block, size_t size);
+
+/* The same for what is still all zero: hak_meta_alloc_zeroed hands it out again, and nothing else does. */
+void hak_meta_free_zeroed(void *block, size_t size);
 
 /* The same for bitmaps of slabs: one that was freed serves as a bitmap of its size again, and as
  * nothing else. Who frees a block twice may still write to its second half (shard/shard.h). */

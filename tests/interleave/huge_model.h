@@ -217,6 +217,7 @@ void *hak_meta_alloc_zeroed(size_t size) { /* of longer tables than there are he
     return table ? memset(table, 0, size) : NULL;
 }
 void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
+void hak_meta_free_zeroed(void *block, size_t size) { hak_meta_free(block, size); }
 
 /* Of a block: its contents are a model. */
 void hak_os_zero(void *start, size_t size) {
