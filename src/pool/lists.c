@@ -13,15 +13,24 @@ static unsigned longest_run(uint32_t mask) {
 
 void hak_lists_remove(hak_superslab_t *super) {
     if (super == hak_lists.rows_seen) hak_lists.rows_seen = super->next;
-    if (super == hak_lists.to_ask) hak_lists.to_ask = super->next;
+    if (super == hak_lists.last_unasked) hak_lists.last_unasked = super->prev;
     hak_superslab_unlink(&hak_lists.by_span[super->longest], super);
 }
 
 void hak_lists_insert(hak_superslab_t *super) {
     super->longest = (uint8_t)longest_run(super->free);
     super->kept = false;
-    if (super->longest == hak_superslab_units()) hak_lists.has_unasked = true;
+    if (super->longest == hak_superslab_units() && !hak_lists.last_unasked)
+        hak_lists.last_unasked = super;
     hak_superslab_link(&hak_lists.by_span[super->longest], super);
+}
+
+HAK_BEHIND void hak_lists_insert_asked(hak_superslab_t *super, bool keeps) {
+    hak_superslab_t *before = hak_lists.last_unasked;
+    super->longest = (uint8_t)hak_superslab_units();
+    super->kept = keeps;
+    hak_superslab_link_behind(&hak_lists.by_span[super->longest], before, super);
+    if (!keeps) hak_lists.last_unasked = super;
 }
 
 unsigned hak_lists_dirty_count(const hak_superslab_t *super) {

@@ -5,8 +5,8 @@
  *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
  *     `held` have slabs in use, and came of age between two rounds of partial release: they wait
  *     for the next round
- *   has_unasked is clear => all wholly free superslabs before to_ask, or all if that is NULL, are `kept`: the region
- *     has refused to unmap them, and no neighbour has become a hole since
+ *   `kept` superslabs are wholly free, and the region has kept them mapped since each of their neighbours became
+ *     a hole. They are behind all others of their list: last_unasked is the last one before them
  *
  * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
  * thread keeps (thread/purge_ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
@@ -21,9 +21,8 @@
 typedef struct {
     hak_superslab_t *by_span[HAK_SUPERSLAB_UNITS_MAX + 1];
     hak_dirty_list_t dirty[2], held; /* dirty[1]: of zones that have or had huge pages */
-    hak_superslab_t *rows_seen; /* wholly free superslab at which the search for a row goes on */
-    hak_superslab_t *to_ask;    /* the same, where the walk that unmaps goes on */
-    bool has_unasked;
+    hak_superslab_t *rows_seen;    /* wholly free superslab at which the search for a row goes on */
+    hak_superslab_t *last_unasked; /* wholly free; NULL when the region keeps all that are */
 } hak_lists_t;
 
 extern hak_lists_t hak_lists;
@@ -41,6 +40,10 @@ HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_
 /* Removes a superslab from its list by_span, or inserts it by its longest free span. */
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
+
+/* The same for a wholly free one that stays mapped, behind those that the region has not been asked for yet:
+ * the region `keeps` it, or it is the last of these. */
+void hak_lists_insert_asked(hak_superslab_t *super, bool keeps);
 
 /* Adds units to the free units of a superslab. Does not change which of them are dirty. One that was held
  * may be wholly free now, so it is held no more. */

@@ -13,6 +13,7 @@ enum {
     EPOCH_MS = 250,
     EPOCH_EVENTS = 1024,
     SPARE_UNITS = 512, /* 32 MiB of free addresses that stay mapped in any case */
+    REFUSED_MAX = 64,  /* superslabs that the kernel refuses to unmap, in one call */
 };
 
 /* Under the lock. */
@@ -61,102 +62,72 @@ HAK_COMMON void hak_pool_count_given(uint64_t now) {
  * lock. */
 static HAK_BEHIND void ask_again(hak_superslab_t *super) {
     if (!super || !super->kept) return;
-    super->kept = false;
-    hak_lists.has_unasked = true;
+    hak_lists_remove(super);
+    hak_lists_insert(super);
 }
 
-static hak_superslab_t *superslab_behind(hak_superslab_t *super) {
-    return hak_region_is_mapped(super + 1) ? super + 1 : NULL;
-}
-
-/* Unmaps a wholly free superslab. False when the region keeps it mapped; then only its place in
- * the lists has changed. Under the lock. */
-static bool unmap(hak_superslab_t *super) {
+/* Unmaps a wholly free superslab. Where it stays mapped only its place in the lists has changed. Under the
+ * lock. */
+static hak_region_answer_t unmap(hak_superslab_t *super) {
     unsigned dirty_units = hak_lists_dirty_count(super);
     hak_lists_remove_dirty(super);
     hak_lists_remove(super);
-    if (!hak_region_unmap(super)) {
-        bool has_others = hak_lists.has_unasked;
-        hak_lists_insert(super);
-        super->kept = true;
-        hak_lists.has_unasked = has_others;
+    hak_region_answer_t answer = hak_region_unmap(super);
+    if (answer != HAK_REGION_UNMAPPED) {
+        hak_lists_insert_asked(super, answer == HAK_REGION_KEEPS);
         if (dirty_units) hak_lists_append_dirty(super);
-        return false;
+        return answer;
     }
     ask_again(hak_region_superslab_before(super));
-    ask_again(superslab_behind(super));
+    ask_again(hak_region_is_mapped(super + 1) ? super + 1 : NULL);
     super->dirty = 0;
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)dirty_units);
     hak_commit_release((size_t)dirty_units << HAK_UNIT_SHIFT);
     HAK_ADD_OWNED(&hak_pool_stats.unmapped, 1);
-    return true;
+    return answer;
 }
 
-/* The same for any superslab, if it is wholly free. The record of an unmapped superslab may still
- * say that it is free, so `mapped` is checked, too; it becomes true again under the lock only. */
-static bool unmap_if_free(hak_superslab_t *super) {
-    HAK_HOLD(&hak_pool_lock);
-    bool is_free = hak_load_relaxed(&super->mapped) && super->longest == hak_superslab_units();
-    return is_free && unmap(super);
-}
-
-/* Unmaps the free superslabs before one that has become a hole, and those behind it; returns bytes. */
-static size_t unmap_neighbours(hak_superslab_t *hole) {
-    size_t unmapped = 0;
-    hak_superslab_t *next = hole;
-    while ((next = hak_region_superslab_before(next)) != NULL && unmap_if_free(next)) unmapped++;
-    for (next = hole; (next = superslab_behind(next)) != NULL && unmap_if_free(next);) unmapped++;
-    return unmapped * hak_superslab_size();
-}
-
-/* Unmaps the superslab that became wholly free last. False when the region keeps it, or there is
- * none. */
-static bool unmap_newest(void) {
+/* Unmaps the first of the free superslabs; with `unasked` only one that is not kept. NULL when there is none, or
+ * it is `end`. */
+static hak_superslab_t *unmap_first(bool unasked, const hak_superslab_t *end,
+                                    hak_region_answer_t *answer) {
     HAK_HOLD(&hak_pool_lock);
     hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()];
-    return super && unmap(super);
-}
-
-/* Unmaps the next of the free superslabs that are not `kept`; NULL when there is none. *hole: the region did
- * not keep it. */
-static hak_superslab_t *unmap_next(bool *hole) {
-    HAK_HOLD(&hak_pool_lock);
-    hak_superslab_t *super = hak_lists.to_ask;
-    while (super && super->kept) super = super->next;
-    hak_lists.to_ask = super ? super->next : NULL;
-    *hole = super && unmap(super);
+    if (!super || super == end || (unasked && super->kept)) return NULL;
+    *answer = unmap(super);
     return super;
 }
 
-/* Clears has_unasked before the walk: what becomes free meanwhile sets it again, for the next one. A walk that
- * another thread has begun is continued. */
-static size_t unmap_unasked(void) {
+/* Unmaps free superslabs until the region keeps one: unmapping that one would split a mapping, and so would
+ * any other that it keeps. Then it asks the region for all of which it has not been asked yet, because one next
+ * to a hole splits no mapping. What the region keeps is not asked for again until a neighbour is a hole. What the
+ * kernel refuses goes behind all that has not been asked for, and waits for the next call. So each superslab is
+ * asked for once, and again for each neighbour that becomes a hole; `left` bounds that, since other threads may
+ * free some all the time. */
+static size_t unmap_free(void) {
     size_t unmapped = 0;
-    bool hole;
-    hak_lock_acquire(&hak_pool_lock);
-    if (hak_lists.has_unasked) hak_lists.to_ask = hak_lists.by_span[hak_superslab_units()];
-    hak_lists.has_unasked = false;
-    hak_lock_release(&hak_pool_lock);
-    for (hak_superslab_t *super; (super = unmap_next(&hole)) != NULL;)
-        if (hole) unmapped += hak_superslab_size() + unmap_neighbours(super);
-    return unmapped;
+    unsigned refused = 0;
+    bool unasked = false;
+    hak_superslab_t *super, *first_refused = NULL;
+    hak_region_answer_t answer;
+    for (size_t left = 3 * hak_region_mapped_superslabs();
+         left && refused < REFUSED_MAX &&
+         (super = unmap_first(unasked, first_refused, &answer)) != NULL;
+         left--) {
+        unmapped += answer == HAK_REGION_UNMAPPED;
+        unasked |= answer != HAK_REGION_UNMAPPED;
+        if (answer == HAK_REGION_REFUSED && refused++ == 0) first_refused = super;
+    }
+    return unmapped * hak_superslab_size();
 }
 
-/* Three steps. First the pool takes wholly free superslabs from large heaps: some have locked
- * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps those that
- * became free last, until the region keeps one: unmapping that one would split a mapping. Last it asks
- * the region for all others of which it has not been asked yet, because one next to a hole splits no
- * mapping. What the region keeps is not asked for again until a neighbour is a hole. The first two loops are
- * bounded by the number of superslabs at their start, since other threads may free some all the time; the last
- * one meets each superslab of the list once. */
+/* First the pool takes wholly free superslabs from large heaps, as many as there are at most: some have locked
+ * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps what is free. */
 size_t hak_pool_unmap_free(void) {
-    size_t unmapped = 0;
     hak_lock_acquire(&hak_pool_lock);
     for (size_t left = hak_region_mapped_superslabs(); left && hak_pool_borrow(); left--) continue;
     hak_lock_release(&hak_pool_lock);
-    for (size_t left = hak_region_mapped_superslabs(); left && unmap_newest(); left--)
-        unmapped += hak_superslab_size();
-    return unmapped + unmap_unasked();
+    return unmap_free();
 }
 
 /* True when the mapped units are more than twice the units in use, plus SPARE_UNITS: the heap was

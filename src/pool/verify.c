@@ -94,6 +94,18 @@ static void check_lists(sums_t *sums) {
     check_list(sums, hak_lists.held.oldest, true, sums->on_held);
 }
 
+/* Of the wholly free ones, the first `unasked` are not kept. */
+static void check_kept(hak_check_t *check, size_t unasked) {
+    const hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()], *last = NULL;
+    for (; super && !super->kept && unasked > 0; unasked--) {
+        last = super;
+        super = super->next;
+    }
+    hak_check_that(check, pool, &hak_lists,
+                   "what the region keeps is behind the last other free one",
+                   unasked == 0 && hak_lists.last_unasked == last);
+}
+
 void hak_pool_check(hak_check_t *check) {
     sums_t sums = {.check = check};
     if (!hak_map.entries) return;
@@ -107,8 +119,7 @@ void hak_pool_check(hak_check_t *check) {
                     hak_load_relaxed(&hak_pool_stats.dirty_units), sums.dirty_units);
     hak_check_equal(check, pool, &hak_pool_stats, "held_units = those that wait for a round",
                     hak_load_relaxed(&hak_pool_stats.held_units), sums.held_units);
-    hak_check_that(check, pool, &hak_lists, "it is known that free superslabs are not kept",
-                   hak_lists.has_unasked || hak_lists.to_ask || !sums.unasked);
+    check_kept(check, sums.unasked);
 }
 
 #if HAKMEM_VERIFY

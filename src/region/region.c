@@ -324,18 +324,18 @@ bool hak_region_has_unmapped(void) {
     return region.unmapped != NULL;
 }
 
-HAK_BEHIND bool hak_region_unmap(hak_superslab_t *super) {
+HAK_BEHIND hak_region_answer_t hak_region_unmap(hak_superslab_t *super) {
     HAK_HOLD(&hak_region_lock);
     size_t number = number_of(super), pieces = region.pieces + mapped_neighbours(number) - 1;
-    if (pieces > region.pieces && pieces > HAK_PIECES_MAX) return false;
-    if (!hak_os_unmap(address_of(number), hak_superslab_size())) return false;
+    if (pieces > region.pieces && pieces > HAK_PIECES_MAX) return HAK_REGION_KEEPS;
+    if (!hak_os_unmap(address_of(number), hak_superslab_size())) return HAK_REGION_REFUSED;
     hak_store_relaxed(&super->mapped, false);
     hak_superslab_link(&region.unmapped, super);
     super->unmapped = true;
     region.pieces = pieces;
     HAK_ADD_OWNED(&region.mapped, -(size_t)1);
     hak_thp_unmapped((hak_thp_range_t){unit_of(super), unit_of(super + 1)});
-    return true;
+    return HAK_REGION_UNMAPPED;
 }
 
 /* ---- huge pages ---- */

@@ -78,9 +78,13 @@ hak_superslab_t *hak_region_take_unmapped(bool dense);
 bool hak_region_map_again(hak_superslab_t *super);
 bool hak_region_has_unmapped(void);
 
-/* Unmaps a superslab that is wholly free and in no list. False when that would make too many
- * pieces, or the kernel refuses; then nothing has changed. */
-bool hak_region_unmap(hak_superslab_t *super);
+/* Unmaps a superslab that is wholly free and in no list. Where it stays mapped nothing has changed. */
+typedef enum {
+    HAK_REGION_UNMAPPED,
+    HAK_REGION_KEEPS,   /* it would make too many pieces */
+    HAK_REGION_REFUSED, /* by the kernel */
+} hak_region_answer_t;
+hak_region_answer_t hak_region_unmap(hak_superslab_t *super);
 
 /* Purges pages of a superslab; see hak_os_purge. Its zone gets no huge pages from then on, since
  * the kernel would fill the gap again to make one, until all of the zone has been unmapped. */

@@ -8,6 +8,18 @@ HAK_COMMON void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *sup
     *first = super;
 }
 
+HAK_BEHIND void hak_superslab_link_behind(hak_superslab_t **first, hak_superslab_t *before,
+                                          hak_superslab_t *super) {
+    if (!before) {
+        hak_superslab_link(first, super);
+        return;
+    }
+    super->prev = before;
+    super->next = before->next;
+    if (super->next) super->next->prev = super;
+    before->next = super;
+}
+
 HAK_COMMON void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super) {
     *(super->prev ? &super->prev->next : first) = super->next;
     if (super->next) super->next->prev = super->prev;

@@ -5,6 +5,9 @@
 
 /* A list of superslabs by next. */
 void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super);
+/* Behind that one, or as the first if it is NULL. */
+void hak_superslab_link_behind(hak_superslab_t **first, hak_superslab_t *before,
+                               hak_superslab_t *super);
 void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super);
 
 /* A list of superslabs by dirty_next, that of the oldest free first. A superslab is in one at most;

@@ -199,11 +199,109 @@ static void what_is_free_can_be_unmapped(void **state) {
         REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
         while (hak_pool_unmap_free())
             continue; /* a whole piece that goes makes room for a hole elsewhere */
-        assert_false(hak_lists.has_unasked); /* the next call walks over none of them */
+        assert_null(hak_lists.last_unasked); /* the next call asks for the first of them only */
     }
     /* What the region has mapped ahead stays. */
     size_t rest = hak_region_mapped_superslabs();
     REQUIRE(rest <= before + COUNT / 8, "%zu superslabs are mapped, %zu before", rest, before);
+}
+
+static unsigned unmaps_to_refuse;
+
+bool __real_hak_os_unmap(void *start, size_t size);
+bool __wrap_hak_os_unmap(void *start, size_t size);
+bool __wrap_hak_os_unmap(void *start, size_t size) {
+    if (!unmaps_to_refuse) return __real_hak_os_unmap(start, size);
+    unmaps_to_refuse--;
+    return false;
+}
+
+enum { KEPT_MOST = 4 * HAK_PIECES_MAX };
+static hak_superslab_t *rows_of_kept[KEPT_MOST];
+
+/* A heap of as many pieces as there may be, in which superslabs are free that the region keeps. */
+static void make_kept(void) {
+    unsigned taken;
+    hak_pool_unmap_free();
+    for (unsigned i = 0; i < KEPT_MOST; i++)
+        assert_non_null(rows_of_kept[i] = hak_pool_take_superslabs(1, 1, &taken));
+    for (unsigned i = 0; i < KEPT_MOST; i += 2) hak_pool_give_superslab(rows_of_kept[i]);
+    while (hak_pool_unmap_free()) continue;
+}
+
+/* One in use; the region would keep it or not. */
+static hak_superslab_t *take_back(bool keeps) {
+    for (unsigned i = 1; i < KEPT_MOST; i += 2) {
+        hak_superslab_t *super = rows_of_kept[i];
+        if (!super || keeps != (hak_region_is_mapped(super + 1) &&
+                                hak_region_superslab_before(super) != NULL))
+            continue;
+        rows_of_kept[i] = NULL;
+        return super;
+    }
+    fail_msg("no superslab %s", keeps ? "between two" : "next to a hole");
+    return NULL;
+}
+
+static void give_kept(void) {
+    for (unsigned i = 1; i < KEPT_MOST; i += 2)
+        if (rows_of_kept[i]) hak_pool_give_superslab(rows_of_kept[i]);
+    while (hak_pool_unmap_free()) continue;
+}
+
+/* A search that went on behind the 64th of them would stumble. */
+static void what_the_region_keeps_is_passed_over(void **state) {
+    (void)state;
+    enum { LOOKS = 64 };
+    make_kept();
+    hak_superslab_t *last = hak_lists.by_span[hak_superslab_units()], *behind;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        assert_true(last->kept);
+        last = last->next;
+        assert_non_null(last);
+    }
+    hak_superslab_t *super = take_back(true);
+    behind = last->next;
+    last->next = (hak_superslab_t *)1;
+    hak_pool_give_superslab(super);
+    size_t unmapped = hak_pool_unmap_free();
+    last->next = behind;
+    assert_int_equal(unmapped, 0);
+    assert_true(super->kept);
+    give_kept();
+}
+
+/* It is asked for again, although one that the region keeps became free later. */
+static void what_the_kernel_refuses_is_not_kept(void **state) {
+    (void)state;
+    make_kept();
+    hak_superslab_t *refused = take_back(false), *later = take_back(true);
+    hak_pool_give_superslab(refused);
+    unmaps_to_refuse = 1;
+    assert_int_equal(hak_pool_unmap_free(), 0);
+    assert_int_equal(unmaps_to_refuse, 0);
+    assert_true(hak_region_is_mapped(refused));
+    hak_pool_give_superslab(later);
+    REQUIRE(hak_pool_unmap_free() >= hak_superslab_size(), "it is kept");
+    assert_false(hak_region_is_mapped(refused));
+    give_kept();
+}
+
+/* No call asks the kernel without end, and the next one asks for others. */
+static void a_call_is_refused_a_bounded_number_of_times(void **state) {
+    (void)state;
+    enum { COUNT = 200, TIMES = 1000 };
+    static hak_superslab_t *supers[COUNT];
+    unsigned taken;
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_non_null(supers[i] = hak_pool_take_superslabs(1, 1, &taken));
+    for (unsigned i = 0; i < COUNT; i++) hak_pool_give_superslab(supers[i]);
+    unmaps_to_refuse = TIMES;
+    assert_int_equal(hak_pool_unmap_free(), 0);
+    REQUIRE(TIMES - unmaps_to_refuse <= 64, "%u refusals", TIMES - unmaps_to_refuse);
+    unmaps_to_refuse = 0;
+    while (hak_pool_unmap_free()) continue;
+    assert_null(hak_lists.last_unasked);
 }
 
 /* Rows of superslabs come and their addresses go, again and again: the heap does not grow. */
@@ -315,6 +413,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(zeroed_is_said_only_of_zeros),
         cmocka_unit_test(superslabs_in_a_row),
         cmocka_unit_test(what_is_free_can_be_unmapped),
+        cmocka_unit_test(what_the_region_keeps_is_passed_over),
+        cmocka_unit_test(what_the_kernel_refuses_is_not_kept),
+        cmocka_unit_test(a_call_is_refused_a_bounded_number_of_times),
         cmocka_unit_test(unmapped_superslabs_make_rows),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),

@@ -289,7 +289,8 @@ static void an_unmapped_superslab_is_mapped_again(void **state) {
     mapped = hak_region_mapped_superslabs();
     assert_true(mapped >= before);
     for (unsigned i = 0; i < COUNT; i += 2) {
-        REQUIRE(hak_region_unmap(supers[i]), "superslab %u cannot be unmapped", i);
+        REQUIRE(hak_region_unmap(supers[i]) == HAK_REGION_UNMAPPED,
+                "superslab %u cannot be unmapped", i);
         REQUIRE(!hak_region_unit_of(start_of(supers[i])), "an unmapped superslab is found");
         REQUIRE(hak_region_unit_of(start_of(supers[i + 1])) != NULL, "its neighbour is not");
     }
@@ -314,7 +315,8 @@ static void holes_make_no_more_pieces_than_allowed(void **state) {
     unsigned refused = 0;
     for (unsigned i = 0; i < MANY; i++)
         assert_non_null(supers[i] = hak_region_take_superslab(false));
-    for (unsigned i = 0; i < MANY; i += 2) refused += !hak_region_unmap(supers[i]);
+    for (unsigned i = 0; i < MANY; i += 2)
+        refused += hak_region_unmap(supers[i]) == HAK_REGION_KEEPS;
     REQUIRE(refused > MANY / 2 - HAK_PIECES_MAX - 8 && refused < MANY / 2, "%u refused", refused);
     REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
     while (hak_region_take_unmapped(false)) continue;
@@ -376,7 +378,8 @@ static unsigned take_all(void) {
 /* A sanitizer needs some addresses at the end. */
 static void leave_some(unsigned count) {
     for (unsigned i = 0; i < 8 && i < count; i++)
-        CHECK(hak_region_unmap(supers[count - 1 - i]), "the last superslabs cannot be unmapped");
+        CHECK(hak_region_unmap(supers[count - 1 - i]) == HAK_REGION_UNMAPPED,
+              "the last superslabs cannot be unmapped");
 }
 
 static void small_space(void) {

@@ -70,6 +70,7 @@ static void shard_slabs(void) { hak_bin_add_slabs(0, 1); }
 
 static void longest(void) { world.super->longest++; }
 static void other_list(void) { hak_lists.by_span[world.super->longest] = NULL; }
+static void last_unasked(void) { hak_lists.last_unasked = world.super; }
 static void super_prev(void) { world.super->prev = world.super; }
 static void on_dirty(void) { world.dirty->on_dirty = false; }
 static void clean_listed(void) { world.dirty->dirty = 0; }
@@ -270,6 +271,7 @@ static const row_t rows[] = {
     {ring_used, "warm slabs %p: blocks in use = used + what was carved: "},
     {longest, "superslab %p: longest = longest run of free units: "},
     {other_list, "pool %p: superslabs in a list: "},
+    {last_unasked, "pool %p: violated: what the region keeps is behind the last other free one"},
     {super_prev, "superslab %p: violated: next and prev agree in the list"},
     {on_dirty, "superslab %p: violated: it has free dirty units <=> it is in a list of them"},
     {clean_listed,
