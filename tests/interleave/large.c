@@ -36,6 +36,7 @@ static hak_unit_t slabs[UNITS] __attribute__((aligned(64)));
 static hak_heap_t heaps[2];
 hak_lazy_table_t hak_heap_table = {.end = 2, .places = {&heaps[0], &heaps[1]}};
 hak_map_t hak_map;
+_Atomic unsigned *merged_place(void); /* mutants.py adds it to large.c */
 
 /* What stands for the extents: blocks in free memory, and the grains behind each that it grew by;
  * the heap's lock guards it. */
@@ -205,6 +206,7 @@ static void prepare(int64_t array_size, int64_t array_first) {
         model.blocks[i] = units[2 * i];
         extents.is_free[i] = true;
     }
+    *merged_place() = HEAP;
     model.array_size = array_size;
     model.array_first = array_first;
     for (unsigned i = 0; i < BLOCKS; i++) allocate(i == 0 ? UNMADE : HEAP); /* sets the lender */
@@ -389,6 +391,7 @@ static const explore_scenario_t scenarios[] = {
 };
 
 int main(int argc, char **argv) {
+    memory_track(merged_place(), sizeof *merged_place());
     memory_track(&heaps[HEAP], sizeof(hak_heap_t));
     memory_track(slabs, sizeof slabs);
     memory_track(&extents, sizeof extents);
