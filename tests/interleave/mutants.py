@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 import mutants_large
+import mutants_os
 import mutants_rest
 import mutants_shard
 import mutants_whole
@@ -173,7 +174,7 @@ GROUPS = {
     ),
 }
 
-MUTANTS = (mutants_shard.MUTANTS + mutants_large.MUTANTS + mutants_rest.MUTANTS
+MUTANTS = (mutants_shard.MUTANTS + mutants_large.MUTANTS + mutants_os.MUTANTS + mutants_rest.MUTANTS
            + mutants_whole.MUTANTS)
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
