@@ -10,10 +10,14 @@
  * A block's record is the word `large` of the unit it begins in (at most one does,
  * since a block is longer than a unit):
  *   length in grains << 5 | freed << 4 | first grain, counted in its unit;  0 = none
- * Written by who holds the block, or the heap's lock where the block is made or
- * merged. `freed` is set by compare-and-swap before anything else is done: of two
- * racing frees one wins, and the other touches nothing. Rejected: to decide that
- * under a lock, since a free on another CPU takes another lock.
+ * Written under the heap's lock where the block is made, resized or merged. `freed` is set by
+ * compare-and-swap before anything else is done: of two racing frees one wins, and the other
+ * touches nothing. Rejected: to decide that under a lock, since a free on another CPU takes
+ * another lock.
+ *
+ * A resize changes the word by compare-and-swap as well: after it has taken the grains that the block
+ * grows by, and before it frees those that are cut off. A free at the same time is a mistake of the
+ * program, but of the two one wins. If that is the free, the resize fails and leaves the block as it was.
  *
  * A freed block merges with the free extents under the heap's lock, or, freed on another
  * CPU than the heap's, goes into the heap's transfer array under a lock of its own, so that

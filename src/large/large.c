@@ -368,11 +368,17 @@ static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
     return true;
 }
 
+/* The word of the block that begins at `block`; 0 when none in use does. */
+HAK_FAST_PATH uint32_t word_in_use(const hak_unit_t *unit, const void *block) {
+    const uint32_t word = hak_load_acquire(&unit->large);
+    if (!word || word & HAK_LARGE_FREED || block_start(unit, word) != block) return 0;
+    return word;
+}
+
 /* Marks the block that begins at `block` freed; returns its grains, 0 when it is none in use. */
 static size_t mark_freed(hak_unit_t *unit, const void *block) {
-    uint32_t word = hak_load_acquire(&unit->large);
-    if (!word || word & HAK_LARGE_FREED || block_start(unit, word) != block) return 0;
-    if (!hak_cas_acquire(&unit->large, &word, word | HAK_LARGE_FREED)) return 0;
+    uint32_t word = word_in_use(unit, block);
+    if (!word || !hak_cas_acquire(&unit->large, &word, word | HAK_LARGE_FREED)) return 0;
     return hak_large_length(word);
 }
 
@@ -440,29 +446,38 @@ bool hak_large_find(const void *pointer, void **start, size_t *size) {
     return false;
 }
 
+/* Takes the grains behind a block. Heap lock held. */
+static bool take_behind(hak_heap_t *heap, char *end, size_t grains) {
+    bool taken = hak_extents_take_front(&heap->extents, end, grains) ||
+                 (merge_recent(heap, 0, 0) && hak_extents_take_front(&heap->extents, end, grains));
+    return taken && hak_heap_use(heap, end, grains);
+}
+
+/* False also for a block that another thread frees meanwhile: heap.h. Heap lock held. */
+static bool resize(hak_heap_t *heap, hak_unit_t *unit, char *block, size_t want) {
+    uint32_t word = word_in_use(unit, block);
+    const size_t have = hak_large_length(word), most = hak_max(want, have);
+    char *end = block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
+    if (!word || (want > have && !take_behind(heap, end, want - have))) return false;
+    const bool done = hak_cas_release(&unit->large, &word, word_of(block, want));
+    const size_t kept = done ? want : have;
+    if (kept < most) hak_heap_free(heap, end, most - kept);
+    HAK_ADD_OWNED(&heap->live, kept - have);
+    HAK_ADD_OWNED(&heap->resized, done);
+    publish_idle(heap, PUBLISH_GRAINS);
+    return done;
+}
+
 bool hak_large_resize(void *block, size_t size) {
     hak_unit_t *unit = hak_unit_of(block);
-    if (HAK_UNLIKELY(hak_fine_is(unit))) return false;
-    hak_heap_t *heap = hak_heap_at(number_of(unit));
-    uint32_t word = hak_load_acquire(&unit->large);
-    size_t want = grains_of(size), have = hak_large_length(word);
-    char *end = (char *)block + (hak_min(want, have) << HAK_GRAIN_SHIFT);
+    const unsigned number = number_of(unit);
+    hak_heap_t *heap = hak_heap_at(number);
+    size_t want = grains_of(size);
+    if (HAK_UNLIKELY(hak_fine_is(unit) || !heap)) return false;
     if (want <= HAK_UNIT_GRAINS || size > HAK_LARGE_MAX) return false;
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
-    bool done = true;
-    if (want < have)
-        hak_heap_free(heap, end, have - want);
-    else if (want > have)
-        done = (hak_extents_take_front(&heap->extents, end, want - have) ||
-                (merge_recent(heap, 0, 0) &&
-                 hak_extents_take_front(&heap->extents, end, want - have))) &&
-               hak_heap_use(heap, end, want - have);
-    if (done) {
-        hak_store_release(&unit->large, word_of(block, want));
-        HAK_ADD_OWNED(&heap->live, want - have);
-        HAK_ADD_OWNED(&heap->resized, 1);
-        publish_idle(heap, PUBLISH_GRAINS);
-    }
+    bool done = hak_load_relaxed(&unit->owner) == hak_owner(number, HAK_CLASS_LARGE) &&
+                resize(heap, unit, block, want);
     hak_lock_release(&heap->lock);
     return done;
 }

@@ -262,6 +262,24 @@ static void prepare_without_pages(void) {
     release(HEAP, 1);
 }
 static void grow_0(void) { resize_0(GRAINS + 1); }
+
+/* Beside a free of the same block, which a program should not do. */
+static void try_resize_0(size_t grains) {
+    hak_large_resize(model.blocks[0], grains * HAK_GRAIN_SIZE);
+}
+static void try_to_grow_0(void) { try_resize_0(GRAINS + 2); }
+static void try_to_shrink_0(void) { try_resize_0(GRAINS); }
+static void try_to_free_0(unsigned home) {
+    release(home, 0);
+    if (!model.freed[0]) model.held[0] = true; /* the resize has won */
+}
+static void try_to_free_0_at_home(void) { try_to_free_0(HEAP); }
+static void try_to_free_0_afar(void) { try_to_free_0(OTHER); }
+static void prepare_grown(void) {
+    prepare_array();
+    resize_0(GRAINS + 1);
+}
+
 static void grow_and_shrink_0(void) {
     grow_0();
     resize_0(GRAINS);
@@ -370,6 +388,26 @@ static const explore_scenario_t scenarios[] = {
     {"a block that grew is freed at home, and the array spills",
      prepare_small_array,
      {grow_and_free_0, free_1_afar, take},
+     RULES},
+    {"a block is freed while it shrinks",
+     prepare_grown,
+     {try_to_free_0_at_home, try_to_shrink_0},
+     RULES},
+    {"a block is freed while it grows",
+     prepare_grown,
+     {try_to_free_0_at_home, try_to_grow_0},
+     RULES},
+    {"a block is freed from afar while it shrinks, and a request",
+     prepare_grown,
+     {try_to_free_0_afar, try_to_shrink_0, take},
+     RULES},
+    {"a block is freed from afar while it grows, and a request",
+     prepare_grown,
+     {try_to_free_0_afar, try_to_grow_0, take},
+     RULES},
+    {"a block is resized twice at once, and freed",
+     prepare_grown,
+     {try_to_grow_0, try_to_shrink_0, try_to_free_0_at_home},
      RULES},
     {"a purge and a free at home", prepare_waiting, {purge, free_0}, RULES},
     {"frees at home, and a request", prepare_array, {free_0, free_1, take_and_free}, RULES},
