@@ -10,8 +10,9 @@ enum {
     STORED_MS = 2,         /* long enough for unfenced stores to become visible */
     CLOSED = 1,
     FENCED = 2,
-    CROWDS = 32,
-    CROWD_CPUS = 8,
+    CROWDS = 256,
+    FIRST_CROWDS = 8, /* of a small machine, beside what is in memory anyway */
+    CROWD_WORDS = CROWDS / 64,
 };
 
 __thread hak_gate_thread_t hak_gate_thread;
@@ -22,7 +23,7 @@ typedef struct {
                                 thread. One word: with two, a signal handler of that thread between
                                 the two stores would wait for itself */
     _Atomic uint32_t generation; /* forks between the first process and this one */
-    _Atomic uint32_t crowds;     /* a bit for each that ever had a thread */
+    _Atomic uint64_t crowds[CROWD_WORDS]; /* a bit for each that ever had a thread */
 } HAK_ALIGNED(HAK_LINE) hak_gate_t;
 
 static hak_gate_t hak_gate = {.state = FENCED};
@@ -34,21 +35,22 @@ typedef struct {
     hak_gate_post_t post;
 } HAK_ALIGNED(HAK_LINE) crowd_t;
 
-static crowd_t first_crowd HAK_OWN_LINE; /* up to eight CPUs have no other */
-static crowd_t other_crowds[CROWDS - 1] HAK_APART;
+static crowd_t first_crowds[FIRST_CROWDS] HAK_OWN_LINE;
+static crowd_t other_crowds[CROWDS - FIRST_CROWDS] HAK_APART;
 
 static hak_gate_post_t *crowd_at(unsigned number) {
-    return number ? &other_crowds[number - 1].post : &first_crowd.post;
+    return number < FIRST_CROWDS ? &first_crowds[number].post
+                                 : &other_crowds[number - FIRST_CROWDS].post;
 }
 
 /* The crowd of the CPU that the thread runs on. A thread alone does not ask libc, whose code for that may
  * not be in memory yet. */
 static hak_gate_post_t *this_crowd(void) {
-    const unsigned number =
-        hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() / CROWD_CPUS % CROWDS;
-    const uint32_t bit = (uint32_t)1 << number;
-    if (HAK_UNLIKELY(!(atomic_load(&hak_gate.crowds) & bit)))
-        (void)atomic_fetch_or(&hak_gate.crowds, bit); /* partner: close */
+    const unsigned number = hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() % CROWDS;
+    _Atomic uint64_t *word = &hak_gate.crowds[number / 64];
+    const uint64_t bit = (uint64_t)1 << number % 64;
+    if (HAK_UNLIKELY(!(atomic_load(word) & bit)))
+        (void)atomic_fetch_or(word, bit); /* partner: close */
     return crowd_at(number);
 }
 
@@ -243,17 +245,24 @@ static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     return true;
 }
 
+/* Waits for the crowds of one word of bits. */
+static bool await_crowds(unsigned word, const hak_gate_post_t *noted, uint64_t *tries) {
+    bool all = true;
+    for (uint64_t bits = atomic_load(&hak_gate.crowds[word]); bits;
+         bits &= bits - 1) { /* partner: enter */
+        const hak_gate_post_t *post = crowd_at(word * 64 + hak_lowest_bit(bits));
+        all &= await(post, post == noted, tries);
+    }
+    return all;
+}
+
 /* True when all other threads are outside. If a post joins the list later, its thread stores to it
  * later still, and then reads CLOSED. */
 HAK_NEXT static bool await_others(uint64_t tries) {
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
     const hak_gate_post_t *post;
     bool all = true;
-    for (uint32_t bits = atomic_load(&hak_gate.crowds); bits;
-         bits &= bits - 1) { /* partner: enter */
-        post = crowd_at(hak_lowest_bit(bits));
-        all &= await(post, post == noted, &tries);
-    }
+    for (unsigned word = 0; word < CROWD_WORDS; word++) all &= await_crowds(word, noted, &tries);
     for (post = atomic_load(&hak_gate_posts); post; post = post->next)
         if (post != hak_gate_thread.post && !hak_gate_is_lost(post))
             all &= await(post, false, &tries);
@@ -296,8 +305,10 @@ void hak_gate_reset(void) {
     if (own) hak_gate_take(own);
     if (own && (noted == own || (!noted && hak_gate_thread.depth)))
         hak_store_relaxed(&own->inside, 1);
-    for (uint32_t bits = hak_load_relaxed(&hak_gate.crowds); bits; bits &= bits - 1) {
-        hak_gate_post_t *post = crowd_at(hak_lowest_bit(bits));
-        hak_store_relaxed(&post->inside, noted == post);
+    for (unsigned word = 0; word < CROWD_WORDS; word++) {
+        for (uint64_t bits = hak_load_relaxed(&hak_gate.crowds[word]); bits; bits &= bits - 1) {
+            hak_gate_post_t *post = crowd_at(word * 64 + hak_lowest_bit(bits));
+            hak_store_relaxed(&post->inside, noted == post);
+        }
     }
 }

@@ -8,8 +8,8 @@
  * writes to anything but the gate.
  *
  * Each thread notes that it is inside in its own post, which its cache contains. Threads without a
- * cache count in the post of a crowd: each eight CPUs have one, since threads start and end on all CPUs
- * at once. A post belongs to a thread of one process: a fork's child ignores the posts of the threads
+ * cache count in the post of a crowd: each CPU has one, since threads start and end on all CPUs
+ * at once, and novices (thread/thread.h) enter at each call. A post belongs to a thread of one process: a fork's child ignores the posts of the threads
  * that stayed behind. The post of a crowd belongs to nobody, and no fork ignores it.
  *
  *   enter   outermost only: post.inside = 1, then read CLOSED. If it is set, undo the store, sleep
@@ -53,7 +53,7 @@
  *    the child must search the whole heap for what was done without a lock.
  *  - One counter for all threads inside. Every slow call of every thread would write to its line.
  *  - One crowd. With 192 CPUs three quarters of the time that threads waited when they start and end was
- *    for its line.
+ *    for its line. One for each eight CPUs: five lines moved at each call of a novice.
  *  - The child relies on the order of the other threads' stores. The system copies pages one after the
  *    other while those threads run, so the child may have a later store without an earlier one. */
 #pragma once

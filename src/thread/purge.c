@@ -296,7 +296,7 @@ static void act(call_t *call) {
     }
 }
 
-static _Atomic(hak_watcher_t) the_watcher; /* constant after start */
+static _Atomic(hak_watcher_t) the_watcher HAK_READ_OFTEN; /* constant after start */
 
 void hak_purge_set_watcher(hak_watcher_t watcher) {
     hak_store_release(&the_watcher, watcher);

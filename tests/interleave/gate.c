@@ -11,7 +11,8 @@
 #include "memory.h"
 #include "scenarios.h"
 
-enum { POSTS = 3, TESTED_CROWDS = 2 };
+enum { POSTS = 3, TESTED_CROWDS = 3, TESTED_WORD = 64 };
+static const unsigned tested[TESTED_CROWDS] = {0, 1, TESTED_WORD}; /* CPUs */
 
 static struct {
     hak_gate_post_t post;
@@ -34,11 +35,11 @@ static bool alone; /* a fork waits in vain for the step that its signal handler 
 
 bool hak_os_is_single_threaded(void) { return false; }
 
-/* Threads move from CPU to CPU, each of which has its own crowd. */
-static bool moving;
+/* Threads move from CPU to CPU, each of which has its own crowd: the bits that change; 0: they stay. */
+static unsigned moving;
 static unsigned cpu[EXPLORE_THREADS_MAX]; /* the running thread's */
 unsigned hak_os_this_cpu(void) {
-    if (moving) cpu[explore_thread()] ^= CROWD_CPUS;
+    cpu[explore_thread()] ^= moving;
     return cpu[explore_thread()];
 }
 
@@ -75,7 +76,7 @@ bool hak_os_barrier(void) {
 /* No steps of the explorer: its own look at the state. */
 __attribute__((no_sanitize_thread)) static uint32_t noted(void) {
     uint32_t sum = 0;
-    for (unsigned i = 0; i < TESTED_CROWDS; i++) sum += crowd_at(i)->inside;
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) sum += crowd_at(tested[i])->inside;
     for (unsigned i = 0; i < POSTS; i++) sum += posts[i].post.inside;
     return sum;
 }
@@ -102,11 +103,12 @@ static void prepare_posts(unsigned count) {
     memset(&hak_gate, 0, sizeof hak_gate);
     hak_gate.state = FENCED;
     hak_gate_posts = NULL;
-    moving = alone = in_sleep = false;
+    moving = 0;
+    alone = in_sleep = false;
     memory_signal = NULL;
     memset(cpu, 0, sizeof cpu);
     has_barrier = true;
-    for (unsigned i = 0; i < TESTED_CROWDS; i++) memset(crowd_at(i), 0, sizeof(crowd_t));
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) memset(crowd_at(tested[i]), 0, sizeof(crowd_t));
     memset(posts, 0, sizeof posts);
     memset(shared, 0, sizeof shared);
     forkers = 0;
@@ -133,13 +135,17 @@ static void prepare_refused(void) {
 static void prepare_crowd(void) { prepare_registered(0); }
 static void prepare_moving(void) {
     prepare_crowd();
-    moving = true;
-    cpu[0] =
-        CROWD_CPUS; /* the first thread begins in the first crowd, the second in the other one */
+    moving = 1;
+    cpu[0] = moving; /* the first thread begins in the first crowd, the second in the other one */
+}
+static void prepare_two_words(void) {
+    prepare_crowd();
+    moving = TESTED_WORD;
+    cpu[0] = moving;
 }
 static void prepare_two_moving(void) {
     prepare_registered(2);
-    moving = true;
+    moving = 1;
 }
 /* A signal handler may come at any access, on another CPU than the step that it interrupts. */
 static void prepare_interrupted_crowd(void) {
@@ -412,7 +418,8 @@ static void finally(void) {
         EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
                       i);
     for (unsigned i = 0; i < TESTED_CROWDS; i++)
-        EXPLORE_CHECK(crowd_at(i)->inside == 0, "%u of crowd %u are left", crowd_at(i)->inside, i);
+        EXPLORE_CHECK(crowd_at(tested[i])->inside == 0, "%u of crowd %u are left",
+                      crowd_at(tested[i])->inside, tested[i]);
     check_closed();
 }
 
@@ -420,10 +427,10 @@ static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < POSTS; i++)
         if (variable == &posts[i].post.inside) return "a post";
     for (unsigned i = 0; i < TESTED_CROWDS; i++)
-        if (variable == &crowd_at(i)->inside) return "a crowd";
-    return variable == &hak_gate.state    ? "the gate"
-           : variable == &hak_gate.crowds ? "the crowds' bits"
-                                          : NULL;
+        if (variable == &crowd_at(tested[i])->inside) return "a crowd";
+    return variable == &hak_gate.state       ? "the gate"
+           : variable == &hak_gate.crowds[0] ? "the crowds' bits"
+                                             : NULL;
 }
 
 #define RULES .finally = finally, .describe = describe
@@ -438,6 +445,10 @@ static const explore_scenario_t scenarios[] = {
      {of_the_crowd, of_the_crowd, fork_and_open},
      RULES},
     {"two crowds and a fork", prepare_moving, {of_the_crowd, of_the_crowd, fork_and_open}, RULES},
+    {"crowds of two words and a fork",
+     prepare_two_words,
+     {of_the_crowd, of_the_crowd, fork_and_open},
+     RULES},
     {"a thread from crowd to crowd, and a fork",
      prepare_moving,
      {twice_of_crowds, fork_and_open},
@@ -501,7 +512,7 @@ int main(int argc, char **argv) {
     explore_keep_apart(&hak_gate_thread, sizeof hak_gate_thread);
     memory_track(&hak_gate, sizeof hak_gate);
     memory_track(&hak_gate_posts, sizeof hak_gate_posts);
-    for (unsigned i = 0; i < TESTED_CROWDS; i++) memory_track(crowd_at(i), sizeof(crowd_t));
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) memory_track(crowd_at(tested[i]), sizeof(crowd_t));
     memory_track(posts, sizeof posts);
     memory_delay(posts, sizeof posts);
     memory_track(shared, sizeof shared);
