@@ -11,11 +11,11 @@ from hakmem_lab.errors import BadInput, LabError
 from hakmem_lab.heap import command, output, page, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
-# hakmem rate 524288 process 77 samples 12 live 4 dropped 0
+# hakmem rate 524288 process 77 samples 12 live 4 dropped 0 ms 2500 peak_ms 1500
 1000: 40000 [3000: 120000] @ 0x1011 0x1021
-# size 64 remote 5 lifetime_ms 9
+# size 64 remote 5 lifetime_ms 9 peak 1500 peak_bytes 60000
 1: 100000 [2: 200000] @ 0x1031 0x1021
-# size 0 remote 0 lifetime_ms 0
+# size 0 remote 0 lifetime_ms 0 peak 1 peak_bytes 100000
 
 MAPPED_LIBRARIES:
 00001000-00002000 r-xp 00000000 00:00 0                          [code]
@@ -84,6 +84,7 @@ def test_pprof_has_samples_and_strings(profile):
     message = fields(gzip.decompress(pprof.packed(profile)))
     strings = [value.decode() for tag, value in message if tag == 6]
     assert strings[0] == "" and {"alloc_space", "inuse_space", "bytes", "0x1010"} <= set(strings)
+    assert {"peak_objects", "peak_space"} <= set(strings)
     assert len([1 for tag, _ in message if tag == 2]) == 2
     assert len([1 for tag, _ in message if tag == 4]) == 3
     assert [strings[value] for tag, value in message if tag == 14] == ["inuse_space"]
@@ -155,9 +156,11 @@ def test_of_several_programs_the_one_that_allocated_most_is_drawn(tmp_path, caps
 def test_a_program_that_freed_all_and_pythons_own_memory_are_told_of(tmp_path):
     freed = TEXT.replace("1000: 40000 [", "0: 0 [").replace("1: 100000 [", "0: 0 [")
     told = words.warnings(of_program(tmp_path, "prog", text=freed))
-    assert any("hardly anything is in use: 0 B of" in text and "hakmem report PID" in text for text in told)
+    assert any("little is in use now, 0 B" in text and "the peak, 156.2 KiB 1.5 s after" in text for text in told)
     drawn = page.draw([of_program(tmp_path, "prog", text=freed)])
     assert "In use, by call" not in drawn and "Allocated in all" in drawn
+    assert drawn.index("In use at the peak, by call") < drawn.index("Allocated in all") and "156.2 KiB, 1.5 s after" in drawn
+    assert "62 % of what was in use at the peak, 97.7 KiB in 1 blocks, came from one call: 0x1030" in told[0]
     assert any("PYTHONMALLOC=malloc" in text for text in words.warnings(of_program(tmp_path, "python3.11", 100)))
     assert not any("PYTHONMALLOC" in text for text in words.warnings(of_program(tmp_path, "python3.11")))
 
@@ -166,6 +169,13 @@ def test_the_line_of_a_call_is_told(profile):
     frame = profile.frames[0x1031]
     frame.lines = [("keeps", "/src/prog.c", 8)]
     assert "keeps (prog.c:8)" in words.warnings(profile)[0] and "keeps (prog.c:8) ←" in page.draw([profile])
+
+
+def test_profiles_of_one_process_are_drawn_as_they_were_written(tmp_path):
+    early, late = of_program(tmp_path, "p.10"), of_program(tmp_path, "p.9", text=TEXT.replace(" ms 2500", " ms 900"))
+    assert command.in_order([early, late]) == [late, early]
+    other = of_program(tmp_path, "q", text=TEXT.replace("process 77", "process 78").replace(" ms 2500", " ms 1"))
+    assert command.in_order([early, other]) == [early, other]
 
 
 def test_two_profiles_are_compared(profile, tmp_path):
@@ -234,9 +244,10 @@ def test_the_page_in_a_browser(browser, profile, tmp_path, width):
     titles = [title.inner_text() for title in opened.query_selector_all("h2")]
     assert titles == ["Resident memory", "Resident memory over time", "What pins pages", "Map of superslabs",
                       f"What changed from {profile.path.name}", "In use over time, by call", "In use, by call",
-                      "Most in use", "In use, by size class", "Allocated in all, by call"]  # fmt: skip
+                      "Most in use", "In use, by size class", "In use at the peak, by call",
+                      "Most in use at the peak", "Allocated in all, by call"]  # fmt: skip
     drawn = [plot.bounding_box()["width"] for plot in opened.query_selector_all(".plotly-graph-div .main-svg")]
-    assert len(opened.query_selector_all(".js-plotly-plot")) == 7 and max(drawn) <= width
+    assert len(opened.query_selector_all(".js-plotly-plot")) == 8 and max(drawn) <= width
     assert len(opened.query_selector_all(".heatmaplayer image")) == 1
     assert len(opened.query_selector_all("text.legendtext")) >= 10
     assert "148.0 MiB, is pinned by" in opened.query_selector("li").inner_text()

@@ -54,6 +54,12 @@ typedef struct {
     bool guard, profile;
 } due_t;
 
+/* A leak report alone leaves no files. */
+static HAK_OUT_OF_LINE void write_profile(void) {
+    HAK_KEEP_ERRNO();
+    if (hak_option(HAK_OPTION_PROF)) hak_heap_profile_dump(NULL);
+}
+
 static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t align, bool zero,
                                     const void *site, due_t due) {
     size_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
@@ -67,9 +73,10 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
         block = hak_allocate_unsampled(profile ? room_of(size) : size, align, zero, site);
     if (block && profile && hak_block_place(block).class_index - 1u < HAK_CLASS_COUNT)
         hak_add_relaxed(&hak_sample_stats.dropped, 1); /* in a slab: its free would not look */
-    else if (block && profile)
-        hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
-                         (uint32_t)of_class);
+    else if (block && profile &&
+             hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
+                              (uint32_t)of_class))
+        write_profile();
     return block;
 }
 
@@ -111,8 +118,9 @@ void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t siz
     hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
     const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
     const size_t given = of_class ? of_class : hak_max(size, 1);
-    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given))
-        hak_sample_enter(block, site, size, given, of_class);
+    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given) &&
+        hak_sample_enter(block, site, size, given, of_class))
+        write_profile();
 }
 
 int hakmem_prof_dump(const char *path) { return hak_heap_profile_dump(path); }

@@ -7,6 +7,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "os/unwind.h"
+#include "profile/peak.h"
 #include "profile/site.h"
 
 enum {
@@ -89,21 +90,21 @@ static void put_in(hak_sample_t *sample) {
     hak_store_relaxed(&lists[index], sample);
 }
 
-void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
+bool hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size) {
     uint64_t weight = hak_sample_weight(given);
     hak_sample_t *sample = make(site, weight, requested, class_size);
     if (!sample) {
         hak_add_relaxed(&hak_sample_stats.dropped, 1);
-        return;
+        return false;
     }
     sample->block = block;
     HAK_PROBE(sample, block, requested);
     put_in(sample);
-    hak_site_add(sample->site, HAK_SITE_ALLOC_OBJECTS, weight);
-    hak_site_add(sample->site, HAK_SITE_ALLOC_BYTES, scaled(weight, requested));
     hak_add_relaxed(&hak_sample_stats.taken, 1);
     hak_add_relaxed(&hak_sample_stats.live, 1);
+    return hak_peak_enter(sample->site, (hak_peak_t){weight, scaled(weight, requested)},
+                          sample->born_ms);
 }
 
 void hak_sample_reach(const void *block) {
@@ -133,8 +134,7 @@ void hak_sample_end(hak_sample_t *sample, bool stays) {
     if (stays) return put_in(sample);
     HAK_PROBE(sample_end, sample->block, sample->requested);
     hak_site_t *site = sample->site;
-    hak_site_add(site, HAK_SITE_FREED_OBJECTS, sample->weight);
-    hak_site_add(site, HAK_SITE_FREED_BYTES, scaled(sample->weight, sample->requested));
+    hak_peak_leave(site, (hak_peak_t){sample->weight, scaled(sample->weight, sample->requested)});
     if (sample->thread != hak_os_thread()) hak_site_add(site, HAK_SITE_REMOTE, sample->weight);
     hak_site_add(site, HAK_SITE_LIFETIME_MS,
                  scaled(sample->weight, hak_os_now_ms() - sample->born_ms));

@@ -31,8 +31,8 @@ extern hak_sample_stats_t hak_sample_stats;
 bool hak_sample_start(void);
 
 /* Enters a sampled block: its site, the bytes that were asked for, and those that decided how likely it
- * was to be sampled. `class_size` is 0 for blocks above 64 KiB. */
-void hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
+ * was to be sampled. `class_size` is 0 for blocks above 64 KiB. True: a profile is to be written. */
+bool hak_sample_enter(const void *block, const void *site, size_t requested, size_t given,
                       uint32_t class_size);
 
 /* The block is freed: its sample, if it has one, goes. */

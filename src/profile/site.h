@@ -32,7 +32,8 @@ typedef struct hak_site {
     uint64_t hash;                        /* constant, and so are the next two and the frames */
     uint32_t depth;                       /* frames, the innermost first */
     uint32_t size;                        /* bytes of the blocks; 0: above 64 KiB, of many sizes */
-    _Atomic uint64_t sums[HAK_SITE_SUMS]; /* any thread adds */
+    _Atomic uint64_t sums[HAK_SITE_SUMS]; /* the first four as peak.h says; any thread adds */
+    _Atomic uint64_t peak, peak_objects, peak_bytes; /* as peak.h says */
     uintptr_t frames[];
 } hak_site_t;
 

@@ -14,6 +14,7 @@
 #include "os/file.h"
 #include "os/module.h"
 #include "os/os.h"
+#include "profile/peak.h"
 #include "profile/sample.h"
 #include "profile/site.h"
 #include "stats/exit.h"
@@ -31,6 +32,7 @@ enum {
  * is another one: the thread that writes stayed behind. */
 static _Atomic uint64_t writer;
 static _Atomic uint32_t dump_count;
+static uint64_t started_ms; /* constant once profiling */
 /* Of the writer. Not on the stack, since that may be small. */
 static char path[PATH_SIZE] HAK_APART;
 static char chunk[HAK_OUT_CHUNK] HAK_APART;
@@ -41,9 +43,12 @@ typedef struct {
     uint64_t in_use, in_use_bytes, all, all_bytes; /* objects, requested bytes */
 } sums_t;
 
+static uint64_t whole(uint64_t weights) {
+    return (weights + (1u << HAK_SITE_WEIGHT_BITS >> 1)) >> HAK_SITE_WEIGHT_BITS;
+}
+
 static uint64_t weighted(const hak_site_t *site, hak_site_sum_t sum) {
-    return (hak_load_relaxed(&site->sums[sum]) + (1u << HAK_SITE_WEIGHT_BITS >> 1)) >>
-           HAK_SITE_WEIGHT_BITS;
+    return whole(hak_load_relaxed(&site->sums[sum]));
 }
 
 /* The freed ones first: other threads go on, and each of them allocated before. */
@@ -87,11 +92,13 @@ static void write_sums(hak_out_t *out, const sums_t *sums) {
 static bool write_site(const hak_site_t *site, void *context) {
     hak_out_t *out = context;
     sums_t sums = sums_of(site);
+    hak_peak_t peak = hak_peak_of(site);
     write_sums(out, &sums);
     for (unsigned i = 0; i < site->depth; i++) write_hex(out, ' ', site->frames[i]);
-    hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu\n", (unsigned long)site->size,
-                  weighted(site, HAK_SITE_REMOTE),
-                  hak_load_relaxed(&site->sums[HAK_SITE_LIFETIME_MS]));
+    hak_out_print(out, "\n# size %lu remote %lu lifetime_ms %lu peak %lu peak_bytes %lu\n",
+                  (unsigned long)site->size, weighted(site, HAK_SITE_REMOTE),
+                  hak_load_relaxed(&site->sums[HAK_SITE_LIFETIME_MS]), whole(peak.objects),
+                  peak.bytes);
     return out->error == 0;
 }
 
@@ -107,11 +114,14 @@ static int write_profile(int file) {
     hak_out_t out = hak_out_to_file(file, chunk);
     hak_out_text(&out, "heap profile: ");
     write_sums(&out, &total);
-    hak_out_print(
-        &out, " heapprofile\n# hakmem rate %lu process %lu samples %lu live %lu dropped %lu\n",
-        hak_sample_rate_rate(), (unsigned long)hak_os_process_id(),
-        hak_load_relaxed(&hak_sample_stats.taken), hak_load_relaxed(&hak_sample_stats.live),
-        hak_load_relaxed(&hak_sample_stats.dropped));
+    hak_out_print(&out,
+                  " heapprofile\n# hakmem rate %lu process %lu samples %lu live %lu dropped %lu ms "
+                  "%lu peak_ms %lu\n",
+                  hak_sample_rate_rate(), (unsigned long)hak_os_process_id(),
+                  hak_load_relaxed(&hak_sample_stats.taken),
+                  hak_load_relaxed(&hak_sample_stats.live),
+                  hak_load_relaxed(&hak_sample_stats.dropped), hak_os_now_ms() - started_ms,
+                  hak_peak_ms() - hak_min(started_ms, hak_peak_ms()));
     hak_site_each(write_site, &out);
     hak_out_text(&out, "\nMAPPED_LIBRARIES:\n");
     hak_os_each_piece("/proc/self/maps", copy, &out);
@@ -288,6 +298,7 @@ static void on_signal(int number) {
 
 void hak_heap_profile_start(void) {
     int number = (int)hak_option(HAK_OPTION_PROF_SIGNAL);
+    started_ms = hak_os_now_ms();
     hak_stats_prepare();
     if (number && hak_option(HAK_OPTION_PROF)) hak_os_on_signal(number, on_signal);
 }

@@ -4,6 +4,7 @@
 #include "hakmem.h"
 #include "explore.h"
 #include "process.h"
+#include "profile/peak.h"
 #include "program.h"
 #include "region/region.h"
 
@@ -109,8 +110,34 @@ void make_samples(void) {
 }
 void sample_at_one_site(void) {
     unsigned slot = 16 * explore_thread();
-    program_malloc(slot, SMALL);
-    program_free(slot);
+    program_malloc_all(slot, 2, SMALL);
+    program_free_all(slot, 2);
+}
+
+static uint64_t sum_of_peaks;
+
+static bool check_site(const hak_site_t *site, void *unused) {
+    (void)unused;
+    hak_peak_t had = hak_peak_of(site);
+    uint64_t all = hak_load_relaxed(&site->sums[HAK_SITE_ALLOC_OBJECTS]) >> HAK_SITE_WEIGHT_BITS;
+    bool alike = hak_load_relaxed(&site->sums[HAK_SITE_ALLOC_BYTES]) == all * SMALL;
+    sum_of_peaks += had.bytes;
+    EXPLORE_CHECK(!alike || had.bytes == (had.objects >> HAK_SITE_WEIGHT_BITS) * SMALL,
+                  "at the peak a site has %lu bytes in %lu blocks", (unsigned long)had.bytes,
+                  (unsigned long)(had.objects >> HAK_SITE_WEIGHT_BITS));
+    return true;
+}
+
+/* What sites had at the peak is the peak, but for a block that the other thread had in hand. Before the check of the
+ * program, which allocates more. */
+void check_peaks(void) {
+    sum_of_peaks = 0;
+    hak_site_each(check_site, NULL);
+    uint64_t peak = hak_peak_bytes();
+    EXPLORE_CHECK(peak >= 2 * SMALL && sum_of_peaks <= peak + SMALL && sum_of_peaks + SMALL >= peak,
+                  "the peak is %lu bytes, and sites had %lu", (unsigned long)peak,
+                  (unsigned long)sum_of_peaks);
+    program_check();
 }
 void free_samples(void) {
     program_malloc(8, SMALL);

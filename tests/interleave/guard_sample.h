@@ -19,4 +19,5 @@ void hardened_and_profiled(void);
 void before_the_profile(void);
 void make_samples(void);
 void sample_at_one_site(void);
+void check_peaks(void);
 void free_samples(void);

@@ -18,6 +18,7 @@
 #include "memory.h"
 #include "pool/budget.h"
 #include "process.h"
+#include "profile/site.h"
 #include "region/region.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
@@ -215,10 +216,17 @@ static void note_depots(void) {
 
 extern size_t hak_sample_lists(void **start); /* an edit of mutants.py */
 
+static bool note_site(const hak_site_t *site, void *unused) {
+    (void)unused;
+    trace_holds(site, sizeof *site, "hak_site");
+    return true;
+}
+
 static void note_types(void) {
     void *lists;
     size_t size = hak_sample_lists(&lists);
     if (lists) trace_holds(lists, size, "src/profile/sample.c: lists[]");
+    hak_site_each(note_site, NULL);
     if (hak_live_private)
         trace_holds(hak_live_private, sizeof *hak_live_private, "hak_live_private_t");
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next) {

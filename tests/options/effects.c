@@ -175,6 +175,7 @@ typedef struct {
 } outcome_t;
 
 #define PROFILED "HAKMEM_PROF=1 HAKMEM_PROF_FILE=/dev/null"
+#define IN_A_FOLDER "HAKMEM_PROF=1 HAKMEM_PROF_RATE=1 HAKMEM_PROF_FILE=" FOLDER_OF_PROFILES "%p/"
 #define ALL_PROMOTED "HAKMEM_TINY_POLICY_PROFILE=tinyplus_all"
 
 static const struct effect {
@@ -207,6 +208,9 @@ static const struct effect {
      error_of_dump,
      {"/tmp/no_such_folder/%p", ENOENT, ENOENT},
      {"/dev/null/%p", ENOTDIR, ENOTDIR}},
+    {"PROF_GROWTH", IN_A_FOLDER, profiles_while_growing, {"0", 0, 0}, {"2M", 4, 4}},
+    {"PROF_GROWTH", IN_A_FOLDER, profiles_while_changing, {"1M", 0, 0}, {"64K", 0, 1}},
+    {"PROF_INTERVAL", IN_A_FOLDER, profiles_while_changing, {"0", 0, 0}, {"2M", 4, 4}},
     {"PROF_SIGNAL", PROFILED, handled_signal, {"0", 0, 0}, {"61", 61, 61}},
     {"LEAK", NULL, words_at_the_end, {"0", 0, 0}, {"1", 6, 6}},
     {"TINY_POLICY_PROFILE", "HAKMEM_LEARN=off", promoted_bands, {"legacy", 0, 0}, {"auto", 1, 1}},

@@ -3,6 +3,10 @@
 #include "profile_figures.h"
 
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "alloc_names.h"
 #include "check.h"
@@ -22,6 +26,27 @@ long sampled_blocks(void) {
     CHECK(blocks[4095] != NULL, "no memory");
     return statistic("profile.samples") - before;
 }
+
+/* PROF_FILE is a folder of the process's own with a / behind it: so the profile of the end has no name, and nothing
+ * is left. */
+static long profiles_written(bool keeps) {
+    char folder[64], path[96];
+    long count = 0;
+    snprintf(folder, sizeof folder, FOLDER_OF_PROFILES "%d", (int)getpid());
+    CHECK(mkdir(folder, 0700) == 0, "no folder %s", folder);
+    for (int i = 0; i < 8192; i++) {
+        void *volatile block = API(malloc)(1024);
+        CHECK(block != NULL, "no memory");
+        if (!keeps) API(free)(block);
+    }
+    do snprintf(path, sizeof path, "%s/.%ld", folder, count + 1);
+    while (unlink(path) == 0 && ++count);
+    rmdir(folder);
+    return count;
+}
+
+long profiles_while_growing(void) { return profiles_written(true); }
+long profiles_while_changing(void) { return profiles_written(false); }
 
 long error_of_dump(void) { return DUMP(NULL); }
 

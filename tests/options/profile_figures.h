@@ -5,6 +5,12 @@
 /* Samples of 4,096 blocks of 1 KiB. */
 long sampled_blocks(void);
 
+/* Profiles that were written while 8 MiB were allocated in blocks of 1 KiB and kept, or each freed at once. The
+ * options have PROF_FILE name a folder. */
+#define FOLDER_OF_PROFILES "effects_of_prof."
+long profiles_while_growing(void);
+long profiles_while_changing(void);
+
 /* The error number of a profile on demand: files that cannot be made leave nothing behind. */
 long error_of_dump(void);
 

@@ -3,6 +3,8 @@
  *     test_profile_known sites    each site in its own way; prints "site NAME ADDRESS OBJECTS BYTES
  *                                 LIVE_OBJECTS LIVE_BYTES" for each
  *     test_profile_known thread   blocks that other threads free, from threads that end
+ *     test_profile_known peak     has most in use in the middle and frees all; prints "site NAME ADDRESS OBJECTS
+ *                                 SIZE" as at the peak
  *     test_profile_known leak     one block of 1,000 bytes that nobody frees, among others
  *     test_profile_known full     all blocks of 100 bytes that there is memory for, and frees them
  *     test_profile_known culprit  keeps one of 32 blocks, and others, and waits for a line on stdin
@@ -141,6 +143,41 @@ static void sites(void) {
         printf("site %s %#zx %llu %llu %llu %llu\n", tally->name, (size_t)tally->address,
                (unsigned long long)tally->objects, (unsigned long long)tally->bytes,
                (unsigned long long)tally->live_objects, (unsigned long long)tally->live_bytes);
+    }
+}
+
+/* ---- the peak ---- */
+
+static void free_from(unsigned first) {
+    while (kept_count > first) API(free)(kept[--kept_count].block);
+}
+
+/* `grows` has most before the peak and `tiny` after it; `zeroed` begins after it. */
+static void peak(void) {
+    struct tally *tally;
+    const struct {
+        const char *name;
+        site_t *site;
+        unsigned at_peak;
+        size_t size;
+    } parts[] = {{"grows", grows, 5000, 200},
+                 {"tiny", tiny, 10000, 64},
+                 {"of_mid_size", of_mid_size, 1000, 5000},
+                 {"of_large_size", of_large_size, 5, 200000},
+                 {"zeroed", zeroed, 0, 700}};
+    some(grows, 200, 12000, 1);
+    free_from(5000);
+    some(tiny, 64, 10000, 1);
+    some(of_large_size, 200000, 5, 1);
+    some(of_mid_size, 5000, 1000, 1);
+    free_from(5000);
+    some(tiny, 64, 30000, 1);
+    some(zeroed, 700, 2000, 1);
+    free_from(0);
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
+        API(free)(parts[i].site(parts[i].size, &tally));
+        printf("site %s %#zx %u %zu\n", parts[i].name, (size_t)tally->address, parts[i].at_peak,
+               parts[i].size);
     }
 }
 
@@ -320,6 +357,7 @@ static void dump_in_children(void) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "sites") == 0) sites();
+    if (strcmp(what, "peak") == 0) peak();
     if (strcmp(what, "thread") == 0) threads();
     if (strcmp(what, "leak") == 0) leak();
     if (strcmp(what, "full") == 0) full();

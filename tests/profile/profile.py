@@ -22,7 +22,7 @@ import harness  # noqa: E402
 
 ERRORS = 5
 SITE = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$")
-REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+)$")
+REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+) peak (\d+) peak_bytes (\d+)$")
 
 
 class Entry:
@@ -31,7 +31,7 @@ class Entry:
     def __init__(self, match, rest):
         self.live, self.live_bytes, self.all, self.all_bytes = map(int, match.groups()[:4])
         self.frames = [int(frame, 16) for frame in match.group(5).split()]
-        self.size, self.remote, self.lifetime_ms = map(int, rest.groups())
+        self.size, self.remote, self.lifetime_ms, self.peak, self.peak_bytes = map(int, rest.groups())
 
 
 def read(path):
@@ -138,6 +138,36 @@ def case_threads(library, program):
             harness.fail(f"{found} blocks of threads ({what}), not {objects} +- {most:.0f}")
     if sum(entry.live for entry in own) > 0:
         harness.fail("freed blocks are live")
+
+
+def case_peak(library, program):
+    """What was in use when most was, of a program that frees all it has; two sites have a peak of their own before and
+    after. At rate 1 it is exact, above it right within the error of a sample."""
+    for rate in (1, 16384):
+        result, profiles = profile({"HAKMEM_PROF_RATE": str(rate)}, library, [program, "peak"])
+        exact = {name: counts for name, (_, counts) in sites_of(result).items()}
+        places = {name: address for name, (address, _) in sites_of(result).items()}
+        for name, (objects, size) in exact.items():
+            behind = min((other for other in places.values() if other > places[name]), default=places[name] + 4096)
+            own = [entry for entry in profiles[0][1] if places[name] < entry.frames[0] <= behind]
+            found = sum(entry.peak for entry in own), sum(entry.peak_bytes for entry in own)
+            most = bound(max(objects, 1), size, rate) if rate > 1 else 0
+            print(f"{name}: {found} of {objects} at the peak +- {most:.0f}")
+            if abs(found[0] - objects) > most or abs(found[1] - objects * size) > most * size:
+                harness.fail(f"{name}: {found[0]} blocks and {found[1]} bytes at the peak, not {objects} +- {most:.0f}")
+            if sum(entry.live for entry in own) > 0:
+                harness.fail(f"{name} has freed all, and {sum(entry.live for entry in own)} blocks are in use")
+
+
+def case_growth(library, program):
+    """A profile for each step that the peak grows, none while it does not; they say what was in use then."""
+    _, profiles = profile({"HAKMEM_PROF_RATE": "1", "HAKMEM_PROF_GROWTH": "2M"}, library, [program, "peak"])
+    in_use = [total[1] for total, _, _ in profiles]
+    if len(in_use) < 4 or in_use[0] > 1e6:
+        harness.fail(f"the profiles have {in_use} bytes in use")
+    steps = sorted(in_use[1:])
+    if any(abs(bytes_in_use - (2 << 20) * number) > 100000 for number, bytes_in_use in enumerate(steps, 1)):
+        harness.fail(f"profiles of growth have {steps} bytes in use, not a multiple of 2 MiB each")
 
 
 LEAK = re.compile(r"hakmem: (?:leak: (\d+) bytes in (\d+) blocks)?(?:, |hakmem: )?"

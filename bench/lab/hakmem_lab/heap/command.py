@@ -76,8 +76,9 @@ def prof(options) -> int:
     profile = read(source)
     out = options.out or profile_for(source)
     kept = output.write(out, pprof.packed(profile))
-    live = sum(site.live_bytes for site in profile.sites)
-    print(f"{out}: {profile.samples} samples, {size(live)} in use{kept}; go tool pprof -top {out}")
+    index = " -sample_index=peak_space" if profile.is_of_end else ""
+    print(f"{out}: {profile.samples} samples, {size(profile.live)} in use, {size(profile.peak)} at the peak{kept};"
+          f" go tool pprof -top{index} {out}")  # fmt: skip
     return 0
 
 
@@ -115,6 +116,14 @@ def of_one_program(profiles) -> list:
     return [profile for profile in profiles if profile.program == most]
 
 
+def in_order(profiles) -> list:
+    """Those of one process as they were written: their names have numbers that do not sort as text. Of several
+    processes as they were given."""
+    if len({profile.process for profile in profiles}) > 1:
+        return profiles
+    return sorted(profiles, key=lambda profile: profile.ms)
+
+
 def report(options) -> int:
     try:
         from . import page
@@ -133,7 +142,7 @@ def report(options) -> int:
             states += state.read(text, source)
         else:
             profiles.append(read(source))
-    drawn = page.draw(of_one_program(profiles), states).encode("utf-8", errors="replace")
+    drawn = page.draw(in_order(of_one_program(profiles)), states).encode("utf-8", errors="replace")
     kept = output.write(options.out, drawn)
     print(f"{options.out}: opens in a browser, from disk{kept}")
     return 0

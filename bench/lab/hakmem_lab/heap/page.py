@@ -8,12 +8,13 @@ from plotly.offline import get_plotlyjs
 
 from .read import size
 from .state import LEVELS, PARTS, UNIT, calls_of_class
-from .words import by_stack, caller, part, warnings
+from .words import by_stack, caller, part, seconds, warnings
 
 TOP = 25  # sites in a table
 LINES = 8  # calls in the drawing over time
 POINTS = 500  # of a line in it
-SMALL = 0.001  # frames below this part of the whole are one
+SMALL = 0.001  # frames below this part of the whole are left out
+SHOWN = 0.02  # a frame of this part is drawn at once, however deep; others where there is room, or by a click
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1200px;padding:1rem;color:#222}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top}
@@ -42,16 +43,16 @@ def flame(profile, value) -> go.Figure:
     whole = sums.get((), 0)
     kept = [stack for stack in sums if sums[stack] > 0 and sums[stack] >= whole * SMALL]
     ids = {stack: str(i) for i, stack in enumerate(kept)}
+    depth = max((len(stack) for stack in kept if sums[stack] >= whole * SHOWN), default=0)
     figure = go.Figure(go.Icicle(
         ids=[ids[stack] for stack in kept],
         labels=[escape(stack[-1]) if stack else "all" for stack in kept],
         parents=[ids[stack[:-1]] if stack else "" for stack in kept],
-        values=[sums[stack] for stack in kept], branchvalues="total", maxdepth=24,
+        values=[sums[stack] for stack in kept], branchvalues="total", maxdepth=depth + 1,
         text=[size(sums[stack]) for stack in kept], tiling={"orientation": "v", "flip": "y"},
         hovertemplate="%{label}<br>%{text}, %{percentRoot:.1%}<extra></extra>",
-        textinfo="label+text", marker={"colorscale": "YlOrRd"}))  # fmt: skip
-    depth = max((len(stack) for stack in kept), default=0)
-    figure.update_layout(height=min(640, 60 + 32 * depth), **LAYOUT)
+        texttemplate="%{label}  %{text}", marker={"colorscale": "YlOrRd"}))  # fmt: skip
+    figure.update_layout(height=60 + 22 * depth, **LAYOUT)
     return figure
 
 
@@ -132,14 +133,15 @@ def states_over_time(states) -> go.Figure:
 
 
 def profiles_over_time(profiles) -> go.Figure:
-    """Bytes in use, by the calls that have most in the last profile."""
+    """Bytes in use, by the calls that have most in one of the profiles."""
     by_call = []
     for profile in profiles:
         sums = defaultdict(int)
         for site in profile.sites:
             sums[caller(profile.stack(site))] += site.live_bytes
         by_call.append(sums)
-    names = sorted(by_call[-1], key=lambda name: -by_call[-1][name])[:LINES]
+    most = {name: max(sums[name] for sums in by_call) for name in set().union(*by_call)}
+    names = sorted(most, key=lambda name: (-most[name], name))[:LINES]
     rows = [[sums[name] for sums in by_call] for name in names]
     rows.append([sum(sums.values()) - sum(sums[name] for name in names) for sums in by_call])
     return _over_time([escape(name) for name in [*names, "other calls"]],
@@ -194,25 +196,38 @@ def _of_memory(states, profile) -> list:
     return parts
 
 
+def _most(profile, at_peak=False) -> list:
+    rows = by_stack(profile, at_peak).items()
+    return sorted((row for row in rows if row[1][0]), key=lambda row: -row[1][0])[:TOP]
+
+
+def _of_peak(profile) -> list:
+    """What was in use when most was."""
+    return [f"<h2>In use at the peak, by call</h2><p>{size(profile.peak)}, {seconds(profile.peak_ms)} after the"
+            f" start.</p>", _figure(flame(profile, lambda site: site.peak_bytes)),
+            "<h2>Most in use at the peak</h2>",
+            _table(_most(profile, True), profile.peak, profile.places())]  # fmt: skip
+
+
 def _of_calls(profiles) -> list:
     """The sections that come from the profiles."""
     profile = profiles[-1]
-    live = sum(site.live_bytes for site in profile.sites)
-    rows = sorted(by_stack(profile).items(), key=lambda row: -row[1][0])
-    parts = []
+    parts = _of_peak(profile) if profile.is_of_end else []
     if len(profiles) > 1:
         parts += [_difference(profiles[0], profile), "<h2>In use over time, by call</h2>",
                   _figure(profiles_over_time(profiles))]  # fmt: skip
-    if live:
+    if profile.live:
         parts += ["<h2>In use, by call</h2>", _figure(flame(profile, lambda site: site.live_bytes)),
-                  "<h2>Most in use</h2>", _table([row for row in rows if row[1][0]][:TOP], live, profile.places()),
+                  "<h2>Most in use</h2>", _table(_most(profile), profile.live, profile.places()),
                   "<h2>In use, by size class</h2>", _figure(classes(profile))]  # fmt: skip
+    if profile.live < profile.peak and not profile.is_of_end:
+        parts += _of_peak(profile)
     return [*parts, "<h2>Allocated in all, by call</h2>", _figure(flame(profile, lambda site: site.all_bytes))]
 
 
 def _head(profile) -> str:
-    live = sum(site.live_bytes for site in profile.sites)
-    return (f"<p>{size(live)} in use, {size(profile.allocated)} allocated in all <small>({profile.samples:,} samples, one byte"
+    return (f"<p>{size(profile.live)} in use, {size(profile.peak)} at the peak, {size(profile.allocated)}"
+            f" allocated in all <small>({profile.samples:,} samples, one byte"
             f" in {size(profile.rate)}; {escape(profile.path.name)})</small></p>")  # fmt: skip
 
 

@@ -9,6 +9,8 @@ VALUES = (
     ("alloc_space", "bytes", lambda site: site.all_bytes),
     ("freed_elsewhere", "count", lambda site: site.remote),
     ("lifetime", "milliseconds", lambda site: site.lifetime_ms),
+    ("peak_objects", "count", lambda site: site.peak),
+    ("peak_space", "bytes", lambda site: site.peak_bytes),
     ("inuse_given", "bytes", lambda site: site.given),
     ("inuse_objects", "count", lambda site: site.live),
     ("inuse_space", "bytes", lambda site: site.live_bytes),

@@ -9,8 +9,9 @@ from pathlib import Path
 from ..errors import LabError
 
 SITE = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$")
-REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+)$")
-HEAD = re.compile(r"# hakmem rate (\d+) process (\d+) samples (\d+) live (\d+) dropped (\d+)$")
+REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+) peak (\d+) peak_bytes (\d+)$")
+HEAD = re.compile(r"# hakmem rate (\d+) process (\d+) samples (\d+) live (\d+) dropped (\d+)"
+                  r" ms (\d+) peak_ms (\d+)$")  # fmt: skip
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+\s*(.*)$")
 
 
@@ -34,6 +35,8 @@ class Site:
     size: int  # bytes of a block; 0: above 64 KiB, of many sizes
     remote: int
     lifetime_ms: int
+    peak: int  # blocks in use when the process had most bytes in use
+    peak_bytes: int
 
     @property
     def given(self):
@@ -67,6 +70,8 @@ class Profile:
     process: int
     samples: int
     dropped: int
+    ms: int  # when it was written, from the start of the process
+    peak_ms: int  # when most was in use
     sites: list
     mappings: list
     frames: dict = field(default_factory=dict)
@@ -77,19 +82,34 @@ class Profile:
         return next((Path(one.path).name for one in self.mappings if one.path.startswith("/")), "?")
 
     @property
+    def live(self):
+        """Bytes in use."""
+        return sum(site.live_bytes for site in self.sites)
+
+    @property
+    def peak(self):
+        """Bytes in use when most were."""
+        return sum(site.peak_bytes for site in self.sites)
+
+    @property
+    def is_of_end(self):
+        """Whether it shows more of the process at its peak: a program that ends frees what it has."""
+        return self.live < self.peak / 2
+
+    @property
     def allocated(self):
         """Bytes in all."""
         return sum(site.all_bytes for site in self.sites)
 
     def places(self):
         """{function: "file:line"} of the calls, for those that have lines; of a function with several, one with most
-        bytes in use."""
+        bytes in use at the peak."""
         found, most = {}, {}
         for site in self.sites:
             for address in site.frames:
                 for name, file, line in self.frames[address].lines:
-                    if line and file and most.get(name, -1) < site.live_bytes:
-                        found[name], most[name] = f"{Path(file).name}:{line}", site.live_bytes
+                    if line and file and most.get(name, -1) < site.peak_bytes:
+                        found[name], most[name] = f"{Path(file).name}:{line}", site.peak_bytes
         return found
 
     def stack(self, site):
@@ -109,7 +129,7 @@ def read(path) -> Profile:
     if not head or "MAPPED_LIBRARIES:" not in lines:
         raise LabError(f"{path} is no heap profile of HAKMEM, or its end is missing")
     end = lines.index("MAPPED_LIBRARIES:")
-    rate, process, samples, _, dropped = map(int, head.groups())
+    rate, process, samples, _, dropped, ms, peak_ms = map(int, head.groups())
     sites = []
     for i in range(2, end - 1, 2):
         first, rest = SITE.match(lines[i]), REST.match(lines[i + 1])
@@ -117,7 +137,7 @@ def read(path) -> Profile:
             raise LabError(f"{path}, line {i + 1}: this is no site")
         frames = tuple(int(word, 16) for word in first.group(5).split())
         sites.append(Site(*map(int, first.groups()[:4]), frames, *map(int, rest.groups())))
-    profile = Profile(Path(path), rate, process, samples, dropped, sites, _mappings(lines[end + 1 :]))
+    profile = Profile(Path(path), rate, process, samples, dropped, ms, peak_ms, sites, _mappings(lines[end + 1 :]))
     _name(profile)
     return profile
 

@@ -28,14 +28,18 @@ def part(number, whole) -> str:
     return f"{100 * number / whole:.0f} %" if whole else "0 %"
 
 
-def by_stack(profile) -> dict:
-    """{stack: [bytes, objects] in use}."""
+def by_stack(profile, at_peak=False) -> dict:
+    """{stack: [bytes, objects] in use}, now or at the peak."""
     sums = defaultdict(lambda: [0, 0])
     for site in profile.sites:
         entry = sums[tuple(profile.stack(site))]
-        entry[0] += site.live_bytes
-        entry[1] += site.live
+        entry[0] += site.peak_bytes if at_peak else site.live_bytes
+        entry[1] += site.peak if at_peak else site.live
     return sums
+
+
+def seconds(ms) -> str:
+    return f"{ms / 1000:,.1f} s"
 
 
 def _pinned(state, profile) -> list:
@@ -60,13 +64,21 @@ def warnings(profile, state=None) -> list:
     return [text for _, text in wasted] + (_of_profile(profile) if profile else [])
 
 
+def _of_calls(profile) -> list:
+    """[(bytes, words)] of calls with much in use; of a profile that has little, of those at its peak."""
+    at_peak, live = profile.is_of_end, profile.live
+    whole = profile.peak if at_peak else live
+    what = "was in use at the peak" if at_peak else "is in use"
+    comes = "came" if at_peak else "comes"
+    return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {objects:,}"
+             f" blocks, {comes} from one call: {escape(placed(profile, stack))}")
+            for stack, (count, objects) in by_stack(profile, at_peak).items()
+            if whole and count >= whole / 8]  # fmt: skip
+
+
 def _of_profile(profile) -> list:
-    live = sum(site.live_bytes for site in profile.sites)
-    found = []
-    for stack, (count, objects) in by_stack(profile).items():
-        if live and count >= live / 8:
-            found.append((count, f"{part(count, live)} of what is in use, {size(count)} in {objects:,}"
-                          f" blocks, comes from one call: {escape(placed(profile, stack))}"))
+    live = profile.live
+    found = _of_calls(profile)
     lost = defaultdict(int)
     for site in profile.sites:
         lost[site.size] += max(site.given - site.live_bytes, 0)
@@ -76,10 +88,9 @@ def _of_profile(profile) -> list:
         found.append((total, f"{size(total)} are lost by rounding to size classes, "
                       f"{size(lost[worst])} of them in blocks of {worst:,} bytes"))
     made = profile.allocated
-    if live < made / 100:
-        text = f"hardly anything is in use: {size(live)} of {size(made)} that were allocated"
-        found.append((0, f"{text}. A profile from the end of a program that frees all it has shows what it allocated,"
-                      " not what it kept: for that, take one while it runs (hakmem report PID)"))  # fmt: skip
+    if profile.is_of_end:
+        found.append((0, f"little is in use now, {size(live)}, as at the end of a program that frees what it has:"
+                      f" the peak, {size(profile.peak)} {seconds(profile.peak_ms)} after the start, tells more"))  # fmt: skip
     small = sum(site.all_bytes for site in profile.sites if 0 < site.size <= PYTHON_OWN)
     if profile.program.startswith("python") and small < made / 20:
         found.append((0, "Python keeps its small objects in memory of its own, of which HAKMEM knows nothing:"
