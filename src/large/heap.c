@@ -13,7 +13,12 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    FAILURES_MAX = 16, /* superslabs without a purged page, after which a purge ends */
+    FAILURES_MAX = 16,       /* superslabs without a purged page, after which a purge ends */
+    SPARSE_FIRST = 4 << 8,   /* 4 MiB; freed before the first look for sparse memory */
+    SPARSE_LEAST = 2 << 8,   /* after a look that found some; such a look leaves as much */
+    SPARSE_MOST = 1024 << 8, /* each look that finds none doubles it up to this */
+    SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
+    DENSE_MOST = 16,         /* superslabs that are not sparse, after which a look ends */
 };
 
 enum { HEAPS_OWN = 2 }; /* heaps whose memory is our own */
@@ -131,6 +136,21 @@ bool hak_heap_has_pages(char *start, size_t grains) {
     return true;
 }
 
+static size_t sparse_due(const hak_heap_t *heap) {
+    return heap->sparse_due ? heap->sparse_due : SPARSE_FIRST;
+}
+
+/* Grains are free that were touched, as far as the heap knows. */
+static void note_freed(hak_heap_t *heap, size_t grains) {
+    heap->freed_grains += grains;
+    size_t due = sparse_due(heap);
+    if (HAK_LIKELY(heap->freed_grains < due)) return;
+    if (hak_load_relaxed(&heap->idle) < hak_min(due, SPARSE_FIRST)) return;
+    heap->freed_grains = 0;
+    heap->wants_sparse = true;
+    hak_budget_note(HAK_NOTE_SPARSE);
+}
+
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     hak_part_t part;
     char *at = start;
@@ -144,6 +164,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     }
     HAK_ADD_OWNED(&heap->idle, idle);
     hak_extents_give(&heap->extents, start, grains);
+    note_freed(heap, idle);
 }
 
 /* ---- superslabs from the pool and back ---- */
@@ -214,6 +235,7 @@ typedef struct {
     unsigned calls;
     size_t room; /* grains that may still be claimed */
     bool is_cut; /* more is free than there was room for */
+    bool has_short;
 } claim_t;
 
 /* Cuts a stretch to the room that is left, from its first touched grain on. The result is longer than
@@ -250,6 +272,7 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
     if (piece.count > claim->room) cut(claim, &piece);
     claim->room -= piece.count;
     if (piece.count <= HAK_UNIT_GRAINS) {
+        claim->has_short = true;
         for (unsigned w = 0; w < hak_superslab_words(); w++)
             claim->short_clean[w] |= super->touched[w] & bits_in(&piece, w);
         return;
@@ -350,18 +373,36 @@ static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
     return cleaned;
 }
 
+/* True when few of the grains that are to be purged are in memory; false when the system does not tell. */
+static bool is_sparse(const claim_t *claim) {
+    unsigned char in_memory[HAK_SUPERSLAB_SIZE_MAX / HAK_GRAIN_SIZE];
+    size_t all = 0, present = 0, grains = hak_superslab_grains(), page = hak_os_page_size();
+    if (!hak_os_in_memory(start_of(claim->super), hak_superslab_size(), in_memory)) return false;
+    for (size_t i = 0; (i = hak_bits_next(claim->clean, i, grains, true)) < grains; i++, all++)
+        present += in_memory[(i << HAK_GRAIN_SHIFT) / page] & 1u;
+    return present * SPARSE_SHARE < all;
+}
+
 /* One superslab; returns the grains that are clean now. As in the pool: claimed under the lock,
- * purged without it. Lock held. */
-static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t room) {
+ * purged without it. With `is_dense` only if it is sparse; that is the second answer. Lock held. */
+static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t room,
+                              bool *is_dense) {
     claim_t work = {.super = super, .room = room};
+    size_t cleaned = 0;
     hak_dirty_remove(&heap->dirty, super);
     claim(heap, &work);
-    size_t cleaned = purge_short(heap, &work);
+    if (!is_dense) cleaned = purge_short(heap, &work);
     /* What is left of a superslab when a piece ends is the next one's first. */
     if (work.is_cut && !super->on_dirty) hak_dirty_put_first(&heap->dirty, super);
+    if (is_dense && work.has_short && !super->on_dirty) hak_dirty_append(&heap->dirty, super);
+    if (is_dense) *is_dense = work.has_short && !work.count;
     if (work.count) {     /* what is claimed keeps the superslab in this heap */
         hak_gate_enter(); /* a fork's child would have the claim for ever */
         hak_lock_release(&heap->lock);
+        if (is_dense && !is_sparse(&work)) {
+            *is_dense = true;
+            memset(work.clean, 0, sizeof work.clean);
+        }
         work.calls += purge_grains(super, work.clean);
         hak_lock_acquire(&heap->lock);
         hak_gate_leave();
@@ -379,7 +420,7 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     for (hak_superslab_t *super;
          (super = heap->dirty.oldest) != NULL && !hak_budget_is_spent(budget);) {
         if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
-        size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT);
+        size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT, NULL);
         hak_budget_look(budget, 1);
         hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
         purged += cleaned;
@@ -387,5 +428,35 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
         hak_lock_let_fork_in(&heap->lock);
     }
     hak_lock_release(&heap->lock);
+    return purged << HAK_GRAIN_SHIFT;
+}
+
+static size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
+    size_t purged = 0;
+    unsigned dense = 0;
+    while (heap->dirty.oldest && hak_load_relaxed(&heap->idle) >= SPARSE_LEAST &&
+           dense < DENSE_MOST && !hak_budget_is_spent(budget)) {
+        bool is_dense;
+        size_t room = budget->bytes >> HAK_GRAIN_SHIFT;
+        size_t cleaned = purge_superslab(heap, heap->dirty.oldest, room, &is_dense);
+        hak_budget_look(budget, 1);
+        hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
+        purged += cleaned;
+        dense += is_dense;
+        hak_lock_let_fork_in(&heap->lock);
+    }
+    return purged;
+}
+
+/* A look that ends with its piece goes on in the next one. */
+size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
+    HAK_HOLD(&heap->lock);
+    if (!heap->wants_sparse) return 0;
+    size_t purged = purge_sparse(heap, budget);
+    heap->wants_sparse = hak_budget_is_spent(budget);
+    if (purged)
+        heap->sparse_due = SPARSE_LEAST;
+    else if (!heap->wants_sparse)
+        heap->sparse_due = hak_min(2 * sparse_due(heap), SPARSE_MOST);
     return purged << HAK_GRAIN_SHIFT;
 }

@@ -503,6 +503,16 @@ size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budg
     return purged;
 }
 
+size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget) {
+    size_t purged = 0;
+    while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
+        purged += hak_heap_purge_sparse(hak_heap_at(*at), budget);
+        if (hak_budget_is_spent(budget)) break;
+        ++*at;
+    }
+    return purged;
+}
+
 hak_large_stats_t hak_large_stats(void) {
     hak_large_stats_t sum = {0};
     HAK_EACH_HEAP (i) {

@@ -51,6 +51,9 @@ bool hak_large_resize(void *block, size_t size);
  * pages. All is done when *at is the number of heaps. */
 size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
 
+/* The same, of memory of any age whose blocks had few of their pages touched. */
+size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget);
+
 /* Bytes of free memory that still have pages. The first is exact, the second cheap
  * and up to 4 MiB behind for each heap. */
 size_t hak_large_idle(void);

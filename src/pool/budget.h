@@ -40,6 +40,8 @@ enum {
     HAK_NOTE_GROWN = 64,     /* the heap has grown: purge as many bytes from sparse slabs */
     HAK_NOTE_VISIT = 128,    /* slabs were taken: look for idle bins */
     HAK_NOTE_PRESSURE = 256, /* committed bytes have crossed LIMIT_SOFT: purge all that is free */
+    HAK_NOTE_SPARSE =
+        512, /* large blocks were freed: perhaps few of their pages were touched; a stage */
 };
 extern _Atomic uint32_t hak_budget_notes;
 

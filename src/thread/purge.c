@@ -15,6 +15,7 @@
  * | the heap has grown by a superslab (GROWN)   | as much, of sparse slabs     | piece     | the same        |
  * | slabs were taken (VISIT); slow calls made   | sparse slabs of idle bins    | piece     | the same        |
  * | more is kept than the peak allows (HUGE)    | the oldest huge mappings     | piece     | the same        |
+ * | large blocks were freed (SPARSE)            | of them, what few pages are in | piece   | the same        |
  * | a free finds more than may be kept (purge_ahead.c) | the oldest, if no helper runs | piece  | the same and its own size |
  * | a huge block is freed where too much is kept | the oldest huge mappings    | the call  | its own size    |
  * | DISABLE_BATCH: a block is freed             | its own pages                | the call  | its own size    |
@@ -61,7 +62,7 @@ static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
 /* ---- a pass ---- */
 
-/* The stages of a pass, in their order. HUGE and UNITS are also notes. */
+/* The stages of a pass, in their order. HUGE and UNITS are also notes; LARGE_SPARSE is one alone. */
 enum {
     CACHES = 1,
     BINS = 2,
@@ -70,6 +71,7 @@ enum {
     SPARSE = 16,
     UNITS = HAK_NOTE_ROUND,
     WHOLE = 2 * UNITS - 1,
+    LARGE_SPARSE = HAK_NOTE_SPARSE,
 };
 
 typedef struct {
@@ -98,6 +100,9 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
         return hak_shard_release_piece(&pass->walk, budget);
     case LARGE:
         *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
+        return pass->heap >= HAK_HEAPS_MAX;
+    case LARGE_SPARSE:
+        *bytes += hak_large_purge_sparse_piece(&pass->heap, budget);
         return pass->heap >= HAK_HEAPS_MAX;
     case HUGE:
         *bytes += hak_huge_purge_piece(pass->delay_ms, budget);
@@ -174,6 +179,14 @@ static void end_pass(void) {
     hak_store_relaxed(&has_hurry, false);
 }
 
+/* True when frees give back ahead of time. A user who sets a long delay wants to keep free memory, as
+ * long as LIMIT_SOFT is far away. */
+static bool gets_ahead(int64_t delay_ms) {
+    size_t soft = hak_commit_soft();
+    if (HAK_UNLIKELY(soft && hak_commit_bytes() > soft / 2)) return true;
+    return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
+}
+
 /* Serves the notes. Notes again what exceeds the budget. */
 static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
     uint32_t notes = hak_exchange_acq_rel(&hak_budget_notes, 0);
@@ -181,9 +194,10 @@ static void do_noted(int64_t delay_ms, hak_budget_t *budget) {
     if (delay_ms < 0) return;
     if (notes & HAK_NOTE_GROWN) pay_for_growth(budget);
     if (notes & HAK_NOTE_VISIT) make_visits(budget);
-    if (notes & (HUGE | UNITS)) {
+    notes &= gets_ahead(delay_ms) ? HUGE | UNITS | LARGE_SPARSE : HUGE | UNITS;
+    if (notes) {
         size_t bytes = 0;
-        pass_t noted = begin(notes & (HUGE | UNITS), (uint32_t)delay_ms, HAK_SPARSE_IDLE);
+        pass_t noted = begin(notes, (uint32_t)delay_ms, HAK_SPARSE_IDLE);
         if (!piece_of(&noted, budget, &bytes)) hak_budget_note(noted.stages);
     }
 }
@@ -209,14 +223,6 @@ typedef struct {
     bool is_look;    /* enough calls were made; otherwise something was noted */
     bool is_due;     /* a pass is due */
 } call_t;
-
-/* True when frees give back ahead of time. A user who sets a long delay wants to keep free memory, as
- * long as LIMIT_SOFT is far away. */
-static bool gets_ahead(int64_t delay_ms) {
-    size_t soft = hak_commit_soft();
-    if (HAK_UNLIKELY(soft && hak_commit_bytes() > soft / 2)) return true;
-    return delay_ms >= 0 && delay_ms <= SHORT_DELAY_MS;
-}
 
 /* Gives back the excess, whatever its age. */
 static void get_ahead(hak_budget_t *budget) {

@@ -151,6 +151,10 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     (void)heap, (void)delay_ms, (void)budget;
     return 0;
 }
+size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
+    (void)heap, (void)budget;
+    return 0;
+}
 
 /* No unit is of fine blocks. */
 size_t hak_fine_free(void *block) {

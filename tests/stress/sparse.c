@@ -14,6 +14,8 @@
  *            next, nothing goes back, for the heap may rise again
  *   turnover instead: of blocks of 4 KiB one in sixteen is freed and allocated again, over and over. No
  *            slab changes hands, and what lies between the small ones goes back all the same
+ *   large    instead: blocks of 70 to 102 KB, of which one page is written, a stack of so many MiB that rises and falls:
+ *            little more than these pages is resident, wherever the blocks begin each time
  * What stays allocated keeps its contents. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -185,9 +187,33 @@ static void check_moved_on(const void *unused) {
     CHECK(most < live / 1024 * 9 / 2, "%zu KiB resident with %zu KiB in use", most, live / 1024);
 }
 
+static void check_large(const void *unused) {
+    enum { SHORTEST = 70000, SPREAD = 32000, ROUNDS = 20, SLACK_KIB = 8192 };
+    (void)unused;
+    size_t count = bytes / (SHORTEST + SPREAD / 2), most = 0, start = proc_rss_kib();
+    unsigned char **blocks = table_of(count);
+    struct rng rng = rng_make(4141);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < count; i++) {
+            blocks[i] = API(malloc)(SHORTEST + rng_below(&rng, SPREAD));
+            CHECK(blocks[i] != NULL, "no memory");
+            blocks[i][0] = mark_of(blocks[i]);
+        }
+        if (proc_rss_kib() > most) most = proc_rss_kib();
+        for (size_t i = count; i-- > 0;) {
+            CHECK(blocks[i][0] == mark_of(blocks[i]), "a block has changed");
+            API(free)(blocks[i]);
+        }
+    }
+    size_t used = count * PAGE / 1024;
+    CHECK(most - start < 2 * used + SLACK_KIB, "%zu KiB resident with %zu KiB in use", most - start,
+          used);
+}
+
 int main(int argc, char **argv) {
     static void (*const checks[])(const void *) = {check_growth,   check_trim,  check_idle,
-                                                   check_moved_on, check_swing, check_turnover};
+                                                   check_moved_on, check_swing, check_turnover,
+                                                   check_large};
     bytes = argument(argc, argv, 1, 96) << 20;
     watchdog(160, "sparse slabs");
     require_hakmem();
