@@ -171,11 +171,26 @@ def test_the_line_of_a_call_is_told(profile):
     assert "keeps (prog.c:8)" in words.warnings(profile)[0] and "keeps (prog.c:8) ←" in page.draw([profile])
 
 
-def test_profiles_of_one_process_are_drawn_as_they_were_written(tmp_path):
-    early, late = of_program(tmp_path, "p.10"), of_program(tmp_path, "p.9", text=TEXT.replace(" ms 2500", " ms 900"))
-    assert command.in_order([early, late]) == [late, early]
-    other = of_program(tmp_path, "q", text=TEXT.replace("process 77", "process 78").replace(" ms 2500", " ms 1"))
-    assert command.in_order([early, other]) == [early, other]
+def test_what_is_left_of_a_peak_comes_before_the_peak(tmp_path):
+    """A program that frees most of what it has, but not all, has a leak in what is left."""
+    text = TEXT.replace("1000: 40000 [", "0: 0 [").replace("peak 1500 peak_bytes 60000", "peak 6000 peak_bytes 240000")
+    told = words.warnings(of_program(tmp_path, "prog", text=text))
+    assert told[0].startswith("100 % of what is in use, 97.7 KiB in 1 blocks, comes from one call: 0x1030")
+    assert told[1].startswith("71 % of what was in use at the peak") and not any("little is in use" in one for one in told)
+    drawn = page.draw([of_program(tmp_path, "prog", text=text)])
+    assert drawn.index("In use, by call") < drawn.index("In use at the peak, by call")
+
+
+def at(path, process, ms):
+    return read.Profile(Path(path), 1, process, 1, 0, ms, 0, [], [])
+
+
+def test_profiles_of_one_process_are_drawn_as_they_were_written():
+    """Two processes of one number, as in containers, stay as they were given."""
+    names = [("h/7", 7, 90), ("h/7.1", 7, 10), ("h/7.10", 7, 80), ("h/7.2", 7, 20), ("h/8", 8, 5), ("h/8.1", 8, 1),
+             ("before", 1, 50), ("after", 1, 40), ("p.1", 1, 9), ("p.1.1", 1, 3)]  # fmt: skip
+    drawn = [str(one.path) for one in command.in_order([at(*name) for name in names])]
+    assert drawn == ["h/7.1", "h/7.2", "h/7.10", "h/7", "h/8.1", "h/8", "before", "after", "p.1.1", "p.1"]
 
 
 def test_two_profiles_are_compared(profile, tmp_path):

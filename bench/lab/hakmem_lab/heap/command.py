@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections import Counter
@@ -116,12 +117,20 @@ def of_one_program(profiles) -> list:
     return [profile for profile in profiles if profile.program == most]
 
 
+def _row(profile) -> str:
+    """What the file's name is without the number of a profile on demand."""
+    match = re.match(r"(.*)\.(\d+)$", str(profile.path))
+    process = str(profile.process)
+    is_number = match and (match.group(2) != process or process in Path(match.group(1)).name)
+    return match.group(1) if is_number else str(profile.path)
+
+
 def in_order(profiles) -> list:
-    """Those of one process as they were written: their names have numbers that do not sort as text. Of several
-    processes as they were given."""
-    if len({profile.process for profile in profiles}) > 1:
-        return profiles
-    return sorted(profiles, key=lambda profile: profile.ms)
+    """Those of one process as they were written: their numbers do not sort as text. Processes as they were given."""
+    order = {}
+    for profile in profiles:
+        order.setdefault((profile.process, _row(profile)), len(order))
+    return sorted(profiles, key=lambda one: (order[one.process, _row(one)], one.ms))
 
 
 def report(options) -> int:

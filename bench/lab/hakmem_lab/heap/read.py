@@ -93,8 +93,8 @@ class Profile:
 
     @property
     def is_of_end(self):
-        """Whether it shows more of the process at its peak: a program that ends frees what it has."""
-        return self.live < self.peak / 2
+        """Whether hardly anything is left of the peak: a program that ends frees what it has."""
+        return self.live < self.peak / 20
 
     @property
     def allocated(self):

@@ -64,39 +64,52 @@ def warnings(profile, state=None) -> list:
     return [text for _, text in wasted] + (_of_profile(profile) if profile else [])
 
 
-def _of_calls(profile) -> list:
-    """[(bytes, words)] of calls with much in use; of a profile that has little, of those at its peak."""
-    at_peak, live = profile.is_of_end, profile.live
-    whole = profile.peak if at_peak else live
-    what = "was in use at the peak" if at_peak else "is in use"
-    comes = "came" if at_peak else "comes"
+def _of_calls(profile, at_peak) -> list:
+    """[(bytes, words)] of calls with much in use, now or at the peak."""
+    whole = profile.peak if at_peak else profile.live
+    what, comes = ("was in use at the peak", "came") if at_peak else ("is in use", "comes")
     return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {objects:,}"
              f" blocks, {comes} from one call: {escape(placed(profile, stack))}")
             for stack, (count, objects) in by_stack(profile, at_peak).items()
             if whole and count >= whole / 8]  # fmt: skip
 
 
+def _in_order(found) -> list:
+    return [text for _, text in sorted(found, key=lambda pair: -pair[0])]
+
+
 def _of_profile(profile) -> list:
-    live = profile.live
-    found = _of_calls(profile)
+    """What is in use, then the peak where that was much more, then what to know about the figures."""
+    at_peak = _of_calls(profile, True) if profile.live < profile.peak / 2 else []
+    return _in_order(_of_use(profile)) + _in_order(at_peak) + _notes(profile)
+
+
+def _of_use(profile) -> list:
+    if profile.is_of_end:
+        return []
+    found = _of_calls(profile, False)
     lost = defaultdict(int)
     for site in profile.sites:
         lost[site.size] += max(site.given - site.live_bytes, 0)
     total = sum(lost.values())
-    if live and total >= live / 20:
+    if total and total >= profile.live / 20:
         worst = max(lost, key=lost.get)
         found.append((total, f"{size(total)} are lost by rounding to size classes, "
                       f"{size(lost[worst])} of them in blocks of {worst:,} bytes"))
-    made = profile.allocated
+    return found
+
+
+def _notes(profile) -> list:
+    found, made = [], profile.allocated
     if profile.is_of_end:
-        found.append((0, f"little is in use now, {size(live)}, as at the end of a program that frees what it has:"
-                      f" the peak, {size(profile.peak)} {seconds(profile.peak_ms)} after the start, tells more"))  # fmt: skip
+        found.append(f"little is in use now, {size(profile.live)}, as at the end of a program that frees what it has:"
+                     f" the peak, {size(profile.peak)} {seconds(profile.peak_ms)} after the start, tells more")  # fmt: skip
     small = sum(site.all_bytes for site in profile.sites if 0 < site.size <= PYTHON_OWN)
     if profile.program.startswith("python") and small < made / 20:
-        found.append((0, "Python keeps its small objects in memory of its own, of which HAKMEM knows nothing:"
-                      " PYTHONMALLOC=malloc shows them"))  # fmt: skip
+        found.append("Python keeps its small objects in memory of its own, of which HAKMEM knows nothing:"
+                     " PYTHONMALLOC=malloc shows them")  # fmt: skip
     if profile.dropped:
-        found.append((0, f"{profile.dropped:,} sampled blocks are missing: too many call stacks"))
+        found.append(f"{profile.dropped:,} sampled blocks are missing: too many call stacks")
     if profile.samples < 100:
-        found.append((0, f"only {profile.samples} samples: run longer, or lower HAKMEM_PROF_RATE"))
-    return [text for _, text in sorted(found, key=lambda pair: -pair[0])]
+        found.append(f"only {profile.samples} samples: run longer, or lower HAKMEM_PROF_RATE")
+    return found
