@@ -9,6 +9,7 @@
 #include "meta/lazy_table.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
+#include "os/os.h"
 #include "shard/flush.h"
 
 enum {
@@ -17,9 +18,10 @@ enum {
     SLOTS_LEAST = 8,          /* ...so many blocks in any case, and... */
     SLOTS_MOST = 128,         /* ...not more than these */
     SWEPT_MOST = 64,          /* blocks that a sweep takes under one lock */
-    MOVED_MOST = 64, /* blocks that a thread without a cache moves at once: of a depot... */
-    REFILL_PART = 8, /* ...one part in so many from the shard... */
-    FLUSH_PART = 2,  /* ...and one in so many to the shard */
+    MOVED_MOST = 64,    /* blocks that a thread without a cache moves at once: of a depot... */
+    REFILL_PART = 8,    /* ...one part in so many from the shard... */
+    FLUSH_PART = 2,     /* ...and one in so many to the shard */
+    SWEEP_TRIES = 1000, /* of a millisecond: the longest wait of a sweep of all for locks */
 };
 
 _Atomic bool hak_depot_open HAK_READ_OFTEN;
@@ -50,15 +52,14 @@ static bool make_stack(hak_depot_t *depot, unsigned class_index) {
     return depot->blocks != NULL;
 }
 
-/* The depot of a class on the CPU that the thread runs on; NULL without memory. */
-static hak_depot_t *open_here(unsigned class_index) {
-    hak_depot_t *row =
-        hak_lazy_table_open(&rows, this_cpu(), NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
+/* The depot of a class and a CPU; NULL without memory. */
+static hak_depot_t *open_on(unsigned cpu, unsigned class_index) {
+    hak_depot_t *row = hak_lazy_table_open(&rows, cpu, NULL, HAK_CLASS_LIMIT * sizeof(hak_depot_t));
     return row ? &row[class_index] : NULL;
 }
 
-size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
-    hak_depot_t *depot = open_here(class_index);
+static size_t put_on(unsigned cpu, unsigned class_index, void *const *blocks, size_t count) {
+    hak_depot_t *depot = open_on(cpu, class_index);
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
     size_t held = hak_load_relaxed(&depot->count), kept = 0;
     if (HAK_LIKELY(depot->slots) || make_stack(depot, class_index)) {
@@ -71,6 +72,10 @@ size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
     return kept;
 }
 
+size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
+    return put_on(this_cpu(), class_index, blocks, count);
+}
+
 /* Lock held. */
 static size_t take(hak_depot_t *depot, void **top, size_t want) {
     size_t held = hak_load_relaxed(&depot->count), taken = hak_min(want, held);
@@ -80,15 +85,24 @@ static size_t take(hak_depot_t *depot, void **top, size_t want) {
     return taken;
 }
 
-size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
-    hak_depot_t *row = hak_depot_row(this_cpu());
+/* *is_held: there are blocks, but another thread has the lock. */
+static size_t take_on(unsigned cpu, unsigned class_index, void **top, size_t want, bool *is_held) {
+    hak_depot_t *row = hak_depot_row(cpu);
     hak_depot_t *depot = row ? &row[class_index] : NULL;
-    if (!depot || !hak_load_relaxed(&depot->count) || !hak_lock_try(&depot->lock)) return 0;
+    *is_held = false;
+    if (!depot || !hak_load_relaxed(&depot->count)) return 0;
+    *is_held = !hak_lock_try(&depot->lock);
+    if (*is_held) return 0;
     size_t taken = take(depot, top, want);
     HAK_ADD_OWNED(&depot->taken, taken);
     depot->is_used = true;
     hak_lock_release(&depot->lock);
     return taken;
+}
+
+size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
+    bool is_held;
+    return take_on(this_cpu(), class_index, top, want, &is_held);
 }
 
 unsigned hak_depot_shard(void) { return hak_shard_open(this_cpu()); }
@@ -98,17 +112,37 @@ static unsigned part_of(unsigned class_index, size_t part) {
     return (unsigned)hak_min(hak_max(slots_of(class_index) / part, 1), MOVED_MOST);
 }
 
-HAK_NEXT void *hak_depot_get(unsigned class_index) {
+/* Inside the gate. *twice: a block that was found free already. */
+static void *get_on(unsigned cpu, unsigned class_index, void **twice) {
     void *blocks[1 + MOVED_MOST];
-    size_t taken = hak_depot_take(class_index, blocks, 1);
+    bool is_held;
+    size_t taken = take_on(cpu, class_index, blocks, 1, &is_held);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return blocks[1];
-    const unsigned home = hak_depot_shard(), want = part_of(class_index, REFILL_PART);
-    taken = hak_shard_take(home, class_index, want, blocks, NULL);
+    const unsigned home = hak_shard_open(cpu);
+    const unsigned want = is_held ? 1 : part_of(class_index, REFILL_PART);
+    taken = hak_shard_take_inside(home, class_index, want, blocks, twice);
     if (!taken) return NULL;
-    const size_t kept = hak_depot_put(class_index, blocks + 1, taken - 1);
-    if (kept < taken - 1)
-        hak_shard_flush(home, class_index, blocks + 1 + kept, (unsigned)(taken - 1 - kept));
+    const size_t more = taken - 1, kept = more ? put_on(cpu, class_index, blocks + 1, more) : 0;
+    void *bad = NULL;
+    if (kept < more)
+        bad = hak_shard_flush_inside(home, class_index, blocks + 1 + kept, (unsigned)(more - kept));
+    if (HAK_UNLIKELY(bad != NULL)) *twice = bad;
     return blocks[taken];
+}
+
+/* What a call of a thread without a cache has found goes to stderr when the thread is outside. */
+HAK_FAST_PATH void report(const void *twice, unsigned class_index) {
+    if (HAK_UNLIKELY(twice != NULL)) hak_shard_report_twice(twice, class_index);
+}
+
+HAK_NEXT void *hak_depot_get(unsigned class_index) {
+    void *twice = NULL;
+    const unsigned cpu = this_cpu();
+    hak_gate_enter_on(cpu);
+    void *block = get_on(cpu, class_index, &twice);
+    hak_gate_leave();
+    report(twice, class_index);
+    return block;
 }
 
 /* Lock held. */
@@ -143,47 +177,73 @@ static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, siz
     return true;
 }
 
-HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
+/* Inside the gate. */
+static bool give_on(unsigned cpu, unsigned class_index, void *block, void **twice) {
     void *blocks[MOVED_MOST];
     size_t count = 1;
     blocks[0] = block;
-    hak_depot_t *depot = open_here(class_index);
+    hak_depot_t *depot = open_on(cpu, class_index);
     if (depot && hak_lock_try(&depot->lock)) {
         const bool is_new = put_one(depot, class_index, blocks, &count);
         hak_lock_release(&depot->lock);
         if (HAK_UNLIKELY(!is_new)) return false;
     }
-    if (count) hak_shard_flush(hak_depot_shard(), class_index, blocks, (unsigned)count);
+    if (count)
+        *twice = hak_shard_flush_inside(hak_shard_open(cpu), class_index, blocks, (unsigned)count);
     return true;
 }
 
-/* Gives up to `most` blocks of the depot that the walk has come to; returns how many. A depot whose lock
- * is held is not idle. */
-static unsigned sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all) {
-    void *blocks[1 + SWEPT_MOST];
-    unsigned taken = 0;
+HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
+    void *twice = NULL;
+    const unsigned cpu = this_cpu();
+    hak_gate_enter_on(cpu);
+    const bool is_new = give_on(cpu, class_index, block, &twice);
+    hak_gate_leave();
+    report(twice, class_index);
+    return is_new;
+}
+
+/* Gives up to `most` blocks of the depot that the walk has come to; *taken: how many. False when another
+ * thread has the lock. */
+static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,
+                  unsigned *taken) {
+    void *blocks[1 + SWEPT_MOST], *twice = NULL;
+    const unsigned class_index = walk->class_index + 1;
     hak_gate_enter();
-    if (hak_lock_try(&depot->lock)) {
-        if (all || !depot->is_used) taken = (unsigned)take(depot, blocks, most);
+    const bool locked = hak_lock_try(&depot->lock);
+    if (locked) {
+        if (all || !depot->is_used) *taken = (unsigned)take(depot, blocks, most);
         depot->is_used = false;
         hak_lock_release(&depot->lock);
     }
-    if (taken) {
+    if (*taken) {
         const unsigned home = hak_shard_open(walk->shard % hak_shard_homes());
-        hak_shard_flush(home, walk->class_index + 1, blocks + 1, taken);
+        twice = hak_shard_flush_inside(home, class_index, blocks + 1, *taken);
     }
     hak_gate_leave();
+    report(twice, class_index);
+    return locked;
+}
+
+/* A depot whose lock is held is not idle. A sweep of all waits for it, but not for ever: its holder may have
+ * lost its CPU to many other threads. */
+static unsigned sweep_patiently(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,
+                                unsigned *tries) {
+    unsigned taken = 0;
+    for (; !sweep(walk, depot, most, all, &taken) && *tries; --*tries) hak_os_sleep_ms(1);
     return taken;
 }
 
 bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
+    unsigned tries = all ? SWEEP_TRIES : 0;
     while ((walk->shard = hak_lazy_table_next(&rows, walk->shard)) < HAK_LAZY_TABLE_MOST) {
         hak_depot_t *row = hak_depot_row(walk->shard);
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
             hak_depot_t *depot = &row[walk->class_index + 1];
             unsigned most = hak_min(budget->looks, SWEPT_MOST), taken = 0;
-            if (hak_load_relaxed(&depot->count)) taken = sweep(walk, depot, most, all);
+            if (hak_load_relaxed(&depot->count))
+                taken = sweep_patiently(walk, depot, most, all, &tries);
             hak_budget_look(budget, taken); /* they may be of so many slabs */
             if (taken < most) walk->class_index++;
         }

@@ -9,7 +9,7 @@
  * nobody makes or visits one.
  *
  * PROTOCOL. A depot's lock protects its stack. It is only tried: whoever finds it held goes to the shard,
- * so nobody waits for a thread that lost its CPU while it held the lock. The number of the CPU is a hint:
+ * so nobody waits for a thread that lost its CPU while it held the lock, but for a sweep of all, up to a second. The number of the CPU is a hint:
  * a thread that moves on meanwhile uses another CPU's depot once.
  *
  *   put     the flusher owns the blocks until it has stored `count`, then the depot owns them
@@ -18,10 +18,10 @@
  *           them to the shard. It is inside the gate all the while: in the child of a fork no block is
  *           on its way
  *   get     a thread without a cache takes one block. From an empty depot it goes to the shard for a few
- *           more, and puts those into the depot
+ *           more, and puts those into the depot; from one that is held for one block
  *   give    such a thread puts one block. If the depot is full, its older half goes to the shard, when
- *           the lock is let go. What such a thread has in its hands meanwhile is lost in the child of
- *           another thread's fork, like the caches that stay behind
+ *           the lock is let go. Both are inside the gate all the while, as a sweep is: the child of a fork
+ *           loses at most the block that such a thread was given, or gives
  *
  * The bitmap of a slab counts the blocks in a depot as used, as it does those in magazines.
  *

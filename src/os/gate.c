@@ -43,15 +43,20 @@ static hak_gate_post_t *crowd_at(unsigned number) {
                                  : &other_crowds[number - FIRST_CROWDS].post;
 }
 
-/* The crowd of the CPU that the thread runs on. A thread alone does not ask libc, whose code for that may
- * not be in memory yet. */
-static hak_gate_post_t *this_crowd(void) {
-    const unsigned number = hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() % CROWDS;
+static hak_gate_post_t *crowd_of(unsigned cpu) {
+    const unsigned number = cpu % CROWDS;
     _Atomic uint64_t *word = &hak_gate.crowds[number / 64];
     const uint64_t bit = (uint64_t)1 << number % 64;
     if (HAK_UNLIKELY(!(atomic_load(word) & bit)))
         (void)atomic_fetch_or(word, bit); /* partner: close */
     return crowd_at(number);
+}
+
+/* The thread's own, or that of the crowd of the CPU that it runs on. A thread alone does not ask libc, whose
+ * code for that may not be in memory yet. */
+static hak_gate_post_t *this_post(void) {
+    hak_gate_post_t *own = hak_gate_thread.post;
+    return own ? own : crowd_of(hak_os_is_single_threaded() ? 0 : hak_os_this_cpu());
 }
 
 /* Of a post that a thread notes at: another one is its thread's. */
@@ -124,8 +129,7 @@ static HAK_SLOW_PATH void wait_until_open(void) {
         hak_os_futex_wait(futex(), (uint32_t)now);
 }
 
-static HAK_SLOW_PATH bool enter(bool waits) {
-    hak_gate_post_t *post = hak_gate_thread.post ? hak_gate_thread.post : this_crowd();
+static HAK_SLOW_PATH bool enter(hak_gate_post_t *post, bool waits) {
     while (is_crowd(post) && is_closed() && !hak_gate_is_mine()) { /* see hak_gate_reset */
         if (!waits) return false;
         wait_until_open();
@@ -153,7 +157,13 @@ HAK_FAST_PATH bool note_quickly(void) {
 }
 
 HAK_OUT_OF_LINE void hak_gate_note(void) {
-    if (HAK_UNLIKELY(!note_quickly())) enter(true);
+    if (HAK_UNLIKELY(!note_quickly())) enter(this_post(), true);
+}
+
+HAK_NEXT void hak_gate_enter_on(unsigned cpu) {
+    hak_gate_thread.depth++;
+    if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly()) return;
+    enter(hak_gate_thread.post ? hak_gate_thread.post : crowd_of(cpu), true);
 }
 
 HAK_OUT_OF_LINE void hak_gate_unnote(void) {
@@ -163,7 +173,8 @@ HAK_OUT_OF_LINE void hak_gate_unnote(void) {
 
 bool hak_gate_try_enter(void) {
     hak_gate_thread.depth++;
-    if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly() || enter(false)) return true;
+    if (hak_load_relaxed(&hak_gate_thread.noted_at) || note_quickly() || enter(this_post(), false))
+        return true;
     hak_gate_leave(); /* a signal handler may have noted the thread meanwhile */
     return false;
 }

@@ -87,6 +87,9 @@ HAK_FAST_PATH void hak_gate_enter(void) {
     if (!hak_load_relaxed(&hak_gate_thread.noted_at)) hak_gate_note();
 }
 
+/* The same for a caller that knows the CPU it runs on, so that a thread of a crowd need not ask. */
+void hak_gate_enter_on(unsigned cpu);
+
 HAK_FAST_PATH void hak_gate_leave(void) {
     if (--hak_gate_thread.depth == 0) hak_gate_unnote();
 }

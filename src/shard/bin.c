@@ -10,6 +10,7 @@
 #include "options/options.h"
 #include "pool/pool.h"
 #include "region/region.h"
+#include "shard/flush.h"
 #include "shard/verify.h"
 #include "shard/table.h"
 #include "shard/warm.h"
@@ -315,6 +316,6 @@ bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     return leaves;
 }
 
-HAK_SLOW_PATH void hak_bin_report_twice(const void *block, unsigned class_index) {
+HAK_SLOW_PATH void hak_shard_report_twice(const void *block, unsigned class_index) {
     hak_error_double_free("free", block, hak_classes[class_index].size);
 }

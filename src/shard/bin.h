@@ -43,9 +43,6 @@ void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab);
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 
-/* A block that was given twice: found where its frees meet. No lock held. */
-void hak_bin_report_twice(const void *block, unsigned class_index);
-
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 

@@ -335,9 +335,14 @@ static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, 
     return bad;
 }
 
+void *hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                             unsigned count) {
+    return HAK_UNLIKELY(hak_class_is_coloured(&hak_classes[class_index]))
+               ? give_coloured(home, class_index, blocks, count)
+               : give(home, class_index, blocks, count);
+}
+
 void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    void *bad = HAK_UNLIKELY(hak_class_is_coloured(&hak_classes[class_index]))
-                    ? give_coloured(home, class_index, blocks, count)
-                    : give(home, class_index, blocks, count);
-    if (HAK_UNLIKELY(bad != NULL)) hak_bin_report_twice(bad, class_index);
+    void *bad = hak_shard_flush_inside(home, class_index, blocks, count);
+    if (HAK_UNLIKELY(bad != NULL)) hak_shard_report_twice(bad, class_index);
 }

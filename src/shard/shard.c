@@ -8,6 +8,7 @@
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
+#include "shard/flush.h"
 #include "shard/remote.h"
 #include "shard/sparse.h"
 #include "shard/stock.h"
@@ -103,19 +104,20 @@ typedef struct {
     bool *zeroed;     /* or NULL */
     hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
     bool insists;     /* a slab is made even where hak_shard_leaves */
+    void *twice;      /* answer; a block that was found free already: reported when all is done */
 } request_t;
 
 /* What a visit takes: used blocks only; used ones or, if no other shard may have any, fresh ones too; any
  * blocks. */
 typedef enum { USED, USED_FIRST, ANY } what_t;
 
-static unsigned take(const request_t *request, hak_bin_t *bin, bool fresh) {
+static unsigned take(request_t *request, hak_bin_t *bin, bool fresh) {
     return hak_bin_take(bin, request->class_index, request->want, request->top, fresh,
                         request->zeroed);
 }
 
 /* Takes from listed slabs, else from a slab that is bound to another thread. */
-static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
+static unsigned take_listed(request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     bool only_fresh = what == USED_FIRST && hak_load_relaxed(&bin->spare) == 0;
     unsigned taken = only_fresh ? 0 : take(request, bin, what == ANY);
@@ -129,16 +131,15 @@ static unsigned take_listed(const request_t *request, hak_bin_t *bin, unsigned s
 
 /* Visits a bin whose lock is held, and releases the lock. Also ends the caller's section of the gate:
  * until then a released slab belongs to nobody, and a fork must not see that. */
-static unsigned take_locked(const request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
+static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, what_t what) {
     unsigned class_index = request->class_index;
     hak_warm_t *warm = shard == request->home ? request->warm : NULL;
     hak_unit_t *released = NULL;
-    void *twice = NULL;
     uint32_t most = (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX);
     hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
     if (HAK_UNLIKELY(warm != NULL)) hak_warm_release_used_up(warm, bin);
     if (!bin->head || what != ANY)
-        released = hak_remote_drain(bin, shard, class_index, &most, &twice);
+        released = hak_remote_drain(bin, shard, class_index, &most, &request->twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_store_relaxed(&bin->rests, 0);
@@ -150,11 +151,10 @@ static unsigned take_locked(const request_t *request, hak_bin_t *bin, unsigned s
     hak_lock_release(&bin->lock);
     if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
     hak_gate_leave();
-    if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
     return taken;
 }
 
-static unsigned take_from(const request_t *request, unsigned shard, what_t what) {
+static unsigned take_from(request_t *request, unsigned shard, what_t what) {
     hak_bin_t *bin = hak_bin_of(shard, request->class_index);
     if (!may_give(shard, request->class_index)) return 0;
     hak_gate_enter();
@@ -164,7 +164,7 @@ static unsigned take_from(const request_t *request, unsigned shard, what_t what)
 
 /* Searches the next `probes` shards. It waits for their locks, because a wait is shorter than the
  * page fault that skipping the shard would cost. */
-static unsigned take_from_others(const request_t *request, what_t what, unsigned probes) {
+static unsigned take_from_others(request_t *request, what_t what, unsigned probes) {
     unsigned home = request->home, taken = 0;
     if (probes == 0) return 0;
     for (unsigned at = hak_shard_after(home); at != home && probes-- && !taken;
@@ -175,7 +175,7 @@ static unsigned take_from_others(const request_t *request, what_t what, unsigned
 
 /* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside
  * the gate since it took them; here it leaves. */
-static unsigned take_from_new(const request_t *request, hak_unit_t *const *slabs, unsigned count) {
+static unsigned take_from_new(request_t *request, hak_unit_t *const *slabs, unsigned count) {
     unsigned home = request->home, class_index = request->class_index;
     hak_bin_t *bin = hak_bin_of(home, class_index);
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
@@ -206,12 +206,12 @@ static void note_taken(unsigned units, uint64_t superslabs) {
  * of the batch, in one critical section of the pool and one of the bin. For classes with two or more
  * blocks in a slab the same cost 2 to 3 % of RSS, because slabs that were taken but not used had to be
  * purged again. */
-static unsigned slabs_wanted(const request_t *request) {
+static unsigned slabs_wanted(request_t *request) {
     if (hak_classes[request->class_index].count > 1 || request->want < 4) return 1;
     return (unsigned)hak_min(request->want / 2, SLABS_MOST);
 }
 
-static unsigned take_from_pool(const request_t *request) {
+static unsigned take_from_pool(request_t *request) {
     unsigned class_index = request->class_index;
     if (hak_shard_leaves(class_index) && !request->insists) return 0;
     hak_unit_t *slabs[SLABS_MOST];
@@ -235,9 +235,10 @@ static unsigned take_from_pool(const request_t *request) {
 
 /* Drains `most` blocks or a little more, takes back unused slabs that are bound to threads, and
  * releases the kept empty slab if it has seen `age` sweeps. Does nothing if another thread holds
- * the bin's lock. `any`: some bin has warm slabs. True when remote frees are left. */
+ * the bin's lock. `any`: some bin has warm slabs. True when remote frees are left. *twice: a block that
+ * was found free already. */
 static HAK_NEXT bool drain_and_release(unsigned shard, unsigned class_index, unsigned age, bool any,
-                                       uint32_t most) {
+                                       uint32_t most, void **twice) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
     if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return false;
@@ -246,8 +247,7 @@ static HAK_NEXT bool drain_and_release(unsigned shard, unsigned class_index, uns
         hak_gate_leave();
         return false;
     }
-    void *twice = NULL;
-    hak_unit_t *slab = NULL, *released = hak_remote_drain(bin, shard, class_index, &most, &twice);
+    hak_unit_t *slab = NULL, *released = hak_remote_drain(bin, shard, class_index, &most, twice);
     bool more = most == 0;
     if (HAK_LIKELY(!more)) {
         if (HAK_UNLIKELY(warm)) released = hak_warm_release_idle(bin, shard, class_index, released);
@@ -260,7 +260,6 @@ static HAK_NEXT bool drain_and_release(unsigned shard, unsigned class_index, uns
     hak_lock_release(&bin->lock);
     hak_slab_release_list(released, class_index);
     hak_gate_leave();
-    if (HAK_UNLIKELY(twice != NULL)) hak_bin_report_twice(twice, class_index);
     return more;
 }
 
@@ -278,18 +277,18 @@ static bool at_budget(unsigned shard) {
 /* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the
  * pool has units with pages, and merges remote frees. If that is not enough, asks all other shards. The
  * budget alone never makes a request fail. */
-static HAK_NEXT unsigned release_own(const request_t *request) {
+static HAK_NEXT unsigned release_own(request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     bool any = hak_load_relaxed(&hak_warm_seen);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        drain_and_release(request->home, i, 0, any, UINT32_MAX);
+        drain_and_release(request->home, i, 0, any, UINT32_MAX, &request->twice);
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, SEARCH_MOST);
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
-static HAK_NEXT unsigned adopt_empty(const request_t *request) {
+static HAK_NEXT unsigned adopt_empty(request_t *request) {
     unsigned home = request->home, left = SEARCH_MOST;
     hak_unit_t *slab = NULL;
     hak_gate_enter();
@@ -309,7 +308,7 @@ static HAK_NEXT unsigned adopt_empty(const request_t *request) {
 }
 
 /* Used blocks come first, in whichever shard they are, because their pages exist. */
-static unsigned take_anywhere(const request_t *request) {
+static unsigned take_anywhere(request_t *request) {
     unsigned home = request->home;
     HAK_TIMED_MID(pool_refill, request->class_index);
     unsigned taken = HAK_WAY_FOUND(HAK_WAY_REFILL_OWN, take_from(request, home, USED_FIRST));
@@ -329,22 +328,40 @@ static unsigned take_anywhere(const request_t *request) {
     return taken;
 }
 
+unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
+                               void **twice) {
+    request_t request = {.home = home, .class_index = class_index, .want = want, .top = top};
+    unsigned taken = take_anywhere(&request);
+    *twice = request.twice;
+    return taken;
+}
+
+HAK_FAST_PATH void report(const void *twice, unsigned class_index) {
+    if (HAK_UNLIKELY(twice != NULL)) hak_shard_report_twice(twice, class_index);
+}
+
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    request_t request = {home, class_index, want, top, zeroed, NULL, false};
-    return take_anywhere(&request);
+    request_t request = {home, class_index, want, top, zeroed, NULL, false, NULL};
+    unsigned taken = take_anywhere(&request);
+    report(request.twice, class_index);
+    return taken;
 }
 
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              hak_warm_t *warm) {
-    request_t request = {home, class_index, want, top, NULL, warm, false};
-    return take_anywhere(&request);
+    request_t request = {home, class_index, want, top, NULL, warm, false, NULL};
+    unsigned taken = take_anywhere(&request);
+    report(request.twice, class_index);
+    return taken;
 }
 
 void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
     void *one[2];
-    request_t request = {home, class_index, 1, one, zeroed, NULL, true};
-    return take_from_pool(&request) ? one[1] : NULL;
+    request_t request = {home, class_index, 1, one, zeroed, NULL, true, NULL};
+    unsigned taken = take_from_pool(&request);
+    report(request.twice, class_index);
+    return taken ? one[1] : NULL;
 }
 
 /* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
@@ -357,7 +374,9 @@ HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
             uint32_t most = hak_min(budget->looks, DRAIN_MOST);
-            bool more = drain_and_release(walk->shard, walk->class_index + 1, 1, any, most);
+            void *twice = NULL;
+            bool more = drain_and_release(walk->shard, walk->class_index + 1, 1, any, most, &twice);
+            report(twice, walk->class_index + 1);
             if (more) hak_budget_look(budget, most);
             if (more && ++walk->left < DRAINS_MOST) continue;
             walk->class_index++;

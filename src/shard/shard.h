@@ -143,6 +143,11 @@ HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
+/* The same for a caller that stays inside the gate: a block that was freed twice is left in *twice, and the
+ * caller reports it outside (flush.h). */
+unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
+                               void **twice);
+
 /* The same for a thread that has warm slabs (shard/warm.h) and found no block in them; it
  * gets others bound, if it can. */
 struct hak_warm;

@@ -24,6 +24,7 @@
 
 enum {
     FREES_WITHOUT_CACHE = 16, /* in a row */
+    FREES_UNWATCHED = 8,      /* then the end of the thread is watched */
     NOVICE_MS = 2000,         /* within which the calls of a novice count together */
     CPU_INTERVAL_MS = 5000,   /* between two looks at the number of CPUs */
     CPU_FIRST_MS = 1000,      /* a shorter program with one thread needs none */
@@ -64,6 +65,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_cache_t *cache = argument;
     const uint32_t process = hak_gate_process();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
+    if (cache == hak_cache) return; /* watch_exit */
     hak_thread_flush_quarantine(cache);
     const bool keeps = hak_group_may_keep(cache);
     if (keeps)
@@ -216,11 +218,20 @@ HAK_COMMON hak_cache_t *hak_thread_cache(void) {
     return own.calls == 1 && hak_group_has_waiting() ? get_cache(true) : NULL;
 }
 
+/* From the thread's end on it gets no cache. libc may allocate in this call, and so must not get one. */
+static HAK_SLOW_PATH void watch_exit(void) {
+    if (!hak_load_acquire(&ready) || !has_key) return; /* partner: prepare_process */
+    hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
+    pthread_setspecific(exit_key, hak_cache);
+    hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;
+}
+
 hak_cache_t *hak_thread_cache_of_free(void) {
     if (hak_cache != &hak_cache_none) return hak_thread_cache();
     const uint32_t novice_calls = hak_load_relaxed(&hak_depot_novice_calls);
     if (HAK_UNLIKELY(novice_calls) && stays_novice(novice_calls)) own.frees = 0;
-    return ++own.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
+    if (++own.frees == FREES_UNWATCHED) watch_exit();
+    return own.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
 }
 
 void hak_thread_apply_options(void) {

@@ -23,7 +23,8 @@ hak_cache_t *hak_thread_cache(void);
 
 /* The same for free. No free makes a cache, unless the 15 calls before it, and since the thread is due for
  * one, were frees as well: libc frees the blocks of an exiting thread after the thread's destructors have
- * run, and no destructor would give a cache back that was made then. */
+ * run, and no destructor would give a cache back that was made then. From the eighth of these calls on a
+ * destructor tells that the thread ends: then it gets none. */
 hak_cache_t *hak_thread_cache_of_free(void);
 
 /* Gives back what a cache holds on the hardened path. Called by its thread. */

@@ -1,9 +1,12 @@
 /* forks.c: forks among threads, and what parent and child do after them. */
 #include "forks.h"
 
+#include "cache/depot.h"
+#include "classes/classes.h"
 #include "explore.h"
 #include "process.h"
 #include "program.h"
+#include "shard/shard.h"
 
 void use_and_fork(void) {
     program_malloc_all(0, 2, PAGES);
@@ -30,4 +33,37 @@ void thread_of_child(void) {
     program_malloc(18, LARGE);
     program_free_all(16, 3);
     process_end_thread();
+}
+
+static const size_t sizes[] = {SMALL, PAGES};
+static size_t unknown[2]; /* blocks in the cache of the thread that prepares */
+
+static size_t count_unknown(unsigned i) {
+    const unsigned class_index = hak_class_of(sizes[i]);
+    return hak_shard_in_use(class_index) - hak_depot_count(class_index) - program_live(sizes[i]);
+}
+
+/* The depot of pages is full. */
+void fill_depot(void) {
+    enum { FULL = 8 };
+    void *one[2];
+    const unsigned class_index = hak_class_of(PAGES);
+    program_malloc(0, PAGES);
+    for (unsigned i = 0; i < FULL; i++) {
+        EXPLORE_CHECK(hak_shard_take(0, class_index, 1, one, NULL) == 1, "no memory");
+        EXPLORE_CHECK(hak_depot_put(class_index, &one[1], 1) == 1, "%u blocks fill a depot", i);
+    }
+    for (unsigned i = 0; i < 2; i++) unknown[i] = count_unknown(i);
+}
+void take_from_depot(void) { program_malloc_all(1, 2, SMALL); }
+void give_to_depot(void) { program_free(0); }
+void fork_beside(void) { process_fork(); }
+
+/* One more was on its way to or from the program. */
+void check_depots_of_child(void) {
+    for (unsigned i = 0; i < 2; i++) {
+        const size_t found = count_unknown(i);
+        EXPLORE_CHECK(found <= unknown[i] + 1, "%zu blocks of %zu bytes are lost", found, sizes[i]);
+    }
+    program_check();
 }

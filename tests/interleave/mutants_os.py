@@ -62,7 +62,7 @@ MUTANTS = [
      r"hak_store_release(&post->inside, hak_load_relaxed(&post->inside) - 1)"),
     ("gate", "leave is of the crowd of the CPU as it is now",
      r"(atomic_fetch_sub_explicit\()&post->inside(, 1, memory_order_release\))",
-     r"\1&this_crowd()->inside\2"),
+     r"\1&crowd_of(hak_os_this_cpu())->inside\2"),
     ("gate", "a crowd forgets that a handler has noted the thread elsewhere",
      r"if \(!atomic_compare_exchange_strong\(&hak_gate_thread\.noted_at, &none, post\)\) return false;",
      r"none = atomic_exchange(&hak_gate_thread.noted_at, post); if (none) return false;"),

@@ -91,7 +91,7 @@ MUTANTS = [
      r"hak_pool_give_list\(list\);",
      r"hak_pool_give(list, 1);"),
     ("remote", "a bin is drained without its lock",
-     r"if \(!hak_lock_try\(&bin->lock\)\) \{\s*hak_gate_leave\(\);\s*return false;\s*\}(\s*void \*twice)",
+     r"if \(!hak_lock_try\(&bin->lock\)\) \{\s*hak_gate_leave\(\);\s*return false;\s*\}(\s*hak_unit_t \*slab = NULL, \*released)",
      r"bool held = hak_lock_try(&bin->lock); (void)held;\1"),
     ("warm", "a give of blocks that lie apart looks at no remote blocks",
      r"hak_load_relaxed\(&bin->pending\) != NULL;",

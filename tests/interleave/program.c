@@ -278,9 +278,10 @@ size_t program_figure(const char *name) {
     return value;
 }
 
-static unsigned count_live(void) {
+unsigned program_live(size_t size) {
     unsigned live = 0;
-    for (unsigned i = 0; i < PROGRAM_SLOTS; i++) live += slots[i].block != NULL;
+    for (unsigned i = 0; i < PROGRAM_SLOTS; i++)
+        live += slots[i].block && (!size || slots[i].size == size);
     return live;
 }
 
@@ -317,8 +318,8 @@ static void check_notes(void) {
 void program_check(void) {
     check_notes();
     EXPLORE_CHECK(process.reports == 0, "the engine reports an error");
-    size_t live = process.is_child ? count_live() : program_figure("total.live");
-    EXPLORE_CHECK(live == count_live(), "%zu blocks are live, not %u", live, count_live());
+    size_t live = process.is_child ? program_live(0) : program_figure("total.live");
+    EXPLORE_CHECK(live == program_live(0), "%zu blocks are live, not %u", live, program_live(0));
     check_blocks();
 }
 

@@ -31,6 +31,9 @@ void program_forget(unsigned first, unsigned count);
 void program_malloc_all(unsigned first, unsigned count, size_t size);
 void program_free_all(unsigned first, unsigned count);
 
+/* Blocks that the program has: of a size, or of any (0). */
+unsigned program_live(size_t size);
+
 /* One thread has put a block into a slot, and another one waits for it. */
 void program_post(unsigned slot);
 void program_await(unsigned slot);

@@ -275,6 +275,10 @@ static void with_novices(void) {
     hak_depot_set_share(64 * KIB, true);
     hak_store_relaxed(&hak_depot_novice_calls, 1000);
 }
+static void with_full_depot(void) {
+    with_novices();
+    fill_depot();
+}
 static void overflow_depot(void) {
     program_malloc_all(0, 10, PAGES);
     program_free_all(0, 10);
@@ -338,6 +342,7 @@ static const explore_bounds_t many = {.preemptions = 2, .most = 4000, .samples =
 #define CHECKED(check, how) .finally = check, .describe = program_describe, how
 #define RULES CHECKED(program_check, .bounds = &some)
 #define RULES_OF_HEAP CHECKED(check_heap, .bounds = &some)
+#define RULES_OF_NOVICES CHECKED(check_depots_of_child, .bounds = &some)
 #define LONG CHECKED(program_check, .bounds = &many), .heavy = true
 
 static const explore_scenario_t scenarios[] = {
@@ -474,6 +479,14 @@ static const explore_scenario_t scenarios[] = {
      .daemons = 1 << HELPER},
     {"a fork", two_threads, {use_and_fork, use_all, thread_of_child}, RULES, .later = 1 << 3},
     {"two forks", two_threads, {use_and_fork, fork_too, thread_of_child}, RULES, .later = 1 << 3},
+    {"a novice takes blocks, and a fork",
+     with_full_depot,
+     {take_from_depot, fork_beside},
+     RULES_OF_NOVICES},
+    {"a novice gives blocks, and a fork",
+     with_full_depot,
+     {give_to_depot, fork_beside},
+     RULES_OF_NOVICES},
     {"the live page",
      watched,
      {use_watched, use_watched_too, live_reader_read},

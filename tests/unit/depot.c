@@ -2,10 +2,13 @@
  * nobody uses it. */
 #include "cache_calls.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 
 #include "cache/depot.h"
 #include "child.h"
+#include "os/os.h"
 #include "shard/stats.h"
 
 enum { CLASS = 33, MOST = 64, SHARE = 64 * 1024 }; /* 1024 bytes; the depot holds 64 KiB */
@@ -114,24 +117,79 @@ static void a_sweep_keeps_to_its_budget(void **state) {
     end(cache);
 }
 
+static hak_depot_t *the_depot(void) {
+    hak_depot_t *depot = NULL;
+    for (unsigned cpu = 0; cpu < HAK_SHARDS_MAX; cpu++)
+        if (hak_depot_row(cpu) && hak_depot_row(cpu)[CLASS].count)
+            depot = &hak_depot_row(cpu)[CLASS];
+    assert_non_null(depot);
+    return depot;
+}
+
 static void what_is_held_is_passed_over(void **state) {
     (void)state;
     hak_cache_t *cache = begin();
     void *block = take(cache, CLASS), *out[2];
     assert_int_equal(hak_depot_put(CLASS, &block, 1), 1);
-    hak_depot_t *depot = NULL;
-    for (unsigned cpu = 0; cpu < HAK_SHARDS_MAX; cpu++)
-        if (hak_depot_row(cpu) && hak_depot_row(cpu)[CLASS].count)
-            depot = &hak_depot_row(cpu)[CLASS];
+    hak_depot_t *depot = the_depot();
     hak_lock_acquire(&depot->lock);
     assert_int_equal(hak_depot_put(CLASS, &block, 1), 0);
     assert_int_equal(hak_depot_take(CLASS, out, 1), 0);
-    sweep(true);
+    sweep(true); /* waits for a second */
     assert_int_equal(hak_depot_count(CLASS), 1);
     hak_lock_release(&depot->lock);
     assert_int_equal(hak_depot_take(CLASS, out, 1), 1);
     assert_ptr_equal(out[1], block);
     give(cache, block);
+    end(cache);
+}
+
+/* A thread without a cache takes a part of a depot's worth from the shard where the depot is empty, and one
+ * block where it is held. */
+static void one_block_beside_a_depot_that_is_held(void **state) {
+    (void)state;
+    hak_cache_t *cache = begin();
+    void *first = hak_depot_get(CLASS);
+    const size_t there = hak_depot_count(CLASS);
+    assert_in_range(there, 2, MOST / 2);
+    hak_depot_t *depot = the_depot();
+    const uint64_t taken = hak_shard_stats(CLASS).counts[HAK_SHARD_TAKEN];
+    hak_lock_acquire(&depot->lock);
+    void *second = hak_depot_get(CLASS);
+    hak_lock_release(&depot->lock);
+    assert_non_null(second);
+    assert_ptr_not_equal(first, second);
+    assert_int_equal(hak_shard_stats(CLASS).counts[HAK_SHARD_TAKEN], taken + 1);
+    assert_int_equal(hak_depot_count(CLASS), there);
+    assert_true(hak_depot_give(CLASS, first));
+    assert_true(hak_depot_give(CLASS, second));
+    end(cache);
+    assert_int_equal(hak_shard_in_use(CLASS), 0);
+}
+
+static sem_t is_held;
+
+static void *hold_for_a_while(void *depot) {
+    hak_depot_t *held = depot;
+    hak_lock_acquire(&held->lock);
+    sem_post(&is_held);
+    hak_os_sleep_ms(20);
+    hak_lock_release(&held->lock);
+    return NULL;
+}
+
+static void a_sweep_of_all_waits_for_a_lock(void **state) {
+    (void)state;
+    pthread_t thread;
+    hak_cache_t *cache = begin();
+    void *block = take(cache, CLASS);
+    assert_int_equal(hak_depot_put(CLASS, &block, 1), 1);
+    assert_int_equal(sem_init(&is_held, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, the_depot()), 0);
+    sem_wait(&is_held);
+    sweep(true);
+    assert_int_equal(hak_depot_count(CLASS), 0);
+    pthread_join(thread, NULL);
     end(cache);
 }
 
@@ -168,6 +226,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_nobody_uses_goes_to_the_shards),
         cmocka_unit_test(a_sweep_keeps_to_its_budget),
         cmocka_unit_test(what_is_held_is_passed_over),
+        cmocka_unit_test(one_block_beside_a_depot_that_is_held),
+        cmocka_unit_test(a_sweep_of_all_waits_for_a_lock),
         cmocka_unit_test(a_double_free_comes_to_light_at_the_sweep),
     };
     watchdog(100, "a depot test hangs");

@@ -166,6 +166,37 @@ static void late_frees_make_none(const void *unused) {
     CHECK(hak_verify() == 0, "violations");
 }
 
+/* Of CALLS calls, after which the thread is due. The blocks that it keeps are the next thread's. */
+enum { MALLOCS = 62, FREES_DUE = CALLS - 1 - MALLOCS };
+static unsigned frees;
+
+static void *end_with_frees(void *unused) {
+    static void *blocks[MALLOCS];
+    pthread_setspecific(key, &key);
+    for (unsigned i = 0; i < LATE; i++) late.blocks[i] = hakmem_malloc(SIZE);
+    for (unsigned i = LATE; i < MALLOCS; i++) blocks[i] = hakmem_malloc(SIZE);
+    for (unsigned i = LATE; i < LATE + frees; i++) hakmem_free(blocks[i]);
+    return unused;
+}
+
+static unsigned exact_count(void) {
+    hak_thread_look_at_limits(); /* all groups tell */
+    return hak_thread_count();
+}
+
+static void late_frees_after_frees_make_none(const void *unused) {
+    (void)unused;
+    crowd();
+    CHECK(pthread_key_create(&key, free_late) == 0, "no key");
+    const unsigned threads = exact_count();
+    for (frees = FREES_DUE - 1; frees < FREES_DUE + FIRST_FREES; frees++) {
+        hak_depot_novice_calls = CALLS; /* a look at the limits changes it */
+        in_a_thread(end_with_frees);
+        CHECK(exact_count() == threads, "%u frees, and an ended thread is counted", frees);
+    }
+    CHECK(hak_verify() == 0, "violations");
+}
+
 static void *end_with_cache(void *unused) {
     hakmem_free(hakmem_malloc(SIZE));
     CHECK(has_cache(), "a cache waits, and is not taken");
@@ -261,8 +292,9 @@ static void no_cache_at_the_end(void **state) {
     (void)state;
 #if !defined(__SANITIZE_THREAD__) /* whose own destructor comes before such a late call */
     unit_child(late_frees_make_none, NULL, SECONDS, "late frees");
+    unit_child(late_frees_after_frees_make_none, NULL, SECONDS, "late frees after frees");
 #else
-    (void)late_frees_make_none;
+    (void)late_frees_make_none, (void)late_frees_after_frees_make_none;
 #endif
     unit_child(waiting_caches_are_taken, NULL, SECONDS, "waiting caches");
 }
