@@ -48,13 +48,13 @@
 #include "os/range.h"
 #include "pool/budget.h"
 
-/* Read by anyone. */
+/* Read by anyone. A line for what changes with every block, one for what changes by system calls, one for the rest. */
 typedef struct {
-    _Atomic size_t kept_bytes;                /* freed, with their pages */
+    _Atomic size_t kept_bytes; /* freed, with their pages */
+    HAK_ALIGNED(HAK_LINE)
+    _Atomic size_t held_bytes;                /* kept, in use, or in hand */
     _Atomic uint64_t mapped, grown, unmapped; /* mappings made, kept ones lengthened, given back */
     HAK_ALIGNED(HAK_LINE)
-    _Atomic size_t held_bytes; /* kept, in use, or in hand; in a line of its own,
-                                                        since it changes by system calls only */
     _Atomic size_t
         recent_peak; /* bytes in use lately, at most; sinks by an eighth of the distance at
                                    every interval */
@@ -63,11 +63,13 @@ typedef struct {
 
 extern hak_huge_stats_t hak_huge_stats;
 
-/* Bytes of blocks in use, those in hand included. */
-HAK_FAST_PATH size_t hak_huge_bytes(void) {
-    size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes);
+/* Bytes of blocks in use, those in hand included, while `kept` are kept. */
+HAK_FAST_PATH size_t hak_huge_bytes_beside(size_t kept) {
     size_t held = hak_load_relaxed(&hak_huge_stats.held_bytes);
     return held - hak_min(kept, held); /* the two are read one after the other */
+}
+HAK_FAST_PATH size_t hak_huge_bytes(void) {
+    return hak_huge_bytes_beside(hak_load_relaxed(&hak_huge_stats.kept_bytes));
 }
 
 /* Blocks in use: one table after the other is locked. */

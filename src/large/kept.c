@@ -19,10 +19,9 @@ hak_stretches_t hak_kept_parts[HAK_KEPT_PARTS] HAK_APART;
 HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *hak_kept_parts,
                hak_kept_check_at_release);
 
-/* What a search of other parts looks at, one line for all: 0 for an empty part that has lost nothing, else 1 and the length of
- * the longest stretch in steps, or more. It grows with what is kept; a search that finds nothing makes
- * it exact. Written under the lock of the part. */
-static _Atomic uint8_t longest[HAK_KEPT_PARTS] HAK_OWN_LINE;
+/* `longest` of a part: 0 for an empty one that has lost nothing, else 1 and the length of the longest stretch in
+ * steps, or more. It grows with what is kept; a search that finds nothing makes it exact. In a line of its own:
+ * in one line for all parts each CPU would take it from the others whenever it keeps or takes a stretch. */
 enum { STEP_SHIFT = 18, LONGEST_MOST = UINT8_MAX };
 
 static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts behind have never kept anything */
@@ -58,22 +57,34 @@ static hak_stretches_t *next_part(unsigned *at, uint8_t least) {
     while (*at < count) {
         unsigned i = own + (*at)++;
         while (i >= count) i -= count;
-        unsigned has = hak_load_relaxed(&longest[i]);
+        unsigned has = hak_load_relaxed(&hak_kept_parts[i].longest);
         if (has && (has >= least || i == own)) return &hak_kept_parts[i];
     }
     return NULL;
 }
 
+static size_t take_change(hak_stretches_t *part) {
+    size_t changed = part->bytes - part->noted;
+    part->noted = part->bytes;
+    return changed;
+}
+
 /* Adds what a section has changed to the sum of all parts. Part's lock held. */
 static void note_kept(hak_stretches_t *part) {
-    size_t changed = part->bytes - part->noted;
+    size_t changed = take_change(part);
     if (changed) (void)hak_add_relaxed(&hak_huge_stats.kept_bytes, changed);
-    part->noted = part->bytes;
+}
+
+/* The same; returns the sum. */
+static size_t noted_sum(hak_stretches_t *part) {
+    size_t changed = take_change(part);
+    return changed ? hak_add_relaxed(&hak_huge_stats.kept_bytes, changed) + changed
+                   : hak_load_relaxed(&hak_huge_stats.kept_bytes);
 }
 
 /* Keeps a stretch. Part's lock held. */
 static bool put(hak_stretches_t *part, char *start, size_t size, uint64_t freed_ms) {
-    _Atomic uint8_t *has = &longest[part - hak_kept_parts];
+    _Atomic uint8_t *has = &part->longest;
     size_t length = hak_stretches_put(part, start, size, freed_ms);
     if (steps_of(length) > hak_load_relaxed(has)) hak_store_relaxed(has, steps_of(length));
     return length != 0;
@@ -81,7 +92,7 @@ static bool put(hak_stretches_t *part, char *start, size_t size, uint64_t freed_
 
 /* After a look at all stretches of a part: the length of the longest. Part's lock held. */
 static void note_longest(hak_stretches_t *part, size_t length) {
-    _Atomic uint8_t *has = &longest[part - hak_kept_parts];
+    _Atomic uint8_t *has = &part->longest;
     uint8_t steps = part->count ? steps_of(length) : part->lost != NULL;
     if (steps != hak_load_relaxed(has)) hak_store_relaxed(has, steps);
 }
@@ -112,17 +123,18 @@ static hak_stretches_t *lock_own(void) {
 
 /* ---- how much ---- */
 
-static size_t keep_most(void) {
+static size_t keep_most(size_t kept) {
     int64_t fixed = hak_option(HAK_OPTION_HUGE_CACHE);
     if (hak_option(HAK_OPTION_DISABLE_BATCH)) return 0;
     if (fixed >= 0) return (size_t)fixed;
-    size_t used = hak_huge_bytes();
+    size_t used = hak_huge_bytes_beside(kept);
     size_t peak = hak_max(hak_load_relaxed(&hak_huge_stats.recent_peak), used);
     return hak_max(KEEP_LEAST, peak + peak / 2 - used);
 }
 
 bool hak_kept_is_too_much(void) {
-    return hak_load_relaxed(&hak_huge_stats.kept_bytes) > keep_most();
+    size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes);
+    return kept > keep_most(kept);
 }
 
 static void sink_peak(uint64_t now) {
@@ -165,8 +177,8 @@ static bool take_out(hak_stretches_t *part, batch_t *batch, size_t most, uint64_
 /* Takes out what is too much, oldest first, and hardly more than that, nor than `most`. Part's lock
  * held. */
 static void release_some(hak_stretches_t *part, batch_t *batch, size_t most) {
-    for (note_kept(part); batch->count < BATCH_MAX && most; note_kept(part)) {
-        size_t kept = hak_load_relaxed(&hak_huge_stats.kept_bytes), may = keep_most();
+    for (size_t kept = noted_sum(part); batch->count < BATCH_MAX && most; kept = noted_sum(part)) {
+        size_t may = keep_most(kept);
         if (kept <= may) break;
         if (!take_out(part, batch, hak_min(hak_align_up(kept - may, HAK_LARGE_MAX), most),
                       UINT64_MAX))

@@ -40,6 +40,8 @@ typedef struct {
     hak_stretch_t *kept;  /* lock */
     hak_lost_t *lost;     /* lock; not among `bytes`; the next purge unmaps them */
     uint64_t reused;      /* lock; blocks served */
+    _Atomic uint8_t longest HAK_ALIGNED(
+        HAK_LINE); /* written under the lock; what searches of other parts look at (kept.c) */
 } HAK_ALIGNED(HAK_LINE) hak_stretches_t;
 
 /* Places for stretches, made without the lock, and used with it; the second takes NULL, too, and gives

@@ -186,8 +186,9 @@ static bool has_threads(void) {
 }
 
 HAK_COMMON void hak_helper_start(void) {
+    if (hak_load_relaxed(&hak_helper_state) != NONE) return; /* first: many CPUs write the sums */
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units) + hak_huge_bytes() / HAK_UNIT_SIZE;
-    if (HAK_LIKELY(used < HEAP_UNITS) || hak_load_relaxed(&hak_helper_state) != NONE) return;
+    if (HAK_LIKELY(used < HEAP_UNITS)) return;
     if (has_threads() || hak_option(HAK_OPTION_PURGE_THREAD) == ALWAYS) start();
 }
 

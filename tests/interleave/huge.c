@@ -45,7 +45,6 @@ static void begin_with_a_small_table(void) {
     model.cache = -1;
     memset(hak_huge_table, 0, sizeof hak_huge_table);
     memset(hak_kept_parts, 0, sizeof hak_kept_parts);
-    memset((void *)longest, 0, sizeof longest);
     hak_store_relaxed(&has_strays, false);
     hak_store_relaxed(&parts_used, HAK_KEPT_PARTS);
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
@@ -279,16 +278,17 @@ static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
         if (variable == &hak_kept_parts[i].lock)
             return i ? "a part's lock" : "the first part's lock";
+    for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
+        if (variable == &hak_kept_parts[i].longest) return "the longest stretch of a part";
     for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++)
         if (variable == &hak_huge_table[i].lock)
             return i ? "a table's lock" : "the first table's lock";
-    return variable == &kernel.calls                            ? "the system"
-           : variable == &kernel.charges                        ? "the limit"
-           : variable == &has_strays                            ? "whether there are strays"
-           : variable == &table_count                           ? "the number of tables"
-           : variable == &parts_used                            ? "the number of parts"
-           : variable == &longest[0] || variable == &longest[1] ? "the longest stretch of a part"
-                                                                : NULL;
+    return variable == &kernel.calls     ? "the system"
+           : variable == &kernel.charges ? "the limit"
+           : variable == &has_strays     ? "whether there are strays"
+           : variable == &table_count    ? "the number of tables"
+           : variable == &parts_used     ? "the number of parts"
+                                         : NULL;
 }
 
 #define RULES .always = always, .finally = finally, .describe = describe
@@ -369,7 +369,6 @@ int main(int argc, char **argv) {
     memory_track(&kernel, sizeof kernel);
     memory_track(hak_kept_parts, sizeof hak_kept_parts);
     memory_track(hak_huge_table, sizeof hak_huge_table);
-    memory_track(longest, sizeof longest);
     memory_track(&has_strays, sizeof has_strays);
     memory_track(places, sizeof places);
     memory_track(tables, sizeof tables);
