@@ -59,6 +59,15 @@ def test_what_costs_too_much_memory_or_lies_in_the_noise_does_not_win():
     assert search.search(model([]), "memory", ALL).settings == {}
 
 
+def test_what_would_win_but_for_its_price_is_told():
+    found = search.search(model([]), "time", search.singles({"C": ("1",), "D": ("1",)}))
+    said = show.nothing(found, "time", 2)
+    assert said.startswith("Nothing is better than the defaults: no setting gains 0.5 % of time (2 of 2 were counted).")
+    assert said.endswith("Left out: HAKMEM_D=1 takes 50.0 % less time and 100 % more memory; 10 % is the bound.")
+    found = search.search(model([]), "time", search.singles({"C": ("1",)}))
+    assert "Left out" not in show.nothing(found, "time", 2) and "Left out" not in show.nothing(search.Found(), "time", 2)
+
+
 def test_settings_that_fail_are_left_out():
     found = search.search(model([], broken=("A",)), "time", ALL)
     assert found.settings == {"B": "1"}

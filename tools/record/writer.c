@@ -345,10 +345,11 @@ void writer_end(void) {
     lock(&file_lock);
     if (!has_failed) write_end();
     double cost = (double)taken * event_ns + flush_ns, whole = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    say("hakmem record: %llu events of %u thread%s in %s, %.1f MiB%s; recording took about %.2f s, "
+    bool is_small = written < 1 << 20;
+    say("hakmem record: %llu events of %u thread%s in %s, %.1f %s%s; recording took about %.2f s, "
         "%.0f %% of the CPU time",
         (unsigned long long)taken, threads, threads == 1 ? "" : "s", path,
-        (double)written / (1 << 20),
+        (double)written / (is_small ? 1 << 10 : 1 << 20), is_small ? "KiB" : "MiB",
         has_failed ? " (it could not be written)"
         : is_full  ? " (the limit: the rest is missing)"
                    : "",

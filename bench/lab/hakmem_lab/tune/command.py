@@ -190,8 +190,7 @@ def _run(options, folder, home, output, console) -> int:
 
 def _conclude(options, session, hakmem, folder, home, found, goal, output) -> int:
     if not found.settings:
-        output.print(f"Nothing is better than the defaults: no setting gains {100 * found.threshold:.1f} % "
-                     f"of {goal} ({len(found.tried)} of {len(steps_of()) - RUNS} were counted).")  # fmt: skip
+        output.print(show.nothing(found, goal, len(steps_of()) - RUNS), soft_wrap=True)
         return 0
     output.print(f"won the search: {line(found.settings)} ({100 * found.gain:.1f} % less {goal})",
                  soft_wrap=True)  # fmt: skip

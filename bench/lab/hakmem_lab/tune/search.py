@@ -58,6 +58,16 @@ def gain(cell, base, goal) -> float:
     return 1 - cell[figure] / base[figure] if base[figure] else 0.0
 
 
+def too_dear(found, goal):
+    """The settings with the largest gain of those that need too much of the other figure, and how much less and how
+    much more that is; None when there are none."""
+    figure, other, _ = GOALS[goal]
+    dear = [(1 - cell[figure] / found.base[figure], cell[other] / found.base[other] - 1, settings)
+            for settings, cell, won in found.tried if cell and won == float("-inf")]  # fmt: skip
+    saved, more, settings = max(dear, key=lambda one: one[0], default=(0, 0, None))
+    return (settings, saved, more) if saved > found.threshold else None
+
+
 def singles(knobs) -> list:
     return [{name: value} for name, values in knobs.items() for value in values]
 

@@ -3,6 +3,7 @@
 from rich.table import Table
 
 from .. import judge
+from . import search
 from .measure import line
 
 SHOWN = 12  # settings of the table, the best
@@ -29,6 +30,19 @@ def table(found, goal) -> Table:
             shown.add_row(line(settings), *(_change(cell, found.base, figure) for figure in
                           ("instructions", "faults", "peak_rss_kb", "mean_rss_kb")), _percent(won))  # fmt: skip
     return shown
+
+
+def nothing(found, goal, count) -> str:
+    """Why no setting has won."""
+    text = (f"Nothing is better than the defaults: no setting gains {100 * found.threshold:.1f} %"
+            f" of {goal} ({len(found.tried)} of {count} were counted).")  # fmt: skip
+    dear = search.too_dear(found, goal)
+    if dear:
+        settings, saved, more = dear
+        other = "memory" if goal == "time" else "time"
+        text += (f" Left out: {line(settings)} takes {100 * saved:.1f} % less {goal} and {100 * more:.0f} % more {other};"
+                 f" {100 * search.GOALS[goal][2] - 100:.0f} % is the bound.")  # fmt: skip
+    return text
 
 
 def verdict(goal, gain, threshold, speed, rss) -> tuple:
