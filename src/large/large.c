@@ -386,7 +386,7 @@ static void free_at_home(hak_heap_t *heap, hak_unit_t *unit, unsigned home, size
                          bool keeps) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     note_home(heap, home);
-    if (keeps && grains <= HAK_RECENT_GRAINS)
+    if (keeps && grains <= hak_min(HAK_RECENT_LONGEST, HAK_RECENT_GRAINS))
         keep_recent(heap, unit, grains);
     else
         merge(heap, unit);

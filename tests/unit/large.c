@@ -146,7 +146,7 @@ static void a_purge_leaves_nothing(void **state) {
 /* A block that its own CPU frees serves the next request of its length, also where a shorter gap fits. */
 static void a_freed_block_stays_whole(void **state) {
     (void)state;
-    enum { HOME = 3, SHORT = 70000, OTHER = 90000, LONG = 400000 };
+    enum { HOME = 3, SHORT = 70000, OTHER = 90000, LONG = 100000 };
     purge_large(0);
     char *blocks[6];
     for (unsigned i = 0; i < 6; i++) blocks[i] = hak_large_alloc(HOME, SHORT, 1, false);
