@@ -13,14 +13,53 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
+/* Handles a slab of another bin, or of none: a block was freed twice, and its slab left the bin between F1
+ * and F3. Remote frees to the slab in its new bin may rely on that F3. */
+static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
+    if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
+    pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
+}
+
+/* A slab that has a record, by the address of its bitmap. Its owner is read first: the address of a slab
+ * that has left its bin is out of date. */
+static bool has_record(const hak_unit_t *slab, const uint64_t *bits) {
+    return hak_owner_is_bin(hak_load_acquire(&slab->owner)) &&
+           hak_load_relaxed(&slab->bits) == bits;
+}
+
+typedef struct {
+    const uint64_t *bits;
+    hak_unit_t *slab; /* NULL: not found so far */
+} search_t;
+
+static HAK_BEHIND void search_superslab(hak_superslab_t *super, void *context) {
+    search_t *search = context;
+    for (unsigned i = 0; i < hak_superslab_units() && !search->slab; i++)
+        if (has_record(&super->units[i], search->bits)) search->slab = &super->units[i];
+}
+
+/* Takes F1 back. Blocks that were freed into the word meanwhile rely on F for F2. F does it for the slab that
+ * has the record by now, which stays until then because those blocks are in use. That slab is searched only
+ * when it is another one. If no slab has the record, those blocks were freed twice, too. */
+static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned word,
+                            _Atomic uint64_t *remote, uint64_t mask) {
+    while ((mask = atomic_fetch_and_explicit(remote, ~mask, memory_order_acq_rel) & ~mask) != 0) {
+        search_t search = {bits, has_record(slab, bits) ? slab : NULL};
+        if (!search.slab) hak_region_each_superslab(search_superslab, &search);
+        if (!search.slab) continue;
+        pass_on(search.slab, hak_load_acquire(&search.slab->owner), (uint64_t)1 << word);
+        return;
+    }
+}
+
 /* Undoes F1 if the slab has left its bin since F0; false if it has not. Only for a thread that has F2 or F3
  * to do: for any other thread nothing says that the slab must still be there. */
-static bool take_back(const hak_unit_t *slab, uint16_t owner, const uint64_t *bits,
+static bool take_back(hak_unit_t *slab, uint16_t owner, const uint64_t *bits, unsigned word,
                       _Atomic uint64_t *remote, uint64_t mask) {
     const uint16_t now = atomic_load_explicit(&slab->owner, memory_order_seq_cst);
     bool is_same = ((now ^ owner) & ~HAK_OWNER_WARM) == 0 && hak_load_relaxed(&slab->bits) == bits;
     if (HAK_LIKELY(is_same)) return false;
-    atomic_fetch_and_explicit(remote, ~mask, memory_order_acq_rel);
+    undo(slab, bits, word, remote, mask);
     return true;
 }
 
@@ -32,10 +71,10 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
     _Atomic uint64_t *remote = hak_slab_remote_of(bits, hak_classes[class_index].words);
     uint64_t old = hak_or_acq_rel(&remote[word], mask); /* F1 */
     if (old) return old & mask;
-    if (HAK_UNLIKELY(take_back(slab, owner, bits, &remote[word], mask))) return mask;
+    if (HAK_UNLIKELY(take_back(slab, owner, bits, word, &remote[word], mask))) return mask;
     if (atomic_fetch_or_explicit(&slab->remote_words, (uint64_t)1 << word, memory_order_seq_cst))
         return 0; /* F2 */
-    bool is_twice = take_back(slab, owner, bits, &remote[word], mask);
+    bool is_twice = take_back(slab, owner, bits, word, &remote[word], mask);
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner))); /* F3 */
     return HAK_UNLIKELY(is_twice) ? mask : 0;
 }
@@ -83,13 +122,6 @@ static void push_back(hak_unit_t *rest, hak_bin_t *bin) {
 static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
     HAK_ADD_OWNED(&bin->spare, some);
     return slab->free_count > 0 && hak_bin_after_free(bin, slab);
-}
-
-/* Handles a slab of another bin, or of none: a block was freed twice, and its slab left the bin between F1
- * and F3. Remote frees to the slab in its new bin may rely on that F3. */
-static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
-    if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
-    pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
 }
 
 HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index,

@@ -47,13 +47,17 @@
  *    bitmaps serve as nothing else (meta.h): F1 meets remote words, of S or of another's.
  *  - Before F2, and between F2 and F3, F looks again. If S has gone, F takes F1 back and reports. Both
  *    only where F2 or F3 is F's own to do: nobody else can say that S should still be there.
+ *  - The record may be another slab's by then, or S a slab of another bin with the same record. Whoever
+ *    frees into the same word there finds it not 0 and leaves F2 to F. So if F1 was taken back and the
+ *    word is still not 0, F does F2 and F3 for the slab that has the record. On this way alone F may look at
+ *    all slabs of the heap.
  *  - Who lets S go writes its owner first and reads remote_words then, F2 and F the other way round:
  *    one of them sees the other. S stays while remote_words says that a block comes.
  *  - F3 may still push S on the stack of its former bin. A drain there passes it on.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
- *  F; or F is stopped just before F1 while S and its record become another bin's, in which the same
- *  remote word is not 0, so that F does not look again. Rejected: to pin S by a word of its own, which
- *  costs every remote free one more atomic step.
+ *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
+ *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of
+ *  its own, which costs every remote free one more atomic step.
  *
  * FORKS. A freer between F1 and F3, and whoever has a slab in hand on its way between a bin and
  * the pool or between two bins, is inside the gate (os/gate.h): the child of a fork has no half

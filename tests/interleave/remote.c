@@ -19,9 +19,9 @@ static void prepare_full_slab(unsigned class_index, unsigned count, unsigned spa
 }
 
 /* The same, and an empty slab that its bin keeps, so that a second one is released. */
-static void prepare_full_and_empty(unsigned class_index, unsigned count) {
+static void prepare_full_and_empty(unsigned class_index, unsigned count, unsigned spare) {
     void *other[4];
-    world_reset(2);
+    world_reset(2 + spare);
     EXPLORE_CHECK(world_take(0, class_index, count, other) == count &&
                       world_take(0, class_index, count, block) == count,
                   "no slabs to begin with");
@@ -29,7 +29,7 @@ static void prepare_full_and_empty(unsigned class_index, unsigned count) {
 }
 
 static void prepare_pair(void) { prepare_full_slab(WORLD_PAIR, 2, 0); }
-static void prepare_pair_and_empty(void) { prepare_full_and_empty(WORLD_PAIR, 2); }
+static void prepare_pair_and_empty(void) { prepare_full_and_empty(WORLD_PAIR, 2, 0); }
 static void prepare_two_pairs(void) {
     world_reset(2);
     EXPLORE_CHECK(world_take(0, WORLD_PAIR, 2, block) == 2 &&
@@ -59,7 +59,7 @@ static void prepare_quad_freed_afar(void) {
     world_free(1, WORLD_QUAD, block[0]);
 }
 static void prepare_pair_freed_afar(void) {
-    prepare_full_and_empty(WORLD_PAIR, 2);
+    prepare_full_and_empty(WORLD_PAIR, 2, 0);
     world_free(1, WORLD_PAIR, block[0]);
 }
 /* The same; a block of a slab that has another life may be freed without a word. */
@@ -67,9 +67,20 @@ static void prepare_pair_that_moves(void) {
     prepare_pair_and_empty();
     world_may_miss();
 }
+/* The same, where the slab's record may be another slab's by then. */
+static void prepare_record_that_moves(void) {
+    prepare_pair_that_moves();
+    world_reuses();
+}
+/* The same, with a unit in the pool, so that the other slab need not be of the same unit. */
+static void prepare_record_and_units_that_move(void) {
+    prepare_full_and_empty(WORLD_PAIR, 2, 1);
+    world_may_miss();
+    world_reuses();
+}
 /* Shard 1 is at work in the class, and may take no used block of shard 0. */
 static void prepare_guarded(void) {
-    prepare_full_and_empty(WORLD_PAIR, 2);
+    prepare_full_and_empty(WORLD_PAIR, 2, 0);
     world_guard();
 }
 /* The same, to fork. */
@@ -169,6 +180,12 @@ static void adopt_as_quad(void) {
     if (world_take(1, WORLD_QUAD, 1, taken)) world_free(0, WORLD_QUAD, taken[0]);
 }
 
+static void take_one_and_adopt_as_quad(void) {
+    void *taken[1];
+    (void)world_take(0, WORLD_ONE, 1, taken);
+    adopt_as_quad();
+}
+
 /* In the child of a fork: the slab that was half freed into is used on. */
 static void fork_and_go_on(void) {
     world_fork();
@@ -185,6 +202,7 @@ static void only_fork(void) { world_fork(); }
 
 static void free_quad_0_twice(void) { world_free_again(1, WORLD_QUAD, block[0]); }
 static void free_pair_0_twice(void) { world_free_again(1, WORLD_PAIR, block[0]); }
+static void free_pair_1_twice(void) { world_free_again(1, WORLD_PAIR, block[1]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
 /* A program that goes on after the report finds its class as it was. */
@@ -343,6 +361,14 @@ static const explore_scenario_t scenarios[] = {
     {"a double free while the slab is released by a sweep",
      prepare_pair_freed_afar,
      {free_pair_1, free_pair_0_twice, sweep},
+     RULES},
+    {"a double free while the record of the slab serves again",
+     prepare_record_that_moves,
+     {free_pair_locally, free_pair_1_twice, adopt_as_quad},
+     RULES},
+    {"a double free while the record of the slab serves another one",
+     prepare_record_and_units_that_move,
+     {free_pair_locally, free_pair_1_twice, take_one_and_adopt_as_quad},
      RULES},
     {"a batch for a slab that is all in use",
      prepare_two_words,

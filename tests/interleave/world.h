@@ -1,7 +1,7 @@
 /* world.h: what the checked code stands on, and a ledger of who holds which block.
  *
  * The sources of src/shard/ are the real ones. Below them is the least that works: a few units as the pool,
- * an arena that never reuses a bitmap, a lock that waits by the explorer. */
+ * an arena that reuses a bitmap on request only, a lock that waits by the explorer. */
 #pragma once
 
 #include "shard/bin.h"
@@ -53,6 +53,9 @@ void world_forks(void);
 
 /* One double free may go by without a report: where it does no harm, since the slab is another's. */
 void world_may_miss(void);
+
+/* Until the next reset: a bitmap that was given back may serve again. In prepare. */
+void world_reuses(void);
 
 /* What thread/fork.c does around a fork, up to the child: every other thread ends here. */
 void world_fork(void);
