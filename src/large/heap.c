@@ -13,12 +13,11 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    FAILURES_MAX = 16,       /* superslabs without a purged page, after which a purge ends */
     SPARSE_FIRST = 4 << 8,   /* 4 MiB; freed before the first look for sparse memory */
     SPARSE_LEAST = 2 << 8,   /* after a look that found some; such a look leaves as much */
     SPARSE_MOST = 1024 << 8, /* each look that finds none doubles it up to this */
     SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
-    DENSE_MOST = 16,         /* superslabs that are not sparse, after which a look ends */
+    DENSE_MOST = 16, /* superslabs that are not sparse, or locked, after which a look ends */
 };
 
 enum { HEAPS_OWN = 2 }; /* heaps whose memory is our own */
@@ -232,9 +231,9 @@ typedef struct {
     uint64_t short_clean[HAK_SUPERSLAB_WORDS_MAX]; /* the same of pieces that are not claimed */
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
-    unsigned calls;
-    size_t room; /* grains that may still be claimed */
-    bool is_cut; /* more is free than there was room for */
+    unsigned calls, refused; /* of the calls the kernel refused so many: the pages are locked */
+    size_t room;             /* grains that may still be claimed */
+    bool is_cut;             /* more is free than there was room for */
     bool has_short;
 } claim_t;
 
@@ -290,10 +289,6 @@ static void claim_piece(hak_heap_t *heap, claim_t *claim, unsigned first, unsign
  * all of it, or ends in it, or begins in it and ends beyond. */
 static void claim(hak_heap_t *heap, claim_t *claim) {
     hak_superslab_t *super = claim->super;
-    claim->count = claim->calls = 0;
-    claim->is_cut = false;
-    memset(claim->clean, 0, sizeof claim->clean);
-    memset(claim->short_clean, 0, sizeof claim->short_clean);
     if (super->used_grains == 0) {
         claim_piece(heap, claim, 0, hak_superslab_grains());
         return;
@@ -313,9 +308,9 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
 }
 
 /* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
- * kept. Returns the calls made. */
-static unsigned purge_grains(hak_superslab_t *super, uint64_t *bits) {
-    unsigned calls = 0;
+ * kept. */
+static void purge_grains(claim_t *claim, uint64_t *bits) {
+    hak_superslab_t *super = claim->super;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
     const size_t grains = hak_superslab_grains();
@@ -326,12 +321,13 @@ static unsigned purge_grains(hak_superslab_t *super, uint64_t *bits) {
         if (end <= first) continue;
         hak_part_t run = {NULL, first, end - first};
         char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
-        calls++;
-        if (!hak_region_purge(super, start, (size_t)run.count << HAK_GRAIN_SHIFT)) continue;
-        for (unsigned w = 0; w < hak_superslab_words(); w++) clean[w] |= bits_in(&run, w);
+        bool is_clean = hak_region_purge(super, start, (size_t)run.count << HAK_GRAIN_SHIFT);
+        claim->calls++;
+        claim->refused += !is_clean;
+        for (unsigned w = 0; is_clean && w < hak_superslab_words(); w++)
+            clean[w] |= bits_in(&run, w);
     }
     memcpy(bits, clean, sizeof clean);
-    return calls;
 }
 
 static size_t set_clean(hak_superslab_t *super, const uint64_t *bits) {
@@ -365,10 +361,12 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     return cleaned;
 }
 
-/* Purges the pieces of at most a unit, which takes a few microseconds. Under the lock. */
+/* Purges the pieces of at most a unit, which takes a few microseconds. What the kernel keeps is in the list again,
+ * as the newest. Under the lock. */
 static size_t purge_short(hak_heap_t *heap, claim_t *claim) {
-    claim->calls += purge_grains(claim->super, claim->short_clean);
+    purge_grains(claim, claim->short_clean);
     size_t cleaned = set_clean(claim->super, claim->short_clean);
+    if (HAK_UNLIKELY(claim->refused)) dirty_append(heap, claim->super, hak_os_now_ms());
     HAK_ADD_OWNED(&heap->idle, -cleaned);
     return cleaned;
 }
@@ -383,48 +381,58 @@ static bool is_sparse(const claim_t *claim) {
     return present * SPARSE_SHARE < all;
 }
 
-/* One superslab; returns the grains that are clean now. As in the pool: claimed under the lock,
- * purged without it. With `is_dense` only if it is sparse; that is the second answer. Lock held. */
-static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, size_t room,
-                              bool *is_dense) {
-    claim_t work = {.super = super, .room = room};
+/* A purge under way. */
+typedef struct {
+    bool only_sparse; /* only superslabs that are sparse */
+    unsigned in_vain; /* those that were not, and those of which the kernel took nothing */
+} purge_t;
+
+/* One superslab, as far as the budget allows; returns the grains that are clean now. As in the pool: claimed
+ * under the lock, purged without it. Lock held. */
+static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t *purge,
+                              hak_budget_t *budget) {
+    claim_t work = {.super = super, .room = budget->bytes >> HAK_GRAIN_SHIFT};
     size_t cleaned = 0;
     hak_dirty_remove(&heap->dirty, super);
     claim(heap, &work);
-    if (!is_dense) cleaned = purge_short(heap, &work);
+    if (!purge->only_sparse) cleaned = purge_short(heap, &work);
     /* What is left of a superslab when a piece ends is the next one's first. */
     if (work.is_cut && !super->on_dirty) hak_dirty_put_first(&heap->dirty, super);
-    if (is_dense && work.has_short && !super->on_dirty) hak_dirty_append(&heap->dirty, super);
-    if (is_dense) *is_dense = work.has_short && !work.count;
+    if (purge->only_sparse && work.has_short && !super->on_dirty)
+        hak_dirty_append(&heap->dirty, super);
+    bool is_dense = purge->only_sparse && work.has_short && !work.count;
     if (work.count) {     /* what is claimed keeps the superslab in this heap */
         hak_gate_enter(); /* a fork's child would have the claim for ever */
         hak_lock_release(&heap->lock);
-        if (is_dense && !is_sparse(&work)) {
-            *is_dense = true;
-            memset(work.clean, 0, sizeof work.clean);
-        }
-        work.calls += purge_grains(super, work.clean);
+        is_dense = purge->only_sparse && !is_sparse(&work);
+        if (is_dense) memset(work.clean, 0, sizeof work.clean);
+        purge_grains(&work, work.clean);
         hak_lock_acquire(&heap->lock);
         hak_gate_leave();
     }
     HAK_ADD_OWNED(&heap->purge_calls, work.calls);
-    return cleaned + unclaim(heap, &work);
+    cleaned += unclaim(heap, &work);
+    purge->in_vain += is_dense || (work.refused && cleaned == 0);
+    hak_budget_look(budget, 1);
+    hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
+    return cleaned;
 }
 
+/* A superslab whose idle grains are in use again stays in the list until a purge meets it: that costs a look. What
+ * the kernel refuses is the newest again. So the superslab that is the last one at the beginning is the last to be
+ * looked at. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
-    unsigned failures = 0;
+    purge_t purge = {.only_sparse = false};
+    const unsigned most_in_vain = hak_budget_refusals(budget);
     uint64_t now = hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
     hak_lock_acquire(&heap->lock);
-    for (hak_superslab_t *super;
-         (super = heap->dirty.oldest) != NULL && !hak_budget_is_spent(budget);) {
-        if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
-        size_t cleaned = purge_superslab(heap, super, budget->bytes >> HAK_GRAIN_SHIFT, NULL);
-        hak_budget_look(budget, 1);
-        hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
-        purged += cleaned;
-        if (cleaned == 0 && ++failures == FAILURES_MAX) break; /* locked pages: another time */
+    hak_superslab_t *super, *last = heap->dirty.newest, *seen = NULL;
+    while (seen != last && purge.in_vain < most_in_vain && !hak_budget_is_spent(budget) &&
+           (super = heap->dirty.oldest) != NULL && hak_superslab_is_of_age(super, now, delay_ms)) {
+        purged += purge_superslab(heap, super, &purge, budget);
+        seen = super;
         hak_lock_let_fork_in(&heap->lock);
     }
     hak_lock_release(&heap->lock);
@@ -433,16 +441,10 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
 
 static size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     size_t purged = 0;
-    unsigned dense = 0;
+    purge_t purge = {.only_sparse = true};
     while (heap->dirty.oldest && hak_load_relaxed(&heap->idle) >= SPARSE_LEAST &&
-           dense < DENSE_MOST && !hak_budget_is_spent(budget)) {
-        bool is_dense;
-        size_t room = budget->bytes >> HAK_GRAIN_SHIFT;
-        size_t cleaned = purge_superslab(heap, heap->dirty.oldest, room, &is_dense);
-        hak_budget_look(budget, 1);
-        hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
-        purged += cleaned;
-        dense += is_dense;
+           purge.in_vain < DENSE_MOST && !hak_budget_is_spent(budget)) {
+        purged += purge_superslab(heap, heap->dirty.oldest, &purge, budget);
         hak_lock_let_fork_in(&heap->lock);
     }
     return purged;

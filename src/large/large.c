@@ -16,6 +16,7 @@
 enum {
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
+    OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
     UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
     TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
 };
@@ -420,7 +421,7 @@ size_t hak_large_free(unsigned home, void *block) {
     hak_gate_leave();
     size_t size = grains << HAK_GRAIN_SHIFT;
     if (grains && !batch) {
-        hak_budget_t own = {UINT32_MAX, size + 2 * (size_t)HAK_UNIT_SIZE};
+        hak_budget_t own = {OWN_LOOKS, size + 2 * (size_t)HAK_UNIT_SIZE};
         hak_heap_purge(heap, 0, &own);
     }
     return size;

@@ -151,34 +151,44 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
     return clean;
 }
 
-/* Keeps units dirty whose pages the kernel refused to purge (they are locked); a later purge
- * tries again. */
-static void keep_dirty(hak_superslab_t *super, uint32_t mask, uint64_t now) {
+/* Keeps units dirty whose pages the kernel refused to purge (they are locked): they are as if they were freed
+ * now, and a later purge tries again. */
+static HAK_BEHIND void keep_dirty(hak_superslab_t *super, uint32_t mask) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_bit_count(mask));
-    super->freed_ms = now;
+    super->freed_ms = hak_os_now_ms();
     hak_lists_remove_dirty(super);
     hak_lists_append_dirty(super);
 }
 
+/* A walk over what is of age. `last`: those that were last in the lists when it began, and are not yet behind it.
+ * What the kernel refuses goes behind them, so it is asked for each superslab once. */
+typedef struct {
+    uint64_t now;
+    const hak_superslab_t *last[2];
+    uint32_t delay_ms;
+    bool round; /* also superslabs with slabs in use */
+} aged_t;
+
 /* The next superslab of one list to purge. Outside a round, superslabs with slabs in use are moved to
  * `held`. Under the lock. */
-static hak_superslab_t *next_of_list(const hak_dirty_list_t *list, uint64_t now, uint32_t delay_ms,
-                                     bool round, hak_budget_t *budget) {
-    for (hak_superslab_t *super; (super = list->oldest) != NULL; hak_lists_hold(super)) {
-        if (!hak_superslab_is_of_age(super, now, delay_ms)) break;
+static hak_superslab_t *next_of_list(aged_t *aged, unsigned list, hak_budget_t *budget) {
+    for (hak_superslab_t *super; aged->last[list] && (super = hak_lists.dirty[list].oldest) != NULL;
+         hak_lists_hold(super)) {
+        if (!hak_superslab_is_of_age(super, aged->now, aged->delay_ms)) break;
         if (hak_budget_is_spent(budget)) return NULL;
         hak_budget_look(budget, 1);
-        if (round || super->free == hak_all_units()) return super;
+        if (super == aged->last[list]) aged->last[list] = NULL;
+        if (aged->round || super->free == hak_all_units()) return super;
     }
     return NULL;
 }
 
 /* The next superslab to purge. Under the lock. */
-static hak_superslab_t *next_of_age(uint64_t now, uint32_t delay_ms, bool round,
-                                    hak_budget_t *budget) {
-    hak_superslab_t *super = next_of_list(&hak_lists.dirty[1], now, delay_ms, round, budget);
-    if (!super) super = next_of_list(&hak_lists.dirty[0], now, delay_ms, round, budget);
-    if (super || !round || !hak_lists.held.oldest || hak_budget_is_spent(budget)) return super;
+static hak_superslab_t *next_of_age(aged_t *aged, hak_budget_t *budget) {
+    hak_superslab_t *super = next_of_list(aged, 1, budget);
+    if (!super) super = next_of_list(aged, 0, budget);
+    if (super || !aged->round || !hak_lists.held.oldest || hak_budget_is_spent(budget))
+        return super;
     hak_budget_look(budget, 1);
     return hak_lists.held.oldest;
 }
@@ -189,24 +199,20 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
     uint32_t claimed = super->free & super->dirty;
     while (hak_bit_count(claimed) > bytes >> HAK_UNIT_SHIFT)
         claimed &= ~((uint32_t)1 << hak_highest_bit(claimed));
-    size_t units = hak_bit_count(claimed);
-    if (super->free != hak_all_units()) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
     hak_lists_remove_dirty(super);
     hak_lists_remove(super);
     super->free &= ~claimed;
     hak_lists_insert(super);
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -units);
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(claimed));
     HAK_ADD_OWNED(&hak_pool_stats.purge_calls, 1);
-    HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
     return claimed;
 }
 
 /* Purges one superslab, as far as the budget allows; returns the number of units that are zero
  * now. It claims the free units under the lock and purges them without it, so that no request
- * waits for the kernel; meanwhile they count as used. *refused: the kernel refused to purge
- * some. Lock held. */
-static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget_t *budget,
-                                bool *refused) {
+ * waits for the kernel; meanwhile they count as used. Lock held. */
+static unsigned purge_superslab(hak_superslab_t *super, hak_budget_t *budget) {
+    bool partial = super->free != hak_all_units();
     uint32_t claimed = claim(super, budget->bytes);
     hak_gate_enter(); /* until the claim ends: in the child of a fork it would never end */
     hak_lock_release(&hak_pool_lock);
@@ -214,13 +220,14 @@ static unsigned purge_superslab(hak_superslab_t *super, uint64_t now, hak_budget
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
+    HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
+    if (partial) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
     super->dirty &= ~clean;
     hak_commit_release((size_t)units << HAK_UNIT_SHIFT);
     hak_budget_give(budget, (size_t)units << HAK_UNIT_SHIFT);
     hak_lists_add_free(super, claimed);
-    *refused = clean != claimed;
-    if (HAK_UNLIKELY(*refused))
-        keep_dirty(super, claimed & ~clean, now);
+    if (HAK_UNLIKELY(clean != claimed))
+        keep_dirty(super, claimed & ~clean);
     else
         hak_lists_put_first(super);
     bool is_clean = super->free == hak_all_units() && !super->dirty;
@@ -238,14 +245,19 @@ static bool in_a_round(bool all) {
 
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     size_t purged = 0;
-    bool refused = false;
+    unsigned refused = 0, most_refused = hak_budget_refusals(budget);
     uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     look_at_clock(now);
-    bool round = in_a_round(all);
+    aged_t aged = {.now = now,
+                   .last = {hak_lists.dirty[0].newest, hak_lists.dirty[1].newest},
+                   .delay_ms = delay_ms,
+                   .round = in_a_round(all)};
     hak_superslab_t *super;
-    while (!refused && (super = next_of_age(now, delay_ms, round, budget)) != NULL) {
-        purged += purge_superslab(super, now, budget, &refused);
+    while (refused < most_refused && (super = next_of_age(&aged, budget)) != NULL) {
+        unsigned units = purge_superslab(super, budget);
+        purged += units;
+        refused += units == 0;
         hak_lock_let_fork_in(&hak_pool_lock);
     }
     if (!hak_budget_is_spent(budget)) epoch.is_open = false;

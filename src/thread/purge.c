@@ -50,7 +50,7 @@
 enum {
     CALL_LOOKS = 64, /* slabs that one call may examine, and bytes that it may give back */
     CALL_BYTES = 1024 * 1024,
-    LONG_LOOKS = 256, /* the same for the helper and malloc_trim: nobody waits for them */
+    LONG_LOOKS = 256, /* the same for the helper: nobody waits for it */
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000,       /* with a longer delay frees do not give back ahead of time */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
@@ -126,11 +126,10 @@ static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     return !pass->stages;
 }
 
-/* Does the rest of a pass, in long pieces. */
-static size_t all_of(pass_t *pass) {
+/* Does the rest of a pass, in pieces of such a length. */
+static size_t all_of(pass_t *pass, hak_budget_t each) {
     size_t bytes = 0;
-    for (hak_budget_t budget = of_a_long_piece; !piece_of(pass, &budget, &bytes);)
-        budget = of_a_long_piece;
+    for (hak_budget_t budget = each; !piece_of(pass, &budget, &bytes);) budget = each;
     return bytes;
 }
 
@@ -340,7 +339,7 @@ static void settle(void) {
          budget = of_a_long_piece)
         do_noted(delay_ms, &budget);
     if (!hak_load_relaxed(&has_hurry)) return;
-    all_of(&the_pass);
+    all_of(&the_pass, of_a_long_piece);
     end_pass();
 }
 
@@ -354,7 +353,7 @@ void hak_purge_round(uint32_t delay_ms) {
     if (!become_owner()) return;
     settle();
     begin_pass(delay_ms, HAK_SPARSE_IDLE);
-    all_of(&the_pass);
+    all_of(&the_pass, of_a_long_piece);
     end_pass();
     leave();
 }
@@ -364,10 +363,10 @@ size_t hak_purge_all(void) {
     if (cache) hak_cache_flush_all(cache);
     if (cache) hak_thread_flush_quarantine(cache);
     pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
-    size_t purged = all_of(&pass);
+    size_t purged = all_of(&pass, HAK_BUDGET_ALL);
     hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
     pass = begin(WHOLE - CACHES, 0, HAK_SPARSE_ALL);
-    purged += all_of(&pass);
+    purged += all_of(&pass, HAK_BUDGET_ALL);
     return purged + hak_pool_unmap_free();
 }
 

@@ -106,13 +106,23 @@ static void a_live_superslab_waits_for_its_round(void **state) {
 static void (*in_purge)(void); /* called in the midst of the next purge */
 static bool refuses;
 
+static size_t
+    refused_every; /* a range with a unit whose number can be divided by this is refused; 0: none */
+static unsigned purges;
+
+static bool is_refused(const char *start, size_t size) {
+    uintptr_t first = (uintptr_t)start >> HAK_UNIT_SHIFT, count = size >> HAK_UNIT_SHIFT;
+    return refused_every && hak_align_up(first, refused_every) < first + count;
+}
+
 bool __real_hak_os_purge(void *addr, size_t size);
 bool __wrap_hak_os_purge(void *addr, size_t size);
 bool __wrap_hak_os_purge(void *addr, size_t size) {
     void (*now)(void) = in_purge;
     in_purge = NULL;
+    purges++;
     if (now) now();
-    return !(now && refuses) && __real_hak_os_purge(addr, size);
+    return !(now && refuses) && !is_refused(addr, size) && __real_hak_os_purge(addr, size);
 }
 
 static hak_unit_t *last_used; /* in use, of the superslab that is purged */
@@ -181,6 +191,44 @@ static void slab_events_end_an_epoch(void **state) {
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "4");
 }
 
+/* Many superslabs, of each of which the kernel takes all but one unit: a purge asks for all, and counts what goes
+ * back. A piece that asks in vain does so a bounded number of times. */
+static void locked_units_hide_no_others(void **state) {
+    (void)state;
+    enum { SUPERS = 40, LOOKS = 64, DELAY_MS = 300 };
+    unsigned units = hak_superslab_units(), most = 0;
+    hak_unit_t *supers[SUPERS];
+    purge_pool(0, true);
+    for (unsigned i = 0; i < SUPERS; i++) fill(supers[i] = take(units), units);
+    for (unsigned i = 0; i < SUPERS; i++)
+        for (unsigned k = 0; k < units; k++)
+            if (k % 2 == 0) give(supers[i] + k, 1);
+    refused_every = units;
+    counts_t before = counts();
+    uint64_t partial = hak_pool_stats.purged_partial;
+    assert_int_equal(purge_pool(0, true), SUPERS * (units / 2 - 1));
+    assert_int_equal(counts().dirty, SUPERS);
+    assert_int_equal(counts().purged_units, before.purged_units + SUPERS * (units / 2 - 1));
+    assert_int_equal(hak_pool_stats.purged_partial, partial + SUPERS * (units / 2 - 1));
+    usleep(2000);
+    purges = 0;
+    assert_int_equal(hak_pool_purge_piece(0, true, &(hak_budget_t){LOOKS, SIZE_MAX}), 0);
+    assert_true(purges > 0 && purges <= LOOKS / 4);
+    /* What is behind them goes back when pieces have been there a few times. */
+    give(supers[0] + 3, 1);
+    usleep((DELAY_MS + 10) * 1000);
+    for (unsigned done = 0; !done; most++) {
+        REQUIRE(most < SUPERS * 4 / LOOKS + 2, "a free unit stays in %u pieces", most);
+        done = (unsigned)hak_pool_purge_piece(DELAY_MS, true, &(hak_budget_t){LOOKS, SIZE_MAX});
+    }
+    refused_every = 0;
+    assert_int_equal(purge_pool(0, true), SUPERS);
+    assert_int_equal(counts().dirty, 0);
+    for (unsigned i = 0; i < SUPERS; i++)
+        for (unsigned k = 1; k < units; k++)
+            if (k % 2 != 0 && (i > 0 || k != 3)) give(supers[i] + k, 1);
+}
+
 /* Pages that the kernel will not take. */
 static void purge_locked_pages(const void *unused) {
     (void)unused;
@@ -218,6 +266,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_live_superslab_waits_for_its_round),
         cmocka_unit_test(what_waits_becomes_free),
         cmocka_unit_test(slab_events_end_an_epoch),
+        cmocka_unit_test(locked_units_hide_no_others),
         cmocka_unit_test(locked_pages_stay_dirty),
     };
     return cmocka_run_group_tests_name("pool, purges", tests, NULL, NULL);
