@@ -312,11 +312,12 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks +
                                                  hak_load_relaxed(&hak_map.entries[unit]));
     _Atomic uint32_t *at = hak_state_words(unit, stock->level);
-    if (HAK_UNLIKELY(!at || !hak_is_block_start((uint16_t)(uintptr_t)pointer, stock->start_test)))
+    uint32_t index;
+    if (HAK_UNLIKELY(!at ||
+                     !hak_is_block_index((uint16_t)(uintptr_t)pointer, stock->start_test, &index)))
         return free_any(pointer, function, said);
-    HAK_FORGET(pointer);
     HAK_FORGET(stock);
-    at += hak_block_index((uint16_t)(uintptr_t)pointer, stock->reciprocal);
+    at += index;
     uint32_t word = hak_load_relaxed(at);
     size_t size = hak_state_size(word), end = stock->size;
     if (HAK_UNLIKELY((word & HAK_STATE_TAG) !=
@@ -330,14 +331,18 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     if (PART(zero)) hak_zero(pointer, end, &hak_hardened.wide);
     if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
         return keep(quarantine, pointer, at, stock);
-    uint32_t chance = PART(random) ? hak_random_next(&quarantine->random) : UINT32_MAX;
     hak_rest_t old = {{pointer, at}, stock};
     if (PART(quarantine)) {
-        old = hak_quarantine_exchange(quarantine, old, PART(random) ? chance : quarantine->at++);
-        if (HAK_UNLIKELY(!old.stock)) return;
+        uint32_t any = all                   ? hak_random_byte(&quarantine->random)
+                       : hak_hardened.random ? hak_random_next(&quarantine->random)
+                                             : quarantine->at++;
+        old = hak_quarantine_exchange(quarantine, old,
+                                      all ? any : any & hak_hardened.quarantine_mask);
     }
-    if (HAK_UNLIKELY(!hak_quarantine_push(old, (uint16_t)(chance >> 16), old.stock->light_room)))
-        leave(quarantine, old.entry.block, old.entry.at, old.stock);
+    if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room)))
+        return leave(quarantine, old.entry.block, old.entry.at, old.stock);
+    if (!all && hak_hardened.random && !hak_hardened.quarantine)
+        hak_quarantine_mix(old.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {

@@ -23,9 +23,8 @@ HAK_FAST_PATH bool hak_spot_find(const void *pointer, hak_spot_t *spot) {
     uint32_t offset = HAK_LIKELY(!hak_class_is_coloured(info))
                           ? (uint16_t)(uintptr_t)pointer /* slabs of tiny blocks begin with one */
                           : hak_block_offset((uintptr_t)pointer, info);
-    if (HAK_UNLIKELY(!hak_is_block_start(offset, info->start_test))) return false;
-    uint32_t index = spot->index = hak_block_index(offset, info->reciprocal);
-    spot->at = hak_state_word(unit, info, index);
+    if (HAK_UNLIKELY(!hak_is_block_index(offset, info->start_test, &spot->index))) return false;
+    spot->at = hak_state_word(unit, info, spot->index);
     spot->word = HAK_LIKELY(spot->at != NULL) ? hak_load_relaxed(spot->at) : HAK_STATE_NEVER;
     return true;
 }

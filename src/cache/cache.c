@@ -78,6 +78,7 @@ static _Atomic size_t budgets[HAK_CACHED_TIERS] = {1 * MIB, 1 * MIB};
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {
     hak_store_relaxed(&budgets[tier], bytes);
 }
+size_t hak_cache_budget(hak_tier_t tier) { return hak_load_relaxed(&budgets[tier]); }
 
 void hak_cache_reset(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) {

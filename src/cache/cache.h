@@ -181,6 +181,7 @@ void hak_cache_reset(hak_cache_t *cache);
 
 /* Sets how many bytes of blocks of a tier each cache may hold from now on. */
 void hak_cache_set_budget(hak_tier_t tier, size_t bytes);
+size_t hak_cache_budget(hak_tier_t tier);
 
 /* Number of blocks of a class that a cache holds; 0 for a lost cache. Any thread may call it. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);

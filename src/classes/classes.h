@@ -158,3 +158,10 @@ HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
 HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint64_t start_test) {
     return offset * start_test < (uint64_t)1 << 31;
 }
+
+/* The same, and the index of the block that starts there: what the product has above 2^64. */
+HAK_FAST_PATH bool hak_is_block_index(uint32_t offset, uint64_t start_test, uint32_t *index) {
+    unsigned __int128 product = (unsigned __int128)offset * start_test;
+    *index = (uint32_t)(product >> 64);
+    return (uint64_t)product < (uint64_t)1 << 31;
+}

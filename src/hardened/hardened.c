@@ -23,7 +23,8 @@ static void read_options(hak_hardened_t *to) {
     to->guard_units = (uint32_t)hak_option(HAK_OPTION_GUARD_UNITS);
     size_t blocks = (size_t)hak_option(HAK_OPTION_QUARANTINE);
     to->quarantine = blocks ? (uint32_t)hak_ceil_pow2(blocks) : 0;
-    to->all = to->random && to->check_freed && to->canary && to->match && to->quarantine &&
+    to->all = to->random && to->check_freed && to->canary && to->match &&
+              to->quarantine == HAK_QUARANTINE_USUAL &&
               !hak_sample_rate_has(HAK_SAMPLE_RATE_PROFILE);
     to->secret = hak_os_random();
     to->factor = hak_os_random() | 1;
@@ -59,4 +60,4 @@ void hak_hardened_switch_on(void) {
     hak_store_release(&hak_hardened.on, true); /* partner: hak_hardened_on */
 }
 
-void hak_random_seed(hak_random_t *random) { random->state = hak_os_random(); }
+void hak_random_seed(hak_random_t *random) { *random = (hak_random_t){hak_os_random(), 0}; }

@@ -20,6 +20,8 @@
 #include "base/base.h"
 #include "classes/classes.h"
 
+enum { HAK_QUARANTINE_USUAL = 256 }; /* the profile's: a byte says a place */
+
 typedef struct {
     _Atomic bool on;           /* written last; the rest is constant then */
     bool random;               /* RANDOM_PLACEMENT */
@@ -33,7 +35,7 @@ typedef struct {
     uint32_t quarantine;       /* QUARANTINE, as a power of two or 0 */
     uint32_t quarantine_mask;  /* quarantine - 1, or 0 */
     uint32_t light_size;       /* largest light block; see quarantine.h */
-    bool all;                  /* QUARANTINE and all above but two, while no block is sampled */
+    bool all;                  /* a usual QUARANTINE, all above but two, no block is sampled */
     uint64_t quarantine_bytes; /* QUARANTINE_BYTES, without the part of light blocks */
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */
@@ -53,15 +55,30 @@ void hak_hardened_switch_on(void);
 /* A generator of random numbers, one for each thread: nobody can tell where the next block lies
  * without having read the process's memory. */
 typedef struct {
-    uint64_t state; /* owner */
+    uint64_t state; /* owner, as the other */
+    uint64_t bytes; /* what hak_random_byte has left of a number, and a 1 behind it */
 } hak_random_t;
 
 void hak_random_seed(hak_random_t *random);
 
-HAK_FAST_PATH uint32_t hak_random_next(hak_random_t *random) {
+HAK_FAST_PATH uint64_t hak_random_whole(hak_random_t *random) {
     uint64_t state = random->state += 0x9E3779B97F4A7C15u;
     unsigned __int128 product = (unsigned __int128)state * (state ^ 0xD6E8FEB86659FD93u);
-    return (uint32_t)((uint64_t)(product >> 64) ^ (uint64_t)product);
+    return (uint64_t)(product >> 64) ^ (uint64_t)product;
+}
+
+HAK_FAST_PATH uint32_t hak_random_next(hak_random_t *random) {
+    return (uint32_t)hak_random_whole(random);
+}
+
+/* A byte: one number is good for seven. */
+HAK_FAST_PATH uint8_t hak_random_byte(hak_random_t *random) {
+    enum { ALL = 7 * 8 };
+    uint64_t bytes = random->bytes;
+    if (HAK_UNLIKELY(bytes >> 8 == 0))
+        bytes = hak_random_whole(random) >> (64 - ALL) | (uint64_t)1 << ALL;
+    random->bytes = bytes >> 8;
+    return (uint8_t)bytes;
 }
 
 /* A number below `limit`. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cache/cache.h"
 #include "error/error.h"
 #include "hardened/guard.h"
 #include "hardened/state.h"
@@ -11,7 +12,8 @@
 #include "shard/shard.h"
 
 enum {
-    ROOM_MAX = 128,         /* entries of a stock */
+    ROOM_MAX = 128,         /* entries of a new stock; blocks that move at once */
+    ROOM_MOST = 2048,       /* entries of one that has grown */
     ROOM_LEAST = 4,         /* the same for large blocks */
     ROOM_BYTES = 32 * 1024, /* of blocks in a stock, unless that is too few */
     LOW_PART = 4,           /* a refill is due at one part of so many of a stock */
@@ -20,10 +22,13 @@ enum {
 static void describe(hak_stock_t *stock, const hak_class_t *info) {
     stock->start_test = info->start_test;
     stock->size = info->size;
-    stock->reciprocal = info->reciprocal;
     bool known = hak_stock_is_light(stock) ||
                  (info->size > HAK_SURELY_LIGHT && !hak_class_is_coloured(info));
     stock->level = known ? info->level : HAK_STATE_NO_LEVEL;
+}
+
+static hak_rest_t nothing(hak_quarantine_t *quarantine) {
+    return (hak_rest_t){{NULL, NULL}, &quarantine->stocks[0]};
 }
 
 /* Entries that a stock with entries has room for. */
@@ -40,18 +45,41 @@ hak_quarantine_t *hak_quarantine_make(void) {
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) quarantine->stocks[i].level = HAK_STATE_NO_LEVEL;
     for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++)
         describe(&quarantine->stocks[i], &hak_classes[i]);
+    for (uint32_t i = 0; i < hak_hardened.quarantine; i++)
+        quarantine->places[i] = nothing(quarantine);
     hak_random_seed(&quarantine->random);
     return quarantine;
+}
+
+/* Gives a stock room for so many entries; false without memory. */
+static bool resize(hak_stock_t *stock, unsigned room) {
+    hak_entry_t *entries = hak_meta_alloc(room * sizeof *entries), *old = stock->entries;
+    if (!entries) return false;
+    if (old) {
+        memcpy(entries, old, stock->count * sizeof *entries);
+        hak_meta_free(old, stock->room * sizeof *old);
+    }
+    stock->entries = entries;
+    stock->room = (uint16_t)room;
+    stock->light_room = hak_stock_is_light(stock) ? stock->room : 0;
+    return true;
+}
+
+/* Notes a slow call of malloc, or of free, for which a stock may grow. */
+static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow) {
+    bool turned = stock->overflowed != overflow;
+    size_t more = (size_t)stock->room * stock->size;
+    stock->overflowed = overflow;
+    if (!turned || stock->size > HAK_TINY_MAX || stock->room >= ROOM_MOST) return;
+    if (quarantine->grown + more > hak_cache_budget(HAK_TINY)) return;
+    if (resize(stock, stock->room * 2u)) quarantine->grown += more;
 }
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {
     describe(stock, &hak_classes[class_index]); /* the dynamic class has its numbers by now */
     unsigned room = room_of(stock);
-    stock->entries = hak_meta_alloc(room * sizeof *stock->entries);
-    if (!stock->entries) return false;
-    stock->room = (uint8_t)room;
-    stock->light_room = hak_stock_is_light(stock) ? stock->room : 0;
-    stock->low = (uint8_t)(hak_hardened.random ? room / LOW_PART : 0);
+    if (!resize(stock, room)) return false;
+    stock->low = (uint16_t)(hak_hardened.random ? room / LOW_PART : 0);
     return true;
 }
 
@@ -95,10 +123,6 @@ static HAK_OUT_OF_LINE void make_guard_unit(unsigned home) {
     if (!hak_guard_unit_make(unit) && unit) hak_shard_flush(home, class_index, &unit, 1);
 }
 
-static uint16_t chance(hak_quarantine_t *quarantine) {
-    return hak_hardened.random ? (uint16_t)hak_random_next(&quarantine->random) : UINT16_MAX;
-}
-
 /* Each entry from `count` on changes places with one before it, or stays. */
 static void shuffle(hak_random_t *random, hak_entry_t *entries, unsigned count, unsigned end) {
     uint32_t chances = 0; /* one random number is good for two places */
@@ -116,7 +140,8 @@ hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
     hak_stock_t *stock = &quarantine->stocks[class_index];
     if (!stock->entries && !make_stock(stock, class_index)) return none;
     if (hak_guard_unit_is_due(&quarantine->random)) make_guard_unit(home);
-    unsigned count = stock->count, want = (room_of(stock) - count) / 2;
+    grow(quarantine, stock, false);
+    unsigned count = stock->count, want = (unsigned)hak_min((stock->room - count) / 2u, ROOM_MAX);
     unsigned end = count + take(home, class_index, want, stock->entries + count);
     if (hak_hardened.random) shuffle(&quarantine->random, stock->entries, count, end);
     hak_store_relaxed(&stock->count, (uint16_t)end);
@@ -157,11 +182,14 @@ static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock
     void *blocks[ROOM_MAX];
     if (count == 0) return; /* a stock that was never used has no entries */
     check_freed(stock->entries, count, stock->size);
-    for (unsigned i = 0; i < count; i++) blocks[i] = stock->entries[i].block;
     unsigned left = stock->count - count;
+    hak_store_relaxed(&stock->count, (uint16_t)left); /* no block counts twice at any time */
+    for (unsigned at = 0, some; at < count; at += some) {
+        some = (unsigned)hak_min(count - at, ROOM_MAX);
+        for (unsigned i = 0; i < some; i++) blocks[i] = stock->entries[at + i].block;
+        hak_shard_flush(home, class_of(quarantine, stock), blocks, some);
+    }
     memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
-    hak_store_relaxed(&stock->count, (uint16_t)left);
-    hak_shard_flush(home, class_of(quarantine, stock), blocks, count);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
@@ -170,9 +198,10 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
     hak_stock_t *stock = rest.stock;
     unsigned class_index = class_of(quarantine, stock);
     if (stock->entries || make_stock(stock, class_index)) {
+        if (stock->count >= stock->room) grow(quarantine, stock, true);
         if (stock->count >= stock->room) give(quarantine, home, stock, stock->room / 2);
         quarantine->gave = true;
-        hak_quarantine_push(rest, chance(quarantine), stock->room);
+        hak_quarantine_push(rest, stock->room);
         return;
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);
@@ -180,10 +209,11 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
     hak_shard_flush(home, class_index, &block, 1);
 }
 
-HAK_FAST_PATH void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest,
-                        uint32_t chance) {
-    if (HAK_UNLIKELY(!hak_quarantine_push(rest, (uint16_t)chance, rest.stock->room)))
+static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
+    if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room)))
         push_slow(quarantine, home, rest);
+    if (hak_hardened.random && !hak_hardened.quarantine && rest.stock->count)
+        hak_quarantine_mix(rest.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 
 HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
@@ -191,14 +221,15 @@ HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {
 }
 
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
+    if (!rest.entry.block) return;
     if (hak_hardened.quarantine) quarantine->bytes -= heavy_bytes(rest.stock);
-    push(quarantine, home, rest, chance(quarantine));
+    push(quarantine, home, rest);
 }
 
 /* Empties a place of the quarantine. */
 static void empty(hak_quarantine_t *quarantine, unsigned home, uint32_t at) {
-    hak_rest_t old = hak_quarantine_exchange(quarantine, (hak_rest_t){{NULL, NULL}, NULL}, at);
-    if (old.stock) hak_quarantine_leave(quarantine, home, old);
+    hak_quarantine_leave(quarantine, home,
+                         hak_quarantine_exchange(quarantine, nothing(quarantine), at));
 }
 
 /* From a random place on. */
@@ -206,22 +237,20 @@ static HAK_OUT_OF_LINE void shrink(hak_quarantine_t *quarantine, unsigned home) 
     uint32_t mask = hak_hardened.quarantine_mask;
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at;
     for (uint32_t i = 0; i <= mask && quarantine->bytes > hak_hardened.quarantine_bytes; i++) {
-        const hak_rest_t *place = &quarantine->places[(at + i) & mask];
-        if (place->stock && !hak_stock_is_light(place->stock)) empty(quarantine, home, at + i);
+        uint32_t next = (at + i) & mask;
+        if (heavy_bytes(quarantine->places[next].stock)) empty(quarantine, home, next);
     }
 }
 
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (!rest.stock->size) describe(rest.stock, &hak_classes[class_of(quarantine, rest.stock)]);
-    uint32_t any = hak_hardened.random ? hak_random_next(&quarantine->random) : UINT32_MAX;
     hak_rest_t old = rest;
     if (hak_hardened.quarantine) {
+        uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at++;
         quarantine->bytes += heavy_bytes(rest.stock);
-        old =
-            hak_quarantine_exchange(quarantine, rest, hak_hardened.random ? any : quarantine->at++);
-        if (old.stock) quarantine->bytes -= heavy_bytes(old.stock);
+        old = hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
     }
-    if (old.stock) push(quarantine, home, old, any >> 16);
+    hak_quarantine_leave(quarantine, home, old);
     if (HAK_UNLIKELY(quarantine->bytes > hak_hardened.quarantine_bytes)) shrink(quarantine, home);
 }
 

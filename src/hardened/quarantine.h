@@ -6,13 +6,17 @@
  *                                   v   |
  *                                   shard
  *
- * A freed block takes a random place in the quarantine; the block that lay there goes to a random
- * place in the stock of its class. So a block comes back after a random number of frees, QUARANTINE on
- * average. The quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes
- * the last block of a stock: the order of a stock is random, as each of its blocks came to a random
- * place. malloc refills the stock from the shard while a few blocks are left, so there is always a
- * choice. A block that was zeroed by free is compared with zero when it is given out, or when it goes
- * back to the shard.
+ * A freed block takes a random place in the quarantine; the block that lay there goes on top of the
+ * stock of its class. So a block comes back after a random number of frees, QUARANTINE on average. The
+ * quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes the top of a
+ * stock: its order is random, as its blocks left the quarantine at random, or came from the shard to
+ * random places. Where there is no quarantine, free puts a block at a random place of the stock. malloc
+ * refills the stock while a few blocks are left, so there is always a choice. A block that was zeroed
+ * by free is compared with zero when it is given out, or when it goes back to the shard.
+ *
+ * A stock begins with room for a few blocks, and doubles when a slow call of free follows one of malloc, or
+ * the other way round: a larger one would have avoided both. All stocks of a thread grow by no more than
+ * its cache could have in other profiles.
  *
  * LIGHT CLASSES. QUARANTINE blocks of their sizes have half of QUARANTINE_BYTES at most. They need no
  * account: `bytes` counts the others, which may have the other half.
@@ -35,16 +39,16 @@ typedef struct {
 
 /* The numbers of its class lie beside the blocks: one cache line serves malloc and free. */
 typedef struct {
-    hak_entry_t *entries; /* owner; NULL before the first block */
-    uint64_t start_test;  /* these three as in hak_class_t; all 0 for no class, */
-    uint32_t size;        /* and for the dynamic one until it is needed */
-    uint32_t reciprocal;
+    hak_entry_t *entries;     /* owner; NULL before the first block */
+    uint64_t start_test;      /* these two as in hak_class_t; both 0 for no class, */
+    uint32_t size;            /* and for the dynamic one until it is needed */
     _Atomic uint16_t count;   /* owner writes; entries */
     _Atomic uint16_t resting; /* owner writes; blocks of the class in the quarantine */
-    uint8_t room;             /* for entries; 0 before the first */
-    uint8_t light_room;       /* the same of a light class, else 0 */
+    uint16_t room;            /* for entries; 0 before the first */
+    uint16_t light_room;      /* the same of a light class, else 0 */
+    uint16_t low;             /* a refill is due at so many */
     uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
-    uint8_t low;              /* a refill is due at so many */
+    bool overflowed;          /* the last slow call was a free */
 } hak_stock_t;
 
 _Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds offsets of stocks");
@@ -52,7 +56,7 @@ _Static_assert(sizeof(hak_stock_t) == 1 << HAK_MAGAZINE_SHIFT, "the map holds of
 /* A block in the quarantine. */
 typedef struct {
     hak_entry_t entry;
-    hak_stock_t *stock; /* NULL for none */
+    hak_stock_t *stock; /* of no block the first one, which has no room */
 } hak_rest_t;
 
 enum {
@@ -76,6 +80,7 @@ typedef struct {
 typedef struct hak_quarantine {
     hak_random_t random;          /* owner, as all but the counts */
     uint64_t bytes;               /* of blocks in the quarantine that are not light */
+    size_t grown;                 /* bytes of blocks for which stocks have grown */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
     uint32_t big_at;              /* the same of the big blocks */
     bool gave;                    /* blocks went back to a shard since the owner looked */
@@ -103,7 +108,7 @@ void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home);
  * quarantine, goes to its stock; the quarantine has QUARANTINE_BYTES at most afterwards. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
-/* Moves a block that has left the quarantine to its stock, which may have no room. */
+/* Moves a block that has left the quarantine, or none, to its stock, which may have no room. */
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
 /* Blocks of a class that a quarantine has; NULL has none. Any thread may call it. */
@@ -125,29 +130,37 @@ HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
 
 /* Takes the last entry of a stock that has `count` of them. */
 HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t count) {
-    hak_store_relaxed(&stock->count, (uint16_t)(count - 1));
-    return stock->entries + count - 1;
+    const hak_entry_t *end = stock->entries + count;
+    HAK_ADD_OWNED_16(&stock->count, -1);
+    return end - 1;
 }
 
-/* Puts a block into its stock, at a place that `chance` says; false when there are `room` already. */
-HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t chance, uint8_t room) {
-    uint32_t count = hak_load_relaxed(&rest.stock->count);
-    if (HAK_UNLIKELY((uint8_t)count >= room)) return false;
-    hak_entry_t *entries = rest.stock->entries, *at = entries + (chance * (count + 1) >> 16);
-    entries[count] = *at;
-    *at = rest.entry;
+/* Puts a block on top of its stock; false when there are `room` already. */
+HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room) {
+    size_t count = hak_load_relaxed(&rest.stock->count);
+    if (HAK_UNLIKELY(count >= room)) return false;
+    rest.stock->entries[count] = rest.entry;
     HAK_ADD_OWNED_16(&rest.stock->count, 1);
     return true;
 }
 
-/* Puts a freed block, or none, into the quarantine, at a place that `chance` says; what lay there
- * leaves. */
+/* The last entry of a stock changes places with one that `chance` says, or stays. */
+HAK_FAST_PATH void hak_quarantine_mix(hak_stock_t *stock, uint16_t chance) {
+    uint32_t count = hak_load_relaxed(&stock->count);
+    hak_entry_t *at = stock->entries + (chance * count >> 16), old = *at;
+    *at = stock->entries[count - 1];
+    stock->entries[count - 1] = old;
+}
+
+/* Puts a freed block, or none, into a place of the quarantine; what lay there leaves. */
 HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, hak_rest_t rest,
-                                                 uint32_t chance) {
-    hak_rest_t *place = &quarantine->places[chance & hak_hardened.quarantine_mask], old = *place;
+                                                 uint32_t at) {
+    hak_rest_t *place = &quarantine->places[at];
+    HAK_FORGET(place);
+    hak_rest_t old = *place;
     *place = rest;
-    if (HAK_LIKELY(rest.stock != NULL)) HAK_ADD_OWNED_16(&rest.stock->resting, 1);
-    if (HAK_LIKELY(old.stock != NULL)) HAK_ADD_OWNED_16(&old.stock->resting, -1);
+    HAK_ADD_OWNED_16(&rest.stock->resting, 1);
+    HAK_ADD_OWNED_16(&old.stock->resting, -1);
     return old;
 }
 

@@ -123,6 +123,10 @@ static void offsets_find_their_block(void **state) {
                     "class %u: offset %u is in block %u, not %u", index, offset, offset / size,
                     hak_block_index(offset, reciprocal));
             bool is_start = offset % size == 0 && offset / size < count;
+            uint32_t by_test;
+            REQUIRE(hak_is_block_index(offset, start_test, &by_test) == is_start &&
+                        (!is_start || by_test == offset / size),
+                    "class %u: by the test block %u starts at %u", index, by_test, offset);
             REQUIRE(hak_is_block_start(offset, start_test) == is_start,
                     "class %u: offset %u is %sthe start of a block", index, offset,
                     is_start ? "" : "not ");
