@@ -95,7 +95,7 @@ static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origi
                     origin);
 }
 
-/* `size` is 1 to SMALL_MAX - 1. A block that is not zero is FRESH, or was written to. */
+/* `size` is 1 to TINY_MAX - 1. A block that is not zero is FRESH, or was written to. */
 HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, bool all) {
     size_t offset = hak_hardened.route[(size + PART(canary) - 1) >> 3];
     hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
@@ -134,7 +134,7 @@ static void *alloc_empty(size_t align) {
     return hak_empty_take(quarantine ? &quarantine->random : &random, align);
 }
 
-HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_SMALL_MAX - 1); }
+HAK_FAST_PATH bool is_small(size_t size) { return HAK_LIKELY(size - 1 < HAK_TINY_MAX - 1); }
 
 static HAK_OUT_OF_LINE void *alloc_other(size_t size, size_t align, bool zero,
                                          hak_origin_t origin) {

@@ -44,7 +44,7 @@ static void share_quarantine(hak_hardened_t *to) {
 }
 
 static void make_routes(hak_hardened_t *to) {
-    for (unsigned i = 0; i < HAK_SMALL_MAX / 8; i++)
+    for (unsigned i = 0; i < HAK_TINY_MAX / 8; i++)
         to->route[i] =
             (uint16_t)(hak_class_of(hak_max(i * 8 + 8, HAK_CANARY_LEAST)) << HAK_MAGAZINE_SHIFT);
 }

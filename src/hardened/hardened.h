@@ -40,7 +40,7 @@ typedef struct {
     uint64_t secret, factor;   /* of canaries */
     uint64_t ones;             /* 1 in each byte */
     size_t wide;               /* see base/bytes.h */
-    uint16_t route[HAK_SMALL_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
+    uint16_t route[HAK_TINY_MAX / 8]; /* (size + canary - 1) / 8 -> offset of its stock */
 } hak_hardened_t;
 
 extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
