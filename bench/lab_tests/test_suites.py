@@ -87,7 +87,7 @@ def test_options_win_over_the_environment(monkeypatch):
         monkeypatch.setenv(name, value)
     suite = SUITES["run_larson"]
     found = options.parse(suite, ["-t", "1"])
-    assert (found.runtime, found.timeout, found.grace, found.threads) == (3, 6, 7, [1])
+    assert (found.runtime, found.timeout, found.grace, found.threads) == (3, 63, 7, [1])
     monkeypatch.setenv("BENCH_TIMEOUT", "9")
     assert options.parse(suite, []).timeout == 9
     assert options.parse(suite, []).threads == [2, 8]

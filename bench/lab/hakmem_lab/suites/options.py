@@ -8,12 +8,13 @@ from pathlib import Path
 from ..cli import Parser, number
 from ..errors import BadInput
 
+PATIENCE = 60  # seconds that a run may take beyond RUNTIME: against hangs, not against a busy machine
 ENVIRONMENT = """environment (an option wins over it):
   RUNTIME        seconds of one sample (-d)
   THREADS        thread counts, with commas or spaces between (-t)
   ROUNDS         samples of each cell (--rounds)
   COUNTS         0 leaves out the counted runs (--counts)
-  BENCH_TIMEOUT  seconds after which one run is ended (RUNTIME + 3)
+  BENCH_TIMEOUT  seconds after which one run is ended (RUNTIME + 60)
   KILL_GRACE     seconds between TERM and KILL (2)"""
 
 
@@ -99,7 +100,7 @@ def parser_for(suite) -> Parser:
     )  # fmt: skip
     parser.add_argument(
         "--timeout", type=number(float, 0.1, 86400), metavar="SECONDS",
-        default=_variable("BENCH_TIMEOUT", None), help="limit of one run (RUNTIME + 3)",
+        default=_variable("BENCH_TIMEOUT", None), help="limit of one run (RUNTIME + 60)",
     )  # fmt: skip
     parser.add_argument(
         "--grace", type=number(float, 0, 600), metavar="SECONDS",
@@ -116,7 +117,7 @@ def parse(suite, argv):
     if least > most:
         parser.error(f"MIN (-m {least}) is larger than MAX (-M {most})")
     if options.timeout is None:
-        options.timeout = options.runtime + 3
+        options.timeout = options.runtime + PATIENCE
     try:
         suite.rows(options)
     except BadInput as error:
