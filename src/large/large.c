@@ -17,6 +17,8 @@ enum {
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
+    BLOCK_LEAST = HAK_UNIT_GRAINS + 1,                       /* grains of a block */
+    BLOCK_MOST = HAK_LARGE_MAX / HAK_GRAIN_SIZE,             /* the same */
     UNITS_MAX = HAK_LARGE_MAX / HAK_UNIT_SIZE,               /* of a block, when it begins one */
     TOUCHED_WORDS = HAK_LARGE_MAX / HAK_GRAIN_SIZE / 64 * 2, /* a block may be an eighth longer */
 };
@@ -372,7 +374,8 @@ static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
 /* The word of the block that begins at `block`; 0 when none in use does. */
 HAK_FAST_PATH uint32_t word_in_use(const hak_unit_t *unit, const void *block) {
     const uint32_t word = hak_load_acquire(&unit->large);
-    if (!word || word & HAK_LARGE_FREED || block_start(unit, word) != block) return 0;
+    if (hak_large_length(word) - BLOCK_LEAST > BLOCK_MOST - BLOCK_LEAST) return 0;
+    if (word & HAK_LARGE_FREED || block_start(unit, word) != block) return 0;
     return word;
 }
 
@@ -408,12 +411,12 @@ static void spill(hak_heap_t *heap, hak_unit_t *unit) {
 size_t hak_large_free(unsigned home, void *block) {
     hak_unit_t *unit = hak_unit_of(block);
     if (HAK_UNLIKELY(hak_fine_is(unit))) return hak_fine_free(block);
-    const unsigned number = number_of(unit);
-    hak_heap_t *heap = hak_heap_at(number);
     bool batch = !hak_option(HAK_OPTION_DISABLE_BATCH);
-    bool remote = batch && number != home;
     hak_gate_enter();
     size_t grains = mark_freed(unit, block);
+    const unsigned number = number_of(unit); /* the mark keeps the unit in its heap */
+    hak_heap_t *heap = hak_heap_at(number);
+    bool remote = batch && number != home;
     if (grains && !remote)
         free_at_home(heap, unit, home, grains, batch);
     else if (grains && !put_transferred(heap, unit, grains))

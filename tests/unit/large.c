@@ -231,6 +231,30 @@ static void what_is_no_block_is_not_freed(void **state) {
     assert_false(hak_large_free(0, block));
 }
 
+/* A thread frees a block once more, and its unit is a slab by now: the counts of a slab, and the number of a heap of
+ * the program, are no block's length. */
+static void what_is_a_slab_now_is_not_freed(void **state) {
+    (void)state;
+    static const struct {
+        uint16_t free_count, fresh;
+    } words[] = {{0, 1}, {0, 40}, {64, 4096}, {4096, 4096}, {543, 0}, {64, 0}};
+    assert_true(hak_large_free(0, hak_large_alloc(0, 200000, 1, false)));
+    hak_unit_t *unit = hak_pool_take(1, &(bool){false});
+    assert_non_null(unit);
+    hak_store_relaxed(&unit->owner, hak_owner(0, 5));
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        unit->free_count = words[i].free_count;
+        unit->fresh = words[i].fresh;
+        for (size_t at = 0; at < HAK_UNIT_SIZE; at += HAK_GRAIN_SIZE)
+            assert_int_equal(hak_large_free(0, unit->base + at), 0);
+        assert_int_equal(unit->free_count, words[i].free_count);
+        assert_int_equal(unit->fresh, words[i].fresh);
+    }
+    hak_store_relaxed(&unit->large, 0);
+    hak_store_relaxed(&unit->owner, 0);
+    hak_pool_give(unit, 1);
+}
+
 /* A superslab that is wholly free serves small blocks before a new one is made. */
 static void free_superslabs_are_lent(void **state) {
     (void)state;
@@ -501,6 +525,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_freed_block_stays_whole),
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
+        cmocka_unit_test(what_is_a_slab_now_is_not_freed),
         cmocka_unit_test(free_superslabs_are_lent),
         cmocka_unit_test(heaps_lend_in_small_steps),
         cmocka_unit_test(each_cpu_has_a_heap),
