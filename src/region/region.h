@@ -7,6 +7,8 @@
  *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
+ * The areas never move: behind somebody else's mapping in the way of one the heap grows no more.
+ *
  * Units are numbered from the map's own address on, so one pointer gives both the number and the
  * entry. An entry holds the class, as the byte offset of its magazine in a thread's cache; 0: not
  * in the heap. Units below the first are 0, too. `hak_map.unit_end` is the end of the readable

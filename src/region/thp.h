@@ -15,7 +15,8 @@
  *                          mapped memory of the zone is advised against huge pages, which a kernel
  *                          may make for everybody
  *   WISHED, PROBED -> REFUSED  a part of the zone was purged: the kernel would fill the gap again to
- *                          make a huge page. Mapped memory of the zone is advised against it
+ *                          make a huge page. Memory of the zone is advised against it, also what others have mapped
+ *                          into holes
  *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
  *                          and the page tables, beside which the kernel makes no huge page
  *
