@@ -6,8 +6,11 @@
 
 enum {
     SPIN_COUNT = 1000,
-    INTERRUPTED_MS = 1000, /* the longest wait of a fork whose own thread is inside */
-    STORED_MS = 2,         /* long enough for unfenced stores to become visible */
+    INTERRUPTED_MS =
+        1000,         /* the longest wait of a fork that interrupts its thread inside, or a fork */
+    ROUND_MS = 100,   /* of any other, before it lets others fork; then twice as much... */
+    PAUSE_PART = 100, /* ...each time, after a pause of this part */
+    STORED_MS = 2,    /* long enough for unfenced stores to become visible */
     CLOSED = 1,
     FENCED = 2,
     CROWDS = 256,
@@ -129,16 +132,33 @@ static HAK_SLOW_PATH void wait_until_open(void) {
         hak_os_futex_wait(futex(), (uint32_t)now);
 }
 
+/* Waits as a thread that is not inside: what a signal handler enters and leaves meanwhile is its own. With
+ * the depth of the call that waits it would leave its note behind, and the next fork would wait for this
+ * thread, which waits for the fork. */
+static HAK_SLOW_PATH void wait_outside(hak_gate_post_t *post) {
+    const uint32_t depth = hak_gate_thread.depth;
+    hak_gate_thread.depth = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    unnote_at(noted ? noted : post);
+    wait_until_open();
+    atomic_signal_fence(memory_order_seq_cst);
+    hak_gate_thread.depth = depth;
+}
+
 static HAK_SLOW_PATH bool enter(hak_gate_post_t *post, bool waits) {
     while (is_crowd(post) && is_closed() && !hak_gate_is_mine()) { /* see hak_gate_reset */
         if (!waits) return false;
-        wait_until_open();
+        wait_outside(post);
     }
     while (note_at(post)) {
         if (HAK_LIKELY(!is_closed()) || hak_gate_is_mine()) break;
-        unnote_at(post);
-        if (!waits) return false;
-        wait_until_open();
+        if (waits) {
+            wait_outside(post);
+        } else {
+            unnote_at(post);
+            return false;
+        }
     }
     if (!is_crowd(post)) hak_store_relaxed(&hak_gate_thread.noted_at, post);
     return true;
@@ -280,9 +300,22 @@ HAK_NEXT static bool await_others(uint64_t tries) {
     return all;
 }
 
-void hak_gate_close(void) {
-    while (!nest() && !shut()) wait_until_open();
-    await_others(is_inside() ? INTERRUPTED_MS : UINT64_MAX);
+/* One round of a close. A fork that interrupts its thread inside, or a fork of it, has the only one. */
+static bool close_once(uint64_t ms) {
+    const bool nested = nest(), interrupts = nested || is_inside();
+    while (!nested && !shut()) wait_until_open();
+    if (await_others(interrupts ? INTERRUPTED_MS : ms) || interrupts) return true;
+    hak_gate_open();
+    return false;
+}
+
+bool hak_gate_close(void (*lock)(void), void (*unlock)(void)) {
+    for (uint64_t ms = ROUND_MS;; ms *= 2) {
+        if (lock) lock();
+        if (close_once(ms)) return hak_gate_is_mine();
+        if (unlock) unlock();
+        hak_os_sleep_ms((unsigned)(ms / PAUSE_PART));
+    }
 }
 
 bool hak_gate_close_within(unsigned ms) {

@@ -17,7 +17,7 @@
  *           not even begin to count in a crowd
  *   leave   outermost only: post.inside = 0
  *   close   set CLOSED; run a barrier in all threads; then wait until each post of this process and
- *           the crowds are 0
+ *           the crowds are 0, in rounds (below)
  *   open    clear CLOSED and wake the sleepers. In the child first take a new process number: nobody is
  *           inside. There a handler of another library, which ran before ours, may have started the sleepers
  *
@@ -44,9 +44,19 @@
  * thread that goes into a crowd or out of it has two steps, its own note and the crowd's count. If it
  * finds itself in another process after them, it sets the count: there it is the only thread.
  *
+ * Two forks may wait for each other: that of the handler for the gate that another fork has closed, and the
+ * other one for the handler's thread to leave. So a fork of a thread outside closes in rounds: if somebody
+ * is still inside after 100 ms, it opens the gate, lets go of what it holds besides, makes a pause, and begins
+ * again. In the pause the handler's fork comes. Each round is twice as long as the one before, so that threads
+ * that are slow to leave, as on a machine with much work, do not keep it from its fork.
+ *
+ * A thread that waits at the gate counts as outside whatever its depth: a handler that interrupts the wait
+ * enters and leaves as if there were nothing to return to.
+ *
  * A signal handler may also fork while it interrupts a fork of its thread, between close and open. Its
- * close waits for the others as well, since the interrupted one may not have done so yet, and its open
- * leaves the gate closed. In its child the gate is open, and the interrupted fork goes on without it.
+ * close waits for the others as well, for a second at most, since the interrupted one may not have done so
+ * yet, and its open leaves the gate closed. In its child the gate is open, and the interrupted fork goes on
+ * without it.
  *
  * Rejected:
  *  - A fork takes all locks. With many shards that dirties a page for each lock in both processes, and
@@ -123,7 +133,10 @@ uint32_t hak_gate_process(void);
 /* Called once, as early as possible: with other threads running it takes milliseconds. */
 void hak_gate_prepare(void);
 
-void hak_gate_close(void);
+/* `lock` and `unlock`, unless they are NULL, are called around each round. False in the child of a fork that a
+ * signal handler made meanwhile: there is nobody to wait for, the gate is open, and the lock is as the child
+ * has left it. */
+bool hak_gate_close(void (*lock)(void), void (*unlock)(void));
 void hak_gate_open(void);
 
 /* Closes the gate for a report at exit, which may have interrupted any code. False, and the gate is

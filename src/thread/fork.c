@@ -34,8 +34,9 @@
 #include "thread/verify.h"
 
 /* glibc takes the lock of its list of streams after these handlers, and it allocates a stream's buffer
- * with that lock held. So that lock must be taken before the gate closes. It is recursive. Other libcs
- * do not have these names. */
+ * with that lock held. So that lock must be taken before the gate closes. It is recursive. A thread that is
+ * inside may wait for it, whose signal handler forks: the gate lets go of it between two rounds (os/gate.h).
+ * Other libcs do not have these names. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
@@ -51,9 +52,7 @@ static void before_fork(void) {
     /* With one thread nobody else can hold a lock, and a fork in a signal handler that interrupted
      * malloc must not wait for its own thread. */
     if (hak_os_is_single_threaded()) return;
-    if (_IO_list_lock) _IO_list_lock();
-    hak_gate_close();
-    under_way++;
+    if (hak_gate_close(_IO_list_lock, _IO_list_unlock)) under_way++;
 }
 
 /* Nothing is under way where there was no other thread, and in the child of a fork that a handler made

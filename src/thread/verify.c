@@ -60,7 +60,7 @@ size_t hak_verify(void) {
     hak_check_t check = {0};
     uint64_t carved[HAK_CLASS_COUNT + 1];
     hak_lock_acquire_apart(&verify_lock);
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     hak_region_check(&check);
     hak_meta_check(&check);
     hak_pool_check(&check);

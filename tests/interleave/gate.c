@@ -27,9 +27,16 @@ static struct {
     _Atomic unsigned is_so;
 } in_child __attribute__((aligned(64)));
 
+static struct {
+    _Atomic unsigned holder;
+} streams __attribute__((aligned(64)));
+static bool first_waits_for_streams;
+
 static unsigned forkers; /* between close and open */
 
 uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
+
+static bool gives_up; /* a round of a close ends when the first thread waits for the fork */
 
 static bool alone; /* a fork waits in vain for the step that its signal handler interrupted */
 
@@ -65,6 +72,10 @@ static void interrupt_anywhere(void) {
     if (explore_thread() == 1) interrupted();
 }
 
+__attribute__((no_sanitize_thread)) static void interrupt_while_closed(void) {
+    if (hak_gate.state & CLOSED) interrupt_anywhere();
+}
+
 bool hak_os_register_barrier(void) { return true; }
 
 bool hak_os_barrier(void) {
@@ -85,12 +96,22 @@ __attribute__((no_sanitize_thread)) static bool has_fewer_noted(const void *befo
     return noted() < *(const uint32_t *)before;
 }
 
+/* It does not leave before the fork lets go of the gate, or of the lock of the streams. */
+__attribute__((no_sanitize_thread)) static bool is_stuck_or_left(const void *before) {
+    return has_fewer_noted(before) || futex_is_asleep(1) ||
+           (streams.holder && first_waits_for_streams);
+}
+
 /* Only a fork that waits for somebody to leave sleeps. */
 bool hak_os_sleep_ms(unsigned ms) {
     uint32_t before = noted();
     bool handled = interrupted();
     if (ms == STORED_MS) {
         memory_fence_all();
+        return true;
+    }
+    if (gives_up && ms) {
+        explore_await(is_stuck_or_left, &before);
         return true;
     }
     if (before && !handled && !alone) explore_await(has_fewer_noted, &before);
@@ -114,6 +135,8 @@ static void prepare_posts(unsigned count) {
     forkers = 0;
     handler = NULL;
     in_child.is_so = 0;
+    streams.holder = 0;
+    first_waits_for_streams = false;
     futex_reset(false);
     for (unsigned i = 0; i < count; i++) {
         hak_gate_list(&posts[i].post);
@@ -152,6 +175,14 @@ static void prepare_interrupted_crowd(void) {
     prepare_moving();
     memory_signal = interrupt_anywhere;
     alone = true;
+}
+static void prepare_interrupted_wait(void) {
+    prepare_registered(1);
+    memory_signal = interrupt_while_closed;
+}
+static void prepare_rounds(void) {
+    prepare_registered(1);
+    gives_up = true;
 }
 static void prepare_one(void) { prepare_registered(1); }
 static void prepare_two(void) { prepare_registered(2); }
@@ -226,7 +257,7 @@ static void check_closed(void) {
 }
 
 static void close_gate(void) {
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     EXPLORE_CHECK(++forkers == 1, "two forks at a time");
     check_closed();
 }
@@ -283,7 +314,7 @@ static void fork_twice(void) {
 /* A handler of another library starts a thread in the child before the allocator's own handler. */
 static void fork_and_start(void) {
     hak_gate_use(&posts[0].post);
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     atomic_store(&in_child.is_so, 1);
     explore_step();
     begin_child();
@@ -302,7 +333,7 @@ static void started_in_child(void) {
 
 /* A fork in a signal handler that interrupts a fork of its thread. */
 static void handler_forks(void) {
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     check_closed();
     explore_step();
     check_closed();
@@ -322,7 +353,7 @@ static void fork_interrupted(void) {
 
 /* The same, and the child of the handler's fork returns from the handler. */
 static void handler_returns_in_child(void) {
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     explore_step();
     check_closed();
     explore_stop_others();
@@ -332,7 +363,7 @@ static void handler_returns_in_child(void) {
 static void fork_interrupted_in_child(void) {
     hak_gate_use(&posts[1].post);
     handler = handler_returns_in_child;
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     if (hak_gate_is_mine()) hak_gate_open();
     handler = NULL;
     fork_and_allocate();
@@ -353,7 +384,7 @@ static void crowd_and_child(void) { crowd_with(handler_returns_in_child); }
 static void fork_inside(void) {
     hak_gate_use(&posts[1].post);
     hak_gate_enter();
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     explore_stop_others();
     memory_join();
     begin_child();
@@ -367,7 +398,7 @@ static void fork_inside_with_a_new_post(void) {
     hak_gate_enter();
     hak_gate_use(&posts[1].post);
     be_inside();
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     explore_stop_others();
     memory_join();
     begin_child();
@@ -380,7 +411,7 @@ static void fork_on_the_way_in(void) {
     hak_gate_use(post);
     hak_gate_thread.depth++;
     hak_store_relaxed(&post->inside, 1);
-    hak_gate_close();
+    hak_gate_close(NULL, NULL);
     explore_stop_others();
     memory_join();
     begin_child();
@@ -412,7 +443,60 @@ static void report_inside(void) {
     hak_gate_leave();
 }
 
+static void enter_and_leave(void) {
+    hak_gate_enter();
+    explore_step();
+    hak_gate_leave();
+}
+
+static void first_and_handler(void) {
+    hak_gate_use(&posts[0].post);
+    crowd_with(enter_and_leave);
+}
+
+static void fork_and_open_twice(void) {
+    fork_and_open();
+    fork_and_open();
+}
+
+/* ---- Forks that hold a lock besides, as libc's of its streams ---- */
+
+__attribute__((no_sanitize_thread)) static bool streams_are_free(const void *unused) {
+    (void)unused;
+    return !streams.holder;
+}
+
+static void lock_streams(void) {
+    unsigned none = 0;
+    while (!atomic_compare_exchange_strong(&streams.holder, &none, explore_thread())) {
+        first_waits_for_streams |= explore_thread() == 1;
+        explore_await(streams_are_free, NULL);
+        first_waits_for_streams &= explore_thread() != 1;
+        none = 0;
+    }
+}
+
+static void unlock_streams(void) { atomic_store(&streams.holder, 0); }
+
+static void fork_with_streams(void) {
+    EXPLORE_CHECK(hak_gate_close(lock_streams, unlock_streams), "the gate is not the fork's");
+    EXPLORE_CHECK(++forkers == 1, "two forks at a time");
+    explore_step();
+    forkers--;
+    hak_gate_open();
+    unlock_streams();
+}
+
+/* Interrupts its thread inside. */
+static void fork_with_streams_inside(void) {
+    hak_gate_use(&posts[0].post);
+    hak_gate_enter();
+    fork_with_streams();
+    hak_gate_leave();
+}
+
 static void finally(void) {
+    EXPLORE_CHECK(!streams.holder, "the lock of the streams is left");
     EXPLORE_CHECK(!(hak_gate.state & CLOSED), "the gate is left closed");
     for (unsigned i = 0; i < POSTS; i++)
         EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
@@ -506,6 +590,14 @@ static const explore_scenario_t scenarios[] = {
     {"a fork and a report", prepare_one, {fork_and_open, report}, RULES},
     {"a fork and a report that gives up", prepare_one, {fork_and_open, report_at_once}, RULES},
     {"a thread and a report that is inside", prepare_two, {first, report_inside}, RULES},
+    {"a handler while its thread waits at the gate, and two forks",
+     prepare_interrupted_wait,
+     {first_and_handler, fork_and_open_twice},
+     RULES},
+    {"a fork in a handler meets a fork",
+     prepare_rounds,
+     {fork_with_streams_inside, fork_with_streams},
+     RULES},
 };
 
 int main(int argc, char **argv) {
@@ -517,5 +609,6 @@ int main(int argc, char **argv) {
     memory_delay(posts, sizeof posts);
     memory_track(shared, sizeof shared);
     memory_track(&in_child, sizeof in_child);
+    memory_track(&streams, sizeof streams);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

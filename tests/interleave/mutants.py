@@ -38,7 +38,7 @@ GROUPS = {
     "gate": (
         "src/os/gate.[ch]",
         ["tests/interleave/gate.c"],
-        [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 0")],
+        [(r"SPIN_COUNT = \d+", "SPIN_COUNT = 0"), (r"ROUND_MS = \d+", "ROUND_MS = 1")],
     ),
     # Few grains of recent blocks, so that two are too many.
     "large": (
