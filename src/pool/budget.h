@@ -55,7 +55,7 @@ enum {
 extern _Atomic uint32_t hak_budget_notes;
 
 HAK_FAST_PATH void hak_budget_note(uint32_t note) {
-    if (hak_load_relaxed(&hak_budget_notes) & note) return;
+    if ((hak_load_relaxed(&hak_budget_notes) & note) == note) return; /* it may be several bits */
     hak_or_acq_rel(&hak_budget_notes, note);
     hak_tick_hurry();
 }

@@ -78,6 +78,8 @@ static void after_fork_child(void) {
     hak_helper_forget();
     hak_thread_forget_others();
     hak_gate_open(); /* a handler that ran before may have started threads, which wait there */
+    /* Else a handler forked, and the thread may hold the lock for that. */
+    if (!hak_gate_thread.depth) hak_thread_fit();
 }
 
 HAK_COMMON void hak_fork_install(void) {

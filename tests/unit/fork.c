@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cache/depot.h"
 #include "hakmem.h"
 #include "large/heap.h"
 #include "large/huge.h"
@@ -17,6 +18,7 @@
 #include "large/huge_table.h"
 #include "large/large.h"
 #include "meta/meta.h"
+#include "os/cpu.h"
 #include "os/gate.h"
 #include "os/os.h"
 #include "pool/pool.h"
@@ -426,6 +428,39 @@ static void a_handler_forks_while_its_thread_looks(void **state) {
     for (unsigned i = 0; i < OTHERS; i++) pthread_join(others[i], NULL);
 }
 
+/* Depots stand for budgets here: they are open where many threads share these. */
+static void a_child_has_the_budgets_of_one_thread(void **state) {
+    enum { MANY = 24, STACK = 64 * 1024 };
+    pthread_t others[MANY];
+    pthread_attr_t small;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip();
+#endif
+    const unsigned cpus = hak_os_cpu_count();
+    if (cpus > MANY / 3) skip();
+    hakmem_free(hakmem_malloc(100));
+    atomic_store(&may_end, false);
+    atomic_store(&started, 0);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(pthread_create(&others[i], &small, be_counted_and_wait, NULL), 0);
+    while (atomic_load(&started) < MANY) sched_yield();
+    assert_true(hak_depot_is_open());
+    const pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(hak_thread_count() == 1, "%u threads", hak_thread_count());
+        CHECK(!hak_depot_is_open(), "the child has the budgets of its parent");
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    atomic_store(&may_end, true);
+    for (unsigned i = 0; i < MANY; i++) pthread_join(others[i], NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_alone_leaves_the_gate_to_another_one),
@@ -434,6 +469,7 @@ int main(void) {
         cmocka_unit_test(a_thread_that_is_inside_forks),
         cmocka_unit_test(a_handler_forks_while_its_thread_starts_or_ends),
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
+        cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
     };
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests(tests, NULL, NULL);

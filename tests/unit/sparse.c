@@ -218,6 +218,14 @@ static void purged_blocks_come_back_after_the_others(void **state) {
     give_kept(kept);
 }
 
+static void a_note_of_two_adds_the_one_that_is_missing(void **state) {
+    (void)state;
+    hak_store_relaxed(&hak_budget_notes, HAK_NOTE_HUGE);
+    hak_budget_note(HAK_NOTE_HUGE | HAK_NOTE_ROUND);
+    assert_int_equal(hak_load_relaxed(&hak_budget_notes), HAK_NOTE_HUGE | HAK_NOTE_ROUND);
+    hak_store_relaxed(&hak_budget_notes, 0);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     begin_with_four_shards(argv);
@@ -229,6 +237,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(idle_bins_are_purged_once),
         cmocka_unit_test(no_more_is_purged_than_was_touched),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
+        cmocka_unit_test(a_note_of_two_adds_the_one_that_is_missing),
     };
     watchdog(100, "a test of sparse slabs hangs");
     return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);
