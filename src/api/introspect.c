@@ -70,9 +70,9 @@ mallinfo_t mallinfo(void) {
 void hakmem_malloc_stats(void) {
     char chunk[HAK_OUT_CHUNK];
     hak_out_t out = hak_out_to_file(STDERR_FILENO, chunk);
-    hak_stats_write_text(&out, hak_stats_begin());
+    hak_stats_write_text(&out, hak_stats_copy());
     hak_out_end(&out);
-    hak_stats_end();
+    hak_stats_copy_end();
 }
 HAK_TWIN(void, malloc_stats, (void))
 

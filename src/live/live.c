@@ -22,6 +22,7 @@
 enum {
     INTERVAL_MS = 250,
     PLACES_INTERVAL_MS = 1000, /* between two looks at all slabs */
+    PATIENCE_MS = 20,          /* for other users of the statistics, where a refresh matters */
     REST = 100,                /* the pause after a refresh is at least so many times its length */
 };
 
@@ -54,10 +55,12 @@ static bool make_page(void) {
     return true;
 }
 
-static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
+/* False when another thread has the statistics: a report that waits for its reader must not stop us. */
+static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
+    const hak_stats_t *stats = hak_stats_begin_within(with_places ? PATIENCE_MS : 0);
+    if (!stats) return false;
     uint32_t sequence = (uint32_t)(2 * ++refresh_count);
-    const hak_stats_t *stats = hak_stats_begin();
     hak_store_relaxed(&page->head.sequence, sequence - 1);
     atomic_thread_fence(memory_order_seq_cst); /* partner: the reader's second look */
     memcpy(&page->stats, stats, sizeof *stats);
@@ -75,6 +78,7 @@ static HAK_SLOW_PATH void refresh(uint64_t now, bool with_places) {
     page->head.refresh_count = refresh_count;
     memcpy(page->head.magic, HAK_LIVE_MAGIC, sizeof page->head.magic);
     hak_store_release(&page->head.sequence, sequence); /* partner: the reader's first look */
+    return true;
 }
 
 /* The watcher of thread/thread.h. `at_once`: refreshes even if that is not due. Does nothing in a
@@ -84,9 +88,10 @@ static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;
     if (hak_gate_is_mine() || !hak_lock_try_apart(&refresh_lock)) return;
-    if (make_page()) refresh(now, at_once);
-    uint64_t took = hak_os_now_ms() - now;
-    hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));
+    if (!make_page() || refresh(now, at_once)) {
+        uint64_t took = hak_os_now_ms() - now;
+        hak_store_relaxed(&due_ms, now + hak_max(INTERVAL_MS, took * REST));
+    }
     hak_lock_release_apart(&refresh_lock);
 }
 

@@ -10,9 +10,10 @@
  * waits for that, so in the child no lock is held. A lock that a fork must not wait for is taken
  * apart from the gate: its holder may work for a long time, and the child resets the lock.
  *
- * lock_rank.h has the order of all locks; the debug build checks it. The locks of the refresh and of the
- * snapshot are apart from the gate and are only tried: no thread inside the gate waits for them. A
- * report holds the snapshot lock while it reads caches under their locks. */
+ * lock_rank.h has the order of all locks; the debug build checks it. The locks of a report, the snapshot
+ * and the refresh are apart from the gate, and no thread inside the gate waits for them. The refresh
+ * is only tried. The snapshot lock is held while caches are read under their locks; it is not held while
+ * a report is written to a stream of the program, only at exit. */
 #pragma once
 
 #include "base/base.h"

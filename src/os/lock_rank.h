@@ -21,7 +21,8 @@
 #define HAK_LOCK_ORDER(RANK)                                      \
     RANK(VERIFY, "verification")                                  \
     RANK(REFRESH, "refresh of the live page") /* only tried */    \
-    RANK(SNAPSHOT, "snapshot of statistics")  /* only tried */    \
+    RANK(REPORT, "report to a stream")                            \
+    RANK(SNAPSHOT, "snapshot of statistics")                      \
     RANK(THREADS, "thread list")                                  \
     RANK(BIN, "shard bin")                                        \
     RANK(HEAP, "large heap")                                      \

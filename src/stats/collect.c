@@ -209,6 +209,22 @@ const hak_stats_t *hak_stats_begin(void) {
     return &snapshot;
 }
 
+const hak_stats_t *hak_stats_begin_within(unsigned tries) {
+    if (!hak_lock_acquire_apart_within(&hak_snapshot_lock, &tries)) return NULL;
+    collect(&snapshot);
+    return &snapshot;
+}
+
+const hak_stats_t *hak_stats_copy(void) {
+    static hak_stats_t copy HAK_APART; /* under the report lock */
+    hak_lock_acquire_apart(&hak_report_lock);
+    memcpy(&copy, hak_stats_begin(), sizeof copy);
+    hak_stats_end();
+    return &copy;
+}
+
+void hak_stats_copy_end(void) { hak_lock_release_apart(&hak_report_lock); }
+
 const hak_stats_t *hak_stats_try_begin(void) {
     enum { MOST_MS = 1000 };
     unsigned tries = MOST_MS;

@@ -41,7 +41,9 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-hak_lock_t hak_snapshot_lock; /* apart from the gate */
+/* Apart from the gate. */
+hak_lock_t hak_report_lock, hak_snapshot_lock;
+HAK_LOCK_RANK(REPORT, hak_report_lock, NULL);
 HAK_LOCK_RANK(SNAPSHOT, hak_snapshot_lock, NULL);
 
 /* Forks of this thread that closed the gate: a signal handler may fork in a fork. Of the thread, since a
@@ -71,6 +73,7 @@ static void after_fork_child(void) {
     if (!under_way && !hak_gate_is_awaited()) return;
     under_way = 0;
     if (_IO_list_resetlock) _IO_list_resetlock();
+    hak_lock_reset(&hak_report_lock);
     hak_lock_reset(&hak_snapshot_lock);
     hak_verify_forget();
     hak_gate_reset();

@@ -3,10 +3,11 @@
 
 #include "os/lock.h"
 
-/* Protects the only buffer for a collection of the statistics. Only the lock of the live page's
- * refresh is taken before it. A fork does not wait for it, since a thread may be printing from the
- * buffer for long; the child sets it free. */
-extern hak_lock_t hak_snapshot_lock;
+/* Each protects a static buffer for a collection of the statistics: the first that of a report to a stream
+ * of the program, the second that of all other readers. They are taken in this order, and the lock of the
+ * live page's refresh before them. A fork does not wait for them, since a thread may print for long; the
+ * child sets them free. */
+extern hak_lock_t hak_report_lock, hak_snapshot_lock;
 
 /* Registers the handlers, once. */
 void hak_fork_install(void);
