@@ -312,7 +312,7 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
  * functions read the counters; docs/STATISTICS.md describes every figure. While other threads are
  * at work the result is a view: each figure is right for some moment during the call, and none is
  * ever negative. At rest all are exact, and live_bytes is the sum of hakmem_malloc_usable_size over
- * all live blocks. The time of a call grows with the number of threads that the process ever had at
+ * all live blocks, with HAKMEM_PROFILE=HARDENED the sum of their sizes with canaries. The time of a call grows with the number of threads that the process ever had at
  * once. No function allocates or changes errno; they use up to 16 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",

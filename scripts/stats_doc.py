@@ -34,7 +34,8 @@ counting costs `malloc` and `free` nothing and is always on. Whoever asks has th
 added up. A *counter* only grows; a *gauge* is what there is now.
 
 **Exact at rest.** While no other thread allocates or frees, every figure is exact: `live_bytes` is the
-sum of the usable sizes of what the program holds, in whatever threads it was allocated and freed, and
+sum of the usable sizes of what the program holds (with HAKMEM_PROFILE=HARDENED of its sizes with
+canaries), in whatever threads it was allocated and freed, and
 for each class `refilled - flushed = live + cached`. While others are at work a figure was right at
 some moment of the reading; none is ever negative. Counts belong to caches and shards, not to threads:
 a thread that ends takes none of them along. What a thread has is shown by its cache.

@@ -61,7 +61,7 @@ static HAK_BEHIND hak_block_t sampled_block(const void *pointer) {
     if (in_use && (starts || inside)) {
         block.kind = starts ? HAK_KIND_SAMPLED : HAK_KIND_INSIDE;
     } else {
-        if (starts) block.kind = HAK_KIND_FREED;
+        if (starts || inside) block.kind = HAK_KIND_FREED;
         block.start = NULL;
     }
     return block;

@@ -77,7 +77,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, bool zero
     hak_entry_t entry = {NULL, NULL};
     hak_quarantine_t *quarantine = quarantine_of_thread();
     for (int tries = 0; !entry.block && tries < 2; tries++) {
-        if (tries > 0) hak_purge_all();
+        if (tries > 0) hak_purge_for(size);
         entry = quarantine ? hak_quarantine_refill(quarantine, home(), class_index)
                            : hak_quarantine_take_one(class_index);
     }
@@ -120,7 +120,7 @@ static HAK_OUT_OF_LINE void *alloc_big(size_t size, size_t align, bool zero, hak
     bool mapped = size >= hak_load_relaxed(&hak_mapping_threshold);
     void *block = hak_big_alloc(size, align, zero, origin, mapped);
     if (!block) {
-        hak_purge_all();
+        hak_purge_for(size);
         block = hak_big_alloc(size, align, zero, origin, mapped);
     }
     hak_purge_tick_malloc(size);

@@ -69,6 +69,7 @@ static void each_range(hak_range_visitor_t visit) {
     hak_region_each_range(visit, NULL);
     hak_meta_each_range(visit, NULL);
     hak_huge_each_range(visit, NULL);
+    hak_guard_sample_each_range(visit, NULL);
 }
 
 static void sort_ranges(void) {
@@ -143,6 +144,9 @@ static void look_at(uintptr_t word) {
     const void *pointer = (const void *)word;
     if (hak_region_unit_of(pointer) || hak_guard_sample_has(pointer)) {
         hak_block_t block = hak_block_of(pointer);
+        if (!block.start &&
+            hak_guard_sample_has(pointer)) /* the end of a block that fills its page */
+            block = hak_block_of((const char *)pointer - 1);
         if (is_taken(&block)) note((uintptr_t)block.start, block.size);
         return;
     }

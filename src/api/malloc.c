@@ -130,7 +130,7 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     if (size > PTRDIFF_MAX) return hak_out_of_memory();
     void *block = NULL;
     for (int tries = 0; !block && tries < 2; tries++) {
-        if (HAK_UNLIKELY(tries > 0)) hak_purge_all();
+        if (HAK_UNLIKELY(tries > 0)) hak_purge_for(size);
         block = try_large(size, align, zero);
     }
     hak_purge_tick_malloc(size);
@@ -153,7 +153,7 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
     block = from_below(cache, class_index, size, align, zeroed);
     if (HAK_UNLIKELY(!block)) {
-        hak_purge_all();
+        hak_purge_for(size);
         block = from_below(cache, class_index, size, align, zeroed);
     }
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);

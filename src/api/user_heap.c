@@ -47,7 +47,7 @@ static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zer
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
     void *block = hak_fine_alloc_in(heap, size, align, zero);
     if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align)) {
-        hak_purge_all();
+        hak_purge_for(size);
         block = hak_fine_alloc_in(heap, size, align, zero);
     }
     hak_purge_tick_malloc(size);

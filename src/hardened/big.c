@@ -166,13 +166,14 @@ static bool clear_end(void *block) {
 }
 
 /* Gives a freed block back to its heap. False when the system leaves it a guard: then the heap must not
- * give it out again. */
-static bool release(const hak_kept_t *kept) {
+ * give it out again. One that `rested` in the ring is read: that makes its pages again. */
+static bool release(const hak_kept_t *kept, bool rested) {
     size_t room = room_of(kept->block, hak_big_size(hak_big_note(kept->block)));
     if (kept->guard ? !hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED)
                     : !clear_end(kept->block))
         return false;
-    if (!kept->guard && hak_hardened.check_freed) hak_quarantine_check_zero(kept->block, room);
+    if (rested && !kept->guard && hak_hardened.check_freed)
+        hak_quarantine_check_zero(kept->block, room);
     set_note(kept->block, 0);
     give_back(kept->block);
     return true;
@@ -182,7 +183,7 @@ static bool release(const hak_kept_t *kept) {
 static bool leave(hak_quarantine_t *quarantine, hak_kept_t *kept, size_t *released) {
     hak_kept_t left = *kept;
     if (!left.block) return true;
-    if (!release(&left)) return false;
+    if (!release(&left, true)) return false;
     count_kept(quarantine, &left, (size_t)-1);
     kept->block = NULL;
     *released += left.size;
@@ -217,7 +218,7 @@ size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, si
         if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))
             memset(block, 0, room);
     }
-    if (!keeps && release(&kept)) return kept.size;
+    if (!keeps && release(&kept, false)) return kept.size;
     return quarantine ? put(quarantine, &kept) : 0;
 }
 

@@ -262,6 +262,13 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
     return true;
 }
 
+void hak_guard_sample_each_range(hak_range_visitor_t visit, void *context) {
+    if (!hak_guard_sample_on()) return;
+    visit(context, HAK_RANGE_RECORDS, pages, sizeof pages);
+    visit(context, HAK_RANGE_HEAP, (const void *)hak_load_relaxed(&hak_sampled.start),
+          hak_load_relaxed(&hak_sampled.bytes));
+}
+
 /* ---- start ---- */
 
 void hak_guard_sample_start(void) {

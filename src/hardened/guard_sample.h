@@ -25,6 +25,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
+#include "os/range.h"
 
 enum { HAK_GUARD_SAMPLE_PAGES = 128 };
 
@@ -58,6 +59,9 @@ void *hak_guard_sample_alloc(size_t size, size_t align, const void *site);
 /* The last block of the page of an address: its start, NULL for none, and size; true when it is in
  * use. */
 bool hak_guard_sample_find(const void *pointer, void **start, size_t *size);
+
+/* Shows the pages, and the notes about blocks, which hold their addresses. */
+void hak_guard_sample_each_range(hak_range_visitor_t visit, void *context);
 
 /* Frees a block, or reports why not; false then. `function` is the public function. */
 bool hak_guard_sample_free(void *pointer, const char *function, const void *site);

@@ -1,4 +1,5 @@
 /* quarantine.c: stocks and quarantines, and their way from and to the shards. */
+#include "classes/dyn.h"
 #include "hardened/quarantine.h"
 
 #include <string.h>

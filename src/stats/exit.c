@@ -11,7 +11,7 @@
 #include "stats/timing.h"
 
 enum { STATS_OFF, STATS_TEXT, STATS_JSON };
-enum { PATH_SIZE = 2048, STDERR = 2 };
+enum { PATH_SIZE = 4096, STDERR = 2 };
 
 static _Atomic bool is_prepared;
 static int stderr_copy = -1;             /* constant once prepared */

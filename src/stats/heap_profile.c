@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cache/sample_rate.h"
 #include "options/options.h"
@@ -21,7 +22,7 @@
 #include "stats/out.h"
 
 enum {
-    PATH_SIZE = 2048,
+    PATH_SIZE = 4096,
     LEAKS_SHOWN = 20,
     FRAMES_SHOWN = 16,
     MODULE_SIZE = 64,
@@ -167,6 +168,7 @@ static void end(void) { hak_store_release(&writer, 0); }
 
 int hak_heap_profile_dump(const char *name) {
     if (!hak_samples_on()) return ENOTSUP;
+    if (name && strlen(name) >= PATH_SIZE) return ENAMETOOLONG;
     if (!begin()) return EBUSY;
     if (name)
         snprintf(path, sizeof path, "%s", name);

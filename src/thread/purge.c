@@ -53,6 +53,7 @@ enum {
     LONG_LOOKS = 256, /* the same for the helper: nobody waits for it */
     PASS_INTERVAL_MS = 250,
     SHORT_DELAY_MS = 2000,       /* with a longer delay frees do not give back ahead of time */
+    ADDRESS_BITS = 56,           /* no system gives a process more */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
 
@@ -358,16 +359,28 @@ void hak_purge_round(uint32_t delay_ms) {
     leave();
 }
 
-size_t hak_purge_all(void) {
-    hak_cache_t *cache = hak_thread_cache();
+static size_t purge_all(hak_cache_t *cache) {
     if (cache) hak_cache_flush_all(cache);
-    if (cache) hak_thread_flush_quarantine(cache);
     pass_t pass = begin(CACHES, 0, HAK_SPARSE_ALL);
     size_t purged = all_of(&pass, HAK_BUDGET_ALL);
     hak_shard_release_idle(); /* this sweep only ages the kept empty slabs, of waiting caches, too */
     pass = begin(WHOLE - CACHES, 0, HAK_SPARSE_ALL);
     purged += all_of(&pass, HAK_BUDGET_ALL);
     return purged + hak_pool_unmap_free();
+}
+
+size_t hak_purge_all(void) {
+    hak_cache_t *cache = hak_thread_cache();
+    if (cache) hak_thread_flush_quarantine(cache);
+    return purge_all(cache);
+}
+
+void hak_purge_for(size_t size) {
+    hak_cache_t *cache = hak_thread_cache();
+    size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
+    if (size >> ADDRESS_BITS || (limit && size > limit)) return;
+    if (cache && (limit || size <= hak_commit_bytes())) hak_thread_flush_quarantine(cache);
+    purge_all(cache);
 }
 
 void hak_purge_forget(void) {

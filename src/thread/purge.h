@@ -35,6 +35,11 @@ HAK_FAST_PATH void hak_purge_tick_free(size_t size) {
  * caches are in their slabs again, and units taken ahead in the pool. */
 size_t hak_purge_all(void);
 
+/* The same for a call that found no memory for `size` bytes. If no memory that is given back can help, nothing
+ * is. The blocks in quarantine stay there if the request is larger than the whole heap, and there is no limit:
+ * else a length that an attacker chooses would let freed blocks be used again. */
+void hak_purge_for(size_t size);
+
 /* A function of a higher layer that is called at intervals: by the helper thread in each of its
  * rounds or, if there is no helper, by slow calls. `at_once`: the program is young, and the next
  * call may come much later. Set once, before main. With a watcher the helper is started early. */

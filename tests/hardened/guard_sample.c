@@ -196,6 +196,15 @@ static void check_bounds(char *block, size_t size) {
     CHECK(start == block && (char *)end == block + size, "bounds of %zu bytes", size);
 }
 
+static void check_freed_bounds(void) {
+    int (*bounds)(const void *, void **, void **) = dlsym(RTLD_DEFAULT, "hakmem_bounds");
+    void *start, *end;
+    char *block = sampled_block(100, true);
+    API(free)(block);
+    for (unsigned at = 0; at < 100; at += 99)
+        CHECK(bounds(block + at, &start, &end) == -1, "byte %u of a free block has bounds", at);
+}
+
 static void *block_of_kind(unsigned kind, size_t size, size_t align) {
     void *block = NULL;
     switch (kind % 5) {
@@ -477,7 +486,7 @@ int main(int argc, char **argv) {
     }
     unsigned long operations = argument(argc, argv, 2, 20000);
     if (strcmp(name, "misuse") == 0) test_misuse();
-    if (strcmp(name, "right") == 0) test_right(operations);
+    if (strcmp(name, "right") == 0) check_freed_bounds(), test_right(operations);
     if (strcmp(name, "chance") == 0) test_chance();
     if (strcmp(name, "threads") == 0) test_threads(operations);
     if (strcmp(name, "handlers") == 0) test_handlers();

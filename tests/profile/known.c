@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -333,6 +334,16 @@ static int dump(const char *path) {
     return to(path);
 }
 
+/* A name that no system call takes is not cut to one that it does. */
+static void dump_to_long_names(void) {
+    static char name[5000];
+    memset(name, '/', sizeof name - 1);
+    CHECK(dump(name) == ENAMETOOLONG, "a name of %zu bytes", sizeof name - 1);
+    memset(name, '/', 3000);
+    strcpy(name + 3000, "dev/null"); /* more than a cut at 2,048 bytes would leave: a directory */
+    CHECK(dump(name) == 0, "a name of %zu bytes says %d", strlen(name), dump(name));
+}
+
 static void *dump_always(void *unused) {
     while (atomic_load(&running) > 0) dump("/dev/null");
     return unused;
@@ -367,6 +378,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "dumps") == 0) {
         CHECK(argc == 3, "usage: dumps N");
         rounds = atol(argv[2]);
+        dump_to_long_names();
         dump_in_children();
     }
     if (strcmp(what, "loops") == 0) {

@@ -220,6 +220,7 @@ def case_reach(library, program):
     total = sum(wanted) + sum(kept)
     library = None if library == "-" else library
     for what, options in (("alone", {}), ("helper", {"HAKMEM_PURGE_THREAD": "2"}),
+                          ("alone", {"HAKMEM_GUARD_SAMPLE": "1"}),
                           ("alone", {"HAKMEM_PROF": "1", "HAKMEM_PROF_RATE": "1",
                                      "HAKMEM_PROF_FILE": "/dev/null"})):
         lines, lost, reached = report_of_leaks(library, [program, what], **options)

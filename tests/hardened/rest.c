@@ -1,0 +1,58 @@
+/* rest.c - what rests in the quarantine, and what does not: no request that fails takes freed blocks out of
+ * it, and a huge block that never rested is not read when it is freed. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "alloc_names.h"
+#include "check.h"
+
+enum { BLOCKS = 50, SIZE = 100, MOST_FAULTS = 2000 };
+
+static uint64_t cached(void) {
+    int (*get)(const char *, uint64_t *) = dlsym(RTLD_DEFAULT, "hakmem_stats_get");
+    uint64_t value = 0;
+    CHECK(get("total.cached_bytes", &value) == 0, "there is no such figure");
+    return value;
+}
+
+static void test_failing_requests(void) {
+    static const size_t sizes[] = {(size_t)1 << 60, (size_t)1 << 48, PTRDIFF_MAX};
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = API(malloc)(SIZE);
+    for (int i = 0; i < BLOCKS; i++) API(free)(blocks[i]);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = cached();
+        volatile size_t size = sizes[i];
+        CHECK(before >= (uint64_t)BLOCKS * SIZE, "only %d bytes rest", (int)before);
+        CHECK(API(malloc)(size) == NULL, "%zu bytes", size);
+        CHECK(cached() == before, "%d of %d bytes rest after a request for %zu", (int)cached(),
+              (int)before, size);
+    }
+}
+
+static long faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0, "no usage");
+    return usage.ru_minflt;
+}
+
+/* One page of each is touched. */
+static void test_untouched(void) {
+    for (size_t size = (size_t)64 << 20; size <= (size_t)2 << 30; size *= 2) {
+        long before = faults();
+        char *block = API(malloc)(size);
+        CHECK(block != NULL, "no memory");
+        memset(block, 1, 100);
+        API(free)(block);
+        CHECK(faults() - before < MOST_FAULTS, "%ld faults with a block of %zu bytes",
+              faults() - before, size);
+    }
+}
+
+int main(void) {
+    test_failing_requests();
+    test_untouched();
+    return 0;
+}
