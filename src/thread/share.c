@@ -14,6 +14,7 @@ enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
     TINY_ENOUGH = 128 * 1024, /* to which a share grows, up to twice its size; mid blocks use little
                                  of theirs where there are many threads */
+    TINY_LEAST = 160 * 1024,  /* of the default, where the memory limit has room for it */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
     NOVICE_CALLS_EACH = 8,    /* calls of a novice, for each thread that has a cache... */
@@ -60,6 +61,16 @@ HAK_NEXT bool hak_thread_note_crowd(unsigned count) {
     return hak_depot_serves();
 }
 
+/* Beyond the budget, a cache may hold what lets it do without the shards: only caches of threads that call often
+ * fill it. A budget that is set is kept, and so is the part of a limit that is for caches. */
+static size_t tiny_least(unsigned count, size_t each) {
+    if (hak_option(HAK_OPTION_CACHE_BUDGET)) return BUDGET_LEAST;
+    const uint64_t limit = hak_os_memory_limit();
+    const uint64_t most = limit ? limit / LIMIT_PART / count : UINT64_MAX;
+    const uint64_t spare = most > each ? most - each : 0;
+    return hak_max(hak_min(spare, TINY_LEAST), BUDGET_LEAST);
+}
+
 static void set_for(unsigned count) {
     size_t each = hak_thread_budget() / count, tiny = each / TINY_SHARE;
     atomic_store(&shared, count);
@@ -67,7 +78,7 @@ static void set_for(unsigned count) {
         set_for_crowd(count,
                       tiny); /* the last of these: hak_thread_note_crowd may have been late */
     tiny = hak_max(tiny, hak_min(tiny * 2, TINY_ENOUGH));
-    hak_cache_set_budget(HAK_TINY, hak_max(tiny, BUDGET_LEAST));
+    hak_cache_set_budget(HAK_TINY, hak_max(tiny, tiny_least(count, each)));
     hak_cache_set_budget(HAK_MID, hak_max(each - tiny, BUDGET_LEAST));
 }
 

@@ -22,6 +22,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/cgroup.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "stats/collect.h"
@@ -413,6 +414,37 @@ static void budget_and_soft_limit_follow_the_memory(void **state) {
     atomic_store(&made_up_limit, 0);
 }
 
+static size_t tiny_budget_of(unsigned threads) {
+    const unsigned before = hak_thread_count();
+    hak_thread_recount(threads);
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_thread_share();
+    const size_t tiny = hak_cache_budget(HAK_TINY);
+    hak_thread_recount(before);
+    hak_thread_share();
+    hak_lock_release(&hak_thread_list_lock);
+    return tiny;
+}
+
+/* However many threads there are, unless the user or a control group allows less. */
+static void the_default_has_a_least_share(void **state) {
+    enum { THREADS = 20000 };
+    (void)state;
+    const uint64_t total = hak_thread_budget();
+    assert_int_equal(tiny_budget_of(THREADS), 160 * KIB);
+    atomic_store(&made_up_limit, UINT64_MAX);
+    assert_int_equal(tiny_budget_of(THREADS), 160 * KIB);
+    atomic_store(&made_up_limit, 8 * (total + (uint64_t)THREADS * 100 * KIB));
+    assert_in_range(tiny_budget_of(THREADS), 99 * KIB, 100 * KIB);
+    atomic_store(&made_up_limit, 8 * total);
+    assert_int_equal(tiny_budget_of(THREADS), 64 * KIB);
+    atomic_store(&made_up_limit, UINT64_MAX);
+    assert_int_equal(hakmem_option_set("CACHE_BUDGET", "60M"), 0);
+    assert_int_equal(tiny_budget_of(THREADS), 64 * KIB);
+    assert_int_equal(hakmem_option_set("CACHE_BUDGET", "0"), 0);
+    atomic_store(&made_up_limit, 0);
+}
+
 /* What `auto` has found counts ahead of its time from its half on. */
 static void a_found_limit_is_near_from_its_half_on(void **state) {
     (void)state;
@@ -464,6 +496,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas_of_made_up_groups),
         cmocka_unit_test(budget_and_soft_limit_follow_the_memory),
+        cmocka_unit_test(the_default_has_a_least_share),
         cmocka_unit_test(a_found_limit_is_near_from_its_half_on),
         cmocka_unit_test(growth_calls_for_one_look),
         cmocka_unit_test(a_process_that_gets_more_cpus_gets_more_shards),
