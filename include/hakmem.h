@@ -163,8 +163,9 @@ HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size
     HAKMEM_ATTR(alloc_size(3), warn_unused_result);
 
 /* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time grows
- * with that memory, not with the blocks. A block that another thread allocates from the heap meanwhile
- * may be freed, too; a block that another thread frees meanwhile is freed twice. */
+ * with that memory, not with the blocks, and not with what others allocate meanwhile. A block that another
+ * thread allocates from the heap meanwhile may be freed, too; a block that another thread frees or resizes
+ * meanwhile is freed twice. */
 HAKMEM_API void hakmem_heap_free_all(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* Frees all blocks of a heap and ends it; NULL is ignored. No other thread uses the heap meanwhile. */
@@ -173,7 +174,8 @@ HAKMEM_API void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 /* Changes the limit, for all requests from now on; what the heap has already stays. */
 HAKMEM_API void hakmem_heap_set_limit(hakmem_heap_t *heap, size_t limit) HAKMEM_NOEXCEPT;
 
-/* The heap of a block in use; NULL for other blocks, which malloc gave. */
+/* The heap of the block in use that begins at ptr; NULL for any other pointer, such as one to a block of malloc,
+ * into a block or to one that was freed. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_of(const void *ptr) HAKMEM_NOEXCEPT;
 
 /* The heaps of the process, in no order that means anything: the first for NULL, and the one behind any

@@ -27,5 +27,9 @@ void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
  * that is none. `row`: that of hak_row_of, or the first one. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
+/* The same for any block in use, which may have no byte: false when none begins there, which is reported as
+ * wrong use of a public function. */
+bool hak_hardened_find(const void *pointer, const char *function, size_t *size);
+
 /* The block in use that contains `pointer`, and these bytes; false when there is none. */
 bool hak_hardened_bounds(const void *pointer, void **start, size_t *size);

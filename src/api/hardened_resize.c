@@ -167,11 +167,15 @@ void *hak_hardened_realloc(void *pointer, size_t size, const void *site) {
 
 /* ---- questions ---- */
 
-static HAK_OUT_OF_LINE size_t usable_other(const void *pointer) {
+HAK_OUT_OF_LINE bool hak_hardened_find(const void *pointer, const char *function, size_t *size) {
+    if (HAK_LIKELY(find_usable(pointer, size))) return true;
+    hak_hardened_report_pointer(function, pointer);
+    return false;
+}
+
+static size_t usable_other(const void *pointer) {
     size_t size = 0;
-    if (!pointer || HAK_LIKELY(find_usable(pointer, &size))) return size;
-    hak_hardened_report_pointer("malloc_usable_size", pointer);
-    return 0;
+    return pointer && hak_hardened_find(pointer, "malloc_usable_size", &size) ? size : 0;
 }
 
 /* A tiny block needs no further look. The first row, that of no class, is not tiny. */

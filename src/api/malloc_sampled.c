@@ -55,7 +55,7 @@ typedef struct {
 } due_t;
 
 /* A leak report alone leaves no files. */
-static HAK_OUT_OF_LINE void write_profile(void) {
+HAK_OUT_OF_LINE void hak_malloc_sampled_write(void) {
     HAK_KEEP_ERRNO();
     if (hak_option(HAK_OPTION_PROF)) hak_heap_profile_dump(NULL);
 }
@@ -76,7 +76,7 @@ static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t al
     else if (block && profile &&
              hak_sample_enter(block, site, size, of_class ? of_class : hak_max(size, 1),
                               (uint32_t)of_class))
-        write_profile();
+        hak_malloc_sampled_write();
     return block;
 }
 
@@ -113,14 +113,18 @@ void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool z
     return zero ? memset(block, 0, hak_classes[class_index].size) : block;
 }
 
-void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
-                             const void *site) {
+bool hak_malloc_sampled_enter(const void *block, unsigned class_index, size_t size,
+                              const void *site) {
     hak_sample_rate_t *ration = hak_sample_rate_of(hak_cache);
     const uint32_t of_class = class_index == HAK_CLASS_LARGE ? 0 : hak_classes[class_index].size;
     const size_t given = of_class ? of_class : hak_max(size, 1);
-    if (ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given) &&
-        hak_sample_enter(block, site, size, given, of_class))
-        write_profile();
+    return ration && hak_sample_rate_due(ration, HAK_SAMPLE_RATE_PROFILE, class_index, given) &&
+           hak_sample_enter(block, site, size, given, of_class);
+}
+
+void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
+                             const void *site) {
+    if (hak_malloc_sampled_enter(block, class_index, size, site)) hak_malloc_sampled_write();
 }
 
 int hakmem_prof_dump(const char *path) { return hak_heap_profile_dump(path); }

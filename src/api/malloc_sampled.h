@@ -17,3 +17,8 @@ void *hak_malloc_sampled(unsigned class_index, size_t size, size_t align, bool z
  * is LARGE for one that has no class. */
 void hak_malloc_sampled_note(const void *block, unsigned class_index, size_t size,
                              const void *site);
+
+/* The same in two steps, for a caller inside the gate: true when a profile is due, which the second writes. */
+bool hak_malloc_sampled_enter(const void *block, unsigned class_index, size_t size,
+                              const void *site);
+void hak_malloc_sampled_write(void);

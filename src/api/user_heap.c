@@ -41,20 +41,54 @@ static bool is_at_limit(const hak_user_heap_t *heap, size_t size, size_t align) 
     return limit && hak_load_relaxed(&heap->committed) + size > limit;
 }
 
-static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
-                      const void *site) {
+/* A block that is asked for; `old` bytes go with it where it takes the place of another one. */
+typedef struct {
+    size_t size, align;
+    bool zero;
+    const void *from;
+    size_t old;
+    const void *site;
+} request_t;
+
+/* What is written about a block, and into it, before the program gets it. True: a profile is due. */
+static bool complete(void *block, const request_t *request) {
+    if (request->from) memcpy(block, request->from, hak_min(request->old, request->size));
+    if (hak_records_on()) hak_block_record(block, request->size, request->site);
+    return hak_samples_on() &&
+           hak_malloc_sampled_enter(block, HAK_CLASS_LARGE, request->size, request->site);
+}
+
+static void *take(hak_user_heap_t *heap, const request_t *request) {
+    hak_flight_t flight = {0};
+    const bool is_completed = request->from || hak_samples_on() || hak_records_on();
+    void *block = hak_fine_alloc_in(heap, request->size, request->align, request->zero,
+                                    is_completed ? &flight : NULL);
+    if (HAK_LIKELY(!is_completed) || !block) return block;
+    const bool is_due = complete(block, request);
+    hak_user_heap_land(&flight);
+    if (is_due) hak_malloc_sampled_write();
+    return block;
+}
+
+static void *allocate_for(hak_user_heap_t *heap, const request_t *request) {
+    const size_t size = request->size, align = request->align;
     if (HAK_UNLIKELY(size > PTRDIFF_MAX - align)) return hak_out_of_memory();
     hak_thread_cache(); /* making it also installs the handlers of thread exit and fork */
-    void *block = hak_fine_alloc_in(heap, size, align, zero);
+    void *block = take(heap, request);
     if (HAK_UNLIKELY(!block) && !is_at_limit(heap, size, align)) {
         hak_purge_for(size);
-        block = hak_fine_alloc_in(heap, size, align, zero);
+        block = take(heap, request);
     }
     hak_purge_tick_malloc(size);
     if (HAK_UNLIKELY(!block)) return hak_out_of_memory();
     HAK_COUNT_CALL(HAK_CLASS_LARGE, HAK_CALL_ALLOCATED);
-    if (hak_samples_on()) hak_malloc_sampled_note(block, HAK_CLASS_LARGE, size, site);
-    return hak_records_on() ? hak_block_record(block, size, site) : block;
+    return block;
+}
+
+static void *allocate(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                      const void *site) {
+    const request_t request = {.size = size, .align = align, .zero = zero, .site = site};
+    return allocate_for(heap, &request);
 }
 
 hakmem_heap_t *hakmem_heap_new(size_t limit) {
@@ -89,24 +123,27 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
     const bool may_stay = size <= old && hak_fine_heap_of(pointer) == heap;
     const int error = errno;
     if (may_stay && old - size <= old / 2) return hak_block_record(pointer, size, site);
-    void *moved = allocate(heap, size, 1, false, site);
+    const request_t request = {.size = size, .align = 1, .from = pointer, .old = old, .site = site};
+    void *moved = allocate_for(heap, &request);
     if (HAK_UNLIKELY(!moved)) {
         if (!may_stay) return NULL;
         errno = error;
         return hak_block_record(pointer, size, site);
     }
-    memcpy(moved, pointer, hak_min(old, size));
     hakmem_free(pointer);
     return moved;
 }
 
-/* Bytes of a block that may be used; 0 for a pointer that is none, which is reported. */
-static size_t usable(void *pointer, const char *function) {
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, hak_classes);
+/* Finds the bytes of a block that may be used, which may be none. False for a pointer that is no block, which is
+ * reported. */
+static bool find_usable(void *pointer, size_t *size) {
+    const char *const function = "heap_realloc";
+    if (hak_hardened_on()) return hak_hardened_find(pointer, function, size);
     hak_block_t block = hak_block_of(pointer);
-    if (HAK_LIKELY(hak_block_usable(&block))) return block.size;
+    *size = block.size;
+    if (HAK_LIKELY(hak_block_usable(&block))) return true;
     hak_block_record_report(function, pointer, &block);
-    return 0;
+    return false;
 }
 
 void *hakmem_heap_realloc(hakmem_heap_t *handle, void *pointer, size_t size) {
@@ -117,8 +154,9 @@ void *hakmem_heap_realloc(hakmem_heap_t *handle, void *pointer, size_t size) {
         hakmem_free(pointer);
         return NULL;
     }
-    size_t old = usable(pointer, "heap_realloc");
-    if (HAK_LIKELY(old != 0)) return hak_user_heap_resize(heap, pointer, old, size, HAK_CALLER());
+    size_t old;
+    if (HAK_LIKELY(find_usable(pointer, &old)))
+        return hak_user_heap_resize(heap, pointer, old, size, HAK_CALLER());
     errno = EINVAL;
     return NULL;
 }
@@ -132,8 +170,10 @@ static void leave(const void *block) {
 
 static void free_all(hak_user_heap_t *heap) {
     const hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
-    HAK_COUNT_BLOCKS(HAK_CLASS_LARGE, HAK_CALL_FREED, stats.blocks);
-    hak_fine_free_all(heap, hak_samples_on() || hak_records_on() ? leave : NULL);
+    const size_t blocks =
+        hak_fine_free_all(heap, hak_samples_on() || hak_records_on() ? leave : NULL);
+    HAK_COUNT_BLOCKS(HAK_CLASS_LARGE, HAK_CALL_FREED, blocks);
+    (void)blocks; /* without counts */
     hak_purge_tick_free(stats.committed);
 }
 

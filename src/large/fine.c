@@ -1,5 +1,5 @@
 /* fine.c: chunks that are cut in grains, by bitmaps. */
-#include "large/fine.h"
+#include "large/chunk.h"
 
 #include <string.h>
 
@@ -20,34 +20,20 @@ enum {
     WHOLE = HAK_UNIT_SHIFT, /* the same in a chunk that is one block */
 };
 
-/* The record of a chunk; the descriptors of its units lead to it by `bits`. */
-typedef struct hak_fine {
-    struct hak_fine *next, *prev;
-    hak_unit_t *units;
-    uint64_t *in_use, *begins;
-    uint32_t used, longest; /* grains */
-    uint32_t hint;          /* where the next search begins */
-    uint32_t grains;        /* constant, as the next two */
-    uint8_t unit_count, shift;
-    uint8_t list;
-    bool is_first; /* constant; its heap had no other one, and may never fill it */
-} fine_t;
-_Static_assert(sizeof(fine_t) <= 64, "records are powers of two");
+typedef hak_fine_t fine_t;
+
 _Static_assert((HAK_SUPERSLAB_SIZE_MAX >> HAK_FINE_SHIFT) >> (HAK_USER_HEAP_LISTS - 1) == 0,
                "there is a list for the longest chunk");
 
 HAK_LOCK_RANKS(fine_rank, FINE, &hak_user_heap_process.lock, sizeof(hak_lock_t), sizeof(hak_lock_t),
                NULL);
 
-static size_t chunk_bytes(const fine_t *fine) { return (size_t)fine->unit_count << HAK_UNIT_SHIFT; }
 static bool is_process(const hak_user_heap_t *heap) { return heap == &hak_user_heap_process; }
 
 /* ---- lists. All under the lock ---- */
 
-static unsigned list_of(size_t longest) { return longest ? hak_highest_bit(longest) + 1 : 0; }
-
 static void link_to_list(hak_user_heap_t *heap, fine_t *fine) {
-    fine_t **list = &heap->lists[fine->list = (uint8_t)list_of(fine->longest)];
+    fine_t **list = &heap->lists[fine->list = (uint8_t)hak_chunk_list_of(fine->longest)];
     fine->prev = NULL;
     fine->next = *list;
     if (fine->next) fine->next->prev = fine;
@@ -61,7 +47,7 @@ static void unlink_from_list(hak_user_heap_t *heap, fine_t *fine) {
 
 static void set_longest(hak_user_heap_t *heap, fine_t *fine, size_t longest) {
     fine->longest = (uint32_t)longest;
-    if (list_of(longest) == fine->list) return;
+    if (hak_chunk_list_of(longest) == fine->list) return;
     unlink_from_list(heap, fine);
     link_to_list(heap, fine);
 }
@@ -71,6 +57,8 @@ static void set_longest(hak_user_heap_t *heap, fine_t *fine, size_t longest) {
 /* What is asked for, in grains. */
 typedef struct {
     size_t grains, align;
+    bool zero;            /* all bytes, which are few, or a whole chunk */
+    hak_flight_t *flight; /* of the block; NULL: it is in none */
 } request_t;
 
 /* In heaps of the program short requests need not find the last hole. */
@@ -110,7 +98,8 @@ static char *address_of(const fine_t *fine, size_t grain) {
 }
 
 /* Makes free grains a block. */
-HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
+HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const request_t *request) {
+    const size_t grains = request->grains;
     HAK_ASSERT(at + grains <= fine->grains);
     hak_bits_turn(fine->in_use, at, grains);
     hak_bits_turn(fine->begins, at, 1);
@@ -118,7 +107,10 @@ HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t g
     if (fine != heap->current || grains <= SHORT) fine->hint = (uint32_t)(at + grains);
     HAK_ADD_OWNED(&heap->blocks, 1);
     HAK_ADD_OWNED(&heap->bytes, grains << fine->shift);
-    return address_of(fine, at);
+    char *block = address_of(fine, at);
+    if (request->zero && fine->shift != WHOLE) memset(block, 0, grains << fine->shift);
+    if (request->flight) hak_user_heap_take_off(heap, request->flight, block);
+    return block;
 }
 
 /* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
@@ -130,13 +122,13 @@ static void *carve(hak_user_heap_t *heap, fine_t *fine, const request_t *request
         set_longest(heap, fine, longest);
         return NULL;
     }
-    return cut(heap, fine, at, request->grains);
+    return cut(heap, fine, at, request);
 }
 
 /* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
  * even without a bound each is searched in vain once for each stretch that was freed in it. */
 static void *find_room(hak_user_heap_t *heap, const request_t *request, size_t looks) {
-    for (unsigned list = list_of(request->grains); list < HAK_USER_HEAP_LISTS; list++)
+    for (unsigned list = hak_chunk_list_of(request->grains); list < HAK_USER_HEAP_LISTS; list++)
         for (fine_t *fine = heap->lists[list], *behind; fine && looks; fine = behind) {
             behind = fine->next;
             if (fine->longest < request->grains) continue;
@@ -173,7 +165,7 @@ static size_t search_short(const fine_t *fine, const request_t *request) {
 /* The next chunk to sweep: a part of it is free, and there may be room. */
 static fine_t *pick(const hak_user_heap_t *heap, size_t grains) {
     size_t looks = LOOKS_MAX;
-    for (unsigned list = HAK_USER_HEAP_LISTS; list-- > list_of(grains);)
+    for (unsigned list = HAK_USER_HEAP_LISTS; list-- > hak_chunk_list_of(grains);)
         for (fine_t *fine = heap->lists[list]; fine && looks; fine = fine->next, looks--)
             if (fine->longest >= grains && fine->grains - fine->used >= fine->grains / SWEPT_PART)
                 return fine;
@@ -187,9 +179,10 @@ static void *sweep(hak_user_heap_t *heap, const request_t *request) {
     for (unsigned looks = 0; looks < SWEEPS_MAX; looks++) {
         fine_t *fine = heap->current;
         size_t at = fine ? search_short(fine, request) : 0, longest = 0;
-        if (fine && at < fine->grains) return cut(heap, fine, at, request->grains);
+        if (fine && at < fine->grains) return cut(heap, fine, at, request);
         if (fine) {
-            search(fine, 0, fine->grains, &(request_t){SIZE_MAX / 2, 1}, &longest);
+            search(fine, 0, fine->grains, &(request_t){.grains = SIZE_MAX / 2, .align = 1},
+                   &longest);
             set_longest(heap, fine, longest);
         }
         heap->current = pick(heap, request->grains);
@@ -231,10 +224,16 @@ static fine_t *make_record(unsigned unit_count, unsigned shift) {
     return NULL;
 }
 
+/* The newest chunk of its heap. */
+static void append(hak_user_heap_t *heap, fine_t *fine) {
+    fine->epoch = heap->epoch;
+    hak_ring_append(&heap->chunks, &fine->age);
+}
+
 /* The block in a fresh chunk, which the heap gets. */
 static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *request) {
     HAK_HOLD(&heap->lock);
-    fine->is_first = hak_load_relaxed(&heap->committed) == chunk_bytes(fine);
+    fine->is_first = hak_load_relaxed(&heap->committed) == hak_chunk_bytes(fine);
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, fine->unit_count);
     for (unsigned i = 0; i < fine->unit_count; i++) {
         hak_store_release(&fine->units[i].bits, (uint64_t *)(void *)fine);
@@ -242,6 +241,7 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *r
     }
     set_owner(fine, HAK_FINE_OWNER);
     link_to_list(heap, fine);
+    append(heap, fine);
     void *block = carve(heap, fine, request);
     if (request->grains == fine->grains)
         set_longest(heap, fine, 0); /* full as long as it is there: nobody searches it */
@@ -252,14 +252,17 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *r
 
 /* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
 static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shift,
-                        const request_t *request, bool *zeroed) {
+                        const request_t *request) {
     const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
     void *block = NULL;
+    bool zeroed = false;
     fine_t *fine = make_record(unit_count, shift);
     if (!fine) return NULL;
     hak_gate_enter();
     const bool is_charged = hak_user_heap_charge(heap, bytes);
-    fine->units = is_charged ? hak_pool_take(unit_count, zeroed) : NULL;
+    fine->units = is_charged ? hak_pool_take(unit_count, &zeroed) : NULL;
+    if (fine->units && shift == WHOLE && request->zero && !zeroed)
+        memset(fine->units[0].base, 0, bytes);
     if (fine->units)
         block = enter_chunk(heap, fine, request);
     else
@@ -270,24 +273,27 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
 }
 
 /* A block of up to 64 KiB. */
-static void *alloc(hak_user_heap_t *heap, size_t size, size_t align) {
-    const unsigned shift = is_process(heap) ? HAK_FINE_SHIFT : OWN_SHIFT;
-    const request_t request = {((hak_max(size, 1) - 1) >> shift) + 1, hak_max(align >> shift, 1)};
-    bool zeroed;
+static void *alloc(hak_user_heap_t *heap, unsigned shift, const request_t *request) {
     hak_lock_acquire(&heap->lock);
     void *block =
-        is_swept(heap, &request) ? sweep(heap, &request) : find_room(heap, &request, LOOKS_MAX);
+        is_swept(heap, request) ? sweep(heap, request) : find_room(heap, request, LOOKS_MAX);
     hak_lock_release(&heap->lock);
     if (HAK_LIKELY(block != NULL)) return block;
-    block =
-        take_fresh(heap, is_process(heap) ? hak_superslab_units() : 1, shift, &request, &zeroed);
+    block = take_fresh(heap, is_process(heap) ? hak_superslab_units() : 1, shift, request);
     if (HAK_LIKELY(block != NULL)) return block;
     HAK_HOLD(&heap->lock);
-    return find_room(heap, &request, SIZE_MAX);
+    return find_room(heap, request, SIZE_MAX);
+}
+
+/* What is asked for, in grains of 1 << shift bytes. */
+static request_t request_of(size_t size, size_t align, unsigned shift) {
+    return (request_t){.grains = ((hak_max(size, 1) - 1) >> shift) + 1,
+                       .align = hak_max(align >> shift, 1)};
 }
 
 void *hak_fine_alloc(size_t size, size_t align) {
-    return alloc(&hak_user_heap_process, size, align);
+    const request_t request = request_of(size, align, HAK_FINE_SHIFT);
+    return alloc(&hak_user_heap_process, HAK_FINE_SHIFT, &request);
 }
 
 /* ---- from a pointer ---- */
@@ -319,8 +325,9 @@ HAK_FAST_PATH size_t length_at(const fine_t *fine, size_t grain) {
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
 static void leave_heap(hak_user_heap_t *heap, fine_t *fine) {
     unlink_from_list(heap, fine);
+    hak_ring_remove(&heap->chunks, &fine->age);
     if (heap->current == fine) heap->current = NULL;
-    HAK_ADD_OWNED(&heap->committed, -chunk_bytes(fine));
+    HAK_ADD_OWNED(&heap->committed, -hak_chunk_bytes(fine));
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, -(size_t)fine->unit_count);
     set_owner(fine, 0);
 }
@@ -375,65 +382,99 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     return is_used;
 }
 
-HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *pointer) {
-    hak_unit_t *unit = hak_region_unit_of(pointer);
-    if (!unit) return hak_user_heap_huge_heap(pointer);
-    if (!hak_fine_is(unit)) return NULL;
-    hak_user_heap_t *heap = hak_user_heap_at(hak_load_acquire(&unit->large));
-    return heap == &hak_user_heap_process ? NULL : heap;
+/* The caller has seen the owner. */
+static HAK_OUT_OF_LINE hak_user_heap_t *heap_of_block(const void *block) {
+    size_t at;
+    hak_user_heap_t *heap;
+    const fine_t *fine = lock_and_find(block, &heap, &at);
+    const bool is_block = fine && address_of(fine, at) == block && hak_bits_has(fine->begins, at);
+    hak_lock_release(&heap->lock);
+    return !is_block || is_process(heap) ? NULL : heap;
+}
+
+HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *block) {
+    const hak_unit_t *unit = hak_region_unit_of(block);
+    if (!unit) return hak_user_heap_huge_heap(block);
+    return hak_fine_is(unit) ? heap_of_block(block) : NULL;
 }
 
 /* ---- heaps of the program ---- */
 
-void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero) {
-    const bool is_cut = size <= HAK_UNIT_SIZE;
-    bool zeroed = false;
-    void *block = NULL;
-    if (align > HAK_UNIT_SIZE) return hak_user_heap_huge_alloc(heap, size, align, zero);
-    if (is_cut) {
-        block = alloc(heap, size, align);
-        size = hak_align_up(hak_max(size, 1), (size_t)1 << OWN_SHIFT);
-    } else if (size <= hak_superslab_size()) {
-        const request_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1};
-        block = take_fresh(heap, (unsigned)request.grains, WHOLE, &request, &zeroed);
-        size = request.grains << HAK_UNIT_SHIFT;
-    }
-    if (!block && !is_cut) return hak_user_heap_huge_alloc(heap, size, align, zero);
-    if (block && zero && !zeroed) memset(block, 0, size);
+/* A block of up to 64 KiB. Zeroes that take a while are not written under the lock: meanwhile the block
+ * is in flight. */
+static void *alloc_cut(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                       hak_flight_t *flight) {
+    hak_flight_t own = {0};
+    request_t request = request_of(size, align, OWN_SHIFT);
+    const bool is_long = zero && request.grains > SHORT;
+    request.zero = zero && !is_long;
+    request.flight = flight || !is_long ? flight : &own;
+    void *block = alloc(heap, OWN_SHIFT, &request);
+    if (block && is_long) memset(block, 0, request.grains << OWN_SHIFT);
+    hak_user_heap_land(&own);
     return block;
 }
 
-/* Calls a function for each block of a chunk, and sets them free. */
-static void release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
-    size_t blocks = 0;
-    for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
-        if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
-    for (size_t at = 0; leave; at++) {
-        at = hak_bits_next(fine->begins, at, fine->grains, true);
-        if (at == fine->grains) break;
-        leave(address_of(fine, at));
+void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                        hak_flight_t *flight) {
+    void *block = NULL;
+    if (hak_max(size, align) <= HAK_UNIT_SIZE) return alloc_cut(heap, size, align, zero, flight);
+    if (align <= HAK_UNIT_SIZE && size <= hak_superslab_size()) {
+        const request_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, zero, flight};
+        block = take_fresh(heap, (unsigned)request.grains, WHOLE, &request);
     }
-    HAK_ADD_OWNED(&heap->blocks, -blocks);
-    HAK_ADD_OWNED(&heap->bytes, -((size_t)fine->used << fine->shift));
-    leave_heap(heap, fine);
+    return block ? block : hak_user_heap_huge_alloc(heap, size, align, zero, flight);
 }
 
-/* Frees the first chunk of a list; false when there is none. */
-static bool free_first(hak_user_heap_t *heap, unsigned list, void (*leave)(const void *block)) {
+/* Sets all blocks of a chunk free, but those in flight; `leave` is called for each. Returns their number. */
+static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
+    const bool is_left =
+        hak_user_heap_is_in_flight(heap, address_of(fine, 0), hak_chunk_bytes(fine));
+    size_t blocks = 0;
+    if (!is_left && !leave) { /* unseen */
+        for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
+            if (fine->begins[w]) blocks += hak_bit_count(fine->begins[w]);
+        HAK_ADD_OWNED(&heap->blocks, -blocks);
+        HAK_ADD_OWNED(&heap->bytes, -((size_t)fine->used << fine->shift));
+        fine->used = 0;
+        leave_heap(heap, fine);
+        return blocks;
+    }
+    for (size_t at = 0;; at++) {
+        at = hak_bits_next(fine->begins, at, fine->grains, true);
+        if (at == fine->grains) return blocks;
+        if (is_left && hak_user_heap_is_in_flight(heap, address_of(fine, at), 1)) continue;
+        if (leave) leave(address_of(fine, at));
+        release(heap, fine, at);
+        blocks++;
+    }
+}
+
+/* Frees the oldest chunk, or the part of it that is not in flight; false when there is none from before an
+ * epoch. Adds the blocks. */
+static bool free_oldest(hak_user_heap_t *heap, uint32_t epoch, void (*leave)(const void *block),
+                        size_t *blocks) {
     hak_gate_enter();
     hak_lock_acquire(&heap->lock);
-    fine_t *fine = heap->lists[list];
-    if (fine) release_all(heap, fine, leave);
+    fine_t *fine = (fine_t *)heap->chunks;
+    if (fine && !hak_user_heap_is_before(fine->epoch, epoch)) fine = NULL;
+    if (fine) *blocks += release_all(heap, fine, leave);
+    const bool is_empty = fine && fine->used == 0;
+    if (fine && !is_empty) {
+        hak_ring_remove(&heap->chunks, &fine->age);
+        append(heap, fine);
+    }
     hak_lock_release(&heap->lock);
-    if (fine) give_back(fine);
+    if (is_empty) give_back(fine);
     hak_gate_leave();
     return fine != NULL;
 }
 
-void hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)) {
-    for (unsigned list = 0; list < HAK_USER_HEAP_LISTS;)
-        if (!free_first(heap, list, leave)) list++;
-    hak_user_heap_huge_free_all(heap, leave);
+size_t hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)) {
+    const uint32_t epoch = hak_user_heap_next_epoch(heap);
+    size_t blocks = 0;
+    while (free_oldest(heap, epoch, leave, &blocks)) continue;
+    return blocks + hak_user_heap_huge_free_all(heap, epoch, leave);
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
@@ -442,59 +483,4 @@ void hak_fine_add_stats(size_t *count, size_t *bytes) {
         *count += hak_load_relaxed(&heap->blocks);
         *bytes += hak_load_relaxed(&heap->bytes);
     }
-}
-
-/* ---- check ---- */
-
-typedef struct {
-    size_t blocks, bytes, committed;
-} sums_t;
-
-static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_user_heap_t *heap,
-                                       const fine_t *fine, sums_t *sums) {
-    size_t used = 0, blocks = 0, longest = 0, stray = 0, end = fine->grains, stop;
-    for (size_t i = 0; i < hak_bits_words(end); i++) {
-        used += fine->in_use[i] ? hak_bit_count(fine->in_use[i]) : 0;
-        blocks += fine->begins[i] ? hak_bit_count(fine->begins[i]) : 0;
-        stray += (fine->begins[i] & ~fine->in_use[i]) != 0;
-    }
-    for (size_t from = hak_bits_next(fine->in_use, 0, end, false); from < end;
-         from = hak_bits_next(fine->in_use, stop, end, false)) {
-        stop = hak_bits_next(fine->in_use, from, end, true);
-        longest = hak_max(longest, stop - from);
-    }
-    hak_check_equal(check, "chunk", fine, "used = grains in use", fine->used, used);
-    hak_check_that(check, "chunk", fine, "blocks begin in grains in use", stray == 0);
-    hak_check_that(check, "chunk", fine, "it has a block", blocks > 0);
-    hak_check_that(check, "chunk", fine, "longest >= longest free stretch",
-                   fine->longest >= longest);
-    hak_check_that(check, "chunk", fine, "its list is that of longest",
-                   fine->list == list_of(fine->longest));
-    for (unsigned i = 0; i < fine->unit_count; i++) {
-        hak_unit_t *unit = &fine->units[i];
-        hak_check_that(check, "chunk", fine, "its units lead to it",
-                       hak_slab_bits(unit) == (const uint64_t *)(const void *)fine);
-        hak_check_equal(check, "chunk", fine, "its units have its heap's number",
-                        hak_load_relaxed(&unit->large), heap->number);
-    }
-    sums->blocks += blocks;
-    sums->bytes += used << fine->shift;
-    sums->committed += chunk_bytes(fine);
-}
-
-static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_user_heap_t *heap) {
-    sums_t sums = {.committed = hak_user_heap_huge_check(check, heap)};
-    for (unsigned list = 0; list < HAK_USER_HEAP_LISTS; list++)
-        for (const fine_t *fine = heap->lists[list]; fine; fine = fine->next)
-            check_record(check, heap, fine, &sums);
-    hak_check_equal(check, "heap", heap, "blocks, counted", hak_load_relaxed(&heap->blocks),
-                    sums.blocks);
-    hak_check_equal(check, "heap", heap, "bytes, counted", hak_load_relaxed(&heap->bytes),
-                    sums.bytes);
-    hak_check_equal(check, "heap", heap, "committed = chunks and huge blocks",
-                    hak_load_relaxed(&heap->committed), sums.committed);
-}
-
-HAK_SLOW_PATH void hak_fine_check(hak_check_t *check) {
-    for (size_t i = 0; i < hak_user_heap_slots(); i++) check_heap(check, hak_user_heap_at(i));
 }

@@ -25,6 +25,7 @@
  *   a bit of the second is set  => it is set in the first
  *   longest >= longest free stretch; its list is that of the highest bit of `longest`, 0 when that is 0
  * and of the heap:
+ *   its ring has each of its chunks once, those of lower epochs first
  *   blocks, bytes = those of all chunks and huge blocks; committed = their units and mappings, and those
  *   that a thread inside the gate is about to enter */
 #pragma once
@@ -48,22 +49,23 @@ HAK_FAST_PATH bool hak_fine_is(const hak_unit_t *unit) {
  * 64 KiB. NULL when there is no memory. The caller has seen that addresses are short. */
 void *hak_fine_alloc(size_t size, size_t align);
 
-/* A block of a heap of the program, of any size and alignment, all zero if `zero`. NULL when there is no
- * memory, or no room under the heap's limit. */
-void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero);
+/* A block of a heap of the program, of any size and alignment, all zero if `zero`; in flight (user_heap.h)
+ * unless `flight`, which is zero, is NULL. NULL when there is no memory, or no room under the heap's limit. */
+void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                        hak_flight_t *flight);
 
 /* Frees a block; returns its bytes, 0 when no block in use begins there. */
 size_t hak_fine_free(void *block);
 
-/* Frees all blocks of a heap, chunk by chunk; `leave` is called for each before, unless it is NULL: it
- * must take no lock of a lower rank. */
-void hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));
+/* Frees all blocks that a heap has now, chunk by chunk, but those in flight; `leave` is called for each
+ * before, unless it is NULL: it must take no lock of a lower rank. Returns their number. */
+size_t hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));
 
 /* Finds the block in use that contains `pointer`; false when there is none. */
 bool hak_fine_find(const void *pointer, void **start, size_t *size);
 
-/* The heap of the program that an address in a chunk, or a huge block's start belongs to; NULL: none. */
-hak_user_heap_t *hak_fine_heap_of(const void *pointer);
+/* The heap of the program that has a block in use which begins there; NULL for anything else. */
+hak_user_heap_t *hak_fine_heap_of(const void *block);
 
 /* Adds the blocks in use and their bytes, huge ones excluded. */
 void hak_fine_add_stats(size_t *count, size_t *bytes);

@@ -117,6 +117,33 @@ void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes) {
     HAK_ADD_OWNED(&heap->committed, -bytes);
 }
 
+void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block) {
+    hak_gate_enter();
+    *flight = (hak_flight_t){heap->in_flight, &heap->in_flight, heap, block};
+    if (flight->next) flight->next->at = &flight->next;
+    heap->in_flight = flight;
+}
+
+void hak_user_heap_land(hak_flight_t *flight) {
+    if (!flight->heap) return;
+    hak_lock_acquire(&flight->heap->lock);
+    *flight->at = flight->next;
+    if (flight->next) flight->next->at = flight->at;
+    hak_lock_release(&flight->heap->lock);
+    hak_gate_leave();
+}
+
+bool hak_user_heap_is_in_flight(const hak_user_heap_t *heap, const void *start, size_t size) {
+    for (const hak_flight_t *flight = heap->in_flight; flight; flight = flight->next)
+        if ((uintptr_t)flight->block - (uintptr_t)start < size) return true;
+    return false;
+}
+
+uint32_t hak_user_heap_next_epoch(hak_user_heap_t *heap) {
+    HAK_HOLD(&heap->lock);
+    return ++heap->epoch;
+}
+
 hak_user_heap_stats_t hak_user_heap_stats_of(const hak_user_heap_t *heap) {
     return (hak_user_heap_stats_t){
         .count = hak_load_relaxed(&heap->is_used),

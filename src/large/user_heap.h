@@ -14,13 +14,36 @@
  * again. A program that allocates from a heap while it destroys it may lose that block; nothing worse.
  *
  * The lock is held for one block or one chunk, never for a walk over the heap. Neither the pool nor the
- * huge blocks are called under it, but for the notes of the latter (user_heap_huge.h). */
+ * huge blocks are called under it, but for the notes of the latter (user_heap_huge.h).
+ *
+ * A thread that frees the whole heap frees what is there when it begins. It takes the next epoch; chunks
+ * and huge blocks have that of their making, and stand in rings, the oldest first. It takes the oldest one
+ * until that is not older than its epoch. So it ends while others allocate, two that free at once share the
+ * work, and it finds a chunk whatever list that goes to meanwhile.
+ *
+ * BLOCKS IN FLIGHT. A thread may still write to a block when the heap has it already: zeroes, the bytes of a
+ * block that is resized, a debug record, a sample. Such a block is in flight, from the section of the lock that
+ * makes it to the landing. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
+ * could be another block when the thread writes. The thread is inside the gate meanwhile, so a fork's
+ * child has no block in flight.
+ *  - Rejected: to wait for such blocks. The one that waits must be outside the gate, and with others that
+ *    allocate all the time it waits for ever, or has an epoch of its own for each wait. */
 #pragma once
 
 #include "base/base.h"
+#include "base/ring.h"
 #include "os/lock.h"
 
 enum { HAK_USER_HEAP_LISTS = 18 }; /* of chunks, by their longest free stretch */
+
+struct hak_user_heap;
+
+/* A block in flight, on the stack of its thread; `heap` is NULL where the request failed. */
+typedef struct hak_flight {
+    struct hak_flight *next, **at; /* lock of the heap */
+    struct hak_user_heap *heap;
+    const void *block;
+} hak_flight_t;
 
 typedef struct hak_user_heap {
     hak_lock_t lock;
@@ -28,6 +51,7 @@ typedef struct hak_user_heap {
     _Atomic uint32_t generation; /* table lock to write */
     _Atomic bool is_used;        /* table lock to write */
     uint32_t next_free;          /* table lock; number of the next slot that is not used */
+    uint32_t epoch;              /* lock; how often all was freed */
     _Atomic size_t limit;        /* any thread writes; most committed bytes, 0: none */
     _Atomic size_t committed; /* lock to write, as the next four; bytes of chunks and huge blocks */
     _Atomic size_t blocks;    /* in use, in chunks */
@@ -35,9 +59,13 @@ typedef struct hak_user_heap {
     _Atomic size_t huge_blocks; /* the same of those with a mapping */
     _Atomic size_t huge_bytes;
     struct hak_fine *lists[HAK_USER_HEAP_LISTS]; /* lock */
-    struct hak_fine *current;          /* lock; the chunk that short requests sweep, or NULL */
-    struct hak_user_heap_huge *mapped; /* lock; records of huge blocks */
+    struct hak_fine *current; /* lock; the chunk that short requests sweep, or NULL */
+    hak_ring_t *chunks;       /* lock, as the next two; the oldest one */
+    hak_ring_t *mapped;       /* records of huge blocks; the oldest one */
+    hak_flight_t *in_flight;
 } HAK_ALIGNED(256) hak_user_heap_t;
+
+_Static_assert(sizeof(hak_user_heap_t) == 256, "hakmem.h tells how long a heap is");
 
 extern hak_user_heap_t hak_user_heap_process; /* heap 0 */
 
@@ -60,6 +88,19 @@ void hak_user_heap_recycle(hak_user_heap_t *heap);
  * And takes that back. Both take the lock. */
 bool hak_user_heap_charge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
+
+/* The block is in flight; lock held. The second ends that, and takes the lock. */
+void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
+void hak_user_heap_land(hak_flight_t *flight);
+
+/* True when one of the blocks in these bytes is in flight. Lock held. */
+bool hak_user_heap_is_in_flight(const hak_user_heap_t *heap, const void *start, size_t size);
+
+/* The epoch of one that frees all that is there now: what has an earlier one. Takes the lock. */
+uint32_t hak_user_heap_next_epoch(hak_user_heap_t *heap);
+HAK_FAST_PATH bool hak_user_heap_is_before(uint32_t one, uint32_t other) {
+    return (int32_t)(one - other) < 0;
+}
 
 /* What a heap has, or all heaps of the program together. */
 typedef struct {

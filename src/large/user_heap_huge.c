@@ -7,8 +7,9 @@
 
 enum { NOTE_OF_OTHERS = 3 }; /* bits of a note */
 
-typedef struct hak_user_heap_huge {
-    struct hak_user_heap_huge *next, *prev; /* lock of the heap, as the next one */
+typedef struct {
+    hak_ring_t age; /* lock of the heap, as the next two */
+    uint32_t epoch;
     bool is_listed;
     hak_user_heap_t *heap; /* constant, as the next two */
     void *block;
@@ -26,17 +27,21 @@ static void free_record(record_t *record) {
     hak_add_relaxed(&total, -(size_t)1);
 }
 
+/* Lock of the heap held. */
+static void append(record_t *record) {
+    record->epoch = record->heap->epoch;
+    hak_ring_append(&record->heap->mapped, &record->age);
+}
+
 /* False when the program has freed the block by mistake, before it got it. */
-static bool enter(record_t *record) {
+static bool enter(record_t *record, hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
     uint64_t none = 0;
     HAK_HOLD(&heap->lock);
     if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
     record->is_listed = true;
-    record->prev = NULL;
-    record->next = heap->mapped;
-    if (record->next) record->next->prev = record;
-    heap->mapped = record;
+    append(record);
+    if (flight) hak_user_heap_take_off(heap, flight, record->block);
     HAK_ADD_OWNED(&heap->huge_bytes, record->size);
     HAK_ADD_OWNED(&heap->huge_blocks, 1);
     hak_add_relaxed(&total, 1);
@@ -47,8 +52,7 @@ static bool enter(record_t *record) {
 static void unlist(record_t *record) {
     hak_user_heap_t *heap = record->heap;
     record->is_listed = false;
-    *(record->prev ? &record->prev->next : &heap->mapped) = record->next;
-    if (record->next) record->next->prev = record->prev;
+    hak_ring_remove(&heap->mapped, &record->age);
     HAK_ADD_OWNED(&heap->committed, -record->size);
     HAK_ADD_OWNED(&heap->huge_bytes, -record->size);
     HAK_ADD_OWNED(&heap->huge_blocks, -(size_t)1);
@@ -64,19 +68,20 @@ static void leave_heap(record_t *record) {
 }
 
 /* Fills the record in; false without memory. */
-static bool make(record_t *record, size_t align, bool zero) {
+static bool make(record_t *record, size_t align, bool zero, hak_flight_t *flight) {
     record->block = hak_huge_alloc(record->size, align, zero);
-    return record->block && enter(record);
+    return record->block && enter(record, flight);
 }
 
-void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero) {
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                               hak_flight_t *flight) {
     size = hak_align_up(hak_max(size, 1), hak_os_page_size());
     record_t *record = hak_meta_alloc(sizeof *record);
     if (!record) return NULL;
     *record = (record_t){.heap = heap, .size = size};
     hak_gate_enter();
     const bool is_charged = hak_user_heap_charge(heap, size);
-    const bool is_made = is_charged && make(record, align, zero);
+    const bool is_made = is_charged && make(record, align, zero, flight);
     void *block = is_made ? record->block : NULL;
     if (is_charged && !is_made) hak_user_heap_discharge(heap, size);
     if (!is_made) hak_meta_free(record, sizeof *record);
@@ -95,12 +100,17 @@ size_t hak_user_heap_huge_free(void *block) {
     return size;
 }
 
-/* Takes the first block out of the heap; false when there is none. *block: it, or NULL where another
- * thread is about to free it. Inside the gate. */
-static bool take_first(hak_user_heap_t *heap, void **block) {
+/* Takes the oldest block out of the heap, unless it is in flight; false when there is none from before an
+ * epoch. *block: it, or NULL where another thread is about to free it, or writes to it. Inside the gate. */
+static bool take_oldest(hak_user_heap_t *heap, uint32_t epoch, void **block) {
     HAK_HOLD(&heap->lock);
-    record_t *record = heap->mapped;
-    if (!record) return false;
+    record_t *record = (record_t *)heap->mapped;
+    if (!record || !hak_user_heap_is_before(record->epoch, epoch)) return false;
+    if (hak_user_heap_is_in_flight(heap, record->block, 1)) {
+        hak_ring_remove(&heap->mapped, &record->age);
+        append(record);
+        return true;
+    }
     uint64_t note = (uintptr_t)record;
     *block = hak_huge_swap_note(record->block, &note, 0) ? record->block : NULL;
     unlist(record);
@@ -108,15 +118,19 @@ static bool take_first(hak_user_heap_t *heap, void **block) {
     return true;
 }
 
-void hak_user_heap_huge_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)) {
+size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
+                                   void (*leave)(const void *block)) {
+    size_t blocks = 0;
     for (bool is_left = true; is_left;) {
         void *block = NULL;
         hak_gate_enter();
-        is_left = take_first(heap, &block);
+        is_left = take_oldest(heap, epoch, &block);
         if (block && leave) leave(block);
         if (block) hak_huge_free(block);
         hak_gate_leave();
+        blocks += block != NULL;
     }
+    return blocks;
 }
 
 hak_user_heap_t *hak_user_heap_huge_heap(const void *block) {
@@ -127,7 +141,9 @@ hak_user_heap_t *hak_user_heap_huge_heap(const void *block) {
 
 HAK_SLOW_PATH size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {
     size_t blocks = 0, bytes = 0;
-    for (const record_t *record = heap->mapped; record; record = record->next, blocks++) {
+    for (const hak_ring_t *at = heap->mapped; at; at = at->next == heap->mapped ? NULL : at->next) {
+        const record_t *record = (const record_t *)at;
+        blocks++;
         bytes += record->size;
         hak_check_equal(check, "huge block of a heap", record, "its note leads to its record",
                         hak_huge_note(record->block), (uintptr_t)record);

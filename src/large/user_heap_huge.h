@@ -22,14 +22,18 @@
 #include "error/check.h"
 #include "large/user_heap.h"
 
-/* A block of the heap; NULL without memory, or without room under the heap's limit. */
-void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero);
+/* A block of the heap, in flight unless `flight` is NULL. NULL without memory, or without room under the
+ * heap's limit. */
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
+                               hak_flight_t *flight);
 
 /* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
 size_t hak_user_heap_huge_free(void *block);
 
-/* All of a heap; `leave` is called for each before, inside the gate, unless it is NULL. */
-void hak_user_heap_huge_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));
+/* All of a heap from before an epoch, but those in flight; `leave` is called for each before, inside the
+ * gate, unless it is NULL. Returns their number. */
+size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
+                                   void (*leave)(const void *block));
 
 /* The heap of a huge block; NULL for none. */
 hak_user_heap_t *hak_user_heap_huge_heap(const void *block);

@@ -100,11 +100,12 @@ bool hak_sample_enter(const void *block, const void *site, size_t requested, siz
     }
     sample->block = block;
     HAK_PROBE(sample, block, requested);
-    put_in(sample);
     hak_add_relaxed(&hak_sample_stats.taken, 1);
     hak_add_relaxed(&hak_sample_stats.live, 1);
-    return hak_peak_enter(sample->site, (hak_peak_t){weight, scaled(weight, requested)},
-                          sample->born_ms);
+    bool is_due = hak_peak_enter(sample->site, (hak_peak_t){weight, scaled(weight, requested)},
+                                 sample->born_ms);
+    put_in(sample); /* from here on it may be gone */
+    return is_due;
 }
 
 void hak_sample_reach(const void *block) {

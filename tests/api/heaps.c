@@ -79,6 +79,37 @@ static void blocks_of_no_bytes_are_unique(void **state) {
     hakmem_heap_destroy(heap);
 }
 
+/* A block of 0 bytes has 0 usable ones with HAKMEM_PROFILE=HARDENED, and where it is sampled. */
+static void blocks_of_no_bytes_come_to_a_heap(void **state) {
+    (void)state;
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    void *const empty[] = {API(malloc)(0), API(calloc)(0, 5), API(aligned_alloc)(8192, 0),
+                           hakmem_heap_malloc(heap, 0)};
+    for (unsigned i = 0; i < 4; i++) {
+        void *block = hakmem_heap_realloc(heap, empty[i], 100);
+        assert_ptr_equal(hakmem_heap_of(block), heap);
+        API(free)(block);
+    }
+    assert_int_equal(figures(heap).blocks, 0);
+    hakmem_heap_destroy(heap);
+}
+
+static void only_blocks_in_use_have_a_heap(void **state) {
+    (void)state;
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    static const size_t sizes[] = {100, 3000, 100000, 5 * MIB};
+    assert_non_null(hakmem_heap_malloc(heap, 100)); /* its unit stays */
+    assert_non_null(hakmem_heap_malloc(heap, 3000));
+    for (unsigned i = 0; i < 4; i++) {
+        char *block = hakmem_heap_malloc(heap, sizes[i]);
+        assert_ptr_equal(hakmem_heap_of(block), heap);
+        assert_null(hakmem_heap_of(block + 16));
+        API(free)(block);
+        assert_null(hakmem_heap_of(block));
+    }
+    hakmem_heap_destroy(heap);
+}
+
 static void alignments_are_kept(void **state) {
     (void)state;
     hakmem_heap_t *heap = hakmem_heap_new(0);
@@ -413,6 +444,45 @@ static void go_on_in_child(const void *block) {
     CHECK(hakmem_heap_next(NULL) == NULL, "a heap is left");
 }
 
+/* Two threads allocate all the time, and what they get may be freed at once. */
+static hakmem_heap_t *emptied;
+static atomic_bool is_over;
+static void *allocate_on(void *unused) {
+    while (!atomic_load(&is_over)) {
+        assert_non_null(hakmem_heap_calloc(emptied, 1, 60000));
+        assert_non_null(hakmem_heap_malloc(emptied, 3000));
+        assert_non_null(hakmem_heap_realloc(emptied, API(malloc)(60000), 60001));
+    }
+    return unused;
+}
+
+/* What others write to their blocks of the heap comes to no other block, and freeing all has an end. */
+static void a_heap_is_emptied_beside_requests(void **state) {
+    (void)state;
+    enum { BLOCKS = 40, EMPTIED = 300 };
+    pthread_t threads[2];
+    unsigned char *blocks[BLOCKS];
+    emptied = hakmem_heap_new(0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_on, NULL), 0);
+    for (unsigned turn = 0; turn < EMPTIED; turn++) {
+        hakmem_heap_free_all(emptied);
+        if (turn % 10) continue;
+        for (unsigned i = 0; i < BLOCKS; i++) fill(blocks[i] = API(malloc)(60000), 60000, 0xAA);
+        hakmem_heap_free_all(emptied);
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            assert_filled(blocks[i], 60000, 0xAA);
+            API(free)(blocks[i]);
+        }
+    }
+    atomic_store(&is_over, true);
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    hakmem_heap_free_all(emptied);
+    assert_int_equal(figures(emptied).blocks | figures(emptied).committed_bytes, 0);
+    assert_int_equal(hakmem_verify(), 0);
+    hakmem_heap_destroy(emptied);
+}
+
 static void a_child_has_the_heaps(void **state) {
     (void)state;
     hakmem_heap_t *heap = hakmem_heap_new(0);
@@ -467,6 +537,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_is_served_and_counted),
         cmocka_unit_test(blocks_of_no_bytes_are_unique),
+        cmocka_unit_test(blocks_of_no_bytes_come_to_a_heap),
+        cmocka_unit_test(only_blocks_in_use_have_a_heap),
         cmocka_unit_test(alignments_are_kept),
         cmocka_unit_test(sizes_beyond_all_are_refused),
         cmocka_unit_test(resized_blocks_keep_contents_and_heap),
@@ -478,6 +550,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(heaps_are_listed),
         cmocka_unit_test(misuse_ends_in_a_line),
         cmocka_unit_test(threads_share_a_heap),
+        cmocka_unit_test(a_heap_is_emptied_beside_requests),
         cmocka_unit_test(a_child_has_the_heaps),
         cmocka_unit_test(thousands_of_heaps_are_cheap),
         cmocka_unit_test(nothing_is_left_of_a_heap),

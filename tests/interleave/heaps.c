@@ -3,6 +3,7 @@
 
 #include "hakmem.h"
 #include "explore.h"
+#include "memory.h"
 #include "process.h"
 #include "program.h"
 
@@ -123,5 +124,50 @@ void check_empty_heap(void) {
     EXPLORE_CHECK(process.reports <= 1, "%u reports of a double free", process.reports);
     process.reports = 0;
     hakmem_heap_destroy(heap);
+    check_heap();
+}
+
+/* The same where the other thread has a block and still writes: the bytes of it, and what is known of it.
+ * What it writes comes to nobody else's block. */
+static hakmem_heap_t *other_heap;
+static void with_blocks_in_flight(const char *const *options) {
+    program_start(options);
+    heap = hakmem_heap_new(0);
+    other_heap = hakmem_heap_new(0);
+}
+void without_records(void) { with_blocks_in_flight(OPTIONS("SHARDS=2")); }
+void with_samples(void) {
+    with_blocks_in_flight(OPTIONS("SHARDS=2", "PROF=1", "PROF_RATE=1", "PURGE_THREAD=0"));
+}
+void with_records(void) { with_blocks_in_flight(OPTIONS("SHARDS=2", "HDR_LIGHT=1")); }
+/* A step before the bytes of a block in flight are written (mutants.py). */
+static uint64_t written;
+void heaps_write(void) {
+    memory_atomic_begin(&written, sizeof written);
+    written = 1;
+    memory_atomic_end(&written, "write", false, true, __ATOMIC_RELAXED, 0, 1);
+}
+void zeroes_of_heap(void) {
+    const char *block = hakmem_heap_calloc(heap, 1, RAGGED);
+    EXPLORE_CHECK(block && hakmem_heap_calloc(heap, 1, SMALL), "no block");
+}
+void blocks_of_heap(void) {
+    EXPLORE_CHECK(hakmem_heap_malloc(heap, RAGGED) && hakmem_heap_malloc(heap, HUGE), "no block");
+}
+void copies_to_heap(void) {
+    void *block = hakmem_malloc(RAGGED), *moved = hakmem_heap_realloc(heap, block, RAGGED + 1);
+    EXPLORE_CHECK(moved && hakmem_heap_realloc(heap, hakmem_malloc(LARGE), HUGE), "no block");
+}
+void empty_heap_and_allocate(void) {
+    heaps_write();
+    hakmem_heap_free_all(heap);
+    program_heap_malloc(other_heap, 8, RAGGED); /* a chunk of its own, the first that is free */
+    program_malloc(9, HUGE);
+}
+void check_left_heap(void) {
+    hakmem_heap_destroy(heap);
+    program_free_all(8, 2);
+    EXPLORE_CHECK(program_figure("profile.live") == 0, "samples are left");
+    EXPLORE_CHECK(program_figure("debug.records") == 0, "records are left");
     check_heap();
 }

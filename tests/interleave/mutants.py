@@ -162,6 +162,11 @@ GROUPS = {
             (r"enum \{ SHARDS_OWN = 2 \}", "enum { SHARDS_OWN = 1 }"),
             (r"SHARDS_PLAIN = \d+", "SHARDS_PLAIN = 1"),
             (r"SLABS_EACH = \d+", "SLABS_EACH = 1"),
+            # Bytes that are written at once are no step.
+            (r"if \(block && is_long\) memset\(",
+             "extern void heaps_write(void);\nif (block && is_long) heaps_write(), memset("),
+            (r"if \(request->from\)\s+memcpy\(",
+             "extern void heaps_write(void);\nif (request->from) heaps_write(), memcpy("),
             # A scenario looks at them; the trace says what they are.
             (r"bool hak_sample_start\(void\) \{",
              "size_t hak_sample_lists(void **start) {\n"

@@ -214,8 +214,8 @@ MUTANTS = [
      "huge blocks of a heap"),
     ("whole", "a huge block gets its note after it enters a heap",
      r"if \(!hak_huge_swap_note\(record->block, &none, \(uintptr_t\)record\)\) return false;(.*?)"
-     r"return record->block && enter\(record\);",
-     r"(void)none;\1return record->block && enter(record) && "
+     r"return record->block && enter\(record, flight\);",
+     r"(void)none;\1return record->block && enter(record, flight) && "
      r"hak_huge_swap_note(record->block, &(uint64_t){0}, (uintptr_t)record);",
      "a heap is emptied beside huge blocks"),
     ("whole", "a huge block leaves a heap twice",
@@ -226,4 +226,25 @@ MUTANTS = [
      r"unlist\(record\);\s*if \(\*block\) free_record\(record\);",
      r"if (*block) unlist(record), free_record(record);",
      "a heap is emptied beside huge blocks"),
+    ("whole", "a chunk goes while one of its blocks is in flight",
+     r"const bool is_left =\s*hak_user_heap_is_in_flight\([^;]*;",
+     r"const bool is_left = false;",
+     "a heap is emptied beside zeroes"),
+    ("whole", "a huge block goes while it is in flight",
+     r"if \(hak_user_heap_is_in_flight\(heap, record->block, 1\)\)",
+     r"if (false)",
+     "a heap is emptied beside copies"),
+    ("whole", "a block that is copied to is not in flight",
+     r"is_completed \? &flight : NULL",
+     r"NULL",
+     "a heap is emptied beside copies"),
+    ("whole", "a sampled block is not in flight",
+     r"(const bool is_completed = request->from) \|\| hak_samples_on\(\)",
+     r"\1",
+     "a heap is emptied beside samples"),
+    ("whole", "a block lands without the lock",
+     r"(void hak_user_heap_land.*?)hak_lock_acquire\(&flight->heap->lock\);(.*?)"
+     r"hak_lock_release\(&flight->heap->lock\);",
+     r"\1\2",
+     "a heap is emptied beside zeroes"),
 ]

@@ -129,7 +129,7 @@ static void *work_in_heap(void *context) {
             continue;
         }
         size_t size = 1 + (random >> 7) % (random % 8 ? 600 : MOST), align = 1 << (random >> 5) % 8;
-        held->start = hak_fine_alloc_in(heap, size, align, false);
+        held->start = hak_fine_alloc_in(heap, size, align, false, NULL);
         held->size = (size + 15) / 16 * 16;
         held->mark = (unsigned char)random;
         REQUIRE(held->start && (uintptr_t)held->start % align == 0, "%p for %zu at %zu",
@@ -164,6 +164,36 @@ static void heaps_keep_contents_and_let_go(void **state) {
     hak_user_heap_recycle(heap);
 }
 
+/* Freeing all has an end though blocks come all the time. */
+static hak_user_heap_t *emptied;
+static unsigned came;
+static void allocate_another(const void *unused) {
+    (void)unused;
+    if (came++ < 100) assert_non_null(hak_fine_alloc_in(emptied, (size_t)4 << 20, 1, false, NULL));
+}
+
+static void what_comes_meanwhile_stays(void **state) {
+    (void)state;
+    hak_flight_t flight = {0};
+    emptied = hak_user_heap_make(0);
+    for (unsigned i = 0; i < 3; i++) allocate_another(NULL);
+    came = 0;
+    assert_int_equal(hak_fine_free_all(emptied, allocate_another), 3);
+    assert_int_equal(came, 3);
+    assert_int_equal(hak_user_heap_stats_of(emptied).blocks, 3);
+    assert_int_equal(hak_fine_free_all(emptied, NULL), 3);
+    /* Of a chunk only what is in flight stays. */
+    void *block = hak_fine_alloc_in(emptied, 5000, 1, false, &flight);
+    assert_non_null(hak_fine_alloc_in(emptied, 5000, 1, false, NULL));
+    assert_int_equal(hak_fine_free_all(emptied, NULL), 1);
+    assert_ptr_equal(hak_fine_heap_of(block), emptied);
+    hak_user_heap_land(&flight);
+    assert_int_equal(hak_verify(), 0);
+    assert_int_equal(hak_fine_free_all(emptied, NULL), 1);
+    assert_int_equal(hak_user_heap_stats_of(emptied).committed, 0);
+    hak_user_heap_recycle(hak_user_heap_close(hak_user_heap_handle(emptied)));
+}
+
 static size_t peak_of_churn(unsigned turns) {
     static void *blocks[5000];
     size_t peak = 0;
@@ -176,7 +206,7 @@ static size_t peak_of_churn(unsigned turns) {
             *block = NULL;
             continue;
         }
-        *block = hak_fine_alloc_in(heap, 16 + (random >> 7) % 500, 1, false);
+        *block = hak_fine_alloc_in(heap, 16 + (random >> 7) % 500, 1, false, NULL);
         hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
         if (stats.committed > peak) peak = stats.committed;
     }
@@ -304,6 +334,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_keep_their_contents),
                                        cmocka_unit_test(blocks_are_packed),
                                        cmocka_unit_test(heaps_keep_contents_and_let_go),
+                                       cmocka_unit_test(what_comes_meanwhile_stays),
                                        cmocka_unit_test(heaps_do_not_creep),
                                        cmocka_unit_test(calls_are_served),
                                        cmocka_unit_test(a_late_limit_is_seen),

@@ -1,0 +1,22 @@
+/* ring.h: a list that knows its first and its last node by one word. */
+#pragma once
+
+#include "base/base.h"
+
+/* A member of what is listed, the first one. */
+typedef struct hak_ring {
+    struct hak_ring *next, *before;
+} hak_ring_t;
+
+/* Puts a node behind the last one. */
+static inline void hak_ring_append(hak_ring_t **first, hak_ring_t *node) {
+    *node = *first ? (hak_ring_t){*first, (*first)->before} : (hak_ring_t){node, node};
+    if (!*first) *first = node;
+    node->next->before = node->before->next = node;
+}
+
+static inline void hak_ring_remove(hak_ring_t **first, hak_ring_t *node) {
+    node->next->before = node->before;
+    node->before->next = node->next;
+    if (*first == node) *first = node->next == node ? NULL : node->next;
+}
