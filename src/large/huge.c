@@ -149,11 +149,18 @@ size_t hak_huge_size(const void *block) {
     return size;
 }
 
-uint64_t hak_huge_note(const void *block) {
+void hak_huge_look(const void *block, void (*look)(uint64_t note, void *context), void *context) {
     hak_huge_table_t *table;
     const hak_mapping_t *mapping = lock_and_find(block, &table);
-    uint64_t note = mapping ? mapping->note : 0;
+    look(mapping ? mapping->note : 0, context);
     hak_lock_release(&table->lock);
+}
+
+static void keep_note(uint64_t note, void *kept) { *(uint64_t *)kept = note; }
+
+uint64_t hak_huge_note(const void *block) {
+    uint64_t note;
+    hak_huge_look(block, keep_note, &note);
     return note;
 }
 

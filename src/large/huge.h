@@ -82,10 +82,12 @@ void *hak_huge_alloc(size_t size, size_t align, bool zero);
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 
-/* The note of the block that starts at `block`; 0 for none. The second swaps it; false when it is not
+/* The note of the block that starts at `block`; 0 for none. The second calls a function with it
+ * under the lock of its table, so that nobody swaps it meanwhile. The third swaps it; false when it is not
  * `*note` any more, which is then what it is. A block that is resized loses its note. Notes are of the
  * hardened path (hardened/big.h), or of a heap of the program (user_heap_huge.h). */
 uint64_t hak_huge_note(const void *block);
+void hak_huge_look(const void *block, void (*look)(uint64_t note, void *context), void *context);
 bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
 
 /* Calls `visit` for each block, under the lock of its table, until it returns false. The lock is held for

@@ -133,10 +133,16 @@ size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
     return blocks;
 }
 
+/* The record is there: who frees it has swapped the note before. */
+static void keep_heap(uint64_t note, void *heap) {
+    const record_t *record = record_of(note);
+    *(hak_user_heap_t **)heap = record ? record->heap : NULL;
+}
+
 hak_user_heap_t *hak_user_heap_huge_heap(const void *block) {
-    if (HAK_LIKELY(!hak_load_relaxed(&total))) return NULL;
-    const record_t *record = record_of(hak_huge_note(block));
-    return record ? record->heap : NULL;
+    hak_user_heap_t *heap = NULL;
+    if (HAK_UNLIKELY(hak_load_relaxed(&total))) hak_huge_look(block, keep_heap, &heap);
+    return heap;
 }
 
 HAK_SLOW_PATH size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {

@@ -152,6 +152,7 @@ void zeroes_of_heap(void) {
     EXPLORE_CHECK(block && hakmem_heap_calloc(heap, 1, SMALL), "no block");
 }
 void blocks_of_heap(void) {
+    hakmem_heap_of(hakmem_heap_malloc(heap, HUGE)); /* it may be gone, or the other heap's */
     EXPLORE_CHECK(hakmem_heap_malloc(heap, RAGGED) && hakmem_heap_malloc(heap, HUGE), "no block");
 }
 void copies_to_heap(void) {
@@ -162,7 +163,7 @@ void empty_heap_and_allocate(void) {
     heaps_write();
     hakmem_heap_free_all(heap);
     program_heap_malloc(other_heap, 8, RAGGED); /* a chunk of its own, the first that is free */
-    program_malloc(9, HUGE);
+    program_heap_malloc(other_heap, 9, HUGE);
 }
 void check_left_heap(void) {
     hakmem_heap_destroy(heap);

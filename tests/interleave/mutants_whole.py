@@ -247,4 +247,8 @@ MUTANTS = [
      r"hak_lock_release\(&flight->heap->lock\);",
      r"\1\2",
      "a heap is emptied beside zeroes"),
+    ("whole", "the heap of a huge block is read without the lock of its note",
+     r"hak_huge_look\(block, keep_heap, &heap\);",
+     r"keep_heap(hak_huge_note(block), &heap);",
+     "a heap is emptied beside debug records"),
 ]
