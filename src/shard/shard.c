@@ -211,6 +211,17 @@ static unsigned slabs_wanted(request_t *request) {
     return (unsigned)hak_min(request->want / 2, SLABS_MOST);
 }
 
+/* A second look at the home bin, with units in hand: while the caller waited for the pool or for its CPU,
+ * another thread may have brought a slab. Where threads are very many, all of them would bring one each, and
+ * use few of its blocks. True when that served the request; then the units have gone back. Inside the gate. */
+static bool is_served_by_others(request_t *request, hak_unit_t *const *units, unsigned count,
+                                unsigned *taken) {
+    if (HAK_LIKELY(!has_free(hak_bin_of(request->home, request->class_index)))) return false;
+    *taken = take_from(request, request->home, ANY);
+    for (unsigned i = 0; *taken && i < count; i++) hak_pool_give(units[i], 1);
+    return *taken != 0;
+}
+
 static unsigned take_from_pool(request_t *request) {
     unsigned class_index = request->class_index;
     if (hak_shard_leaves(class_index) && !request->insists) return 0;
@@ -222,6 +233,11 @@ static unsigned take_from_pool(request_t *request) {
     HAK_TIME_MID(pool_alloc_tls_page, class_index,
                  taken = hak_stock_take(request->home, most, slabs, fresh, &drawn));
     note_taken(drawn, superslabs);
+    unsigned found;
+    if (is_served_by_others(request, slabs, taken, &found)) {
+        hak_gate_leave();
+        return found;
+    }
     for (unsigned i = 0; i < taken; i++) {
         if (hak_slab_make(slabs[i], request->home, class_index, fresh[i]))
             slabs[made++] = slabs[i];

@@ -100,6 +100,11 @@ static void prepare_guarded_to_fork(void) {
     prepare_guarded();
     world_forks();
 }
+static void prepare_three_units(void) { world_reset(3); }
+static void prepare_units(void) {
+    prepare_three_units();
+    world_needs_one_slab();
+}
 static void prepare_units_to_fork(void) {
     prepare_one_and_units();
     world_forks();
@@ -184,6 +189,16 @@ static void take_one_and_adopt_as_quad(void) {
     void *taken[1];
     (void)world_take(0, WORLD_ONE, 1, taken);
     adopt_as_quad();
+}
+
+static void take_quad(void) {
+    void *taken[1];
+    EXPLORE_CHECK(world_take(0, WORLD_QUAD, 1, taken) == 1, "no memory");
+}
+
+static void take_one_of_pair(void) {
+    void *taken[1];
+    EXPLORE_CHECK(world_take(0, WORLD_PAIR, 1, taken) == 1, "no memory");
 }
 
 /* In the child of a fork: the slab that was half freed into is used on. */
@@ -295,6 +310,11 @@ static const explore_scenario_t scenarios[] = {
     {"two slabs are taken at once",
      prepare_one_and_units,
      {free_one, take_two_and_return_one, adopt_as_quad},
+     RULES},
+    {"two find no block, and one brings a slab", prepare_units, {take_quad, take_quad}, RULES},
+    {"three find no block, and a slab has two",
+     prepare_three_units,
+     {take_one_of_pair, take_one_of_pair, take_one_of_pair},
      RULES},
     {"two slabs are released at once",
      prepare_two_pairs_and_empty,

@@ -121,6 +121,9 @@ void *hak_meta_alloc_zeroed(size_t size) {
     explore_fail("a shard of %zu bytes that is not our own", size);
 }
 
+static bool needs_one_slab, has_seen_free[EXPLORE_THREADS_MAX];
+void world_needs_one_slab(void) { needs_one_slab = true; }
+
 static void take_turn(uint64_t *turns, const char *lock) {
     memory_atomic_begin(turns, sizeof *turns);
     ++*turns;
@@ -129,6 +132,7 @@ static void take_turn(uint64_t *turns, const char *lock) {
 
 /* Which one serves is a choice, as among many. */
 void *hak_meta_alloc_bitmap(size_t size) {
+    EXPLORE_CHECK(!has_seen_free[explore_thread()], "a slab is made where blocks are free");
     if (!records.serve) return hak_meta_alloc(size);
     take_turn(&records.turns, "lock of bitmaps");
     return records.count && explore_choose(2) ? records.freed[--records.count]
@@ -163,6 +167,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsi
         zeroed[taken] = false;
         out[taken] = pool.stack[--pool.count];
     }
+    has_seen_free[explore_thread()] = needs_one_slab && hak_bin_of(0, WORLD_QUAD)->listed_count;
     return taken;
 }
 
@@ -406,7 +411,8 @@ void world_reset(unsigned unit_count) {
     gates_reset(false);
     live_count = reports = reports_expected = warm_count = 0;
     hak_warm_seen = false;
-    larson_guard = may_miss = false;
+    larson_guard = may_miss = needs_one_slab = false;
+    memset(has_seen_free, 0, sizeof has_seen_free);
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     units_there = unit_count;
     while (unit_count) pool.stack[pool.count++] = &slabs[--unit_count];

@@ -51,6 +51,10 @@ void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, 
 /* Until the next reset: the gate's steps are explored, too. In prepare. */
 void world_forks(void);
 
+/* Until the next reset: no slab is made where a thread that has a unit in hand could see free blocks of WORLD_QUAD
+ * in shard 0. */
+void world_needs_one_slab(void);
+
 /* One double free may go by without a report: where it does no harm, since the slab is another's. */
 void world_may_miss(void);
 
