@@ -145,7 +145,7 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
 HAK_TWIN(void *, realloc, (void *pointer, size_t size))
 
-void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
+HAK_BEHIND void *hakmem_reallocarray(void *pointer, size_t count, size_t size) {
     size_t bytes;
     if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return hak_out_of_memory();
     return reallocate(pointer, bytes);

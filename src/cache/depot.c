@@ -58,7 +58,8 @@ static hak_depot_t *open_on(unsigned cpu, unsigned class_index) {
     return row ? &row[class_index] : NULL;
 }
 
-static size_t put_on(unsigned cpu, unsigned class_index, void *const *blocks, size_t count) {
+static HAK_BEHIND size_t put_on(unsigned cpu, unsigned class_index, void *const *blocks,
+                                size_t count) {
     hak_depot_t *depot = open_on(cpu, class_index);
     if (!depot || !hak_lock_try(&depot->lock)) return 0;
     size_t held = hak_load_relaxed(&depot->count), kept = 0;
@@ -86,7 +87,8 @@ static size_t take(hak_depot_t *depot, void **top, size_t want) {
 }
 
 /* *is_held: there are blocks, but another thread has the lock. */
-static size_t take_on(unsigned cpu, unsigned class_index, void **top, size_t want, bool *is_held) {
+static HAK_BEHIND size_t take_on(unsigned cpu, unsigned class_index, void **top, size_t want,
+                                 bool *is_held) {
     hak_depot_t *row = hak_depot_row(cpu);
     hak_depot_t *depot = row ? &row[class_index] : NULL;
     *is_held = false;
@@ -113,7 +115,7 @@ static unsigned part_of(unsigned class_index, size_t part) {
 }
 
 /* Inside the gate. *twice: a block that was found free already. */
-static void *get_on(unsigned cpu, unsigned class_index, void **twice) {
+static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, void **twice) {
     void *blocks[1 + MOVED_MOST];
     bool is_held;
     size_t taken = take_on(cpu, class_index, blocks, 1, &is_held);
@@ -178,7 +180,7 @@ static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, siz
 }
 
 /* Inside the gate. */
-static bool give_on(unsigned cpu, unsigned class_index, void *block, void **twice) {
+static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, void **twice) {
     void *blocks[MOVED_MOST];
     size_t count = 1;
     blocks[0] = block;

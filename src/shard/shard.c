@@ -214,9 +214,8 @@ static unsigned slabs_wanted(request_t *request) {
 /* A second look at the home bin, with units in hand: while the caller waited for the pool or for its CPU,
  * another thread may have brought a slab. Where threads are very many, all of them would bring one each, and
  * use few of its blocks. True when that served the request; then the units have gone back. Inside the gate. */
-static bool is_served_by_others(request_t *request, hak_unit_t *const *units, unsigned count,
-                                unsigned *taken) {
-    if (HAK_LIKELY(!has_free(hak_bin_of(request->home, request->class_index)))) return false;
+static HAK_BEHIND bool is_served_by_others(request_t *request, hak_unit_t *const *units,
+                                           unsigned count, unsigned *taken) {
     *taken = take_from(request, request->home, ANY);
     for (unsigned i = 0; *taken && i < count; i++) hak_pool_give(units[i], 1);
     return *taken != 0;
@@ -234,7 +233,8 @@ static unsigned take_from_pool(request_t *request) {
                  taken = hak_stock_take(request->home, most, slabs, fresh, &drawn));
     note_taken(drawn, superslabs);
     unsigned found;
-    if (is_served_by_others(request, slabs, taken, &found)) {
+    if (HAK_UNLIKELY(has_free(hak_bin_of(request->home, class_index))) &&
+        is_served_by_others(request, slabs, taken, &found)) {
         hak_gate_leave();
         return found;
     }
@@ -344,8 +344,8 @@ static unsigned take_anywhere(request_t *request) {
     return taken;
 }
 
-unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
-                               void **twice) {
+HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want,
+                                          void **top, void **twice) {
     request_t request = {.home = home, .class_index = class_index, .want = want, .top = top};
     unsigned taken = take_anywhere(&request);
     *twice = request.twice;
