@@ -332,16 +332,18 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
         return keep(quarantine, pointer, at, stock);
     hak_rest_t old = {{pointer, at}, stock};
+    uint32_t any = 0;
     if (PART(quarantine)) {
-        uint32_t any = all                   ? hak_random_byte(&quarantine->random)
-                       : hak_hardened.random ? hak_random_next(&quarantine->random)
-                                             : quarantine->at++;
+        any = all                   ? hak_random_byte(&quarantine->random)
+              : hak_hardened.random ? hak_random_next(&quarantine->random)
+                                    : quarantine->at++;
         old = hak_quarantine_exchange(quarantine, old,
                                       all ? any : any & hak_hardened.quarantine_mask);
     }
     if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room)))
         return leave(quarantine, old.entry.block, old.entry.at, old.stock);
-    if (!all && hak_hardened.random && !hak_hardened.quarantine)
+    if (all) hak_quarantine_mix(old.stock, (uint16_t)(any << 8));
+    if (!all && hak_hardened.random && hak_hardened.quarantine < HAK_QUARANTINE_USUAL)
         hak_quarantine_mix(old.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 

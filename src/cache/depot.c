@@ -18,10 +18,9 @@ enum {
     SLOTS_LEAST = 8,          /* ...so many blocks in any case, and... */
     SLOTS_MOST = 128,         /* ...not more than these */
     SWEPT_MOST = 64,          /* blocks that a sweep takes under one lock */
-    MOVED_MOST = 64,    /* blocks that a thread without a cache moves at once: of a depot... */
-    REFILL_PART = 8,    /* ...one part in so many from the shard... */
-    FLUSH_PART = 2,     /* ...and one in so many to the shard */
-    SWEEP_TRIES = 1000, /* of a millisecond: the longest wait of a sweep of all for locks */
+    MOVED_MOST = 64, /* blocks that a thread without a cache moves at once: of a depot... */
+    REFILL_PART = 8, /* ...one part in so many from the shard... */
+    FLUSH_PART = 2,  /* ...and one in so many to the shard */
 };
 
 _Atomic bool hak_depot_open HAK_READ_OFTEN;
@@ -227,17 +226,16 @@ static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, boo
     return locked;
 }
 
-/* A depot whose lock is held is not idle. A sweep of all waits for it, but not for ever: its holder may have
- * lost its CPU to many other threads. */
+/* A depot whose lock is held is not idle. Who gives everything back waits for it, but not for ever: its holder
+ * may have lost its CPU to many other threads. */
 static unsigned sweep_patiently(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,
-                                unsigned *tries) {
+                                unsigned *patience) {
     unsigned taken = 0;
-    for (; !sweep(walk, depot, most, all, &taken) && *tries; --*tries) hak_os_sleep_ms(1);
+    for (; !sweep(walk, depot, most, all, &taken) && *patience; --*patience) hak_os_sleep_ms(1);
     return taken;
 }
 
-bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
-    unsigned tries = all ? SWEEP_TRIES : 0;
+bool hak_depot_sweep(hak_walk_t *walk, bool all, unsigned *patience, hak_budget_t *budget) {
     while ((walk->shard = hak_lazy_table_next(&rows, walk->shard)) < HAK_LAZY_TABLE_MOST) {
         hak_depot_t *row = hak_depot_row(walk->shard);
         while (walk->class_index < HAK_CLASS_COUNT) {
@@ -245,7 +243,7 @@ bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget) {
             hak_depot_t *depot = &row[walk->class_index + 1];
             unsigned most = hak_min(budget->looks, SWEPT_MOST), taken = 0;
             if (hak_load_relaxed(&depot->count))
-                taken = sweep_patiently(walk, depot, most, all, &tries);
+                taken = sweep_patiently(walk, depot, most, all, patience);
             hak_budget_look(budget, taken); /* they may be of so many slabs */
             if (taken < most) walk->class_index++;
         }

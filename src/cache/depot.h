@@ -79,8 +79,9 @@ bool hak_depot_give(unsigned class_index, void *block);
 unsigned hak_depot_shard(void);
 
 /* Gives what no thread has used since the last sweep to the shards; `all`: everything. Goes on where
- * `walk` stands, as far as the budget allows; true at the end. */
-bool hak_depot_sweep(hak_walk_t *walk, bool all, hak_budget_t *budget);
+ * `walk` stands, as far as the budget allows; true at the end. *patience: milliseconds that all calls with
+ * it may still wait for depots whose lock another thread holds. */
+bool hak_depot_sweep(hak_walk_t *walk, bool all, unsigned *patience, hak_budget_t *budget);
 
 /* The depots of a CPU, by class; NULL when there are none. They are made at the first put
  * (meta/lazy_table.h has the protocol). */

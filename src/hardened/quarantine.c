@@ -183,14 +183,15 @@ static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock
     void *blocks[ROOM_MAX];
     if (count == 0) return; /* a stock that was never used has no entries */
     check_freed(stock->entries, count, stock->size);
-    unsigned left = stock->count - count;
-    hak_store_relaxed(&stock->count, (uint16_t)left); /* no block counts twice at any time */
-    for (unsigned at = 0, some; at < count; at += some) {
-        some = (unsigned)hak_min(count - at, ROOM_MAX);
-        for (unsigned i = 0; i < some; i++) blocks[i] = stock->entries[at + i].block;
+    for (unsigned some; count > 0; count -= some) {
+        some = (unsigned)hak_min(count, ROOM_MAX);
+        for (unsigned i = 0; i < some; i++) blocks[i] = stock->entries[i].block;
+        const unsigned left = stock->count - some;
+        memmove(stock->entries, stock->entries + some, left * sizeof *stock->entries);
+        hak_store_relaxed(&stock->count, (uint16_t)left);
+        /* Last: a handler of the program may run in it, and allocate. */
         hak_shard_flush(home, class_of(quarantine, stock), blocks, some);
     }
-    memmove(stock->entries, stock->entries + count, left * sizeof *stock->entries);
 }
 
 /* A stock that is full gives half of its blocks away; one that has none yet is made. */
@@ -213,7 +214,7 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
 static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room)))
         push_slow(quarantine, home, rest);
-    if (hak_hardened.random && !hak_hardened.quarantine && rest.stock->count)
+    if (hak_hardened.random && hak_hardened.quarantine < HAK_QUARANTINE_USUAL && rest.stock->count)
         hak_quarantine_mix(rest.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 

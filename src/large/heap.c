@@ -150,7 +150,8 @@ static void note_freed(hak_heap_t *heap, size_t grains) {
     hak_budget_note(HAK_NOTE_SPARSE);
 }
 
-void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
+/* Returns how many of the grains were touched. */
+static size_t give(hak_heap_t *heap, char *start, size_t grains) {
     hak_part_t part;
     char *at = start;
     size_t left = grains, idle = 0;
@@ -163,7 +164,11 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
     }
     HAK_ADD_OWNED(&heap->idle, idle);
     hak_extents_give(&heap->extents, start, grains);
-    note_freed(heap, idle);
+    return idle;
+}
+
+void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
+    note_freed(heap, give(heap, start, grains));
 }
 
 /* ---- superslabs from the pool and back ---- */
@@ -352,8 +357,7 @@ static size_t unclaim(hak_heap_t *heap, const claim_t *claim) {
     hak_commit_release((size_t)hak_bit_count(clean_units) << HAK_UNIT_SHIFT);
     for (unsigned p = 0; p < claim->count; p++) {
         const hak_part_t *piece = &claim->pieces[p];
-        hak_heap_free(heap, start_of(super) + ((size_t)piece->first << HAK_GRAIN_SHIFT),
-                      piece->count);
+        give(heap, start_of(super) + ((size_t)piece->first << HAK_GRAIN_SHIFT), piece->count);
     }
     if (!super->dirty && super->used_grains == 0 &&
         hak_extents_take_at(&heap->extents, start_of(super), hak_superslab_grains()))
@@ -392,6 +396,7 @@ typedef struct {
 static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t *purge,
                               hak_budget_t *budget) {
     claim_t work = {.super = super, .room = budget->bytes >> HAK_GRAIN_SHIFT};
+    const uint64_t freed_ms = super->freed_ms;
     size_t cleaned = 0;
     hak_dirty_remove(&heap->dirty, super);
     claim(heap, &work);
@@ -411,8 +416,11 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
         hak_gate_leave();
     }
     HAK_ADD_OWNED(&heap->purge_calls, work.calls);
+    const bool is_newer = super->freed_ms != freed_ms; /* by a free in the gap */
     cleaned += unclaim(heap, &work);
-    purge->in_vain += is_dense || (work.refused && cleaned == 0);
+    if (is_dense && !is_newer) super->freed_ms = freed_ms; /* a look makes nothing younger */
+    /* With pages of several grains a piece may have no whole page; it is asked for again and again. */
+    purge->in_vain += is_dense || (cleaned == 0 && (work.refused || work.count));
     hak_budget_look(budget, 1);
     hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
     return cleaned;
@@ -454,11 +462,13 @@ static size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
 size_t hak_heap_purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     HAK_HOLD(&heap->lock);
     if (!heap->wants_sparse) return 0;
+    heap->wants_sparse = false; /* the lock is let go of: a free may want the next look */
     size_t purged = purge_sparse(heap, budget);
-    heap->wants_sparse = hak_budget_is_spent(budget);
+    const bool goes_on = hak_budget_is_spent(budget);
+    if (goes_on) heap->wants_sparse = true;
     if (purged)
         heap->sparse_due = SPARSE_LEAST;
-    else if (!heap->wants_sparse)
+    else if (!goes_on)
         heap->sparse_due = hak_min(2 * sparse_due(heap), SPARSE_MOST);
     return purged << HAK_GRAIN_SHIFT;
 }

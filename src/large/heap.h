@@ -65,11 +65,11 @@ typedef struct {
 
 typedef struct {
     hak_lock_t lock HAK_ALIGNED(HAK_LINE);
-    hak_recent_t recent;       /* lock */
-    hak_extents_t extents;     /* lock */
-    hak_dirty_list_t dirty;    /* lock; superslabs with idle grains, by freed_ms */
-    _Atomic size_t idle;       /* written under the lock; grains */
-    _Atomic size_t live;       /* written under the lock; grains of blocks, recent ones and those
+    hak_recent_t recent;    /* lock */
+    hak_extents_t extents;  /* lock */
+    hak_dirty_list_t dirty; /* lock; superslabs with idle grains, the oldest first, or nearly so */
+    _Atomic size_t idle;    /* written under the lock; grains */
+    _Atomic size_t live;    /* written under the lock; grains of blocks, recent ones and those
                                          in the transfer array included */
     _Atomic size_t live_count; /* the same in blocks */
     _Atomic unsigned

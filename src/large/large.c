@@ -510,7 +510,13 @@ size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budg
 size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget) {
     size_t purged = 0;
     while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
-        purged += hak_heap_purge_sparse(hak_heap_at(*at), budget);
+        hak_heap_t *heap = hak_heap_at(*at);
+        size_t bytes = hak_heap_purge_sparse(heap, budget);
+        purged += bytes;
+        if (bytes) {
+            HAK_HOLD(&heap->lock);
+            publish_idle(heap, 0);
+        }
         if (hak_budget_is_spent(budget)) break;
         ++*at;
     }

@@ -48,7 +48,9 @@
  * other one for the handler's thread to leave. So a fork of a thread outside closes in rounds: if somebody
  * is still inside after 100 ms, it opens the gate, lets go of what it holds besides, makes a pause, and begins
  * again. In the pause the handler's fork comes. Each round is twice as long as the one before, so that threads
- * that are slow to leave, as on a machine with much work, do not keep it from its fork.
+ * that are slow to leave, as on a machine with much work, do not keep it from its fork. That is of no use where
+ * libc holds a lock of its own while its fork runs these handlers (musl, glibc before 2.36): there the
+ * handler's fork waits for that lock, and the two wait for each other for ever, with any handlers that wait.
  *
  * A thread that waits at the gate counts as outside whatever its depth: a handler that interrupts the wait
  * enters and leaves as if there were nothing to return to.

@@ -4,9 +4,8 @@
  * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
  * a bin or a kept mapping costs one look.
  *
- * Locked pages stay, and the kernel is asked for them in vain: so a bounded piece ends its stage when a
- * quarter of its looks were in vain. These superslabs are the newest then, and the next pass begins behind
- * them. A purge without a bound asks for each once. */
+ * Locked pages stay, and the kernel is asked for them in vain: so a bounded piece leaves a heap or the pool
+ * after 16 looks in vain. These superslabs are the newest then, and the next pass begins behind them. A purge without a bound asks for each once. */
 #pragma once
 
 #include "base/base.h"
@@ -26,9 +25,10 @@ HAK_FAST_PATH bool hak_budget_is_spent(const hak_budget_t *budget) {
     return budget->looks == 0 || budget->bytes < 2 * (size_t)HAK_UNIT_SIZE;
 }
 
-/* Superslabs of which the kernel may refuse all, until a stage ends. */
+/* Superslabs of which the kernel may refuse all, until the pool or a heap is left for the next pass. */
 HAK_FAST_PATH uint32_t hak_budget_refusals(const hak_budget_t *budget) {
-    return budget->looks == UINT32_MAX ? UINT32_MAX : hak_max(budget->looks / 4, 1);
+    enum { MOST = 16 };
+    return budget->looks == UINT32_MAX ? UINT32_MAX : MOST;
 }
 
 /* Both leave an unlimited amount as it is. */

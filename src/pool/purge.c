@@ -260,7 +260,7 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
         refused += units == 0;
         hak_lock_let_fork_in(&hak_pool_lock);
     }
-    if (!hak_budget_is_spent(budget)) epoch.is_open = false;
+    if (!hak_budget_is_spent(budget) && refused < most_refused) epoch.is_open = false;
     hak_lock_release(&hak_pool_lock);
     return purged;
 }

@@ -316,6 +316,10 @@ bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
     return leaves;
 }
 
+/* A request of one class may have drained bins of others. */
 HAK_SLOW_PATH void hak_shard_report_twice(const void *block, unsigned class_index) {
+    const hak_unit_t *unit = hak_region_unit_of(block);
+    const uint16_t owner = unit ? hak_load_acquire(&unit->owner) : 0; /* partner: hak_slab_make */
+    if (hak_owner_is_bin(owner)) class_index = hak_owner_class(owner);
     hak_error_double_free("free", block, hak_classes[class_index].size);
 }

@@ -90,8 +90,9 @@ static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t
         uint64_t twice = mask & hak_slab_bits(slab)[w];
         if (HAK_UNLIKELY(twice)) {
             const uint16_t owner = hak_load_relaxed(&slab->owner);
-            *double_freed =
-                hak_slab_first(slab, info) + (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
+            if (!*double_freed)
+                *double_freed = hak_slab_first(slab, info) +
+                                (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
             hak_add_relaxed(&hak_owner_rare(owner)->remote, -(uint64_t)hak_bit_count(twice));
         }
         mask &= ~twice;

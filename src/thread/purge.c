@@ -52,7 +52,8 @@ enum {
     CALL_BYTES = 1024 * 1024,
     LONG_LOOKS = 256, /* the same for the helper: nobody waits for it */
     PASS_INTERVAL_MS = 250,
-    SHORT_DELAY_MS = 2000,       /* with a longer delay frees do not give back ahead of time */
+    SHORT_DELAY_MS = 2000, /* with a longer delay frees do not give back ahead of time */
+    TRIM_PATIENCE_MS = 1000,
     ADDRESS_BITS = 56,           /* no system gives a process more */
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
@@ -82,11 +83,16 @@ typedef struct {
     hak_walk_t walk;   /* bins and their sparse slabs */
     uint32_t delay_ms; /* only memory that has been free for so long */
     hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
+    unsigned
+        patience; /* milliseconds for locks of depots: malloc_trim waits, a piece of a call does not */
 } pass_t;
 
 static pass_t begin(unsigned stages, uint32_t delay_ms, hak_sparse_t bins) {
-    return (pass_t){
-        .stages = stages, .left = hak_os_cpu_count(), .delay_ms = delay_ms, .bins = bins};
+    return (pass_t){.stages = stages,
+                    .left = hak_os_cpu_count(),
+                    .delay_ms = delay_ms,
+                    .bins = bins,
+                    .patience = bins == HAK_SPARSE_ALL ? TRIM_PATIENCE_MS : 0};
 }
 
 /* Continues the present stage; true at its end. */
@@ -94,7 +100,8 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     switch (pass->stages & -pass->stages) {
     case CACHES:
         if (hak_thread_flush_waiting(&pass->left))
-            return hak_depot_sweep(&pass->walk, pass->bins != HAK_SPARSE_IDLE, budget);
+            return hak_depot_sweep(&pass->walk, pass->bins != HAK_SPARSE_IDLE, &pass->patience,
+                                   budget);
         hak_budget_look(budget, CALL_LOOKS); /* the blocks may belong to so many slabs */
         return false;
     case BINS:

@@ -221,6 +221,7 @@ HAK_COMMON hak_cache_t *hak_thread_cache(void) {
 /* From the thread's end on it gets no cache. libc may allocate in this call, and so must not get one. */
 static HAK_SLOW_PATH void watch_exit(void) {
     if (!hak_load_acquire(&ready) || !has_key) return; /* partner: prepare_process */
+    HAK_KEEP_ERRNO();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     pthread_setspecific(exit_key, hak_cache);
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_none;

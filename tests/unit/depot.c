@@ -23,10 +23,15 @@ static hak_cache_t *begin(void) {
     return make_cache(8 * 1024);
 }
 
-static void sweep(bool all) {
+static void sweep_within(bool all, unsigned *patience) {
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
-    assert_true(hak_depot_sweep(&walk, all, &budget));
+    assert_true(hak_depot_sweep(&walk, all, patience, &budget));
+}
+
+static void sweep(bool all) {
+    unsigned patience = 0;
+    sweep_within(all, &patience);
 }
 
 static void end(hak_cache_t *cache) {
@@ -108,11 +113,12 @@ static void a_sweep_keeps_to_its_budget(void **state) {
     enum { LOOKS = 10 };
     hak_cache_t *cache = begin();
     hak_walk_t walk = {0};
+    unsigned patience = 0;
     swing(cache, CLASS, 10 * MOST);
     for (unsigned left = MOST; left >= LOOKS; left -= LOOKS) {
         hak_budget_t budget = {LOOKS, SIZE_MAX};
         assert_int_equal(hak_depot_count(CLASS), left);
-        assert_false(hak_depot_sweep(&walk, true, &budget));
+        assert_false(hak_depot_sweep(&walk, true, &patience, &budget));
     }
     end(cache);
 }
@@ -135,7 +141,10 @@ static void what_is_held_is_passed_over(void **state) {
     hak_lock_acquire(&depot->lock);
     assert_int_equal(hak_depot_put(CLASS, &block, 1), 0);
     assert_int_equal(hak_depot_take(CLASS, out, 1), 0);
-    sweep(true); /* waits for a second */
+    unsigned patience = 3;
+    sweep_within(true, &patience);
+    assert_int_equal(patience, 0);
+    sweep_within(true, &patience); /* waits no more */
     assert_int_equal(hak_depot_count(CLASS), 1);
     hak_lock_release(&depot->lock);
     assert_int_equal(hak_depot_take(CLASS, out, 1), 1);
@@ -187,7 +196,8 @@ static void a_sweep_of_all_waits_for_a_lock(void **state) {
     assert_int_equal(sem_init(&is_held, 0, 0), 0);
     assert_int_equal(pthread_create(&thread, NULL, hold_for_a_while, the_depot()), 0);
     sem_wait(&is_held);
-    sweep(true);
+    unsigned patience = 60000;
+    sweep_within(true, &patience);
     assert_int_equal(hak_depot_count(CLASS), 0);
     pthread_join(thread, NULL);
     end(cache);
