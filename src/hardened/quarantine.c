@@ -72,8 +72,8 @@ static void grow(hak_quarantine_t *quarantine, hak_stock_t *stock, bool overflow
     size_t more = (size_t)stock->room * stock->size;
     stock->overflowed = overflow;
     if (!turned || stock->size > HAK_TINY_MAX || stock->room >= ROOM_MOST) return;
-    if (quarantine->grown + more > hak_cache_budget(HAK_TINY)) return;
-    if (resize(stock, stock->room * 2u)) quarantine->grown += more;
+    if (quarantine->grown_bytes + more > hak_cache_budget(HAK_TINY)) return;
+    if (resize(stock, stock->room * 2u)) quarantine->grown_bytes += more;
 }
 
 static bool make_stock(hak_stock_t *stock, unsigned class_index) {

@@ -80,7 +80,7 @@ typedef struct {
 typedef struct hak_quarantine {
     hak_random_t random;          /* owner, as all but the counts */
     uint64_t bytes;               /* of blocks in the quarantine that are not light */
-    size_t grown;                 /* bytes of blocks for which stocks have grown */
+    size_t grown_bytes;           /* bytes of blocks for which stocks have grown */
     uint32_t at;                  /* next place without RANDOM_PLACEMENT */
     uint32_t big_at;              /* the same of the big blocks */
     bool gave;                    /* blocks went back to a shard since the owner looked */

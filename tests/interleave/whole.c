@@ -216,6 +216,10 @@ static void write_json(void) {
     static char text[4];
     hakmem_stats_json(text, sizeof text);
 }
+static void print_figures(void) {
+    hakmem_malloc_stats();
+    process.reports = 0; /* these are no errors */
+}
 static void with_budget(void) { program_start(OPTIONS("CACHE_BUDGET=64M")); }
 static void set_budget(void) {
     EXPLORE_CHECK(hakmem_option_set("CACHE_BUDGET", "96M") == 0, "an option is refused");
@@ -454,6 +458,7 @@ static const explore_scenario_t scenarios[] = {
      RULES},
     {"trim", two_threads, {make_and_post, await_and_free, trim}, RULES},
     {"statistics", two_threads, {use_pages, read_figures, write_json}, RULES},
+    {"reports, and statistics", two_threads, {print_figures, print_figures, read_figures}, RULES},
     {"verification", two_threads, {use_pages, verify, verify}, RULES},
     {"options", two_threads, {set_options, get_options, use_pages}, RULES},
     {"lifos, and statistics", with_lifos, {overflow, read_figures}, RULES},

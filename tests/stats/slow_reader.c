@@ -56,6 +56,7 @@ static void waits_for_nobody(const void *context) {
     (void)context;
     CHECK(pipe(pipes) == 0 && dup2(pipes[1], STDERR_FILENO) == STDERR_FILENO, "no pipe");
     CHECK(pthread_create(&thread, NULL, print, NULL) == 0, "no thread");
+    CHECK(API(malloc)(1) != NULL, "no memory"); /* stays */
     await_full(pipes[0]);
     use();
     pid_t pid = fork();
