@@ -6,11 +6,11 @@
  *                                   v   |
  *                                   shard
  *
- * A freed block takes a random place in the quarantine; the block that lay there goes on top of the
- * stock of its class. So a block comes back after a random number of frees, QUARANTINE on average. The
+ * A freed block takes a random place in the quarantine; the block that lay there goes to a random place of
+ * the stock of its class. So a block comes back after a random number of frees, QUARANTINE on average. The
  * quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes the top of a
- * stock: its order is random, as its blocks left the quarantine at random, or came from the shard to
- * random places. Where there is no quarantine, free puts a block at a random place of the stock. malloc
+ * stock. Who frees blocks of other classes until a certain block has left the quarantine does not know
+ * when the next calls of malloc return it. Blocks from the shard come to random places, too. malloc
  * refills the stock while a few blocks are left, so there is always a choice. A block that was zeroed
  * by free is compared with zero when it is given out, or when it goes back to the shard.
  *
