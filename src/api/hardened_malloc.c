@@ -342,8 +342,9 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     }
     if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room)))
         return leave(quarantine, old.entry.block, old.entry.at, old.stock);
-    if (all) hak_quarantine_mix(old.stock, (uint16_t)(any << 8));
-    if (!all && hak_hardened.random && hak_hardened.quarantine < HAK_QUARANTINE_USUAL)
+    if (all)
+        hak_quarantine_mix(old.stock, (uint16_t)(any << 8));
+    else if (hak_hardened.random)
         hak_quarantine_mix(old.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 

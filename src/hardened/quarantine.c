@@ -214,7 +214,7 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
 static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
     if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room)))
         push_slow(quarantine, home, rest);
-    if (hak_hardened.random && hak_hardened.quarantine < HAK_QUARANTINE_USUAL && rest.stock->count)
+    if (hak_hardened.random && rest.stock->count)
         hak_quarantine_mix(rest.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 
