@@ -20,7 +20,7 @@
 #include "os/os.h"
 #include "profile/sample.h"
 #include "shard/flush.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 void hak_hardened_start(void) {

@@ -33,7 +33,7 @@
 #include "region/region.h"
 #include "stats/exit.h"
 #include "thread/fork.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;

@@ -17,7 +17,7 @@
 #include "profile/sample.h"
 #include "record/record.h"
 #include "stats/heap_profile.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 void hak_malloc_sampled_start(void) {

@@ -18,7 +18,7 @@
 #include "profile/sample.h"
 #include "record/record.h"
 #include "region/region.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 static HAK_SLOW_PATH void report(const char *function, const void *handle) {

@@ -29,7 +29,7 @@
 
 #include "base/probe.h"
 #include "cache/verify.h"
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/lifo.h"
 #include "cache/sample_rate.h"
 #include "cache/stacks.h"

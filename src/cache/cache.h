@@ -152,7 +152,7 @@ HAK_FAST_PATH void *hak_cache_pop(hak_cache_t *cache, unsigned class_index) {
 void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed);
 
 /* Puts a freed block into a full magazine: makes the stack larger, or gives its oldest blocks to
- * the shard. If `cache` is NULL, gives the block to the depot of the CPU (depot.h) where depots serve such
+ * the shard. If `cache` is NULL, gives the block to the depot of the CPU (cpu_depot.h) where depots serve such
  * threads, else to the shard. False when the depot finds that it is a double free. */
 bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block);
 

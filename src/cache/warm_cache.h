@@ -2,11 +2,11 @@
  *
  * The cache has one record for each class of a promoted band that its thread has refilled. The
  * record is made at the first such refill and lives as long as the cache. A cache without a
- * thread has no slab bound. The protocol is in shard/warm.h. */
+ * thread has no slab bound. The protocol is in shard/warm_slab.h. */
 #pragma once
 
 #include "cache/cache.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 /* Like hak_shard_take, for a class whose band is promoted: takes blocks from the warm slabs; if
  * they have none, from the shard, which then binds slabs. */

@@ -95,6 +95,11 @@ HAK_FAST_PATH hak_heap_t *hak_heap_at(unsigned number) {
     return hak_lazy_table_at(&hak_heap_table, number);
 }
 
+/* Grains of free memory that have pages, recent blocks included. */
+HAK_FAST_PATH size_t hak_heap_idle(const hak_heap_t *heap) {
+    return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->recent.grains);
+}
+
 /* The heaps that are made. */
 #define HAK_EACH_HEAP(i)                                                          \
     for (unsigned i = hak_lazy_table_next(&hak_heap_table, 0); i < HAK_HEAPS_MAX; \

@@ -1,9 +1,9 @@
-/* huge.c: huge blocks come, go and are resized. huge.h has the protocol, kept.c what is kept. */
+/* huge.c: huge blocks come, go and are resized. huge.h has the protocol, huge_kept.c what is kept. */
 #include "large/huge.h"
 
 #include "classes/classes.h"
 #include "commit/commit.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "os/os.h"
 
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;

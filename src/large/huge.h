@@ -3,14 +3,14 @@
  * Their addresses are kept in a table beside, so a pointer is known or foreign
  * without a look at the memory.
  *
- * A freed one is kept for a while with its pages (stretches.h): blocks in use and those
+ * A freed one is kept for a while with its pages (huge_stretches.h): blocks in use and those
  * kept come to at most one and a half times what was in use at once lately, or to
  * HUGE_CACHE bytes. What has been kept for PURGE_DELAY_MS goes back, many mappings
  * at a time; so no call is made while a program allocates and frees at a rate. calloc asks for each few
  * MiB which pages are there: it brings none into memory that the program does not use.
  *
  * Thread-safe. The table consists of several (huge_table.h), by a hash of the address, and what is kept
- * of parts, by the shard of the thread (kept.h); each has a lock, and a thread holds one of them at a
+ * of parts, by the shard of the thread (huge_kept.h); each has a lock, and a thread holds one of them at a
  * time. An address is in one place: in a table, kept in a part, or in the hands of one thread. What a
  * section took out of its place is in the hands of its thread; nothing else that it saw is used after
  * it. So no thread acts on what another one may have changed between two locks.

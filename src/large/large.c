@@ -54,14 +54,10 @@ static unsigned number_of(const hak_unit_t *unit) {
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
 
-static size_t idle_of(const hak_heap_t *heap) {
-    return hak_load_relaxed(&heap->idle) + hak_load_relaxed(&heap->recent.grains);
-}
-
 /* Adds a heap's change to the published sum when the change exceeds `least` grains. Heap lock
  * held. */
 HAK_FAST_PATH void publish_idle(hak_heap_t *heap, size_t least) {
-    size_t idle = idle_of(heap), last = heap->idle_published;
+    size_t idle = hak_heap_idle(heap), last = heap->idle_published;
     if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
     heap->idle_published = idle;
     hak_add_relaxed(&idle_published, idle - last);
@@ -70,12 +66,6 @@ HAK_FAST_PATH void publish_idle(hak_heap_t *heap, size_t least) {
 HAK_COMMON size_t hak_large_idle_about(void) {
     size_t sum = hak_load_relaxed(&idle_published);
     return (ptrdiff_t)sum < 0 ? 0 : sum << HAK_GRAIN_SHIFT;
-}
-
-size_t hak_large_idle(void) {
-    size_t sum = 0;
-    HAK_EACH_HEAP (i) sum += idle_of(hak_heap_at(i));
-    return sum << HAK_GRAIN_SHIFT;
 }
 
 /* ---- the transfer array ---- */
@@ -259,7 +249,7 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
 }
 
 static size_t free_grains(const hak_heap_t *heap) {
-    return idle_of(heap) + hak_load_relaxed(&heap->transfer_grains);
+    return hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
 }
 
 /* True when a heap may serve another CPU: that CPU used it last, or its free memory exceeds half of
@@ -521,39 +511,4 @@ size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget) {
         ++*at;
     }
     return purged;
-}
-
-hak_large_stats_t hak_large_stats(void) {
-    hak_large_stats_t sum = {0};
-    HAK_EACH_HEAP (i) {
-        hak_heap_t *heap = hak_heap_at(i);
-        hak_lock_acquire(&heap->lock);
-        hak_lock_acquire(&heap->transfer_lock);
-        size_t waiting = hak_load_relaxed(&heap->transfer_grains);
-        size_t freed = waiting + hak_load_relaxed(&heap->recent.grains);
-        sum.count +=
-            hak_load_relaxed(&heap->live_count) - heap->transfer_count - heap->recent.count;
-        sum.bytes += (hak_load_relaxed(&heap->live) - freed) << HAK_GRAIN_SHIFT;
-        sum.idle_bytes += idle_of(heap) << HAK_GRAIN_SHIFT;
-        sum.transfer_bytes += waiting << HAK_GRAIN_SHIFT;
-        hak_lock_release(&heap->transfer_lock);
-        hak_lock_release(&heap->lock);
-#define ADD(counter) sum.counter += hak_load_relaxed(&heap->counter)
-        ADD(local), ADD(remote), ADD(stolen), ADD(runs), ADD(run_units);
-        ADD(transferred), ADD(spilled), ADD(resized), ADD(purge_calls);
-#undef ADD
-    }
-    hak_fine_add_stats(&sum.count, &sum.bytes);
-    return sum;
-}
-
-HAK_BEHIND bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
-    if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
-    for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++) {
-        void *start;
-        size_t size;
-        bool found = hak_large_find(unit->base + (size_t)i * HAK_GRAIN_SIZE, &start, &size);
-        used[i] = found ? HAK_GRAIN_SIZE : 0;
-    }
-    return true;
 }

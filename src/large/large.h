@@ -16,17 +16,6 @@
 #include "region/unit.h"
 #include "region/superslab.h"
 
-typedef struct {
-    size_t count, bytes;            /* blocks in use */
-    size_t idle_bytes;              /* free memory that still has pages */
-    size_t transfer_bytes;          /* in transfer arrays */
-    uint64_t local, remote, stolen; /* blocks reused, by source */
-    uint64_t runs, run_units;       /* fresh runs of superslabs, and their units of 64 KiB */
-    uint64_t transferred, spilled;  /* blocks put into transfer arrays; times a full one drained */
-    uint64_t resized;               /* in place */
-    uint64_t purge_calls;
-} hak_large_stats_t;
-
 /* The heap of the CPU the caller runs on; 0 in a process of one thread. */
 unsigned hak_large_home(void);
 
@@ -54,13 +43,6 @@ size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budg
 /* The same, of memory of any age whose blocks had few of their pages touched. */
 size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget);
 
-/* Bytes of free memory that still have pages. The first is exact, the second cheap
- * and up to 4 MiB behind for each heap. */
-size_t hak_large_idle(void);
+/* Bytes of free memory that still have pages, cheaply: up to 4 MiB behind for each heap. hak_large_idle (view.h)
+ * is exact. */
 size_t hak_large_idle_about(void);
-
-hak_large_stats_t hak_large_stats(void);
-
-/* Bytes of blocks in use in each grain of a unit. False when the unit is in no large heap now. A view: no lock
- * is held from one grain to the next. In a chunk (fine.h) a grain counts as a whole, by its first byte. */
-bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);

@@ -1,11 +1,11 @@
-/* verify.c: the equations of superslab.h, heap.h, stretches.h and huge_table.h, executed. */
+/* verify.c: the equations of superslab.h, heap.h, huge_stretches.h and huge_table.h, executed. */
 #include "large/verify.h"
 
 #include <string.h>
 
 #include "large/fine.h"
 #include "large/huge.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "large/large.h"
 #include "large/huge_table.h"
 #include "pool/pool.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "large/huge.h"
-#include "large/large.h"
+#include "large/view.h"
 #include "live/live.h"
 #include "meta/meta.h"
 #include "region/region.h"

@@ -17,7 +17,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "stats/collect.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 
 enum {
     INTERVAL_MS = 250,

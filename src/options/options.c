@@ -23,13 +23,13 @@ typedef struct {
     char accepted_##id[sizeof accepted];                                                  \
     char unit_##id[sizeof unit];                                                          \
     char help_##id[sizeof help];
-#include "options/each.def"
+#include "options/each_option.def"
 } strings_t;
 
 static const strings_t strings = {
 #define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
     "HAKMEM_" #id, accepted, unit, help,
-#include "options/each.def"
+#include "options/each_option.def"
 };
 
 /* Values of the text options; each other option has one unused byte. Written once, by
@@ -37,7 +37,7 @@ static const strings_t strings = {
 typedef struct {
 #define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, size, help) \
     char id[(size) + 1];
-#include "options/each.def"
+#include "options/each_option.def"
 } texts_t;
 
 static texts_t texts HAK_APART;
@@ -66,7 +66,7 @@ static const row_t rows[HAK_OPTION_COUNT] = {
      .kind = HAK_OPTION_IS_##row_kind,                                                         \
      .tier = HAK_TIER_##row_tier,                                                              \
      .any_time = (change)},
-#include "options/each.def"
+#include "options/each_option.def"
 };
 
 static _Atomic uint8_t sources[HAK_OPTION_COUNT];

@@ -8,7 +8,7 @@
 
 typedef enum {
 #define OPTION(name, ...) HAK_OPTION_##name,
-#include "options/each.def"
+#include "options/each_option.def"
     HAK_OPTION_COUNT
 } hak_option_t;
 

@@ -4,7 +4,7 @@
 
 _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
 #define OPTION(id, tier, kind, change, accepted, unit, least, most, fallback, ...) fallback,
-#include "options/each.def"
+#include "options/each_option.def"
 };
 
 HAK_COMMON int64_t hak_option(hak_option_t option) {

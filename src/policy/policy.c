@@ -12,7 +12,7 @@ enum {
 enum {
 #define OPTION(name, tier, kind, change, accepted, unit, least, most, fallback, ...) \
     DEFAULT_##name = (fallback),
-#include "options/each.def"
+#include "options/each_option.def"
 };
 
 #define BAND(band) (1u << HAK_BAND_##band)

@@ -9,7 +9,7 @@
  *   words_free has bit w set  <=>  bits[w] != 0
  *   blocks in use or in some thread's cache = count - free_count - (remote bits)
  * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to a thread
- * in shard/warm.h. "bitmap" below means: protected by the bin lock, and while the slab is bound, by
+ * in shard/warm_slab.h. "bitmap" below means: protected by the bin lock, and while the slab is bound, by
  * a claim instead. */
 #pragma once
 

@@ -13,7 +13,7 @@
 #include "shard/flush.h"
 #include "shard/verify.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum {
     PASS_OVER_MAX = 2, /* slabs without used blocks that one take skips */

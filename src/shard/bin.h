@@ -26,7 +26,7 @@ HAK_FAST_PATH unsigned hak_bin_ready(const hak_unit_t *slab, const hak_class_t *
     return slab->free_count - (info->count - (unsigned)slab->fresh);
 }
 
-/* For slabs that are bound (warm.h). A listed slab leaves the list, touched and spare; a
+/* For slabs that are bound (warm_slab.h). A listed slab leaves the list, touched and spare; a
  * slab comes back to touched and spare, and then into the list. Bin lock held. */
 void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab);
 void hak_bin_return(hak_bin_t *bin, hak_unit_t *slab);

@@ -15,7 +15,7 @@
 #include "shard/bin.h"
 #include "shard/remote.h"
 #include "shard/shard.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum {
     SHIFTED_MAX = 32,

@@ -4,7 +4,7 @@
 #include "debug/timing.h"
 #include "shard/bin.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     hak_unit_t *old = hak_load_relaxed(&bin->pending);

@@ -13,7 +13,7 @@
 #include "shard/sparse.h"
 #include "shard/stock.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum {
     SLABS_MOST = 4,        /* slabs that one take brings from the pool */
@@ -190,7 +190,7 @@ _Atomic uint32_t hak_shard_grown, hak_shard_visits_due;
 
 /* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
  * `superslabs` before: always when the heap has grown, otherwise now and then. The work is done at
- * the end of the call (thread/purge.c). */
+ * the end of the call (thread/giving_back.c). */
 static void note_taken(unsigned units, uint64_t superslabs) {
     if (units == 0 || hak_shard_heap_is_small()) return;
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs)) {

@@ -28,7 +28,7 @@
  *
  * S belongs to the bin that its owner word names; the word changes only under the
  * lock of the bin that S leaves or enters, and its flag HAK_OWNER_WARM under that of
- * its bin (warm.h). On its way from one to another, to the pool or to another shard,
+ * its bin (warm_slab.h). On its way from one to another, to the pool or to another shard,
  * S is all free and belongs to nobody: no F has a block of it.
  *
  * Rejected races:
@@ -152,7 +152,7 @@ unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void
 unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
                                void **twice);
 
-/* The same for a thread that has warm slabs (shard/warm.h) and found no block in them; it
+/* The same for a thread that has warm slabs (shard/warm_slab.h) and found no block in them; it
  * gets others bound, if it can. */
 struct hak_warm;
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,

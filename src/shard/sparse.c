@@ -26,7 +26,7 @@
 #include "shard/bin.h"
 #include "shard/shard.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum {
     SMALL_HEAP = 64,          /* units; a visit touches all bins: not below this */

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "shard/bin.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 /* A bin that never had a slab has counted nothing, and its page may not be there. */
 static void add_bin(unsigned shard, unsigned class_index, hak_shard_stats_t *sum) {

@@ -5,7 +5,7 @@
 #include "meta/room.h"
 #include "shard/bin.h"
 #include "shard/verify.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum { SHARDS_OWN = 2 }; /* shards whose memory is our own: small processes have no other */
 enum {

@@ -1,4 +1,4 @@
-/* verify.c: the equations of unit.h, shard.h, bin.h and warm.h, executed. */
+/* verify.c: the equations of unit.h, shard.h, bin.h and warm_slab.h, executed. */
 #include "shard/verify.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/table.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 static const char of_slab[] = "slab", of_bin[] = "bin", of_ring[] = "warm slabs of a bin";
 

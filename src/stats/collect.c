@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/warm_cache.h"
 #include "classes/dyn.h"
 #include "commit/commit.h"
@@ -23,8 +23,8 @@
 #include "hardened/quarantine.h"
 #include "hardened/guard_sample.h"
 #include "large/huge.h"
-#include "large/kept.h"
-#include "large/large.h"
+#include "large/huge_kept.h"
+#include "large/view.h"
 #include "large/user_heap.h"
 #include "meta/meta.h"
 #include "os/os.h"
@@ -40,8 +40,8 @@
 #include "shard/sparse.h"
 #include "stats/stats.h"
 #include "thread/fork.h"
-#include "thread/group.h"
-#include "thread/purge.h"
+#include "thread/home_group.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 static hak_stats_t snapshot HAK_APART; /* snapshot lock */
@@ -121,7 +121,7 @@ static void fill_class(hak_stats_t *stats, unsigned class_index, hak_cache_t *ne
     from->slab_bytes += slabs->count * HAK_UNIT_SIZE;
     from->free_bytes += slabs->free * size;
 #define STAT_CLASS(name, kind, unit, where, help) rows[HAK_CLASS_STAT_##name] = (where);
-#include "stats/each.def"
+#include "stats/each_figure.def"
     for (unsigned i = 0; i < HAK_CLASS_STATS; i++) band[i] += rows[i];
 }
 
@@ -129,7 +129,7 @@ static void fill_policy(hak_stats_t *stats) {
     for (unsigned band = 0; band < HAK_POLICY_BANDS; band++) {
         uint64_t *rows = stats->policy[band];
 #define STAT_BAND(name, kind, unit, where, help) rows[HAK_BAND_STAT_##name] = (where);
-#include "stats/each.def"
+#include "stats/each_figure.def"
     }
 }
 
@@ -148,7 +148,7 @@ static void fill_tiers(hak_stats_t *stats, const from_t *from) {
             sum_bands(stats, HAK_CLASS_STAT_##figure, (hak_tier_t)tier); \
     stats->tiers[HAK_STATS_LARGE][HAK_TIER_STAT_##name] = (of_large);    \
     stats->tiers[HAK_STATS_HUGE][HAK_TIER_STAT_##name] = (of_huge);
-#include "stats/each.def"
+#include "stats/each_figure.def"
 }
 
 static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
@@ -164,7 +164,7 @@ static uint64_t sum_tiers(const hak_stats_t *stats, unsigned row) {
 static void fill_values(hak_stats_t *stats, const from_t *from) {
 #define STAT_VALUE(group, name, kind, unit, where, help) \
     stats->values[HAK_VALUE_STAT_##group##_##name] = (where);
-#include "stats/each.def"
+#include "stats/each_figure.def"
 }
 
 /* Blocks in the rings of threads on the hardened path are neither live nor lost. */

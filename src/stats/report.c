@@ -39,7 +39,7 @@ void hak_stats_read_cache(hak_cache_t *cache, hak_cache_stats_t *to) {
             hak_dyn_size_of(i);
     hak_lock_acquire(&cache->stack_lock);
 #define STAT_CACHE(name, kind, unit, where, help) to->figures[HAK_CACHE_STAT_##name] = (where);
-#include "stats/each.def"
+#include "stats/each_figure.def"
     hak_lock_release(&cache->stack_lock);
 }
 

@@ -12,7 +12,7 @@ typedef struct {
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) char tier_##name[sizeof help];
 #define STAT_VALUE(group, name, kind, unit, where, help) char group##_##name[sizeof help];
 #define STAT_CACHE(name, kind, unit, where, help) char cache_##name[sizeof help];
-#include "stats/each.def"
+#include "stats/each_figure.def"
 } helps_t;
 
 static const helps_t helps = {
@@ -21,7 +21,7 @@ static const helps_t helps = {
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) .tier_##name = help,
 #define STAT_VALUE(group, name, kind, unit, where, help) .group##_##name = help,
 #define STAT_CACHE(name, kind, unit, where, help) .cache_##name = help,
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const char *hak_stats_help(const hak_stat_row_t *row) { return (const char *)&helps + row->help; }
@@ -32,29 +32,29 @@ enum { COUNTER = true, GAUGE = false };
 
 const hak_stat_row_t hak_class_stat_rows[HAK_CLASS_STATS] = {
 #define STAT_CLASS(name, kind, unit, where, help) ROW("classes", #name, kind, unit, class_##name),
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const hak_stat_row_t hak_band_stat_rows[HAK_BAND_STATS] = {
 #define STAT_BAND(name, kind, unit, where, help) ROW("bands", #name, kind, unit, band_##name),
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const hak_stat_row_t hak_tier_stat_rows[HAK_TIER_STATS] = {
 #define STAT_TIER(name, kind, unit, figure, large, huge, help) \
     ROW("tiers", #name, kind, unit, tier_##name),
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const hak_stat_row_t hak_value_stat_rows[HAK_VALUE_STATS] = {
 #define STAT_VALUE(group, name, kind, unit, where, help) \
     ROW(#group, #name, kind, unit, group##_##name),
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const hak_stat_row_t hak_cache_stat_rows[HAK_CACHE_STATS] = {
 #define STAT_CACHE(name, kind, unit, where, help) ROW("caches", #name, kind, unit, cache_##name),
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 const char hak_stats_band_names[HAK_BAND_COUNT][4] = {"C0", "C1", "C2", "C3", "C4",

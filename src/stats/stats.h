@@ -15,31 +15,31 @@
 
 typedef enum {
 #define STAT_CLASS(name, ...) HAK_CLASS_STAT_##name,
-#include "stats/each.def"
+#include "stats/each_figure.def"
     HAK_CLASS_STATS
 } hak_class_stat_t;
 
 typedef enum {
 #define STAT_BAND(name, ...) HAK_BAND_STAT_##name,
-#include "stats/each.def"
+#include "stats/each_figure.def"
     HAK_BAND_STATS
 } hak_band_stat_t;
 
 typedef enum {
 #define STAT_TIER(name, ...) HAK_TIER_STAT_##name,
-#include "stats/each.def"
+#include "stats/each_figure.def"
     HAK_TIER_STATS
 } hak_tier_stat_t;
 
 typedef enum {
 #define STAT_VALUE(group, name, ...) HAK_VALUE_STAT_##group##_##name,
-#include "stats/each.def"
+#include "stats/each_figure.def"
     HAK_VALUE_STATS
 } hak_value_stat_t;
 
 typedef enum {
 #define STAT_CACHE(name, ...) HAK_CACHE_STAT_##name,
-#include "stats/each.def"
+#include "stats/each_figure.def"
     HAK_CACHE_STATS
 } hak_cache_stat_t;
 

@@ -3,7 +3,7 @@
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
- * (purge.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
+ * (giving_back.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
  * constructor. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
  * wakes at intervals until that is done. It ends after the last thread of the program. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
@@ -24,13 +24,14 @@
 
 #include "large/huge.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
 #include "shard/sparse.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/warm_cache.h"
 #include "options/load.h"
 #include "hardened/big.h"
@@ -18,7 +18,7 @@
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/fork.h"
-#include "thread/group.h"
+#include "thread/home_group.h"
 #include "thread/helper.h"
 #include "thread/verify.h"
 

@@ -1,9 +1,9 @@
 /* thread.h: threads: their caches, and their exit.
  *
  * NOVICES. Where there are very many threads, most of them rest most of the time, and what a cache keeps
- * counts once for each. So where the share of a thread in HAKMEM_CACHE_BUDGET has become small (share.c), a
+ * counts once for each. So where the share of a thread in HAKMEM_CACHE_BUDGET has become small (cache_budget.c), a
  * new thread goes without a cache: each of its calls goes to the depot of the CPU that it runs on
- * (cache/depot.h), of which there are as many as threads can run. It gets a cache when it has made eight
+ * (cache/cpu_depot.h), of which there are as many as threads can run. It gets a cache when it has made eight
  * times as many calls within two seconds as there are threads with a cache: the more of them, the more each
  * must be worth. A cache that waits for a thread is there anyway: its first call takes that. The calls of a
  * novice are its own to count. It has no destructor, no home and no place in a group.
@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "cache/cache.h"
 #include "os/lock.h"
-#include "thread/share.h"
+#include "thread/cache_budget.h"
 
 /* The calling thread's cache, made on first use. NULL when the thread is exiting or a novice, or there is no
  * memory for a cache; then depots or shards serve block by block. */

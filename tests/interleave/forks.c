@@ -1,7 +1,7 @@
 /* forks.c: forks among threads, and what parent and child do after them. */
 #include "forks.h"
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "classes/classes.h"
 #include "explore.h"
 #include "process.h"

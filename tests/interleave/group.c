@@ -1,13 +1,13 @@
-/* group.c: explores starts and ends of threads (the protocols in src/thread/group.h and share.h), on the
- * real group.c and share.c: two groups of two shards each.
+/* group.c: explores starts and ends of threads (the protocols in src/thread/home_group.h and cache_budget.h), on the
+ * real home_group.c and cache_budget.c: two groups of two shards each.
  *
  *   group             every scenario must hold
  *   group --broken    the sources were broken on purpose: some scenario must fail */
-#include "thread/group.h"
+#include "thread/home_group.h"
 
 #include <string.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/sample_rate.h"
 #include "explore.h"
 #include "gates.h"
@@ -19,7 +19,7 @@
 #include "record/record.h"
 #include "scenarios.h"
 #include "shard/shard.h"
-#include "thread/share.h"
+#include "thread/cache_budget.h"
 
 enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0 };
 

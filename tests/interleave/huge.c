@@ -26,9 +26,9 @@ static hak_cache_t caches[EXPLORE_THREADS_MAX];
 #define hak_cache (&caches[explore_thread()])
 
 #include "large/huge.c" /* its words are its own, and have to be tracked */
-#include "large/kept.c"
+#include "large/huge_kept.c"
 #include "large/huge_table.c"
-#include "large/stretches.c"
+#include "large/huge_stretches.c"
 
 #include "huge_model.h"
 

@@ -54,7 +54,7 @@ GROUPS = {
     ),
     # Small tables and few places for what is kept, so that few blocks use them up.
     "huge": (
-        "src/large/huge.[ch] src/large/kept.[ch] src/large/huge_table.[ch] src/large/stretches.[ch]",
+        "src/large/huge.[ch] src/large/huge_kept.[ch] src/large/huge_table.[ch] src/large/huge_stretches.[ch]",
         ["tests/interleave/huge.c"],
         [
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
@@ -85,7 +85,7 @@ GROUPS = {
     "stock": ("src/shard/stock.[ch]", ["tests/interleave/stock.c"], []),
     # Two shards a group, so that few make two groups; and places for the program to begin anew.
     "group": (
-        "src/thread/group.[ch] src/thread/share.[ch]",
+        "src/thread/home_group.[ch] src/thread/cache_budget.[ch]",
         ["tests/interleave/group.c"],
         [
             (r"SHARDS = 8", "SHARDS = 2"),

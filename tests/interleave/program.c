@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/sample_rate.h"
 #include "hakmem.h"
 #include "hardened/quarantine.h"
@@ -22,7 +22,7 @@
 #include "region/region.h"
 #include "shard/shard.h"
 #include "shard/sparse.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 #include "thread/thread.h"
 #include "trace.h"
 

@@ -1,4 +1,4 @@
-/* warm.c: explores the protocol of src/shard/warm.h on the real sources of src/shard/.
+/* warm.c: explores the protocol of src/shard/warm_slab.h on the real sources of src/shard/.
  *
  *   warm             every scenario must hold; with --heavy, the heavy ones too
  *   warm --broken    the sources were broken on purpose: some scenario must fail

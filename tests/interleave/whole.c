@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "hakmem.h"
 #include "explore.h"
 #include "forks.h"

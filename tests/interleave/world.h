@@ -5,7 +5,7 @@
 #pragma once
 
 #include "shard/bin.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 enum {
     WORLD_SHARDS = 2,

@@ -380,7 +380,7 @@ static const struct {
     int kind, change;
 } options[] = {
 #define OPTION(name, tier, kind, change, ...) {#name, kind, change},
-#include "options/each.def"
+#include "options/each_option.def"
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

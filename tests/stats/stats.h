@@ -24,7 +24,7 @@ static const struct stat_row {
 #define STAT_BAND(name, kind, ...) {"bands", #name, kind},
 #define STAT_TIER(name, kind, ...) {"tiers", #name, kind},
 #define STAT_VALUE(group, name, kind, ...) {#group, #name, kind},
-#include "stats/each.def"
+#include "stats/each_figure.def"
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

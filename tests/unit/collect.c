@@ -14,7 +14,7 @@
 #include "hakmem.h"
 #include "large/heap.h"
 #include "large/huge.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "live/live.h"
 #include "meta/meta.h"
@@ -24,7 +24,7 @@
 #include "shard/table.h"
 #include "stats/collect.h"
 #include "stats/stats.h"
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 #include "thread/thread.h"
 
 enum { LOCKS_MAX = 4096, THREADS = 4, WAITED = 2, BLOCKS = 40 };

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <semaphore.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "child.h"
 #include "os/os.h"
 #include "shard/stats.h"

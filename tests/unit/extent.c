@@ -7,6 +7,7 @@
 
 #include "large/heap.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "options/options.h"
 #include "os/os.h"
 #include "pool/pool.h"

@@ -11,6 +11,7 @@
 #include "hakmem.h"
 #include "large/fine.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "thread/verify.h"

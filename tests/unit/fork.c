@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "hakmem.h"
 #include "large/heap.h"
 #include "large/huge.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "large/large.h"
 #include "meta/meta.h"
@@ -25,8 +25,8 @@
 #include "region/region.h"
 #include "shard/bin.h"
 #include "shard/table.h"
-#include "shard/warm.h"
-#include "thread/group.h"
+#include "shard/warm_slab.h"
+#include "thread/home_group.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 

@@ -13,7 +13,7 @@
 #include "commit/commit.h"
 #include "cache/cache.h"
 #include "large/huge.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "meta/meta.h"
 #include "options/load.h"

@@ -11,6 +11,7 @@
 #include "commit/commit.h"
 #include "large/heap.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "hakmem.h"
 #include "options/load.h"
 #include "options/options.h"

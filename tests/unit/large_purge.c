@@ -6,6 +6,7 @@
 
 #include "large/heap.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "purge.h"

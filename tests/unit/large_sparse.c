@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "large/large.h"
+#include "large/view.h"
 #include "options/load.h"
 #include "os/os.h"
 #include "purge.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "hakmem.h"
 #include "os/cpu.h"
 #include "os/os.h"

@@ -5,6 +5,7 @@
 
 #include "large/heap.h"
 #include "large/large.h"
+#include "large/view.h"
 #include "os/os.h"
 
 enum {

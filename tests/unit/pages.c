@@ -1,6 +1,7 @@
 /* pages.c: the bytes in use of each grain, compared with a sum over the blocks; for slabs of every class and
  * units of large heaps. The program itself lives on shard 0; the tests work on shard 2. */
 #include "large/large.h"
+#include "large/view.h"
 #include "region/region.h"
 #include "shard/stats.h"
 #include "shard_batches.h"

@@ -14,7 +14,7 @@
 #include "hakmem.h"
 #include "commit/commit.h"
 #include "large/huge.h"
-#include "large/kept.h"
+#include "large/huge_kept.h"
 #include "large/huge_table.h"
 #include "meta/meta.h"
 #include "pool/lists.h"
@@ -216,14 +216,14 @@ static void chunk(void) {
 }
 
 static void waiting_tid(void) { world.waiting->tid = 1; }
-/* The beginning of group_t (thread/group.c). */
+/* The beginning of group_t (thread/home_group.c). */
 typedef struct {
     hak_lock_t lock;
     unsigned full, ending, threads;
     void *waiting[2];
     unsigned homes[8];
 } group_t;
-static group_t *first_group(void) { return find_static("group.c", "first", sizeof(group_t)); }
+static group_t *first_group(void) { return find_static("home_group.c", "first", sizeof(group_t)); }
 
 static void waiting_full(void) { ++first_group()->full; }
 static void threads(void) { ++first_group()->homes[0]; }

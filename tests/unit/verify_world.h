@@ -8,7 +8,7 @@
 #include "large/heap.h"
 #include "meta/area.h"
 #include "shard/bin.h"
-#include "shard/warm.h"
+#include "shard/warm_slab.h"
 
 /* As in region.c. */
 typedef struct {

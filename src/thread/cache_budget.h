@@ -1,6 +1,6 @@
-/* share.h: how many threads there are, and how much the cache of each may hold.
+/* cache_budget.h: how many threads there are, and how much the cache of each may hold.
  *
- * PROTOCOL. The count is the sum of what the groups tell (group.h). Who changes it compares it with the
+ * PROTOCOL. The count is the sum of what the groups tell (home_group.h). Who changes it compares it with the
  * count that the budgets are made for. They fit until there are an eighth more threads, or half of them
  * are gone: where threads start and end all the time, they write nothing that others read, and a start or
  * an end that tells nothing reads a flag only. If the budgets do not fit, one thread sets them; nobody

@@ -1,5 +1,5 @@
-/* warm.c: warm slabs; the protocol is in warm.h. */
-#include "shard/warm.h"
+/* warm_slab.c: warm slabs; the protocol is in warm_slab.h. */
+#include "shard/warm_slab.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* depot.h: free blocks that the caches of threads pass on to each other, per CPU and size class.
+/* cpu_depot.h: free blocks that the caches of threads pass on to each other, per CPU and size class.
  *
  * All caches together hold a bounded number of bytes (HAKMEM_CACHE_BUDGET). With many more threads than
  * CPUs the share of a thread is small, so its magazines are often full or empty. Only as many threads

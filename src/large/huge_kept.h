@@ -1,4 +1,4 @@
-/* kept.h: what is kept of freed huge blocks, with its pages: which part of it a thread uses, how much
+/* huge_kept.h: what is kept of freed huge blocks, with its pages: which part of it a thread uses, how much
  * it may be, and its way back to the system. huge.h has the protocol.
  *
  * There is a part for each shard that threads are at home in (a few share one where there are more
@@ -11,7 +11,7 @@
  * no more than it keeps, and nothing stays that is too much. */
 #pragma once
 
-#include "large/stretches.h"
+#include "large/huge_stretches.h"
 #include "os/range.h"
 #include "pool/budget.h"
 

@@ -1,8 +1,8 @@
-/* share.c: divides the budget of the caches among the threads. */
-#include "thread/share.h"
+/* cache_budget.c: divides the budget of the caches among the threads. */
+#include "thread/cache_budget.h"
 
 #include "cache/cache.h"
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "cache/sample_rate.h"
 #include "options/options.h"
 #include "os/cpu.h"

@@ -1,5 +1,5 @@
-/* kept.c: the parts, how much may be kept in all, and batches that go back to the system. */
-#include "large/kept.h"
+/* huge_kept.c: the parts, how much may be kept in all, and batches that go back to the system. */
+#include "large/huge_kept.h"
 
 #include "cache/cache.h"
 #include "classes/classes.h"

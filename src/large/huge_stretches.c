@@ -1,5 +1,5 @@
-/* stretches.c: a sorted array; a huge block costs far more than a walk over it. */
-#include "large/stretches.h"
+/* huge_stretches.c: a sorted array; a huge block costs far more than a walk over it. */
+#include "large/huge_stretches.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* purge.c: who gives memory back, when, and how much.
+/* giving_back.c: who gives memory back, when, and how much.
  *
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
  * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
@@ -28,9 +28,9 @@
  * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
  * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
  * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
-#include "thread/purge.h"
+#include "thread/giving_back.h"
 
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 #include "commit/commit.h"
 #include "large/heap.h"
 #include "large/huge.h"

@@ -1,5 +1,5 @@
-/* group.c: who is at home in the shards of a group, and which caches wait there. */
-#include "thread/group.h"
+/* home_group.c: who is at home in the shards of a group, and which caches wait there. */
+#include "thread/home_group.h"
 
 #include <limits.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 #include "shard/shard.h"
-#include "thread/share.h"
+#include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, EMPTY = 0, HOLDING = 1, TELLING = INT_MAX };
 

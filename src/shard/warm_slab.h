@@ -1,4 +1,4 @@
-/* warm.h: warm slabs: slabs of a bin that are bound to one thread.
+/* warm_slab.h: warm slabs: slabs of a bin that are bound to one thread.
  *
  * A thread whose band is promoted (policy/policy.h) takes blocks directly from the bitmaps of a few
  * slabs that are bound to it (it "carves" them), without the lock of its shard. The shard knows

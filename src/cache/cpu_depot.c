@@ -1,6 +1,6 @@
-/* depot.c: the stacks of the CPUs. A CPU's depots are made when the first thread puts a block there, and
+/* cpu_depot.c: the stacks of the CPUs. A CPU's depots are made when the first thread puts a block there, and
  * their memory stays. */
-#include "cache/depot.h"
+#include "cache/cpu_depot.h"
 
 #include <string.h>
 

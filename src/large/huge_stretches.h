@@ -1,9 +1,9 @@
-/* stretches.h: freed huge mappings, kept with their pages for the next huge block.
+/* huge_stretches.h: freed huge mappings, kept with their pages for the next huge block.
  *
  * Stretches of address space sorted by address; neighbours are joined and a request
  * is cut off the best fit, so nothing is wasted inside a block. A stretch that was
  * joined may be several mappings to the kernel. Bounded in number here and in bytes
- * by kept.c; the bound of the number grows where the kernel takes nothing back.
+ * by huge_kept.c; the bound of the number grows where the kernel takes nothing back.
  * Everything is under the part's lock. A search looks at HAK_STRETCHES_MAX stretches at most, so
  * it may miss some where there are more; a new one moves those behind it in the array, of 24
  * bytes each. */
@@ -29,7 +29,7 @@ typedef struct hak_lost {
     size_t size;
 } hak_lost_t;
 
-/* One part of what is kept (kept.h). Invariant: bytes = sum of the stretches; whenever the lock is free,
+/* One part of what is kept (huge_kept.h). Invariant: bytes = sum of the stretches; whenever the lock is free,
  * noted = bytes. */
 typedef struct {
     hak_lock_t lock;
@@ -41,7 +41,7 @@ typedef struct {
     hak_lost_t *lost;     /* lock; not among `bytes`; the next purge unmaps them */
     uint64_t reused;      /* lock; blocks served */
     _Atomic uint8_t longest HAK_ALIGNED(
-        HAK_LINE); /* written under the lock; what searches of other parts look at (kept.c) */
+        HAK_LINE); /* written under the lock; what searches of other parts look at (huge_kept.c) */
 } HAK_ALIGNED(HAK_LINE) hak_stretches_t;
 
 /* Places for stretches, made without the lock, and used with it; the second takes NULL, too, and gives

@@ -1,4 +1,4 @@
-/* group.h: threads that are at home in a few neighbouring shards, and the caches that wait there.
+/* home_group.h: threads that are at home in a few neighbouring shards, and the caches that wait there.
  *
  * On a large machine threads start and end on all CPUs at once. Each start and each end takes the lock of
  * one group of shards, which few CPUs use. A machine of up to eight CPUs has one group.
@@ -13,7 +13,7 @@
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
  *           released, and the cache waits there. From then on it may serve another thread
- *   tell    After each change of its number of threads, the group tells the process (share.h) if there are
+ *   tell    After each change of its number of threads, the group tells the process (cache_budget.h) if there are
  *           more than it told last, or half as many: where more than two threads of a group start and end
  *           all the time, no line of the process moves.
  *     T1    change the number
