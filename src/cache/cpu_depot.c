@@ -113,36 +113,61 @@ static unsigned part_of(unsigned class_index, size_t part) {
     return (unsigned)hak_min(hak_max(slots_of(class_index) / part, 1), MOVED_MOST);
 }
 
-/* Inside the gate. *twice: a block that was found free already. */
-static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, void **twice) {
+/* What a call moves between a depot and a shard; and what goes to stderr when the thread is outside: blocks
+ * that were found free already. */
+typedef struct {
+    hak_twice_t twice; /* by a take */
+    size_t bad;        /* by a give: the first of `blocks` */
     void *blocks[1 + MOVED_MOST];
+} moved_t;
+_Static_assert(SWEPT_MOST <= MOVED_MOST, "a sweep has room");
+
+/* Gives `count` blocks to a shard. Inside the gate. */
+static HAK_BEHIND void give_to_shard(moved_t *moved, unsigned home, unsigned class_index,
+                                     void *const *blocks, size_t count) {
+    hak_twice_t twice;
+    for (unsigned done; count; blocks += done, count -= done) {
+        done = hak_shard_flush_inside(home, class_index, blocks, (unsigned)count, &twice);
+        for (uint64_t bits = twice.bits; HAK_UNLIKELY(bits != 0); bits &= bits - 1)
+            moved->blocks[moved->bad++] = twice.first + hak_lowest_bit(bits) * (size_t)twice.size;
+    }
+}
+
+static HAK_BEHIND void report_moved(const moved_t *moved, unsigned class_index) {
+    hak_shard_report_twice(&moved->twice, class_index);
+    for (size_t i = 0; i < moved->bad; i++) hak_shard_report_one(moved->blocks[i], class_index);
+}
+
+HAK_FAST_PATH void report(const moved_t *moved, unsigned class_index) {
+    if (HAK_UNLIKELY(moved->twice.bits || moved->bad)) report_moved(moved, class_index);
+}
+
+HAK_FAST_PATH void begin(moved_t *moved) { moved->twice.bits = moved->bad = 0; }
+
+/* Inside the gate. */
+static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *moved) {
+    void **const blocks = moved->blocks;
     bool is_held;
     size_t taken = take_on(cpu, class_index, blocks, 1, &is_held);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, (unsigned)taken)) return blocks[1];
     const unsigned home = hak_shard_open(cpu);
     const unsigned want = is_held ? 1 : part_of(class_index, REFILL_PART);
-    taken = hak_shard_take_inside(home, class_index, want, blocks, twice);
+    taken = hak_shard_take_inside(home, class_index, want, blocks, &moved->twice);
     if (!taken) return NULL;
+    void *const block = blocks[taken];
     const size_t more = taken - 1, kept = more ? put_on(cpu, class_index, blocks + 1, more) : 0;
-    void *bad = NULL;
-    if (kept < more)
-        bad = hak_shard_flush_inside(home, class_index, blocks + 1 + kept, (unsigned)(more - kept));
-    if (HAK_UNLIKELY(bad != NULL)) *twice = bad;
-    return blocks[taken];
-}
-
-/* What a call of a thread without a cache has found goes to stderr when the thread is outside. */
-HAK_FAST_PATH void report(const void *twice, unsigned class_index) {
-    if (HAK_UNLIKELY(twice != NULL)) hak_shard_report_twice(twice, class_index);
+    if (kept < more) give_to_shard(moved, home, class_index, blocks + 1 + kept, more - kept);
+    return block;
 }
 
 HAK_NEXT void *hak_depot_get(unsigned class_index) {
-    void *twice = NULL;
+    moved_t moved;
     const unsigned cpu = this_cpu();
+    begin(&moved);
     hak_gate_enter_on(cpu);
-    void *block = get_on(cpu, class_index, &twice);
+    void *block = get_on(cpu, class_index, &moved);
     hak_gate_leave();
-    report(twice, class_index);
+    report(&moved, class_index);
     return block;
 }
 
@@ -179,28 +204,27 @@ static bool put_one(hak_depot_t *depot, unsigned class_index, void **blocks, siz
 }
 
 /* Inside the gate. */
-static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, void **twice) {
-    void *blocks[MOVED_MOST];
+static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, moved_t *moved) {
     size_t count = 1;
-    blocks[0] = block;
+    moved->blocks[0] = block;
     hak_depot_t *depot = open_on(cpu, class_index);
     if (depot && hak_lock_try(&depot->lock)) {
-        const bool is_new = put_one(depot, class_index, blocks, &count);
+        const bool is_new = put_one(depot, class_index, moved->blocks, &count);
         hak_lock_release(&depot->lock);
         if (HAK_UNLIKELY(!is_new)) return false;
     }
-    if (count)
-        *twice = hak_shard_flush_inside(hak_shard_open(cpu), class_index, blocks, (unsigned)count);
+    if (count) give_to_shard(moved, hak_shard_open(cpu), class_index, moved->blocks, count);
     return true;
 }
 
 HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
-    void *twice = NULL;
+    moved_t moved;
     const unsigned cpu = this_cpu();
+    begin(&moved);
     hak_gate_enter_on(cpu);
-    const bool is_new = give_on(cpu, class_index, block, &twice);
+    const bool is_new = give_on(cpu, class_index, block, &moved);
     hak_gate_leave();
-    report(twice, class_index);
+    report(&moved, class_index);
     return is_new;
 }
 
@@ -208,21 +232,22 @@ HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
  * thread has the lock. */
 static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,
                   unsigned *taken) {
-    void *blocks[1 + SWEPT_MOST], *twice = NULL;
+    moved_t moved;
     const unsigned class_index = walk->class_index + 1;
+    begin(&moved);
     hak_gate_enter();
     const bool locked = hak_lock_try(&depot->lock);
     if (locked) {
-        if (all || !depot->is_used) *taken = (unsigned)take(depot, blocks, most);
+        if (all || !depot->is_used) *taken = (unsigned)take(depot, moved.blocks, most);
         depot->is_used = false;
         hak_lock_release(&depot->lock);
     }
     if (*taken) {
         const unsigned home = hak_shard_open(walk->shard % hak_shard_homes());
-        twice = hak_shard_flush_inside(home, class_index, blocks + 1, *taken);
+        give_to_shard(&moved, home, class_index, moved.blocks + 1, *taken);
     }
     hak_gate_leave();
-    report(twice, class_index);
+    report(&moved, class_index);
     return locked;
 }
 
@@ -242,11 +267,13 @@ bool hak_depot_sweep(hak_walk_t *walk, bool all, unsigned *patience, hak_budget_
             if (hak_budget_is_spent(budget)) return false;
             hak_depot_t *depot = &row[walk->class_index + 1];
             unsigned most = hak_min(budget->looks, SWEPT_MOST), taken = 0;
-            if (hak_load_relaxed(&depot->count))
+            if (hak_load_relaxed(&depot->count)) {
                 taken = sweep_patiently(walk, depot, most, all, patience);
-            hak_budget_look(budget, taken); /* they may be of so many slabs */
+                hak_budget_look(budget, 1 + taken); /* they may be of so many slabs */
+            }
             if (taken < most) walk->class_index++;
         }
+        hak_budget_look(budget, 1); /* a row: as a shard in hak_shard_release_piece */
         walk->class_index = 0;
         walk->shard++;
     }

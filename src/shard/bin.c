@@ -142,17 +142,18 @@ void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab, unsigned c
             hak_classes[class_index].size);
 }
 
-void hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
-    if (!list) return;
-    size_t count = 0;
+uint32_t hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
+    if (!list) return 0;
+    uint32_t count = 0;
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (hak_unit_t *slab = list; slab; slab = slab->next, count++) {
         if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
         hak_meta_free_bitmap(hak_slab_bits(slab), bitmap_size(&hak_classes[class_index]));
     }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
-        hak_add_relaxed(&hak_pool_stats.ragged_units, -count);
+        hak_add_relaxed(&hak_pool_stats.ragged_units, -(size_t)count);
     hak_pool_give_list(list);
+    return count;
 }
 
 /* Returns the kept empty slab, which is then no longer kept; NULL when there is none. Bin lock held. */
@@ -317,9 +318,15 @@ bool hak_bin_after_free(hak_bin_t *bin, hak_unit_t *slab) {
 }
 
 /* A request of one class may have drained bins of others. */
-HAK_SLOW_PATH void hak_shard_report_twice(const void *block, unsigned class_index) {
+HAK_BEHIND void hak_shard_report_one(const void *block, unsigned class_index) {
     const hak_unit_t *unit = hak_region_unit_of(block);
     const uint16_t owner = unit ? hak_load_acquire(&unit->owner) : 0; /* partner: hak_slab_make */
     if (hak_owner_is_bin(owner)) class_index = hak_owner_class(owner);
     hak_error_double_free("free", block, hak_classes[class_index].size);
+}
+
+HAK_BEHIND void hak_shard_report_twice(const hak_twice_t *twice, unsigned class_index) {
+    for (uint64_t bits = twice->bits; bits; bits &= bits - 1)
+        hak_shard_report_one(twice->first + hak_lowest_bit(bits) * (size_t)twice->size,
+                             class_index);
 }

@@ -28,7 +28,8 @@ typedef struct {
     const hak_class_t *info;
     unsigned class_index;
     unsigned remote; /* blocks given to slabs of others */
-    void *bad;       /* first block found free already, or behind the last one */
+    hak_twice_t
+        *twice; /* blocks found free already, or one behind the last one: the batch ends there */
 } batch_t;
 
 /* Blocks at the head of a batch that lie in one word of one slab. */
@@ -38,8 +39,18 @@ typedef struct {
     unsigned word;
 } share_t;
 
-static HAK_SLOW_PATH void drop(batch_t *batch, void *block) {
-    if (!batch->bad) batch->bad = block;
+/* What is left comes with the next batch, when these have been told. */
+static HAK_BEHIND void drop_bits(batch_t *batch, char *first, uint64_t bits) {
+    const unsigned low = hak_lowest_bit(bits);
+    *batch->twice =
+        (hak_twice_t){first + low * (size_t)batch->info->size, bits >> low, batch->info->size};
+    batch->end = batch->next;
+}
+
+/* Drops the next block. */
+static HAK_BEHIND void drop(batch_t *batch) {
+    void *block = *batch->next++;
+    drop_bits(batch, block, 1);
 }
 
 /* True when the next 64 blocks lie `step` bytes apart: a fraction of the cost of 64
@@ -83,24 +94,24 @@ HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_clas
     return share;
 }
 
-/* Drops blocks of a share. */
-static HAK_SLOW_PATH void drop_bits(batch_t *batch, const hak_unit_t *slab, unsigned word,
-                                    uint64_t bits) {
-    drop(batch, slab->base + (word * 64u + hak_lowest_bit(bits)) * (size_t)batch->info->size);
+/* Drops blocks of a share. Nothing is said of a colour here: see give_coloured. */
+static HAK_BEHIND void drop_share(batch_t *batch, const hak_unit_t *slab, unsigned word,
+                                  uint64_t bits) {
+    drop_bits(batch, slab->base + word * 64u * (size_t)batch->info->size, bits);
 }
 
 /* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */
 static HAK_OUT_OF_LINE unsigned give_share(batch_t *batch, hak_unit_t *slab) {
     share_t share = gather(batch->next, batch->end, batch->info);
     if (!share.mask) {
-        drop(batch, *batch->next++);
+        drop(batch);
         return 0;
     }
     uint64_t *word = &hak_slab_bits(slab)[share.word];
     batch->next = share.end;
     const uint64_t comes = hak_load_relaxed(&hak_slab_remote(slab, batch->info->words)[share.word]);
     const uint64_t twice = share.mask & (*word | comes), given = share.mask & ~twice;
-    if (twice) drop_bits(batch, slab, share.word, twice);
+    if (twice) drop_share(batch, slab, share.word, twice);
     if (given) slab->words_free |= (uint64_t)1 << share.word;
     *word |= given;
     const unsigned count = hak_bit_count(given);
@@ -220,19 +231,19 @@ static HAK_OUT_OF_LINE void *const *give_own(void *const *next, void *const *end
  * already, and its slab has gone its way since. */
 static HAK_NEXT void give_remote(batch_t *batch, hak_unit_t *slab) {
     if (hak_owner_class(hak_load_acquire(&slab->owner)) != batch->class_index) {
-        drop(batch, *batch->next++);
+        drop(batch);
         return;
     }
     share_t share = gather(batch->next, batch->end, batch->info);
     if (HAK_UNLIKELY(!share.mask)) {
-        drop(batch, *batch->next++);
+        drop(batch);
         return;
     }
     const unsigned count = (unsigned)(share.end - batch->next);
     batch->next = share.end;
     uint64_t twice = hak_remote_free(slab, batch->class_index, share.word, share.mask);
     unsigned dropped = HAK_UNLIKELY(twice) ? hak_bit_count(twice) : 0;
-    if (dropped) drop_bits(batch, slab, share.word, twice);
+    if (dropped) drop_share(batch, slab, share.word, twice);
     batch->remote += count - dropped;
     HAK_COUNT_BLOCKS(batch->class_index, HAK_CALL_SS_REMOTE, count - dropped);
 }
@@ -289,11 +300,12 @@ static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *h
     }
 }
 
-/* Returns the first bad block, as it was given, or NULL. */
-static void *give(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
+/* Returns how many blocks are done. */
+static unsigned give(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
+                     hak_twice_t *twice) {
     hak_bin_t *bin = hak_bin_of(home, class_index);
     const uint16_t mine = hak_owner(home, class_index);
-    batch_t batch = {blocks, blocks + count, &hak_classes[class_index], class_index, 0, NULL};
+    batch_t batch = {blocks, blocks + count, &hak_classes[class_index], class_index, 0, twice};
     hold_t hold = {NULL, NULL};
     hak_gate_enter();
     /* Blocks of other shards at the head of the batch need no lock. */
@@ -313,36 +325,41 @@ static void *give(unsigned home, unsigned class_index, void *const *blocks, unsi
     if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
     if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);
     hak_gate_leave();
-    return batch.bad;
+    return (unsigned)(batch.next - blocks);
 }
 
-/* The same for blocks whose slabs have colours. Returns the block as the program knows it.
+/* The same for blocks whose slabs have colours; those in *twice are as the program knows them.
  * None lies before its slab's first one (hak_push_coloured), so each stays in its unit. */
-static HAK_OUT_OF_LINE void *give_coloured(unsigned home, unsigned class_index, void *const *blocks,
-                                           unsigned count) {
+static HAK_OUT_OF_LINE unsigned give_coloured(unsigned home, unsigned class_index,
+                                              void *const *blocks, unsigned count,
+                                              hak_twice_t *twice) {
     const hak_class_t *info = &hak_classes[class_index];
     void *shifted[SHIFTED_MAX];
-    char *bad = NULL;
-    while (count) {
-        unsigned some = (unsigned)hak_min(count, SHIFTED_MAX);
+    unsigned done = 0;
+    while (done < count && !twice->bits) {
+        unsigned some = (unsigned)hak_min(count - done, SHIFTED_MAX);
         for (unsigned i = 0; i < some; i++)
-            shifted[i] = (char *)blocks[i] - hak_first_offset((uintptr_t)blocks[i], info);
-        char *found = give(home, class_index, shifted, some);
-        if (HAK_UNLIKELY(found && !bad)) bad = found + hak_first_offset((uintptr_t)found, info);
-        blocks += some;
-        count -= some;
+            shifted[i] =
+                (char *)blocks[done + i] - hak_first_offset((uintptr_t)blocks[done + i], info);
+        done += give(home, class_index, shifted, some, twice);
     }
-    return bad;
+    if (HAK_UNLIKELY(twice->bits != 0))
+        twice->first += hak_first_offset((uintptr_t)twice->first, info);
+    return done;
 }
 
-void *hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
-                             unsigned count) {
+unsigned hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                                unsigned count, hak_twice_t *twice) {
+    twice->bits = 0;
     return HAK_UNLIKELY(hak_class_is_coloured(&hak_classes[class_index]))
-               ? give_coloured(home, class_index, blocks, count)
-               : give(home, class_index, blocks, count);
+               ? give_coloured(home, class_index, blocks, count, twice)
+               : give(home, class_index, blocks, count, twice);
 }
 
 void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count) {
-    void *bad = hak_shard_flush_inside(home, class_index, blocks, count);
-    if (HAK_UNLIKELY(bad != NULL)) hak_shard_report_twice(bad, class_index);
+    hak_twice_t twice;
+    for (unsigned done; count; blocks += done, count -= done) {
+        done = hak_shard_flush_inside(home, class_index, blocks, count, &twice);
+        if (HAK_UNLIKELY(twice.bits != 0)) hak_shard_report_twice(&twice, class_index);
+    }
 }

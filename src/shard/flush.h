@@ -3,12 +3,22 @@
 
 #include "base/base.h"
 
-/* Gives `count` blocks of one class back. A block that was free already is reported
+/* Blocks that were free already when they came back: of one word of a slab, or a single one. */
+typedef struct {
+    char *first;   /* that of the lowest bit */
+    uint64_t bits; /* a block each, `size` bytes apart; 0: there are none */
+    uint32_t size;
+} hak_twice_t;
+
+/* Gives `count` blocks of one class back. Each block that was free already is reported
  * (hak_error_report), the others are given all the same. */
 void hak_shard_flush(unsigned home, unsigned class_index, void *const *blocks, unsigned count);
 
-/* The same for callers that stay inside the gate: returns a block that was free already, or NULL. They
- * report it outside, since the program's handler of SIGABRT may start a thread that forks. */
-void *hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
-                             unsigned count);
-void hak_shard_report_twice(const void *block, unsigned class_index);
+/* The same for callers that stay inside the gate: returns how many blocks are done, all or those up to the
+ * first that were free already, which are in *twice. These are reported outside, since the program's handler
+ * of SIGABRT may start a thread that forks. */
+unsigned hak_shard_flush_inside(unsigned home, unsigned class_index, void *const *blocks,
+                                unsigned count, hak_twice_t *twice);
+
+void hak_shard_report_one(const void *block, unsigned class_index);
+void hak_shard_report_twice(const hak_twice_t *twice, unsigned class_index);

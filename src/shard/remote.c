@@ -13,9 +13,17 @@ static void pending_push(hak_unit_t *slab, hak_bin_t *bin) {
     } while (!hak_cas_weak_release(&bin->pending, &old, slab)); /* partner: D1 */
 }
 
-/* Handles a slab of another bin, or of none: a block was freed twice, and its slab left the bin between F1
- * and F3. Remote frees to the slab in its new bin may rely on that F3. */
-static void pass_on(hak_unit_t *slab, uint16_t owner, uint64_t words) {
+/* F2 and F3 once more, by a thread that has taken these words and does not merge them. The slab is of another
+ * bin, or of none: a block was freed twice, and its slab left the bin between F1 and F3. Remote frees to the
+ * slab in its new bin may rely on that F3. Or the words are those behind one with such a block.
+ *
+ * The owner is read here, after the words were taken. Who relies on this F3 has put a bit into them while its
+ * block was in use, and no word of that block is merged: the slab cannot have left its bin since, and the
+ * thread that took the words sees at least that owner. Without an owner nobody relies on it. An owner that was
+ * read before may be that of the slab's former life, or none; then the words would be lost, and with them every
+ * later free into them. */
+static void pass_on(hak_unit_t *slab, uint64_t words) {
+    const uint16_t owner = hak_load_acquire(&slab->owner);
     if (!hak_owner_is_bin(owner) || hak_or_acq_rel(&slab->remote_words, words) != 0) return;
     pending_push(slab, hak_bin_of(hak_owner_shard(owner), hak_owner_class(owner)));
 }
@@ -47,7 +55,7 @@ static HAK_BEHIND void undo(hak_unit_t *slab, const uint64_t *bits, unsigned wor
         search_t search = {bits, has_record(slab, bits) ? slab : NULL};
         if (!search.slab) hak_region_each_superslab(search_superslab, &search);
         if (!search.slab) continue;
-        pass_on(search.slab, hak_load_acquire(&search.slab->owner), (uint64_t)1 << word);
+        pass_on(search.slab, (uint64_t)1 << word);
         return;
     }
 }
@@ -79,23 +87,28 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
     return HAK_UNLIKELY(is_twice) ? mask : 0;
 }
 
-/* D3: moves the remote blocks of `words` into the bitmap; returns how many. */
-static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t words,
-                             void **double_freed) {
+/* Takes blocks of a word that came back twice out of the counts. */
+static HAK_BEHIND void note_twice(const hak_unit_t *slab, const hak_class_t *info, unsigned word,
+                                  uint64_t bits, hak_twice_t *twice) {
+    const unsigned low = hak_lowest_bit(bits);
+    *twice = (hak_twice_t){hak_slab_first(slab, info) + (word * 64u + low) * (size_t)info->size,
+                           bits >> low, info->size};
+    hak_add_relaxed(&hak_owner_rare(hak_load_relaxed(&slab->owner))->remote,
+                    -(uint64_t)hak_bit_count(bits));
+}
+
+/* D3: moves the remote blocks of *words into the bitmap; returns how many. Leaves the words behind one with a
+ * block that came back twice. */
+static uint32_t merge_remote(hak_unit_t *slab, const hak_class_t *info, uint64_t *words,
+                             hak_twice_t *twice) {
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     uint32_t merged = 0;
-    for (; words; words &= words - 1) {
-        unsigned w = hak_lowest_bit(words);
+    for (; *words && HAK_LIKELY(!twice->bits); *words &= *words - 1) {
+        unsigned w = hak_lowest_bit(*words);
         uint64_t mask = hak_exchange_acq_rel(&remote[w], 0);
-        uint64_t twice = mask & hak_slab_bits(slab)[w];
-        if (HAK_UNLIKELY(twice)) {
-            const uint16_t owner = hak_load_relaxed(&slab->owner);
-            if (!*double_freed)
-                *double_freed = hak_slab_first(slab, info) +
-                                (w * 64u + hak_lowest_bit(twice)) * (size_t)info->size;
-            hak_add_relaxed(&hak_owner_rare(owner)->remote, -(uint64_t)hak_bit_count(twice));
-        }
-        mask &= ~twice;
+        const uint64_t again = mask & hak_slab_bits(slab)[w];
+        if (HAK_UNLIKELY(again != 0)) note_twice(slab, info, w, again, twice);
+        mask &= ~again;
         if (!mask) continue;
         hak_slab_bits(slab)[w] |= mask;
         slab->words_free |= (uint64_t)1 << w;
@@ -126,8 +139,12 @@ static bool drained(hak_bin_t *bin, hak_unit_t *slab, uint32_t some) {
 }
 
 HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index,
-                                      uint32_t *most, void **double_freed) {
+                                      uint32_t *most, hak_twice_t *twice) {
     hak_unit_t *released = NULL;
+    if (HAK_UNLIKELY(twice->bits != 0)) {
+        *most = 0;
+        return NULL;
+    }
     HAK_TIMED_MID(pool_tc_drain, class_index);
     hak_unit_t *slab = hak_exchange_acq_rel(&bin->pending, NULL); /* D1; partner: F3 */
     const uint16_t mine = hak_owner(shard, class_index);
@@ -142,15 +159,16 @@ HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned c
         }
         uint64_t words = hak_exchange_acq_rel(&slab->remote_words, 0); /* D2; partner: F2 */
         if (HAK_LIKELY(owner == mine || is_warm)) {
-            uint32_t some = merge_remote(slab, &hak_classes[class_index], words, double_freed);
+            uint32_t some = merge_remote(slab, &hak_classes[class_index], &words, twice);
+            if (HAK_UNLIKELY(words != 0)) pass_on(slab, words);
             hak_bin_count(shard, class_index, HAK_SHARD_DRAINED, some);
-            *most -= (uint32_t)hak_min(some, *most);
+            *most -= HAK_UNLIKELY(twice->bits != 0) ? *most : (uint32_t)hak_min(some, *most);
             if (is_warm ? hak_warm_after_free(bin, slab) : drained(bin, slab, some)) {
                 slab->next = released;
                 released = slab;
             }
         } else {
-            pass_on(slab, owner, words);
+            pass_on(slab, words);
         }
         slab = next;
     }

@@ -1,6 +1,7 @@
 /* remote.h: remote frees, of blocks that lie in another shard's slabs. The protocol stands in shard.h. */
 #pragma once
 
+#include "shard/flush.h"
 #include "shard/shard.h"
 
 /* Steps F0 to F3 of the protocol, inside the gate. Returns the blocks of `mask` that were free
@@ -10,14 +11,15 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
 /* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
  * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
  * and those that a thread is carving. Slabs that became free and are not kept are linked by
- * `next` into the returned list, for the caller to release. *double_freed: set to a
- * block that came back twice. Bin lock held. */
+ * `next` into the returned list, for the caller to release. *twice: blocks that came back twice. The drain
+ * ends with their word, and one that begins with some there does nothing: the caller tells of them first. Bin
+ * lock held. */
 hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned class_index, uint32_t *most,
-                             void **double_freed);
+                             hak_twice_t *twice);
 
 /* The same, for a bin that mostly has none. */
 HAK_FAST_PATH hak_unit_t *hak_remote_drain(hak_bin_t *bin, unsigned shard, unsigned class_index,
-                                           uint32_t *most, void **double_freed) {
+                                           uint32_t *most, hak_twice_t *twice) {
     if (HAK_LIKELY(!hak_load_relaxed(&bin->pending))) return NULL;
-    return hak_remote_merge(bin, shard, class_index, most, double_freed);
+    return hak_remote_merge(bin, shard, class_index, most, twice);
 }

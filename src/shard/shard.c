@@ -101,10 +101,10 @@ static bool others_have_free(unsigned home, unsigned class_index) {
 typedef struct {
     unsigned home, class_index, want;
     void **top;
-    bool *zeroed;     /* or NULL */
-    hak_warm_t *warm; /* of the thread, which has found nothing in it; or NULL */
-    bool insists;     /* a slab is made even where hak_shard_leaves */
-    void *twice;      /* answer; a block that was found free already: reported when all is done */
+    bool *zeroed;      /* or NULL */
+    hak_warm_t *warm;  /* of the thread, which has found nothing in it; or NULL */
+    bool insists;      /* a slab is made even where hak_shard_leaves */
+    hak_twice_t twice; /* answer; blocks that were found free already: reported when all is done */
 } request_t;
 
 /* What a visit takes: used blocks only; used ones or, if no other shard may have any, fresh ones too; any
@@ -249,34 +249,43 @@ static unsigned take_from_pool(request_t *request) {
     return 0;
 }
 
-/* Drains `most` blocks or a little more, takes back unused slabs that are bound to threads, and
- * releases the kept empty slab if it has seen `age` sweeps. Does nothing if another thread holds
- * the bin's lock. `any`: some bin has warm slabs. True when remote frees are left. *twice: a block that
- * was found free already. */
-static HAK_NEXT bool drain_and_release(unsigned shard, unsigned class_index, unsigned age, bool any,
-                                       uint32_t most, void **twice) {
+/* What a sweep does in a bin. */
+typedef struct {
+    unsigned age; /* sweeps that the kept empty slab has seen when it is released */
+    uint32_t
+        most; /* blocks that are drained, or a little more; answer: 0 when there may be others */
+    bool any_warm;     /* some bin has warm slabs */
+    hak_twice_t twice; /* answer; blocks that were found free already */
+} visit_t;
+
+/* Drains a bin, takes back unused slabs that are bound to threads, and releases the kept empty slab. Does
+ * nothing if another thread holds the bin's lock. Returns the looks that it was: one for the bin, one for
+ * each block that was drained and each slab that was released; none where there was nothing to do. */
+static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index, visit_t *visit) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
-    bool warm = any && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
-    if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return false;
+    bool warm =
+        visit->any_warm && hak_load_relaxed(&hak_warm_ring_of(shard, class_index)->count) != 0;
+    if (!hak_load_relaxed(&bin->pending) && !hak_load_relaxed(&bin->empty) && !warm) return 0;
     hak_gate_enter();
     if (!hak_lock_try(&bin->lock)) {
         hak_gate_leave();
-        return false;
+        return 1;
     }
-    hak_unit_t *slab = NULL, *released = hak_remote_drain(bin, shard, class_index, &most, twice);
-    bool more = most == 0;
-    if (HAK_LIKELY(!more)) {
+    const uint32_t most = visit->most;
+    hak_unit_t *slab = NULL,
+               *released = hak_remote_drain(bin, shard, class_index, &visit->most, &visit->twice);
+    if (HAK_LIKELY(visit->most != 0)) {
         if (HAK_UNLIKELY(warm)) released = hak_warm_release_idle(bin, shard, class_index, released);
-        slab = bin->empty_age++ >= age ? hak_bin_release_empty(bin) : NULL;
+        slab = bin->empty_age++ >= visit->age ? hak_bin_release_empty(bin) : NULL;
     }
     if (slab) {
         slab->next = released;
         released = slab;
     }
     hak_lock_release(&bin->lock);
-    hak_slab_release_list(released, class_index);
+    const uint32_t count = hak_slab_release_list(released, class_index);
     hak_gate_leave();
-    return more;
+    return 1 + most - visit->most + count;
 }
 
 static _Atomic uint64_t budget_hits, adopted_empty;
@@ -295,9 +304,12 @@ static bool at_budget(unsigned shard) {
  * budget alone never makes a request fail. */
 static HAK_NEXT unsigned release_own(request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
-    bool any = hak_load_relaxed(&hak_warm_seen);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++)
-        drain_and_release(request->home, i, 0, any, UINT32_MAX, &request->twice);
+    visit_t visit = {.any_warm = hak_load_relaxed(&hak_warm_seen), .twice = request->twice};
+    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
+        visit.most = UINT32_MAX;
+        drain_and_release(request->home, i, &visit);
+    }
+    request->twice = visit.twice;
     unsigned taken = take_from(request, request->home, ANY);
     if (taken || !at_budget(request->home) || only_empty_move()) return taken;
     return take_from_others(request, USED, SEARCH_MOST);
@@ -345,59 +357,60 @@ static unsigned take_anywhere(request_t *request) {
 }
 
 HAK_BEHIND unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want,
-                                          void **top, void **twice) {
+                                          void **top, hak_twice_t *twice) {
     request_t request = {.home = home, .class_index = class_index, .want = want, .top = top};
     unsigned taken = take_anywhere(&request);
     *twice = request.twice;
     return taken;
 }
 
-HAK_FAST_PATH void report(const void *twice, unsigned class_index) {
-    if (HAK_UNLIKELY(twice != NULL)) hak_shard_report_twice(twice, class_index);
+HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
+    if (HAK_UNLIKELY(twice->bits != 0)) hak_shard_report_twice(twice, class_index);
 }
 
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed) {
-    request_t request = {home, class_index, want, top, zeroed, NULL, false, NULL};
+    request_t request = {home, class_index, want, top, zeroed, NULL, false, {0}};
     unsigned taken = take_anywhere(&request);
-    report(request.twice, class_index);
+    report(&request.twice, class_index);
     return taken;
 }
 
 unsigned hak_shard_take_warm(unsigned home, unsigned class_index, unsigned want, void **top,
                              hak_warm_t *warm) {
-    request_t request = {home, class_index, want, top, NULL, warm, false, NULL};
+    request_t request = {home, class_index, want, top, NULL, warm, false, {0}};
     unsigned taken = take_anywhere(&request);
-    report(request.twice, class_index);
+    report(&request.twice, class_index);
     return taken;
 }
 
 void *hak_shard_take_last(unsigned home, unsigned class_index, bool *zeroed) {
     void *one[2];
-    request_t request = {home, class_index, 1, one, zeroed, NULL, true, NULL};
+    request_t request = {home, class_index, 1, one, zeroed, NULL, true, {0}};
     unsigned taken = take_from_pool(&request);
-    report(request.twice, class_index);
+    report(&request.twice, class_index);
     return taken ? one[1] : NULL;
 }
 
 /* Visits the bins one by one. Skips a bin whose lock is held: it is not idle. Leaves a bin after
- * DRAINS_MOST drains, in case remote frees come faster than it drains them. */
+ * DRAINS_MOST drains, in case remote frees come faster than it drains them. A shard costs a look, too: on a
+ * machine with many CPUs the bins alone are many lines. */
 HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
-    bool any = hak_load_relaxed(&hak_warm_seen);
+    visit_t visit = {.age = 1, .any_warm = hak_load_relaxed(&hak_warm_seen)};
     for (; walk->shard < hak_shard_count(); walk->shard++, walk->class_index = 0) {
         if (!hak_shard_is_made(walk->shard)) continue;
         if (walk->class_index == 0) hak_stock_release(walk->shard);
         while (walk->class_index < HAK_CLASS_COUNT) {
             if (hak_budget_is_spent(budget)) return false;
-            uint32_t most = hak_min(budget->looks, DRAIN_MOST);
-            void *twice = NULL;
-            bool more = drain_and_release(walk->shard, walk->class_index + 1, 1, any, most, &twice);
-            report(twice, walk->class_index + 1);
-            if (more) hak_budget_look(budget, most);
-            if (more && ++walk->left < DRAINS_MOST) continue;
+            visit.most = hak_min(budget->looks, DRAIN_MOST);
+            visit.twice.bits = 0;
+            hak_budget_look(budget, drain_and_release(walk->shard, walk->class_index + 1, &visit));
+            report(&visit.twice, walk->class_index + 1);
+            if (visit.most == 0 && ++walk->left < DRAINS_MOST) continue;
             walk->class_index++;
             walk->left = 0;
         }
+        hak_budget_look(budget, 1);
     }
     return true;
 }

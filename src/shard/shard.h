@@ -53,7 +53,8 @@
  *    all slabs of the heap.
  *  - Who lets S go writes its owner first and reads remote_words then, F2 and F the other way round:
  *    one of them sees the other. S stays while remote_words says that a block comes.
- *  - F3 may still push S on the stack of its former bin. A drain there passes it on.
+ *  - F3 may still push S on the stack of its former bin. A drain there passes it on: D2 first, then a look at
+ *    the owner, then F2 and F3 for that. Another freer that found remote_words not 0 relies on it.
  *  Two cases of a double free stay undetected: S is released and used again twice between two loads of
  *  F; or F is stopped just before F1 or F2 while S and its record become another bin's, in which the same
  *  remote word, or remote_words, is not 0, so that F does not look again. Rejected: to pin S by a word of
@@ -71,6 +72,7 @@
 #include "record/record.h"
 #include "region/region.h"
 #include "region/unit.h"
+#include "shard/flush.h"
 
 enum { HAK_SHARDS_MAX = 256 }; /* an owner word has eight bits for it */
 
@@ -147,10 +149,10 @@ HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
 unsigned hak_shard_take(unsigned home, unsigned class_index, unsigned want, void **top,
                         bool *zeroed);
 
-/* The same for a caller that stays inside the gate: a block that was freed twice is left in *twice, and the
- * caller reports it outside (flush.h). */
+/* The same for a caller that stays inside the gate: blocks that were freed twice are left in *twice, and the
+ * caller reports them outside (flush.h). */
 unsigned hak_shard_take_inside(unsigned home, unsigned class_index, unsigned want, void **top,
-                               void **twice);
+                               hak_twice_t *twice);
 
 /* The same for a thread that has warm slabs (shard/warm_slab.h) and found no block in them; it
  * gets others bound, if it can. */

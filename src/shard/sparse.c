@@ -280,11 +280,14 @@ static bool becomes_idle(hak_bin_t *bin, _Atomic size_t *seen, uint32_t delay_ms
 
 /* The number of slabs that a pass looks at in a bin. */
 static uint32_t slabs_worth(unsigned shard, unsigned class_index, hak_sparse_t which,
-                            uint32_t delay_ms) {
+                            uint32_t delay_ms, hak_budget_t *budget) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
     if (which != HAK_SPARSE_ALL && !spare_bytes(bin, class_index)) return 0;
     _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
-    if (which == HAK_SPARSE_IDLE && !becomes_idle(bin, seen, delay_ms)) return 0;
+    if (which == HAK_SPARSE_IDLE) {
+        hak_budget_look(budget, 1); /* a lock */
+        if (!becomes_idle(bin, seen, delay_ms)) return 0;
+    }
     return hak_load_relaxed(&bin->listed_count);
 }
 
@@ -296,10 +299,11 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
         for (;;) {
             if (walk->left)
                 *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
-            if (walk->left) return false;
+            if (walk->left || hak_budget_is_spent(budget)) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
-            walk->left = slabs_worth(walk->shard, walk->class_index, which, delay_ms);
+            walk->left = slabs_worth(walk->shard, walk->class_index, which, delay_ms, budget);
         }
+        hak_budget_look(budget, 1); /* a shard: as in hak_shard_release_piece */
     }
     return true;
 }

@@ -220,6 +220,23 @@ static void free_pair_0_twice(void) { world_free_again(1, WORLD_PAIR, block[0]);
 static void free_pair_1_twice(void) { world_free_again(1, WORLD_PAIR, block[1]); }
 static void free_quad_0_twice_locally(void) { world_free_again(0, WORLD_QUAD, block[0]); }
 
+/* Two words of one slab have a block that was free already. */
+static void free_both_words_twice(void) {
+    world_free_again(1, WORLD_TWO_WORDS, block[0]);
+    world_free_again(1, WORLD_TWO_WORDS, block[67]);
+}
+static void prepare_two_words_freed(void) {
+    prepare_two_words();
+    world_free(0, WORLD_TWO_WORDS, block[0]);
+    world_free(0, WORLD_TWO_WORDS, block[67]);
+}
+
+/* A drain meets the slab where it has another owner, or none, by then. */
+static void free_pair_0_twice_and_sweep(void) {
+    free_pair_0_twice();
+    sweep();
+}
+
 /* A program that goes on after the report finds its class as it was. */
 static void free_quad_0_twice_and_take(void) {
     void *taken[1];
@@ -377,6 +394,14 @@ static const explore_scenario_t scenarios[] = {
     {"a double free while the slab is released and adopted",
      prepare_pair_that_moves,
      {free_pair_locally, free_pair_0_twice, adopt_as_quad},
+     RULES},
+    {"two double frees of a slab, then a drain",
+     prepare_two_words_freed,
+     {free_both_words_twice, take_two_words, sweep},
+     RULES},
+    {"a double free, a drain, and the slab is released and adopted",
+     prepare_pair_that_moves,
+     {free_pair_locally, free_pair_0_twice_and_sweep, adopt_as_quad},
      RULES},
     {"a double free while the slab is released by a sweep",
      prepare_pair_freed_afar,

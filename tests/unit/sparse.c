@@ -218,6 +218,75 @@ static void purged_blocks_come_back_after_the_others(void **state) {
     give_kept(kept);
 }
 
+/* A bin that is locked costs a look, and a slab that goes another one. */
+static void a_piece_of_a_sweep_is_bounded(void **state) {
+    (void)state;
+    enum { LOOKS = 8 };
+    void *one[1];
+    release_all();
+    const unsigned before = slab_count(HOME);
+    for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
+        if (!hak_classes[class_index].size) continue;
+        take(HOME, class_index, 1, one);
+        give(HOME, class_index, one, 1);
+    }
+    hak_shard_release_idle(); /* the first sweep that they see */
+    assert_true(slab_count(HOME) > before + HAK_CLASS_COUNT / 2);
+    hak_walk_t walk = {0};
+    for (bool is_done = false; !is_done;) {
+        const unsigned slabs = slab_count(HOME);
+        hak_budget_t budget = {LOOKS, SIZE_MAX};
+        is_done = hak_shard_release_piece(&walk, &budget);
+        assert_true(is_done || budget.looks == 0);
+        REQUIRE(slabs - slab_count(HOME) <= LOOKS / 2, "%u slabs for %u looks",
+                slabs - slab_count(HOME), LOOKS);
+    }
+    assert_int_equal(slab_count(HOME), before);
+}
+
+/* Of each of these classes a block in each of SLABS slabs is left. */
+enum { STREWN = 4 };
+static void strew(unsigned class_index, void **kept) {
+    static void *blocks[SLABS * 1024];
+    const unsigned each = blocks_of(class_index), all = SLABS * each;
+    unsigned count = 0;
+    for (unsigned i = 0; i < all; i += each) take(HOME, class_index, each, blocks + i);
+    for (unsigned i = 0; i < all; i++) {
+        if (blocks[i] == hak_slab_first(slab_of(blocks[i]), &hak_classes[class_index]))
+            *kept++ = blocks[i];
+        else
+            blocks[count++] = blocks[i];
+    }
+    assert_int_equal(count, all - SLABS);
+    give(HOME, class_index, blocks, count);
+}
+
+static unsigned aged(void) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < STREWN; i++)
+        count += hak_bin_rare(HOME, SMALL + i)->spare_seen != SIZE_MAX;
+    return count;
+}
+
+/* A bin that is looked at in vain costs a look. */
+static void a_piece_that_ages_bins_is_bounded(void **state) {
+    (void)state;
+    void *kept[STREWN][SLABS];
+    for (unsigned i = 0; i < STREWN; i++) strew(SMALL + i, kept[i]);
+    for (unsigned i = 0; i < STREWN; i++) hak_bin_rare(HOME, SMALL + i)->spare_seen = SIZE_MAX;
+    hak_walk_t walk = {0};
+    size_t bytes = 0;
+    for (bool is_done = false; !is_done;) {
+        const unsigned before = aged();
+        hak_budget_t one = {1, SIZE_MAX};
+        is_done = hak_shard_purge_piece(&walk, HAK_SPARSE_IDLE, 500, &one, &bytes);
+        REQUIRE(aged() - before <= 1, "%u bins for one look", aged() - before);
+    }
+    assert_int_equal(aged(), STREWN);
+    for (unsigned i = 0; i < STREWN; i++) give(HOME, SMALL + i, kept[i], SLABS);
+    release_all();
+}
+
 static void a_note_of_two_adds_the_one_that_is_missing(void **state) {
     (void)state;
     hak_store_relaxed(&hak_budget_notes, HAK_NOTE_HUGE);
@@ -237,6 +306,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(idle_bins_are_purged_once),
         cmocka_unit_test(no_more_is_purged_than_was_touched),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
+        cmocka_unit_test(a_piece_of_a_sweep_is_bounded),
+        cmocka_unit_test(a_piece_that_ages_bins_is_bounded),
         cmocka_unit_test(a_note_of_two_adds_the_one_that_is_missing),
     };
     watchdog(100, "a test of sparse slabs hangs");
