@@ -35,17 +35,18 @@ void hak_hardened_start(void) {
 
 static HAK_SLOW_PATH hak_quarantine_t *make_quarantine(void) {
     hak_cache_t *cache = hak_thread_cache();
-    if (!cache) return NULL;
-    hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
-    if (!quarantine && (quarantine = hak_quarantine_make()) != NULL)
-        hak_store_release(&cache->quarantine, quarantine);
-    return quarantine;
+    return cache ? hak_quarantine_make(cache) : NULL;
 }
 
 /* NULL for a thread that is exiting, or without memory. */
 HAK_FAST_PATH hak_quarantine_t *quarantine_of_thread(void) {
     hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
     return HAK_LIKELY(quarantine != NULL) ? quarantine : make_quarantine();
+}
+
+/* That of a path that has all parts or asks for each: NULL as above, and where not all parts are on. */
+HAK_FAST_PATH hak_quarantine_t *quarantine_for(bool all) {
+    return all ? hak_cache->quick : hak_load_relaxed(&hak_cache->quarantine);
 }
 
 static unsigned home(void) { return hak_cache->shard; }
@@ -91,26 +92,26 @@ static void *alloc_class(unsigned class_index, size_t size, bool zero, hak_origi
     hak_stock_t *stock = quarantine ? &quarantine->stocks[class_index] : NULL;
     uint32_t count = stock ? hak_load_relaxed(&stock->count) : 0;
     if (HAK_UNLIKELY(!stock || count <= stock->low)) return refill(class_index, size, zero, origin);
-    return hand_out(*hak_quarantine_pop(stock, count), &hak_classes[class_index], size, zero,
+    return hand_out(hak_quarantine_pop(stock, count)[-1], &hak_classes[class_index], size, zero,
                     origin);
 }
 
 /* `size` is 1 to TINY_MAX - 1. A block that is not zero is FRESH, or was written to. */
 HAK_FAST_PATH void *alloc_small(size_t size, bool zero, hak_origin_t origin, bool all) {
     size_t offset = hak_hardened.route[(size + PART(canary) - 1) >> 3];
-    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    hak_quarantine_t *quarantine = quarantine_for(all);
     if (HAK_UNLIKELY(!quarantine)) return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
     hak_stock_t *stock = (hak_stock_t *)(void *)((char *)quarantine->stocks + offset);
     uint32_t count = hak_load_relaxed(&stock->count);
     if (HAK_UNLIKELY(count <= stock->low))
         return refill(offset >> HAK_MAGAZINE_SHIFT, size, zero, origin);
-    const hak_entry_t *entry = hak_quarantine_pop(stock, count);
-    char *block = entry->block;
+    const hak_entry_t *end = hak_quarantine_pop(stock, count);
+    char *block = end[-1].block;
     if (PART(check_freed) ? HAK_UNLIKELY(!hak_is_zero(block, stock->size, &hak_hardened.wide))
                           : zero)
-        return hand_out(*entry, &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
+        return hand_out(end[-1], &hak_classes[offset >> HAK_MAGAZINE_SHIFT], size, zero, origin);
     if (PART(canary)) hak_canary_put(block, size, stock->size, PART(check_freed));
-    hak_store_release(entry->at, hak_state_used(size, origin)); /* partner: free_small */
+    hak_store_release(end[-1].at, hak_state_used(size, origin)); /* partner: free_small */
     return block;
 }
 
@@ -165,19 +166,21 @@ static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
     return block;
 }
 
+/* A thread that has nothing yet, a larger block, or not all parts are on. */
+static HAK_OUT_OF_LINE void *alloc_slow(size_t size, const void *site) {
+    if (hak_samples_on()) return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
+    return is_small(size) ? alloc_parts(size) : alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+}
+
 void *hak_hardened_malloc(size_t size, const void *site) {
-    if (is_small(size)) {
-        if (HAK_LIKELY(hak_hardened.all)) return alloc_small(size, false, HAK_ORIGIN_MALLOC, true);
-        if (!hak_samples_on()) return alloc_parts(size);
-    } else if (!hak_samples_on()) {
-        return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
-    }
-    return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
+    return is_small(size) && HAK_LIKELY(hak_cache->quick != NULL)
+               ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
+               : alloc_slow(size, site);
 }
 
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,
                          const void *site) {
-    if (is_small(size) && align <= 16 && HAK_LIKELY(hak_hardened.all))
+    if (is_small(size) && align <= 16 && HAK_LIKELY(hak_cache->quick != NULL))
         return alloc_small(size, zero, origin, true);
     return hak_samples_on() ? alloc_counted(size, align, zero, origin, site)
                             : alloc_other(size, align, zero, origin);
@@ -302,10 +305,16 @@ static HAK_OUT_OF_LINE void keep(hak_quarantine_t *quarantine, char *block, _Ato
     purge_if_gave(quarantine);
 }
 
+/* Puts a block into the quarantine, whatever its length. */
+HAK_FAST_PATH hak_rest_t exchange(hak_quarantine_t *quarantine, hak_rest_t rest) {
+    uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at++;
+    return hak_quarantine_exchange(quarantine, rest, at & hak_hardened.quarantine_mask);
+}
+
 /* Frees a block of a class without colours: others have no words at the level of their stock. Nothing has
  * changed before the swap, so free_any can begin anew. */
 HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, bool all) {
-    hak_quarantine_t *quarantine = hak_load_relaxed(&hak_cache->quarantine);
+    hak_quarantine_t *quarantine = quarantine_for(all);
     size_t unit = hak_state_unit(pointer);
     if (HAK_UNLIKELY(!quarantine || !hak_is_below(unit, &hak_map.unit_end)))
         return free_any(pointer, function, said);
@@ -320,8 +329,8 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     at += index;
     uint32_t word = hak_load_relaxed(at);
     size_t size = hak_state_size(word), end = stock->size;
-    if (HAK_UNLIKELY((word & HAK_STATE_TAG) !=
-                         hak_state_used(0, hak_hardened_origin_of(function)) ||
+    uint32_t tag = hak_state_used(0, hak_hardened_origin_of(function));
+    if (HAK_UNLIKELY(((word - tag) & HAK_STATE_TAG) != 0 ||
                      (said != (size_t)HAK_ANY_SIZE && said != size)))
         return free_any(pointer, function, said);
     if (HAK_UNLIKELY(!hak_state_swap(at, &word, HAK_STATE_FREE)))
@@ -332,20 +341,16 @@ HAK_FAST_PATH void free_small(void *pointer, const char *function, size_t said, 
     if (end > HAK_SURELY_LIGHT && HAK_UNLIKELY(!stock->light_room))
         return keep(quarantine, pointer, at, stock);
     hak_rest_t old = {{pointer, at}, stock};
-    uint32_t any = 0;
-    if (PART(quarantine)) {
-        any = all                   ? hak_random_byte(&quarantine->random)
-              : hak_hardened.random ? hak_random_next(&quarantine->random)
-                                    : quarantine->at++;
-        old = hak_quarantine_exchange(quarantine, old,
-                                      all ? any : any & hak_hardened.quarantine_mask);
+    hak_chance_t chance;
+    if (all) { /* one byte for both places */
+        chance = (hak_chance_t){hak_random_byte(&quarantine->random), 8};
+        old = hak_quarantine_exchange(quarantine, old, chance.number);
+    } else {
+        chance = hak_quarantine_chance(&quarantine->random);
+        if (hak_hardened.quarantine) old = exchange(quarantine, old);
     }
-    if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room)))
+    if (HAK_UNLIKELY(!hak_quarantine_push(old, old.stock->light_room, chance)))
         return leave(quarantine, old.entry.block, old.entry.at, old.stock);
-    if (all)
-        hak_quarantine_mix(old.stock, (uint16_t)(any << 8));
-    else if (hak_hardened.random)
-        hak_quarantine_mix(old.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 
 static HAK_OUT_OF_LINE void free_parts(void *pointer) {
@@ -361,7 +366,7 @@ static HAK_OUT_OF_LINE void free_counted(void *pointer, const char *function, si
 }
 
 void hak_hardened_free(void *pointer) {
-    if (HAK_LIKELY(hak_hardened.all))
+    if (HAK_LIKELY(hak_cache->quick != NULL))
         free_small(pointer, "free", (size_t)HAK_ANY_SIZE, true);
     else if (hak_samples_on())
         free_counted(pointer, "free", (size_t)HAK_ANY_SIZE);
@@ -370,7 +375,7 @@ void hak_hardened_free(void *pointer) {
 }
 
 void hak_hardened_free_by(void *pointer, const char *function, size_t said) {
-    if (HAK_LIKELY(hak_hardened.all))
+    if (HAK_LIKELY(hak_cache->quick != NULL))
         free_small(pointer, function, said, true);
     else if (hak_samples_on())
         free_counted(pointer, function, said);

@@ -192,6 +192,17 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
 }
 #endif
 
+/* *p, loaded with acquire, by one comparison. */
+HAK_FAST_PATH bool hak_is_set(const _Atomic bool *p) {
+#if defined(__x86_64__) && !HAKMEM_NO_ASM && !defined(__SANITIZE_THREAD__)
+    bool set;
+    __asm__ volatile("cmpb $0, %1" : "=@ccne"(set) : "m"(*p) : "memory");
+    return set;
+#else
+    return atomic_load_explicit(p, memory_order_acquire);
+#endif
+}
+
 /* *p == value, with a relaxed load; `p` is a word of 16 bits, atomic or guarded by the caller. */
 HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
 #if defined(__x86_64__) && !HAKMEM_NO_ASM && !defined(__SANITIZE_THREAD__)

@@ -39,7 +39,7 @@ HAK_FAST_PATH void hak_zero_pairs(void *block, size_t size) {
 
 /* Least size of a block for the two functions below; larger than any where the machine has no such
  * instructions. */
-enum { HAK_WIDE_LEAST = 128 };
+enum { HAK_WIDE_LEAST = 65 };
 
 #if defined(__x86_64__) && !HAKMEM_NO_ASM
 #include <cpuid.h>
@@ -64,45 +64,48 @@ HAK_FAST_PATH size_t hak_wide_least(void) {
 #define HAK_WIDE_CLOBBERED "xmm0"
 #endif
 
+/* What goes over a block of more than 64 bytes, 32 at a time; up to 256 bytes without a loop. `begin`: what
+ * is done first, with the first 32 bytes. `part`: an instruction for the 32 bytes at an address. */
+#define HAK_WIDE_3(part, from) part(32, from) part(64, from) part(96, from)
+#define HAK_WIDE_4(part, from, a, b, c, d) part(a, from) part(b, from) part(c, from) part(d, from)
+#define HAK_WIDE_HIGH(part, from) HAK_WIDE_4(part, from, 128, 160, 192, 224)
+#define HAK_WIDE_TAIL(part) HAK_WIDE_4(part, "%[at], %[size]", -128, -96, -64, -32)
+/* clang-format off */
+#define HAK_WIDE_PASS(begin, part)                                             \
+    begin "cmpq $128, %[size]\n\t"                                             \
+          "jbe 2f\n\t"                                                         \
+          "cmpq $256, %[size]\n\t"                                             \
+          "ja 3f\n\t" HAK_WIDE_3(part, "%[at]") HAK_WIDE_TAIL(part) "jmp 9f\n" \
+          "3:\tleaq -256(%[at], %[size]), %[last]\n"                           \
+          "1:\t" part(0, "%[last]") HAK_WIDE_3(part, "%[last]")                \
+          HAK_WIDE_HIGH(part, "%[last]")                                       \
+          "addq $-256, %[last]\n\t"                                            \
+          "cmpq %[at], %[last]\n\t"                                            \
+          "ja 1b\n\t" HAK_WIDE_3(part, "%[at]") HAK_WIDE_HIGH(part, "%[at]")   \
+          "jmp 9f\n"                                                           \
+          "2:\t" part(32, "%[at]") part(-64, "%[at], %[size]")                 \
+          part(-32, "%[at], %[size]") "9:\t"
+/* clang-format on */
+
 HAK_FAST_PATH bool hak_wide_is_zero(const void *block, size_t size) {
-    const char *at = block, *last = at + size - HAK_WIDE_LEAST;
+    const char *last;
     bool is_zero;
-    __asm__("vmovdqu (%[last]), %%ymm0\n\t"
-            "vpor 32(%[last]), %%ymm0, %%ymm0\n\t"
-            "vpor 64(%[last]), %%ymm0, %%ymm0\n\t"
-            "vpor 96(%[last]), %%ymm0, %%ymm0\n"
-            "1:\tvpor (%[at]), %%ymm0, %%ymm0\n\t"
-            "vpor 32(%[at]), %%ymm0, %%ymm0\n\t"
-            "vpor 64(%[at]), %%ymm0, %%ymm0\n\t"
-            "vpor 96(%[at]), %%ymm0, %%ymm0\n\t"
-            "subq $-128, %[at]\n\t"
-            "cmpq %[last], %[at]\n\t"
-            "jb 1b\n\t"
-            "vptest %%ymm0, %%ymm0\n\t"
-            "vzeroupper"
-            : [at] "+&r"(at), "=@ccz"(is_zero)
-            : [last] "r"(last)
+#define HAK_WIDE_READ(at, from) "vpor " #at "(" from "), %%ymm0, %%ymm0\n\t"
+    __asm__(HAK_WIDE_PASS("vmovdqu (%[at]), %%ymm0\n\t",
+                          HAK_WIDE_READ) "vptest %%ymm0, %%ymm0\n\tvzeroupper"
+            : [last] "=&r"(last), "=@ccz"(is_zero)
+            : [at] "r"(block), [size] "r"(size)
             : HAK_WIDE_CLOBBERED, "memory");
     return is_zero;
 }
 
 HAK_FAST_PATH void hak_zero_wide(void *block, size_t size) {
-    char *at = block, *last = at + size - HAK_WIDE_LEAST;
-    __asm__ volatile("vpxor %%xmm0, %%xmm0, %%xmm0\n"
-                     "1:\tvmovdqu %%ymm0, (%[at])\n\t"
-                     "vmovdqu %%ymm0, 32(%[at])\n\t"
-                     "vmovdqu %%ymm0, 64(%[at])\n\t"
-                     "vmovdqu %%ymm0, 96(%[at])\n\t"
-                     "subq $-128, %[at]\n\t"
-                     "cmpq %[last], %[at]\n\t"
-                     "jb 1b\n\t"
-                     "vmovdqu %%ymm0, (%[last])\n\t"
-                     "vmovdqu %%ymm0, 32(%[last])\n\t"
-                     "vmovdqu %%ymm0, 64(%[last])\n\t"
-                     "vmovdqu %%ymm0, 96(%[last])\n\t"
-                     "vzeroupper"
-                     : [at] "+&r"(at)
-                     : [last] "r"(last)
+    char *last;
+#define HAK_WIDE_CLEAR(at, from) "vmovdqu %%ymm0, " #at "(" from ")\n\t"
+    __asm__ volatile(HAK_WIDE_PASS("vpxor %%xmm0, %%xmm0, %%xmm0\n\t" HAK_WIDE_CLEAR(0, "%[at]"),
+                                   HAK_WIDE_CLEAR) "vzeroupper"
+                     : [last] "=&r"(last)
+                     : [at] "r"(block), [size] "r"(size)
                      : HAK_WIDE_CLOBBERED, "cc", "memory");
 }
 #else

@@ -94,6 +94,7 @@ void hak_cache_reset(hak_cache_t *cache) {
     hak_lifo_reset(cache);
     hak_sample_rate_reset(cache);
     hak_store_relaxed(&cache->quarantine, NULL);
+    cache->quick = NULL;
 }
 
 hak_cache_t *hak_cache_make(void) {

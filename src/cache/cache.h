@@ -71,8 +71,9 @@ typedef struct hak_cache {
     struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
     _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
     _Atomic(struct hak_quarantine *) quarantine; /* owner writes; see hardened/quarantine.h */
-    struct hak_cache *next;                      /* constant once in the list of all caches */
-    struct hak_cache *next_waiting;              /* lock of its group; caches without a thread */
+    struct hak_quarantine *quick;   /* owner; the same if all parts of the hardened path are on */
+    struct hak_cache *next;         /* constant once in the list of all caches */
+    struct hak_cache *next_waiting; /* lock of its group; caches without a thread */
 } hak_cache_t;
 
 /* Counters of a cache in one band, over all threads that it has served. They lie behind the

@@ -46,7 +46,7 @@ typedef struct {
 extern hak_hardened_t hak_hardened HAK_ALIGNED(HAK_LINE);
 
 HAK_FAST_PATH bool hak_hardened_on(void) {
-    return HAK_UNLIKELY(hak_load_acquire(&hak_hardened.on)); /* partner: hak_hardened_switch_on */
+    return HAK_UNLIKELY(hak_is_set(&hak_hardened.on)); /* partner: hak_hardened_switch_on */
 }
 
 /* Reads the options; once. */
@@ -72,13 +72,13 @@ HAK_FAST_PATH uint32_t hak_random_next(hak_random_t *random) {
 }
 
 /* A byte: one number is good for seven. */
-HAK_FAST_PATH uint8_t hak_random_byte(hak_random_t *random) {
+HAK_FAST_PATH size_t hak_random_byte(hak_random_t *random) {
     enum { ALL = 7 * 8 };
     uint64_t bytes = random->bytes;
     if (HAK_UNLIKELY(bytes >> 8 == 0))
         bytes = hak_random_whole(random) >> (64 - ALL) | (uint64_t)1 << ALL;
     random->bytes = bytes >> 8;
-    return (uint8_t)bytes;
+    return bytes & 0xff;
 }
 
 /* A number below `limit`. */

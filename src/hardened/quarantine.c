@@ -38,10 +38,10 @@ static unsigned room_of(const hak_stock_t *stock) {
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
 }
 
-hak_quarantine_t *hak_quarantine_make(void) {
+hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
     size_t size = sizeof(hak_quarantine_t) + hak_hardened.quarantine * sizeof(hak_rest_t);
-    hak_quarantine_t *quarantine = hak_meta_alloc(size);
-    if (!quarantine) return NULL;
+    hak_quarantine_t *quarantine = hak_load_relaxed(&cache->quarantine);
+    if (quarantine || !(quarantine = hak_meta_alloc(size))) return quarantine;
     memset(quarantine, 0, size);
     for (unsigned i = 0; i < HAK_CLASS_LIMIT; i++) quarantine->stocks[i].level = HAK_STATE_NO_LEVEL;
     for (unsigned i = 1; i <= HAK_CLASS_FIXED; i++)
@@ -49,6 +49,8 @@ hak_quarantine_t *hak_quarantine_make(void) {
     for (uint32_t i = 0; i < hak_hardened.quarantine; i++)
         quarantine->places[i] = nothing(quarantine);
     hak_random_seed(&quarantine->random);
+    hak_store_release(&cache->quarantine, quarantine);
+    if (hak_hardened.all) cache->quick = quarantine;
     return quarantine;
 }
 
@@ -146,7 +148,7 @@ hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
     unsigned end = count + take(home, class_index, want, stock->entries + count);
     if (hak_hardened.random) shuffle(&quarantine->random, stock->entries, count, end);
     hak_store_relaxed(&stock->count, (uint16_t)end);
-    return end ? *hak_quarantine_pop(stock, end) : none;
+    return end ? hak_quarantine_pop(stock, end)[-1] : none;
 }
 
 hak_entry_t hak_quarantine_take_one(unsigned class_index) {
@@ -178,16 +180,16 @@ static unsigned class_of(const hak_quarantine_t *quarantine, const hak_stock_t *
     return (unsigned)(stock - quarantine->stocks);
 }
 
-/* Gives the first `count` entries of a stock to the shard. */
+/* Gives `count` entries of a stock to the shard: the oldest, or, where places are random, the last ones. */
 static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
-    if (count == 0) return; /* a stock that was never used has no entries */
-    check_freed(stock->entries, count, stock->size);
     for (unsigned some; count > 0; count -= some) {
         some = (unsigned)hak_min(count, ROOM_MAX);
-        for (unsigned i = 0; i < some; i++) blocks[i] = stock->entries[i].block;
         const unsigned left = stock->count - some;
-        memmove(stock->entries, stock->entries + some, left * sizeof *stock->entries);
+        hak_entry_t *from = stock->entries + (hak_hardened.random ? left : 0);
+        check_freed(from, some, stock->size);
+        for (unsigned i = 0; i < some; i++) blocks[i] = from[i].block;
+        if (!hak_hardened.random) memmove(from, from + some, left * sizeof *from);
         hak_store_relaxed(&stock->count, (uint16_t)left);
         /* Last: a handler of the program may run in it, and allocate. */
         hak_shard_flush(home, class_of(quarantine, stock), blocks, some);
@@ -203,7 +205,7 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
         if (stock->count >= stock->room) grow(quarantine, stock, true);
         if (stock->count >= stock->room) give(quarantine, home, stock, stock->room / 2);
         quarantine->gave = true;
-        hak_quarantine_push(rest, stock->room);
+        hak_quarantine_push(rest, stock->room, hak_quarantine_chance(&quarantine->random));
         return;
     }
     check_freed(&rest.entry, 1, hak_classes[class_index].size);
@@ -212,10 +214,9 @@ static HAK_OUT_OF_LINE void push_slow(hak_quarantine_t *quarantine, unsigned hom
 }
 
 static void push(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest) {
-    if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room)))
+    hak_chance_t chance = hak_quarantine_chance(&quarantine->random);
+    if (HAK_UNLIKELY(!hak_quarantine_push(rest, rest.stock->room, chance)))
         push_slow(quarantine, home, rest);
-    if (hak_hardened.random && rest.stock->count)
-        hak_quarantine_mix(rest.stock, (uint16_t)hak_random_next(&quarantine->random));
 }
 
 HAK_FAST_PATH uint64_t heavy_bytes(const hak_stock_t *stock) {

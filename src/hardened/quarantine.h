@@ -90,8 +90,9 @@ typedef struct hak_quarantine {
     hak_rest_t places[]; /* QUARANTINE places */
 } hak_quarantine_t;
 
-/* NULL without memory. */
-hak_quarantine_t *hak_quarantine_make(void);
+/* Makes that of a cache, unless it has one; NULL without memory. */
+struct hak_cache;
+hak_quarantine_t *hak_quarantine_make(struct hak_cache *cache);
 
 /* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and there
  * is no memory. */
@@ -128,33 +129,40 @@ HAK_FAST_PATH void hak_quarantine_check_zero(void *block, size_t size) {
         hak_quarantine_report_write(block, size);
 }
 
-/* Takes the last entry of a stock that has `count` of them. */
+/* Takes the last entry of a stock that has `count` of them, and returns the one behind it. */
 HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t count) {
     const hak_entry_t *end = stock->entries + count;
     HAK_ADD_OWNED_16(&stock->count, -1);
-    return end - 1;
+    return end;
 }
 
-/* Puts a block on top of its stock; false when there are `room` already. */
-HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room) {
+/* Where a block goes in its stock: `number` is a random one of so many bits. */
+typedef struct {
+    size_t number;
+    unsigned bits;
+} hak_chance_t;
+
+/* A chance of a whole number; without RANDOM_PLACEMENT it is the top. */
+HAK_FAST_PATH hak_chance_t hak_quarantine_chance(hak_random_t *random) {
+    return (hak_chance_t){hak_hardened.random ? (uint16_t)hak_random_next(random) : UINT16_MAX, 16};
+}
+
+/* Puts a block into its stock, where `chance` says; what lies there goes to the top. False when there are
+ * `room` already. */
+HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room, hak_chance_t chance) {
     size_t count = hak_load_relaxed(&rest.stock->count);
     if (HAK_UNLIKELY(count >= room)) return false;
-    rest.stock->entries[count] = rest.entry;
+    hak_entry_t *entries = rest.stock->entries;
+    hak_entry_t *at = entries + (chance.number * (count + 1) >> chance.bits);
+    entries[count] = *at;
+    *at = rest.entry;
     HAK_ADD_OWNED_16(&rest.stock->count, 1);
     return true;
 }
 
-/* The last entry of a stock changes places with one that `chance` says, or stays. */
-HAK_FAST_PATH void hak_quarantine_mix(hak_stock_t *stock, uint16_t chance) {
-    uint32_t count = hak_load_relaxed(&stock->count);
-    hak_entry_t *at = stock->entries + (chance * count >> 16), old = *at;
-    *at = stock->entries[count - 1];
-    stock->entries[count - 1] = old;
-}
-
 /* Puts a freed block, or none, into a place of the quarantine; what lay there leaves. */
 HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, hak_rest_t rest,
-                                                 uint32_t at) {
+                                                 size_t at) {
     hak_rest_t *place = &quarantine->places[at];
     HAK_FORGET(place);
     hak_rest_t old = *place;
