@@ -306,6 +306,46 @@ static void fork_and_take(void) {
     allocate(HEAP);
 }
 
+/* A second free comes late, or a resize of a block that was freed: the memory of block 0 goes to the other
+ * CPU's heap by then, which makes a block there. */
+static void prepare_move(uint16_t owner, uint32_t word) {
+    prepare_array();
+    hak_store_relaxed(&slabs[0].owner, owner);
+    hak_store_relaxed(&slabs[0].large, word);
+    model.held[0] = false;
+}
+static void prepare_freed(void) { prepare_move(hak_owner(HEAP, HAK_CLASS_LARGE), 0); }
+
+/* It is a slab of a shard whose heap is not made: counts of a batch. */
+static void prepare_slab(void) { prepare_move(hak_owner(UNMADE, 1), UINT32_MAX); }
+
+static void set_owner_of_0(hak_heap_t *heap, uint16_t owner) {
+    hak_lock_acquire(&heap->lock);
+    hak_store_relaxed(&slabs[0].large, 0);
+    hak_store_release(&slabs[0].owner, owner);
+    hak_lock_release(&heap->lock);
+}
+
+static void move_and_take(void) {
+    set_owner_of_0(&heaps[HEAP], 0); /* to the pool */
+    set_owner_of_0(&heaps[OTHER], hak_owner(OTHER, HAK_CLASS_LARGE));
+    memory_write(&extents, sizeof extents);
+    extents.is_free[0] = true;
+    allocate(OTHER);
+}
+
+static void finally_moved(void) {
+    const hak_heap_t *heap = &heaps[HEAP], *other = &heaps[OTHER];
+    EXPLORE_CHECK(heap->recent.count + heap->transfer_count == 0 &&
+                      hak_load_relaxed(&heap->live_count) == BLOCKS &&
+                      hak_load_relaxed(&heap->live) == BLOCKS * GRAINS,
+                  "the heap has a block of the other one");
+    EXPLORE_CHECK(other->recent.count + other->transfer_count == model.freed[0] &&
+                      hak_load_relaxed(&other->live_count) == 1 &&
+                      hak_load_relaxed(&other->live) == GRAINS + extents.more[0],
+                  "the other heap does not have its block");
+}
+
 static bool is_waiting(const hak_heap_t *heap, unsigned i) {
     for (unsigned k = 0; k < heap->transfer_count; k++)
         if (heap->transfer[k] == &slabs[2 * i]) return true;
@@ -356,6 +396,7 @@ static const char *describe(const volatile void *variable) {
 }
 
 #define RULES .finally = finally, .describe = describe
+#define MOVED_RULES .finally = finally_moved, .describe = describe
 
 static const explore_scenario_t scenarios[] = {
     {"a block is freed twice at once", prepare_array, {free_0, free_0}, RULES},
@@ -430,11 +471,25 @@ static const explore_scenario_t scenarios[] = {
      prepare_small_to_fork,
      {free_0_afar, free_1_afar, fork_and_take},
      RULES},
+    {"a late free while the memory goes to another heap",
+     prepare_freed,
+     {free_0, move_and_take},
+     MOVED_RULES},
+    {"the same from the other CPU", prepare_freed, {free_0_afar, move_and_take}, MOVED_RULES},
+    {"a late free while a slab goes to a heap", prepare_slab, {free_0, move_and_take}, MOVED_RULES},
+    {"a late resize while the memory goes to another heap",
+     prepare_freed,
+     {try_to_grow_0, move_and_take},
+     MOVED_RULES},
+    {"a late resize while a slab goes to a heap",
+     prepare_slab,
+     {try_to_grow_0, move_and_take},
+     MOVED_RULES},
 };
 
 int main(int argc, char **argv) {
     memory_track(merged_place(), sizeof *merged_place());
-    memory_track(&heaps[HEAP], sizeof(hak_heap_t));
+    memory_track(heaps, sizeof heaps);
     memory_track(slabs, sizeof slabs);
     memory_track(&extents, sizeof extents);
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
