@@ -88,24 +88,13 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* A step of a crowd in the midst of which a signal handler forked: in its child, where this is the only
  * thread, the step may count for nothing or twice. The count is known there. */
-static void settle(hak_gate_post_t *crowd, uint32_t process, bool is_inside) {
-    if (HAK_UNLIKELY(process != hak_gate_process())) hak_store_relaxed(&crowd->inside, is_inside);
+static void settle(hak_gate_post_t *crowd, uint32_t process) {
+    if (HAK_UNLIKELY(process != hak_gate_process()))
+        hak_store_relaxed(&crowd->inside, hak_load_relaxed(&hak_gate_thread.noted_at) == crowd);
 }
 
-/* False when a signal handler of this thread, or the code that it interrupted, has noted it already,
- * perhaps at another crowd.
- * A handler between the two steps of a crowd is not counted; the other order could count it twice. */
-static bool note_at(hak_gate_post_t *post) {
-    if (!is_crowd(post)) {
-        (void)atomic_exchange(&post->inside, 1); /* partner: close */
-    } else {
-        const uint32_t process = hak_gate_process();
-        hak_gate_post_t *none = NULL;
-        if (!atomic_compare_exchange_strong(&hak_gate_thread.noted_at, &none, post)) return false;
-        (void)atomic_fetch_add(&post->inside, 1); /* partner: close */
-        settle(post, process, true);
-    }
-    return true;
+static void uncount(hak_gate_post_t *crowd) {
+    atomic_fetch_sub_explicit(&crowd->inside, 1, memory_order_release); /* partner: close */
 }
 
 HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
@@ -117,8 +106,8 @@ HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
     const uint32_t process = hak_gate_process();
     hak_gate_thread.leaving++; /* a handler that forks must not wait for this thread for ever */
     if (atomic_exchange(&hak_gate_thread.noted_at, NULL)) {
-        atomic_fetch_sub_explicit(&post->inside, 1, memory_order_release); /* partner: close */
-        settle(post, process, false);
+        uncount(post);
+        settle(post, process);
     }
     atomic_signal_fence(memory_order_seq_cst);
     hak_gate_thread.leaving--;
@@ -140,27 +129,43 @@ static HAK_SLOW_PATH void wait_outside(hak_gate_post_t *post) {
     hak_gate_thread.depth = 0;
     atomic_signal_fence(memory_order_seq_cst);
     hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
-    unnote_at(noted ? noted : post);
+    if (noted) post = noted;
+    if (post) unnote_at(post);
     wait_until_open();
     atomic_signal_fence(memory_order_seq_cst);
     hak_gate_thread.depth = depth;
 }
 
-static HAK_SLOW_PATH bool enter(hak_gate_post_t *post, bool waits) {
-    while (is_crowd(post) && is_closed() && !hak_gate_is_mine()) { /* see hak_gate_reset */
-        if (!waits) return false;
-        wait_outside(post);
+static bool may_pass(void) { return HAK_LIKELY(!is_closed()) || hak_gate_is_mine(); }
+
+/* A signal handler of this thread, or the code that it interrupted, may have noted it already, perhaps at
+ * another crowd. */
+static bool enter_crowd(hak_gate_post_t *crowd, bool waits) {
+    for (;;) {
+        for (; !may_pass(); wait_outside(NULL)) /* see hak_gate_reset */
+            if (!waits) return false;
+        const uint32_t process = hak_gate_process();
+        hak_gate_post_t *none = NULL;
+        (void)atomic_fetch_add(&crowd->inside, 1); /* partner: close */
+        const bool passes = may_pass();
+        if (!passes || !atomic_compare_exchange_strong(&hak_gate_thread.noted_at, &none, crowd))
+            uncount(crowd);
+        settle(crowd, process);
+        if (passes) return true;
     }
-    while (note_at(post)) {
-        if (HAK_LIKELY(!is_closed()) || hak_gate_is_mine()) break;
-        if (waits) {
-            wait_outside(post);
-        } else {
+}
+
+static HAK_SLOW_PATH bool enter(hak_gate_post_t *post, bool waits) {
+    if (is_crowd(post)) return enter_crowd(post, waits);
+    for (;; wait_outside(post)) {
+        (void)atomic_exchange(&post->inside, 1); /* partner: close */
+        if (may_pass()) break;
+        if (!waits) {
             unnote_at(post);
             return false;
         }
     }
-    if (!is_crowd(post)) hak_store_relaxed(&hak_gate_thread.noted_at, post);
+    hak_store_relaxed(&hak_gate_thread.noted_at, post);
     return true;
 }
 

@@ -40,9 +40,15 @@
  *
  * A signal handler may fork while it interrupts a thread that is inside. Such a fork waits for the
  * others for a second at most, since they may wait for a lock that the interrupted thread holds. The
- * interrupted step does no harm: the child has this thread, which returns to the step and ends it. A
- * thread that goes into a crowd or out of it has two steps, its own note and the crowd's count. If it
- * finds itself in another process after them, it sets the count: there it is the only thread.
+ * interrupted step does no harm: the child has this thread, which returns to the step and ends it.
+ *
+ * A thread notes where it is inside after it has passed the gate, so a handler that interrupts it before looks at
+ * the gate itself. One that goes into a crowd or out of it has two steps: the count goes up before the note is
+ * made, and down after it is gone. So a count is never less than the threads inside. Between two steps a handler
+ * counts by itself, and its fork waits in vain for its own thread, for that second, but leaves nobody out. A
+ * handler that finds the gate closed there waits for a fork that waits for the count, to the end of the fork's
+ * round. A thread that finds itself in another process after its two steps sets the count to what its note says:
+ * there it is the only thread.
  *
  * Two forks may wait for each other: that of the handler for the gate that another fork has closed, and the
  * other one for the handler's thread to leave. So a fork of a thread outside closes in rounds: if somebody
@@ -63,6 +69,9 @@
  * Rejected:
  *  - A fork takes all locks. With many shards that dirties a page for each lock in both processes, and
  *    the child must search the whole heap for what was done without a lock.
+ *  - A thread notes its crowd before it counts there, or before it looks at the gate. A handler that comes then
+ *    is inside uncounted, or passes a closed gate, and its own fork takes the count of another thread for that of
+ *    its thread.
  *  - One counter for all threads inside. Every slow call of every thread would write to its line.
  *  - One crowd. With 192 CPUs three quarters of the time that threads waited when they start and end was
  *    for its line. One for each eight CPUs: five lines moved at each call of a novice.

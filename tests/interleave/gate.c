@@ -20,7 +20,7 @@ static void prepare_posts(unsigned count) {
     hak_gate.state = FENCED;
     hak_gate_posts = NULL;
     moving = 0;
-    alone = in_sleep = false;
+    alone = in_sleep = gives_up = second_is_in = false;
     memory_signal = NULL;
     memset(cpu, 0, sizeof cpu);
     has_barrier = true;
@@ -71,6 +71,17 @@ static void prepare_interrupted_crowd(void) {
     memory_signal = interrupt_anywhere;
     alone = true;
 }
+/* The same, and all are of one crowd; a fork of a thread outside gives up. */
+static void prepare_interrupted_pair(void) {
+    prepare_crowd();
+    memory_signal = interrupt_anywhere;
+    alone = true;
+}
+static void prepare_interrupted_rounds(void) {
+    prepare_crowd();
+    memory_signal = interrupt_anywhere;
+    gives_up = true;
+}
 static void prepare_interrupted_wait(void) {
     prepare_registered(1);
     memory_signal = interrupt_while_closed;
@@ -111,6 +122,12 @@ static void once_with(unsigned post) {
 static void first(void) { once_with(0); }
 static void second(void) { once_with(1); }
 static void of_the_crowd(void) { be_inside(); }
+
+static void second_of_the_crowd(void) {
+    second_is_in = true;
+    be_inside();
+    second_is_in = false;
+}
 
 static void twice_of_crowds(void) {
     be_inside();
@@ -477,6 +494,22 @@ static const explore_scenario_t scenarios[] = {
     {"one of the crowd in the child of its handler",
      prepare_interrupted_crowd,
      {crowd_and_child},
+     RULES},
+    {"one of a crowd of two whose handler forks",
+     prepare_interrupted_pair,
+     {crowd_and_fork, second_of_the_crowd},
+     RULES},
+    {"one of a crowd of two in the child of its handler",
+     prepare_interrupted_pair,
+     {crowd_and_child, second_of_the_crowd},
+     RULES},
+    {"one of the crowd and a handler, and a fork",
+     prepare_interrupted_rounds,
+     {crowd_and_handler, fork_and_open},
+     RULES},
+    {"one of the crowd and a handler, and two forks",
+     prepare_interrupted_rounds,
+     {crowd_and_handler, fork_and_open_twice},
      RULES},
     {"a first cache and a fork", prepare_fenced, {register_and_enter, fork_and_open}, RULES},
     {"a thread and a report", prepare_one, {first_twice, report}, RULES},

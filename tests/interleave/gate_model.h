@@ -29,7 +29,10 @@ uintptr_t hak_os_thread(void) { return (explore_thread() + 1) * 64; }
 
 static bool gives_up; /* a round of a close ends when the first thread waits for the fork */
 
-static bool alone; /* a fork waits in vain for the step that its signal handler interrupted */
+static bool alone; /* a fork may wait in vain for the step that its signal handler interrupted */
+
+/* With that: the second thread, from before it enters until it has left. */
+static bool second_is_in;
 
 bool hak_os_is_single_threaded(void) { return false; }
 
@@ -93,6 +96,11 @@ __attribute__((no_sanitize_thread)) static bool is_stuck_or_left(const void *bef
            (streams.holder && first_waits_for_streams);
 }
 
+__attribute__((no_sanitize_thread)) static bool is_second_out(const void *unused) {
+    (void)unused;
+    return !second_is_in || futex_is_asleep(2);
+}
+
 /* Only a fork that waits for somebody to leave sleeps. */
 bool hak_os_sleep_ms(unsigned ms) {
     uint32_t before = noted();
@@ -105,6 +113,10 @@ bool hak_os_sleep_ms(unsigned ms) {
         explore_await(is_stuck_or_left, &before);
         return true;
     }
-    if (before && !handled && !alone) explore_await(has_fewer_noted, &before);
+    if (!before || handled) return true;
+    if (!alone)
+        explore_await(has_fewer_noted, &before);
+    else if (!is_second_out(NULL))
+        explore_await(is_second_out, NULL);
     return true;
 }
