@@ -30,10 +30,18 @@ if [ "$what" = keep ]; then
     exit
 fi
 
+# Sets `seconds_of_cpu`: of all children so far. A substitution would have none.
+count_cpu() {
+    times >build/fuzz/times
+    seconds_of_cpu=$(awk 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4) }' build/fuzz/times)
+}
+
 found=0
 for target in $targets; do
     mkdir -p "build/fuzz/corpus/$target" build/fuzz/found
     seconds=$((what / $(echo "$targets" | wc -w)))
+    count_cpu
+    before=$seconds_of_cpu
     log=build/fuzz/$target.log
     if ! "build/fuzz/tests/fuzz_$target" -max_total_time=$seconds -max_len=4000 -timeout=60 -rss_limit_mb=4096 \
         -artifact_prefix=build/fuzz/found/$target- "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
@@ -42,6 +50,7 @@ for target in $targets; do
         echo "FAIL: fuzzing $target: $log"
         grep -E 'FAIL|ERROR|runtime error|Test unit written' "$log" | head -5
     fi
-    echo "$target: $(grep -E '^Done|DONE' "$log" | tail -1) in $seconds s on one CPU"
+    count_cpu
+    echo "$target: $(grep -E '^Done|DONE' "$log" | tail -1), $((seconds_of_cpu - before)) s of a CPU"
 done
 exit $found
