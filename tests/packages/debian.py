@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
+import clean  # noqa: E402
 import harness  # noqa: E402
 
 NAMES = ["hakmem", "libhakmem-dev", "libhakmem1"]
@@ -142,7 +143,7 @@ def make_packages(folder, how, where):
     if how == "pack":
         harness.must_run(["cpack", "-G", "DEB", "-B", packages], cwd=where)
     else:
-        harness.must_run(["make", "-C", where, "deb"], seconds=500)
+        harness.must_run(["make", "-C", where, "deb"], seconds=clean.SECONDS)
         packages = os.path.join(where, "build", "deb", "packages")
     return sorted(glob.glob(os.path.join(packages, "*.deb")))
 
