@@ -158,7 +158,11 @@ HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment
     HAKMEM_ATTR(malloc, alloc_align(2), alloc_size(3), warn_unused_result);
 
 /* As hakmem_realloc; the result is a block of this heap. ptr may be a block of it, of another heap, or of
- * malloc. */
+ * malloc. A block of this heap stays where it is when it becomes shorter by less than an eighth. One of up to 64 KiB
+ * otherwise loses its end, or grows into what is free behind it; one above that does the same in steps of 64 KiB,
+ * and one with a mapping (above HAKMEM_SS_SIZE) in pages, perhaps at another address, but without a copy: the limit is
+ * asked for the difference only. All others are copied, and need room under the limit for both blocks. Where that fails,
+ * a block that is to become smaller stays. No fork waits for a copy. */
 HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(alloc_size(3), warn_unused_result);
 

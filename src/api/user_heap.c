@@ -14,6 +14,7 @@
 #include "error/error.h"
 #include "hardened/hardened.h"
 #include "large/fine.h"
+#include "large/user_heap_huge.h"
 #include "os/os.h"
 #include "profile/sample.h"
 #include "record/record.h"
@@ -118,16 +119,45 @@ void *hakmem_heap_aligned_alloc(hakmem_heap_t *handle, size_t align, size_t size
     return NULL;
 }
 
+/* The new address of a block of the heap that is resized without a copy, or NULL: it has to move. */
+static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, size_t size) {
+    if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return NULL;
+    if (!hak_region_unit_of(pointer))
+        return size > hak_superslab_size() ? hak_user_heap_huge_resize(pointer, size) : NULL;
+    const bool is_done =
+        hak_fine_resize(pointer, size) || (size > old && hak_fine_extend(heap, pointer, old, size));
+    return is_done ? pointer : NULL;
+}
+
+/* The same with what is known of the block. Its sample ends, and it may get another one. */
+static void *resize_whole(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
+                          const void *site) {
+    hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
+    void *moved = resize_in_place(heap, pointer, old, size);
+    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
+    if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
+    return hak_block_record(moved, size, site);
+}
+
+/* True when a block serves the new size as it is: less than an eighth of it is left over. */
+static bool fits(size_t old, size_t size) {
+    return size <= old && (old - size < old / 8 || old <= 64);
+}
+
 void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
                            const void *site) {
-    const bool may_stay = size <= old && hak_fine_heap_of(pointer) == heap;
+    const bool is_own = hak_fine_heap_of(pointer) == heap;
     const int error = errno;
-    if (may_stay && old - size <= old / 2) return hak_block_record(pointer, size, site);
+    if (is_own && fits(old, size)) return hak_block_record(pointer, size, site);
+    void *stayed = is_own ? resize_whole(heap, pointer, old, size, site) : NULL;
+    if (HAK_LIKELY(stayed != NULL)) return stayed;
     const request_t request = {.size = size, .align = 1, .from = pointer, .old = old, .site = site};
     void *moved = allocate_for(heap, &request);
     if (HAK_UNLIKELY(!moved)) {
-        if (!may_stay) return NULL;
+        if (!is_own || size > old)
+            return NULL; /* else it stays: few programs expect that to fail */
         errno = error;
+        if (hak_region_unit_of(pointer)) hak_fine_resize(pointer, HAK_UNIT_SIZE);
         return hak_block_record(pointer, size, site);
     }
     hakmem_free(pointer);
@@ -204,10 +234,9 @@ hakmem_heap_t *hakmem_heap_of(const void *pointer) {
 }
 
 hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *handle) {
-    for (size_t i = (uint32_t)(uintptr_t)handle + (size_t)1; i < hak_user_heap_slots(); i++) {
-        const hak_user_heap_t *heap = hak_user_heap_at(i);
+    const hak_user_heap_t *heap = hak_user_heap_behind((uint32_t)(uintptr_t)handle);
+    for (; heap; heap = hak_user_heap_behind(heap->number))
         if (hak_load_relaxed(&heap->is_used)) return hak_user_heap_handle(heap);
-    }
     return NULL;
 }
 

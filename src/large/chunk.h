@@ -1,7 +1,12 @@
 /* chunk.h: the record of a chunk (fine.h), for those who cut it and who check it. */
 #pragma once
 
+#include "base/bits.h"
 #include "large/fine.h"
+
+enum {
+    HAK_CHUNK_WHOLE = HAK_UNIT_SHIFT
+}; /* log2 of the bytes of a grain, in a chunk that is one block */
 
 /* The descriptors of its units lead to it by `bits`. All but the constants under the lock of its heap. */
 typedef struct hak_fine {
@@ -11,17 +16,54 @@ typedef struct hak_fine {
     uint64_t *in_use, *begins;
     uint32_t used, longest; /* grains */
     uint32_t hint;          /* where the next search begins */
-    uint32_t grains;        /* constant, as the next two */
-    uint8_t unit_count, shift;
+    uint32_t grains;        /* as is unit_count: constant, but for a chunk that is one block */
+    uint8_t unit_count;
+    uint8_t shift; /* constant */
     uint8_t list;
     bool is_first;  /* constant; its heap had no other one, and may never fill it */
     uint32_t epoch; /* of its heap when it was made, or was last spared */
 } hak_fine_t;
 _Static_assert(sizeof(hak_fine_t) <= 128, "records are powers of two");
 
+/* The word `large` of its units: its heap's number, with the highest bit. That is the length of no large block,
+ * so a late second free of one that was there before finds none (heap.h). */
+HAK_FAST_PATH uint32_t hak_chunk_word(const hak_user_heap_t *heap) {
+    return (uint32_t)1 << 31 | heap->number;
+}
+HAK_FAST_PATH hak_user_heap_t *hak_chunk_heap(uint32_t word) {
+    return hak_user_heap_at(word ^ (uint32_t)1 << 31);
+}
+
 HAK_FAST_PATH size_t hak_chunk_bytes(const hak_fine_t *fine) {
     return (size_t)fine->unit_count << HAK_UNIT_SHIFT;
 }
+/* Grains of 1 << shift bytes that a block of so many bytes has. */
+HAK_FAST_PATH size_t hak_chunk_grains(size_t size, unsigned shift) {
+    return ((hak_max(size, 1) - 1) >> shift) + 1;
+}
+HAK_FAST_PATH char *hak_chunk_address(const hak_fine_t *fine, size_t grain) {
+    return fine->units[0].base + (grain << fine->shift);
+}
+
+/* Grains of the block that begins at a grain. */
+HAK_FAST_PATH size_t hak_chunk_length(const hak_fine_t *fine, size_t grain) {
+    for (size_t at = grain + 1; at < fine->grains; at = (at | 63) + 1) {
+        uint64_t ends = (fine->begins[at / 64] | ~fine->in_use[at / 64]) >> at % 64;
+        if (ends) return hak_min(at + hak_lowest_bit(ends), fine->grains) - grain;
+    }
+    return fine->grains - grain;
+}
+
 HAK_FAST_PATH unsigned hak_chunk_list_of(size_t longest) {
     return longest ? hak_highest_bit(longest) + 1 : 0;
 }
+
+/* The chunk of a block, and the grain where that begins; NULL when no block in use does. *heap is locked in both
+ * cases. */
+hak_fine_t *hak_chunk_lock(const void *block, hak_user_heap_t **heap, size_t *grain);
+
+/* Under the lock: a unit of the chunk leads to it and to its heap; units get an owner, 0 for none; grains that
+ * are in no block any more are set free. */
+void hak_chunk_enter_unit(const hak_user_heap_t *heap, hak_fine_t *fine, hak_unit_t *unit);
+void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner);
+void hak_chunk_set_free(hak_user_heap_t *heap, hak_fine_t *fine, size_t at, size_t grains);

@@ -1,9 +1,8 @@
 /* fine.c: chunks that are cut in grains, by bitmaps. */
-#include "large/chunk.h"
+#include "large/chunk_search.h"
 
 #include <string.h>
 
-#include "base/bits.h"
 #include "large/user_heap_huge.h"
 #include "meta/meta.h"
 #include "os/gate.h"
@@ -12,12 +11,11 @@
 #include "region/region.h"
 
 enum {
-    LOOKS_MAX = 8,          /* chunks that a request searches before it takes a fresh one */
-    SWEEPS_MAX = 3,         /* the same of short requests, which look at more */
-    SWEPT_PART = 5,         /* one part of so many of a chunk is free when a sweep begins */
-    SHORT = 64,             /* grains of a short request, at most */
-    OWN_SHIFT = 4,          /* log2 of the bytes of a grain, in a heap of the program */
-    WHOLE = HAK_UNIT_SHIFT, /* the same in a chunk that is one block */
+    LOOKS_MAX = 8,  /* chunks that a request searches before it takes a fresh one */
+    SWEEPS_MAX = 3, /* the same of short requests, which look at more */
+    SWEPT_PART = 5, /* one part of so many of a chunk is free when a sweep begins */
+    SHORT = 64,     /* grains of a short request, at most */
+    OWN_SHIFT = 4,  /* log2 of the bytes of a grain, in a heap of the program */
 };
 
 typedef hak_fine_t fine_t;
@@ -54,51 +52,13 @@ static void set_longest(hak_user_heap_t *heap, fine_t *fine, size_t longest) {
 
 /* ---- allocation ---- */
 
-/* What is asked for, in grains. */
-typedef struct {
-    size_t grains, align;
-    bool zero;            /* all bytes, which are few, or a whole chunk */
-    hak_flight_t *flight; /* of the block; NULL: it is in none */
-} request_t;
-
 /* In heaps of the program short requests need not find the last hole. */
-static bool is_swept(const hak_user_heap_t *heap, const request_t *request) {
+static bool is_swept(const hak_user_heap_t *heap, const hak_cut_t *request) {
     return !is_process(heap) && request->grains <= SHORT;
 }
 
-/* The first place in the free stretches that begin in from .. until - 1, or a little behind; the end when
- * there is none. *longest is raised to the length of those that are too short. */
-static size_t search(const fine_t *fine, size_t from, size_t until, const request_t *request,
-                     size_t *longest) {
-    size_t start = 0, length = 0; /* of the stretch that may go on */
-    uint64_t mask = ~(uint64_t)0 << from % 64;
-    for (size_t w = from / 64; w < hak_bits_words(fine->grains); w++, mask = ~(uint64_t)0) {
-        uint64_t free = ~fine->in_use[w] & mask;
-        if (length == 0 && w * 64 >= until) break;
-        if (!(free & 1)) length = 0;
-        while (free) {
-            unsigned low = hak_lowest_bit(free), end = low;
-            uint64_t taken = ~(free >> low);
-            end += taken ? hak_lowest_bit(taken) : 64;
-            if (length == 0) start = w * 64 + low;
-            length += end - low;
-            size_t at = hak_align_up(start, request->align);
-            if (at + request->grains <= start + length) return at;
-            *longest = hak_max(*longest, length);
-            if (end == 64) break;
-            length = 0;
-            free &= ~(uint64_t)0 << end;
-        }
-    }
-    return fine->grains;
-}
-
-static char *address_of(const fine_t *fine, size_t grain) {
-    return fine->units[0].base + (grain << fine->shift);
-}
-
 /* Makes free grains a block. */
-HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const request_t *request) {
+HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const hak_cut_t *request) {
     const size_t grains = request->grains;
     HAK_ASSERT(at + grains <= fine->grains);
     hak_bits_turn(fine->in_use, at, grains);
@@ -107,17 +67,17 @@ HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const re
     if (fine != heap->current || grains <= SHORT) fine->hint = (uint32_t)(at + grains);
     HAK_ADD_OWNED(&heap->blocks, 1);
     HAK_ADD_OWNED(&heap->bytes, grains << fine->shift);
-    char *block = address_of(fine, at);
-    if (request->zero && fine->shift != WHOLE) memset(block, 0, grains << fine->shift);
+    char *block = hak_chunk_address(fine, at);
+    if (request->zero && fine->shift != HAK_CHUNK_WHOLE) memset(block, 0, grains << fine->shift);
     if (request->flight) hak_user_heap_take_off(heap, request->flight, block);
     return block;
 }
 
 /* A block of one chunk; NULL when there is no room, and `longest` is exact then. */
-static void *carve(hak_user_heap_t *heap, fine_t *fine, const request_t *request) {
+static void *carve(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *request) {
     const size_t hint = fine == heap->current ? 0 : fine->hint;
-    size_t longest = 0, at = search(fine, hint, fine->grains, request, &longest);
-    if (at == fine->grains) at = search(fine, 0, hint, request, &longest);
+    size_t longest = 0, at = hak_chunk_search(fine, hint, fine->grains, request, &longest);
+    if (at == fine->grains) at = hak_chunk_search(fine, 0, hint, request, &longest);
     if (at == fine->grains) {
         set_longest(heap, fine, longest);
         return NULL;
@@ -127,7 +87,7 @@ static void *carve(hak_user_heap_t *heap, fine_t *fine, const request_t *request
 
 /* Searches chunks that may have room, up to `looks`. One that has none says so from then on, so that
  * even without a bound each is searched in vain once for each stretch that was freed in it. */
-static void *find_room(hak_user_heap_t *heap, const request_t *request, size_t looks) {
+static void *find_room(hak_user_heap_t *heap, const hak_cut_t *request, size_t looks) {
     for (unsigned list = hak_chunk_list_of(request->grains); list < HAK_USER_HEAP_LISTS; list++)
         for (fine_t *fine = heap->lists[list], *behind; fine && looks; fine = behind) {
             behind = fine->next;
@@ -137,29 +97,6 @@ static void *find_room(hak_user_heap_t *heap, const request_t *request, size_t l
             if (block) return block;
         }
     return NULL;
-}
-
-/* The bits of `low` where so many bits in a row are set, up to 64; `high` is the word behind. */
-static uint64_t begins_of(uint64_t low, uint64_t high, size_t count) {
-    for (size_t some = 1, more; some < count && low; some += more) {
-        more = hak_min(some, count - some);
-        low &= low >> more | high << (64 - more);
-        high &= high >> more;
-    }
-    return low;
-}
-
-/* The first place for up to 64 grains from the hint on; the end when there is none. */
-static size_t search_short(const fine_t *fine, const request_t *request) {
-    const size_t words = hak_bits_words(fine->grains), align = request->align;
-    const uint64_t aligned = align < 64 ? ~(uint64_t)0 / (~(uint64_t)0 >> (64 - align)) : 1;
-    uint64_t mask = ~(uint64_t)0 << fine->hint % 64;
-    for (size_t w = fine->hint / 64; w < words; w++, mask = ~(uint64_t)0) {
-        uint64_t high = w + 1 < words ? ~fine->in_use[w + 1] : 0;
-        uint64_t begins = begins_of(~fine->in_use[w] & mask, high, request->grains) & aligned;
-        if (begins && (w * 64 & (align - 1)) < 64) return w * 64 + hak_lowest_bit(begins);
-    }
-    return fine->grains;
 }
 
 /* The next chunk to sweep: a part of it is free, and there may be room. */
@@ -175,14 +112,14 @@ static fine_t *pick(const hak_user_heap_t *heap, size_t grains) {
 /* A block of up to 64 grains. A sweep goes through a chunk from its beginning to its end; so a free
  * stretch is looked at once in a sweep, and each sweep finds a part of the chunk free. What is freed
  * behind it waits for the next sweep. NULL: a fresh chunk is needed. */
-static void *sweep(hak_user_heap_t *heap, const request_t *request) {
+static void *sweep(hak_user_heap_t *heap, const hak_cut_t *request) {
     for (unsigned looks = 0; looks < SWEEPS_MAX; looks++) {
         fine_t *fine = heap->current;
-        size_t at = fine ? search_short(fine, request) : 0, longest = 0;
+        size_t at = fine ? hak_chunk_search_short(fine, request) : 0, longest = 0;
         if (fine && at < fine->grains) return cut(heap, fine, at, request);
         if (fine) {
-            search(fine, 0, fine->grains, &(request_t){.grains = SIZE_MAX / 2, .align = 1},
-                   &longest);
+            hak_chunk_search(fine, 0, fine->grains,
+                             &(hak_cut_t){.grains = SIZE_MAX / 2, .align = 1}, &longest);
             set_longest(heap, fine, longest);
         }
         heap->current = pick(heap, request->grains);
@@ -192,10 +129,15 @@ static void *sweep(hak_user_heap_t *heap, const request_t *request) {
     return NULL;
 }
 
-static void set_owner(const fine_t *fine, uint16_t owner) {
-    for (unsigned i = 0; i < fine->unit_count; i++)
-        hak_store_release(&fine->units[i].owner, owner); /* partner: any look at it */
-    hak_region_set_class(fine->units, fine->unit_count, hak_owner_class(owner));
+void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner) {
+    for (unsigned i = 0; i < count; i++)
+        hak_store_release(&units[i].owner, owner); /* partner: any look at it */
+    hak_region_set_class(units, count, hak_owner_class(owner));
+}
+
+void hak_chunk_enter_unit(const hak_user_heap_t *heap, fine_t *fine, hak_unit_t *unit) {
+    hak_store_release(&unit->bits, (uint64_t *)(void *)fine);
+    hak_store_release(&unit->large, hak_chunk_word(heap));
 }
 
 static size_t bitmaps_size(size_t grains) { return 2 * hak_bits_words(grains) * sizeof(uint64_t); }
@@ -231,15 +173,13 @@ static void append(hak_user_heap_t *heap, fine_t *fine) {
 }
 
 /* The block in a fresh chunk, which the heap gets. */
-static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *request) {
+static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *request) {
     HAK_HOLD(&heap->lock);
     fine->is_first = hak_load_relaxed(&heap->committed) == hak_chunk_bytes(fine);
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, fine->unit_count);
-    for (unsigned i = 0; i < fine->unit_count; i++) {
-        hak_store_release(&fine->units[i].bits, (uint64_t *)(void *)fine);
-        hak_store_release(&fine->units[i].large, heap->number);
-    }
-    set_owner(fine, HAK_FINE_OWNER);
+    for (unsigned i = 0; i < fine->unit_count; i++)
+        hak_chunk_enter_unit(heap, fine, &fine->units[i]);
+    hak_chunk_set_owner(fine->units, fine->unit_count, HAK_FINE_OWNER);
     link_to_list(heap, fine);
     append(heap, fine);
     void *block = carve(heap, fine, request);
@@ -252,7 +192,7 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const request_t *r
 
 /* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
 static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shift,
-                        const request_t *request) {
+                        const hak_cut_t *request) {
     const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
     void *block = NULL;
     bool zeroed = false;
@@ -261,7 +201,7 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
     hak_gate_enter();
     const bool is_charged = hak_user_heap_charge(heap, bytes);
     fine->units = is_charged ? hak_pool_take(unit_count, &zeroed) : NULL;
-    if (fine->units && shift == WHOLE && request->zero && !zeroed)
+    if (fine->units && shift == HAK_CHUNK_WHOLE && request->zero && !zeroed)
         memset(fine->units[0].base, 0, bytes);
     if (fine->units)
         block = enter_chunk(heap, fine, request);
@@ -273,7 +213,7 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
 }
 
 /* A block of up to 64 KiB. */
-static void *alloc(hak_user_heap_t *heap, unsigned shift, const request_t *request) {
+static void *alloc(hak_user_heap_t *heap, unsigned shift, const hak_cut_t *request) {
     hak_lock_acquire(&heap->lock);
     void *block =
         is_swept(heap, request) ? sweep(heap, request) : find_room(heap, request, LOOKS_MAX);
@@ -286,13 +226,13 @@ static void *alloc(hak_user_heap_t *heap, unsigned shift, const request_t *reque
 }
 
 /* What is asked for, in grains of 1 << shift bytes. */
-static request_t request_of(size_t size, size_t align, unsigned shift) {
-    return (request_t){.grains = ((hak_max(size, 1) - 1) >> shift) + 1,
+static hak_cut_t request_of(size_t size, size_t align, unsigned shift) {
+    return (hak_cut_t){.grains = hak_chunk_grains(size, shift),
                        .align = hak_max(align >> shift, 1)};
 }
 
 void *hak_fine_alloc(size_t size, size_t align) {
-    const request_t request = request_of(size, align, HAK_FINE_SHIFT);
+    const hak_cut_t request = request_of(size, align, HAK_FINE_SHIFT);
     return alloc(&hak_user_heap_process, HAK_FINE_SHIFT, &request);
 }
 
@@ -302,24 +242,14 @@ void *hak_fine_alloc(size_t size, size_t align) {
  * *heap is locked in both cases. */
 HAK_FAST_PATH fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap, size_t *grain) {
     hak_unit_t *unit = hak_unit_of(pointer);
-    const uint32_t number = hak_load_acquire(&unit->large);
-    *heap = hak_user_heap_at(number);
+    *heap = hak_chunk_heap(hak_load_acquire(&unit->large));
     if (HAK_UNLIKELY(!*heap)) *heap = &hak_user_heap_process; /* no chunk is there any more */
     hak_lock_acquire(&(*heap)->lock);
     if (!hak_fine_is(unit)) return NULL;
-    if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != (*heap)->number)) return NULL;
+    if (HAK_UNLIKELY(hak_load_relaxed(&unit->large) != hak_chunk_word(*heap))) return NULL;
     fine_t *fine = (fine_t *)(void *)hak_slab_bits(unit);
     *grain = (size_t)((const char *)pointer - fine->units[0].base) >> fine->shift;
     return fine;
-}
-
-/* Grains of the block that begins at a grain. */
-HAK_FAST_PATH size_t length_at(const fine_t *fine, size_t grain) {
-    for (size_t at = grain + 1; at < fine->grains; at = (at | 63) + 1) {
-        uint64_t ends = (fine->begins[at / 64] | ~fine->in_use[at / 64]) >> at % 64;
-        if (ends) return hak_min(at + hak_lowest_bit(ends), fine->grains) - grain;
-    }
-    return fine->grains - grain;
 }
 
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
@@ -329,7 +259,7 @@ static void leave_heap(hak_user_heap_t *heap, fine_t *fine) {
     if (heap->current == fine) heap->current = NULL;
     HAK_ADD_OWNED(&heap->committed, -hak_chunk_bytes(fine));
     if (fine->is_first) hak_add_relaxed(&hak_pool_stats.first_units, -(size_t)fine->unit_count);
-    set_owner(fine, 0);
+    hak_chunk_set_owner(fine->units, fine->unit_count, 0);
 }
 
 static void give_back(fine_t *fine) {
@@ -337,21 +267,31 @@ static void give_back(fine_t *fine) {
     free_record(fine);
 }
 
-/* Sets a block free; returns its grains. */
-static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
-    size_t grains = length_at(fine, at), first = hak_bits_end_before(fine->in_use, at);
+void hak_chunk_set_free(hak_user_heap_t *heap, fine_t *fine, size_t at, size_t grains) {
+    const size_t first = hak_bits_end_before(fine->in_use, at);
     hak_bits_turn(fine->in_use, at, grains);
-    hak_bits_turn(fine->begins, at, 1);
     fine->used -= (uint32_t)grains;
     if (fine != heap->current || at + grains == fine->hint) fine->hint = (uint32_t)first;
-    HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
     HAK_ADD_OWNED(&heap->bytes, -(grains << fine->shift));
-    if (fine->longest < fine->grains - fine->used) {
-        size_t end = hak_bits_next(fine->in_use, at + grains, fine->grains, true);
-        if (end - first > fine->longest) set_longest(heap, fine, end - first);
-    }
+    if (fine->longest >= fine->grains - fine->used) return;
+    const size_t end = hak_bits_next(fine->in_use, at + grains, fine->grains, true);
+    if (end - first > fine->longest) set_longest(heap, fine, end - first);
+}
+
+/* Sets a block free; returns its grains. */
+static size_t release(hak_user_heap_t *heap, fine_t *fine, size_t at) {
+    const size_t grains = hak_chunk_length(fine, at);
+    hak_bits_turn(fine->begins, at, 1);
+    HAK_ADD_OWNED(&heap->blocks, -(size_t)1);
+    hak_chunk_set_free(heap, fine, at, grains);
     if (fine->used == 0) leave_heap(heap, fine);
     return grains;
+}
+
+fine_t *hak_chunk_lock(const void *block, hak_user_heap_t **heap, size_t *grain) {
+    fine_t *fine = lock_and_find(block, heap, grain);
+    if (!fine || hak_chunk_address(fine, *grain) != block) return NULL;
+    return hak_bits_has(fine->begins, *grain) ? fine : NULL;
 }
 
 size_t hak_fine_free(void *block) {
@@ -359,7 +299,8 @@ size_t hak_fine_free(void *block) {
     hak_user_heap_t *heap;
     hak_gate_enter();
     fine_t *fine = lock_and_find(block, &heap, &at);
-    const bool is_block = fine && address_of(fine, at) == block && hak_bits_has(fine->begins, at);
+    const bool is_block =
+        fine && hak_chunk_address(fine, at) == block && hak_bits_has(fine->begins, at);
     if (is_block) size = release(heap, fine, at) << fine->shift;
     const bool is_empty = is_block && fine->used == 0;
     hak_lock_release(&heap->lock);
@@ -375,8 +316,8 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
     const bool is_used = fine && hak_bits_has(fine->in_use, at);
     if (is_used) {
         size_t first = hak_bits_end_before(fine->begins, at + 1) - 1;
-        *start = address_of(fine, first);
-        *size = length_at(fine, first) << fine->shift;
+        *start = hak_chunk_address(fine, first);
+        *size = hak_chunk_length(fine, first) << fine->shift;
     }
     hak_lock_release(&heap->lock);
     return is_used;
@@ -386,8 +327,7 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size) {
 static HAK_OUT_OF_LINE hak_user_heap_t *heap_of_block(const void *block) {
     size_t at;
     hak_user_heap_t *heap;
-    const fine_t *fine = lock_and_find(block, &heap, &at);
-    const bool is_block = fine && address_of(fine, at) == block && hak_bits_has(fine->begins, at);
+    const bool is_block = hak_chunk_lock(block, &heap, &at) != NULL;
     hak_lock_release(&heap->lock);
     return !is_block || is_process(heap) ? NULL : heap;
 }
@@ -405,7 +345,7 @@ HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *block) {
 static void *alloc_cut(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
                        hak_flight_t *flight) {
     hak_flight_t own = {0};
-    request_t request = request_of(size, align, OWN_SHIFT);
+    hak_cut_t request = request_of(size, align, OWN_SHIFT);
     const bool is_long = zero && request.grains > SHORT;
     request.zero = zero && !is_long;
     request.flight = flight || !is_long ? flight : &own;
@@ -420,8 +360,8 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
     void *block = NULL;
     if (hak_max(size, align) <= HAK_UNIT_SIZE) return alloc_cut(heap, size, align, zero, flight);
     if (align <= HAK_UNIT_SIZE && size <= hak_superslab_size()) {
-        const request_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, zero, flight};
-        block = take_fresh(heap, (unsigned)request.grains, WHOLE, &request);
+        const hak_cut_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, zero, flight};
+        block = take_fresh(heap, (unsigned)request.grains, HAK_CHUNK_WHOLE, &request);
     }
     return block ? block : hak_user_heap_huge_alloc(heap, size, align, zero, flight);
 }
@@ -429,7 +369,7 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
 /* Sets all blocks of a chunk free, but those in flight; `leave` is called for each. Returns their number. */
 static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(const void *block)) {
     const bool is_left =
-        hak_user_heap_is_in_flight(heap, address_of(fine, 0), hak_chunk_bytes(fine));
+        hak_user_heap_is_in_flight(heap, hak_chunk_address(fine, 0), hak_chunk_bytes(fine));
     size_t blocks = 0;
     if (!is_left && !leave) { /* unseen */
         for (size_t w = 0; w < hak_bits_words(fine->grains); w++)
@@ -443,8 +383,8 @@ static size_t release_all(hak_user_heap_t *heap, fine_t *fine, void (*leave)(con
     for (size_t at = 0;; at++) {
         at = hak_bits_next(fine->begins, at, fine->grains, true);
         if (at == fine->grains) return blocks;
-        if (is_left && hak_user_heap_is_in_flight(heap, address_of(fine, at), 1)) continue;
-        if (leave) leave(address_of(fine, at));
+        if (is_left && hak_user_heap_is_in_flight(heap, hak_chunk_address(fine, at), 1)) continue;
+        if (leave) leave(hak_chunk_address(fine, at));
         release(heap, fine, at);
         blocks++;
     }
@@ -478,8 +418,8 @@ size_t hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block)
 }
 
 void hak_fine_add_stats(size_t *count, size_t *bytes) {
-    for (size_t i = 0; i < hak_user_heap_slots(); i++) {
-        const hak_user_heap_t *heap = hak_user_heap_at(i);
+    for (const hak_user_heap_t *heap = &hak_user_heap_process; heap;
+         heap = hak_user_heap_behind(heap->number)) {
         *count += hak_load_relaxed(&heap->blocks);
         *bytes += hak_load_relaxed(&heap->bytes);
     }

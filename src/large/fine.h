@@ -57,6 +57,12 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
 /* Frees a block; returns its bytes, 0 when no block in use begins there. */
 size_t hak_fine_free(void *block);
 
+/* Resizes a block where it is; false when it has to move. That is also so where it has 64 KiB or more of a chunk alone,
+ * and would need less than half of one unit. The second takes units behind a chunk that is one block of `old`
+ * bytes, where the pool has them and the heap's limit allows them; false where it cannot. */
+bool hak_fine_resize(void *block, size_t size);
+bool hak_fine_extend(hak_user_heap_t *heap, void *block, size_t old, size_t size);
+
 /* Frees all blocks that a heap has now, chunk by chunk, but those in flight; `leave` is called for each
  * before, unless it is NULL: it must take no lock of a lower rank. Returns their number. */
 size_t hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));

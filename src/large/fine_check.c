@@ -32,7 +32,7 @@ static HAK_SLOW_PATH void check_record(hak_check_t *check, const hak_user_heap_t
         hak_check_that(check, "chunk", fine, "its units lead to it",
                        hak_slab_bits(unit) == (const uint64_t *)(const void *)fine);
         hak_check_equal(check, "chunk", fine, "its units have its heap's number",
-                        hak_load_relaxed(&unit->large), heap->number);
+                        hak_load_relaxed(&unit->large), hak_chunk_word(heap));
     }
     sums->blocks += blocks;
     sums->bytes += used << fine->shift;
@@ -48,7 +48,9 @@ static HAK_SLOW_PATH void check_heap(hak_check_t *check, const hak_user_heap_t *
     const hak_ring_t *at = heap->chunks;
     for (size_t i = 0; i < sums.chunks; i++) at = at ? at->next : NULL;
     hak_check_that(check, "heap", heap, "the ring has each chunk", at == heap->chunks);
-    hak_check_that(check, "heap", heap, "no block is in flight", !heap->in_flight);
+    for (const hak_flight_t *flight = hak_user_heap_flights(heap); flight; flight = flight->next)
+        hak_check_that(check, "heap", heap, "the list of blocks in flight leads back",
+                       *flight->at == flight && flight->heap == heap);
     hak_check_equal(check, "heap", heap, "blocks, counted", hak_load_relaxed(&heap->blocks),
                     sums.blocks);
     hak_check_equal(check, "heap", heap, "bytes, counted", hak_load_relaxed(&heap->bytes),

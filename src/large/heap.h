@@ -16,9 +16,9 @@
  * another lock.
  *
  * Where the program frees a block twice, the unit may by then be a slab, a chunk (fine.h) or another heap's. A
- * block has 17 to 256 grains. The counts of a slab are a longer length from its first batch on, and the numbers of
- * the first 544 heaps of the program, which chunks have there, a shorter one: these words are no block. A mark on a
- * block in use keeps its unit in the heap that the owner names after it.
+ * block has 17 to 256 grains. The counts of a slab, from its making on, are a shorter length or a longer one, and so
+ * is the word of a chunk: these words are no block. A mark on a block in use keeps its unit in the heap that the
+ * owner names after it.
  *
  * A resize changes the word by compare-and-swap as well: after it has taken the grains that the block
  * grows by, and before it frees those that are cut off. A free at the same time is a mistake of the

@@ -1,8 +1,10 @@
-/* user_heap.c: the table of heaps: levels of slots, each twice as long as the one before. */
+/* user_heap.c: the table of heaps: levels of slots, each twice as long as the one before, and bitmaps of the slots
+ * that are used: a walk over the heaps takes no time for those that were. */
 #include "large/user_heap.h"
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "meta/meta.h"
 
 enum {
@@ -17,9 +19,16 @@ hak_user_heap_t hak_user_heap_process HAK_APART;
 static hak_lock_t table_lock;
 HAK_LOCK_RANK(FINE, table_lock, NULL);
 
-static _Atomic(hak_user_heap_t *) levels[LEVELS]; /* table lock to write */
-static _Atomic size_t slot_count = 1;             /* the same; that of the process included */
-static uint32_t first_free;                       /* table lock; 0 for none */
+typedef struct hak_user_level {
+    _Atomic(hak_user_heap_t *) slots; /* table lock to write */
+    _Atomic uint64_t *
+        used; /* constant once there is a slot; its words: table lock to write. A bit for each word of
+                               the others that is not 0, then a bit for each slot that is used */
+} level_t;
+
+static level_t levels[LEVELS];
+static _Atomic size_t slot_count = 1; /* table lock to write; that of the process included */
+static uint32_t first_free;           /* table lock; 0 for none */
 
 /* The level of a number from 1 on, and its first number. */
 static unsigned level_of(size_t number, size_t *first) {
@@ -35,7 +44,67 @@ hak_user_heap_t *hak_user_heap_at(size_t number) {
     if (number == 0) return &hak_user_heap_process;
     if (number >= hak_user_heap_slots()) return NULL;
     unsigned level = level_of(number, &first);
-    return hak_load_relaxed(&levels[level]) + (number - first);
+    return hak_load_relaxed(&levels[level].slots) + (number - first);
+}
+
+static size_t slots_of(unsigned level) { return (size_t)FIRST << level; }
+
+/* Of a level with so many slots: words of the bits of words, and of both together. */
+static size_t upper_words(size_t slots) { return hak_bits_words(hak_bits_words(slots)); }
+static size_t all_words(size_t slots) { return upper_words(slots) + hak_bits_words(slots); }
+
+/* Table lock held. */
+static void set_used(const hak_user_heap_t *heap, bool is_used) {
+    size_t first;
+    const unsigned level = level_of(heap->number, &first);
+    const size_t at = heap->number - first, upper = upper_words(slots_of(level));
+    _Atomic uint64_t *words = levels[level].used, *lower = &words[upper + at / 64];
+    const uint64_t bit = (uint64_t)1 << at % 64, word = hak_load_relaxed(lower) & ~bit;
+    hak_store_release(lower, is_used ? word | bit : word); /* partner: hak_user_heap_behind */
+    const uint64_t above = (uint64_t)1 << at / 64 % 64;
+    const uint64_t others = hak_load_relaxed(&words[at / 64 / 64]) & ~above;
+    hak_store_relaxed(&words[at / 64 / 64], is_used || word ? others | above : others);
+}
+
+/* The first bit from `at` on that is set, or `end`. */
+static size_t next_bit(const _Atomic uint64_t *words, size_t at, size_t end) {
+    for (; at < end; at = (at | 63) + 1) {
+        const uint64_t word = hak_load_acquire(&words[at / 64]) >> at % 64; /* partner: set_used */
+        if (word) return hak_min(at + hak_lowest_bit(word), end);
+    }
+    return end;
+}
+
+/* The first slot of a level from `at` on that is used, or `end`. */
+static size_t next_used(const _Atomic uint64_t *words, size_t at, size_t end) {
+    const _Atomic uint64_t *lower = words + upper_words(end);
+    while (at < end) {
+        const size_t stop = hak_min((at | 63) + 1, end), found = next_bit(lower, at, stop);
+        if (found < stop) return found;
+        at = next_bit(words, at / 64 + 1, hak_bits_words(end)) * 64;
+    }
+    return end;
+}
+
+hak_user_heap_t *hak_user_heap_behind(size_t number) {
+    const size_t slots = hak_user_heap_slots();
+    for (size_t first, at = number + 1; at < slots;) {
+        const unsigned level = level_of(at, &first);
+        const size_t end = slots_of(level), found = next_used(levels[level].used, at - first, end);
+        if (found < end) return hak_load_relaxed(&levels[level].slots) + found;
+        at = first + end;
+    }
+    return NULL;
+}
+
+/* Table lock held. */
+static hak_user_heap_t *slots_in(level_t *level, size_t count) {
+    hak_user_heap_t *slots = hak_load_relaxed(&level->slots);
+    if (slots) return slots;
+    if (!level->used) level->used = hak_meta_alloc_zeroed(all_words(count) * sizeof *level->used);
+    if (level->used) slots = hak_meta_alloc(count * sizeof *slots);
+    hak_store_relaxed(&level->slots, slots);
+    return slots;
 }
 
 /* Table lock held. */
@@ -43,10 +112,8 @@ static hak_user_heap_t *new_slot(void) {
     size_t number = hak_load_relaxed(&slot_count), first;
     unsigned level = level_of(number, &first);
     if (level >= LEVELS) return NULL;
-    hak_user_heap_t *slots = hak_load_relaxed(&levels[level]);
-    if (!slots) slots = hak_meta_alloc(((size_t)FIRST << level) * sizeof *slots);
+    hak_user_heap_t *slots = slots_in(&levels[level], slots_of(level));
     if (!slots) return NULL;
-    hak_store_relaxed(&levels[level], slots);
     hak_user_heap_t *heap = &slots[number - first];
     memset(heap, 0, sizeof *heap);
     heap->number = (uint32_t)number;
@@ -62,15 +129,16 @@ hak_user_heap_t *hak_user_heap_make(size_t limit) {
     heap->next_free = 0;
     hak_store_relaxed(&heap->limit, limit);
     hak_store_relaxed(&heap->is_used, true);
+    set_used(heap, true);
     return heap;
 }
 
 #if HAKMEM_VERIFY
 static bool is_heap_lock(const void *lock) {
     for (unsigned level = 0; level < LEVELS; level++) {
-        const uintptr_t slots = (uintptr_t)hak_load_relaxed(&levels[level]);
+        const uintptr_t slots = (uintptr_t)hak_load_relaxed(&levels[level].slots);
         const uintptr_t offset = (uintptr_t)lock - slots;
-        if (slots && offset < ((size_t)FIRST << level) * sizeof(hak_user_heap_t))
+        if (slots && offset < slots_of(level) * sizeof(hak_user_heap_t))
             return offset % sizeof(hak_user_heap_t) == offsetof(hak_user_heap_t, lock);
     }
     return false;
@@ -100,6 +168,7 @@ hak_user_heap_t *hak_user_heap_close(const void *handle) {
 
 void hak_user_heap_recycle(hak_user_heap_t *heap) {
     HAK_HOLD(&table_lock);
+    set_used(heap, false);
     heap->next_free = first_free;
     first_free = heap->number;
 }
@@ -118,8 +187,10 @@ void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes) {
 }
 
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block) {
-    hak_gate_enter();
-    *flight = (hak_flight_t){heap->in_flight, &heap->in_flight, heap, block};
+    const uint32_t process = hak_gate_process();
+    if (HAK_UNLIKELY(heap->process != process)) heap->in_flight = NULL;
+    heap->process = process;
+    *flight = (hak_flight_t){heap->in_flight, &heap->in_flight, heap, block, process};
     if (flight->next) flight->next->at = &flight->next;
     heap->in_flight = flight;
 }
@@ -127,14 +198,15 @@ void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const v
 void hak_user_heap_land(hak_flight_t *flight) {
     if (!flight->heap) return;
     hak_lock_acquire(&flight->heap->lock);
-    *flight->at = flight->next;
-    if (flight->next) flight->next->at = flight->at;
+    if (HAK_LIKELY(flight->process == hak_gate_process())) {
+        *flight->at = flight->next;
+        if (flight->next) flight->next->at = flight->at;
+    }
     hak_lock_release(&flight->heap->lock);
-    hak_gate_leave();
 }
 
 bool hak_user_heap_is_in_flight(const hak_user_heap_t *heap, const void *start, size_t size) {
-    for (const hak_flight_t *flight = heap->in_flight; flight; flight = flight->next)
+    for (const hak_flight_t *flight = hak_user_heap_flights(heap); flight; flight = flight->next)
         if ((uintptr_t)flight->block - (uintptr_t)start < size) return true;
     return false;
 }
@@ -155,8 +227,9 @@ hak_user_heap_stats_t hak_user_heap_stats_of(const hak_user_heap_t *heap) {
 
 hak_user_heap_stats_t hak_user_heap_stats(void) {
     hak_user_heap_stats_t sum = {0};
-    for (size_t i = 1; i < hak_user_heap_slots(); i++) {
-        const hak_user_heap_stats_t stats = hak_user_heap_stats_of(hak_user_heap_at(i));
+    for (const hak_user_heap_t *heap = NULL;
+         (heap = hak_user_heap_behind(heap ? heap->number : 0)) != NULL;) {
+        const hak_user_heap_stats_t stats = hak_user_heap_stats_of(heap);
         sum.count += stats.count;
         sum.blocks += stats.blocks;
         sum.bytes += stats.bytes;

@@ -24,14 +24,21 @@
  * BLOCKS IN FLIGHT. A thread may still write to a block when the heap has it already: zeroes, the bytes of a
  * block that is resized, a debug record, a sample. Such a block is in flight, from the section of the lock that
  * makes it to the landing. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
- * could be another block when the thread writes. The thread is inside the gate meanwhile, so a fork's
- * child has no block in flight.
+ * could be another block when the thread writes.
+ *
+ * The thread is outside the gate meanwhile, since no fork shall wait for a long copy. So in the child of a fork
+ * the list may lead to flights of threads that stayed behind, on stacks that serve others by then. The heap
+ * knows the process that its list is of: who takes off in another process begins a new list, and nobody else
+ * looks at it there. In the child such a block is in use like any other that the thread had. A thread that forks in a
+ * signal handler, while a block of its own is in flight, has another process when it lands: then its flight is in
+ * no list. Its block is not spared there where a thread of the child frees the whole heap before it has landed.
  *  - Rejected: to wait for such blocks. The one that waits must be outside the gate, and with others that
  *    allocate all the time it waits for ever, or has an epoch of its own for each wait. */
 #pragma once
 
 #include "base/base.h"
 #include "base/ring.h"
+#include "os/gate.h"
 #include "os/lock.h"
 
 enum { HAK_USER_HEAP_LISTS = 18 }; /* of chunks, by their longest free stretch */
@@ -43,6 +50,7 @@ typedef struct hak_flight {
     struct hak_flight *next, **at; /* lock of the heap */
     struct hak_user_heap *heap;
     const void *block;
+    uint32_t process; /* of the list that it is in */
 } hak_flight_t;
 
 typedef struct hak_user_heap {
@@ -52,6 +60,7 @@ typedef struct hak_user_heap {
     _Atomic bool is_used;        /* table lock to write */
     uint32_t next_free;          /* table lock; number of the next slot that is not used */
     uint32_t epoch;              /* lock; how often all was freed */
+    uint32_t process;            /* lock; to which the list of blocks in flight belongs */
     _Atomic size_t limit;        /* any thread writes; most committed bytes, 0: none */
     _Atomic size_t committed; /* lock to write, as the next four; bytes of chunks and huge blocks */
     _Atomic size_t blocks;    /* in use, in chunks */
@@ -80,6 +89,10 @@ hak_user_heap_t *hak_user_heap_of_handle(const void *handle);
 hak_user_heap_t *hak_user_heap_at(size_t number);
 size_t hak_user_heap_slots(void); /* numbers are smaller */
 
+/* The first heap behind a number that is made and not recycled; NULL for none. Takes no lock: a heap that is
+ * there all the while is found, and any that is found has a slot. */
+hak_user_heap_t *hak_user_heap_behind(size_t number);
+
 /* The two ends of a destruction. The first is NULL like hak_user_heap_of_handle. */
 hak_user_heap_t *hak_user_heap_close(const void *handle);
 void hak_user_heap_recycle(hak_user_heap_t *heap);
@@ -92,6 +105,11 @@ void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
 /* The block is in flight; lock held. The second ends that, and takes the lock. */
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
 void hak_user_heap_land(hak_flight_t *flight);
+
+/* The blocks in flight, by `next`. Lock held. */
+HAK_FAST_PATH const hak_flight_t *hak_user_heap_flights(const hak_user_heap_t *heap) {
+    return heap->in_flight && heap->process == hak_gate_process() ? heap->in_flight : NULL;
+}
 
 /* True when one of the blocks in these bytes is in flight. Lock held. */
 bool hak_user_heap_is_in_flight(const hak_user_heap_t *heap, const void *start, size_t size);

@@ -33,17 +33,22 @@ static void append(record_t *record) {
     hak_ring_append(&record->heap->mapped, &record->age);
 }
 
+/* Lock of the heap held. */
+static void count_in(record_t *record) {
+    record->is_listed = true;
+    append(record);
+    HAK_ADD_OWNED(&record->heap->huge_bytes, record->size);
+    HAK_ADD_OWNED(&record->heap->huge_blocks, 1);
+}
+
 /* False when the program has freed the block by mistake, before it got it. */
 static bool enter(record_t *record, hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
     uint64_t none = 0;
     HAK_HOLD(&heap->lock);
     if (!hak_huge_swap_note(record->block, &none, (uintptr_t)record)) return false;
-    record->is_listed = true;
-    append(record);
+    count_in(record);
     if (flight) hak_user_heap_take_off(heap, flight, record->block);
-    HAK_ADD_OWNED(&heap->huge_bytes, record->size);
-    HAK_ADD_OWNED(&heap->huge_blocks, 1);
     hak_add_relaxed(&total, 1);
     return true;
 }
@@ -98,6 +103,46 @@ size_t hak_user_heap_huge_free(void *block) {
     size_t size = hak_huge_free(block);
     hak_gate_leave();
     return size;
+}
+
+/* A record in hand, whose block has `size` bytes at `block` now, comes back to its heap, where its former size and
+ * `charged` bytes more count as committed. False when the program has freed the block by mistake. */
+static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, size_t charged) {
+    hak_user_heap_t *heap = record->heap;
+    uint64_t none = 0;
+    HAK_HOLD(&heap->lock);
+    if (record->is_listed) unlist(record);
+    record->block = block;
+    record->size = size;
+    HAK_ADD_OWNED(&heap->committed, -charged);
+    if (!hak_huge_swap_note(block, &none, (uintptr_t)record)) return false;
+    HAK_ADD_OWNED(&heap->committed, size);
+    count_in(record);
+    return true;
+}
+
+/* The block of a record in hand; NULL when it stays as it was. */
+static HAK_BEHIND char *resize_in_hand(record_t *record, size_t size) {
+    hak_user_heap_t *heap = record->heap;
+    const size_t more = size > record->size ? size - record->size : 0;
+    const bool is_charged = more && hak_user_heap_charge(heap, more);
+    char *moved = is_charged || !more ? hak_huge_resize(record->block, size) : NULL;
+    const bool is_back = come_back(record, moved ? moved : record->block,
+                                   moved ? size : record->size, is_charged ? more : 0);
+    if (!is_back) free_record(record);
+    return is_back ? moved : NULL;
+}
+
+HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size) {
+    size = hak_align_up(size, hak_os_page_size());
+    if (HAK_LIKELY(!hak_load_relaxed(&total))) return NULL;
+    hak_gate_enter();
+    uint64_t note = hak_huge_note(block);
+    record_t *record = record_of(note);
+    const bool is_in_hand = record && hak_huge_swap_note(block, &note, 0);
+    char *moved = is_in_hand ? resize_in_hand(record, size) : NULL;
+    hak_gate_leave();
+    return moved;
 }
 
 /* Takes the oldest block out of the heap, unless it is in flight; false when there is none from before an

@@ -14,6 +14,12 @@
  * none of them is freed meanwhile. It swaps each note and takes the record out, even where another thread
  * has swapped the note and still waits for the lock; is_listed tells that thread. So each step takes a
  * record out, and no thread waits for one that is between two sections.
+ *
+ * A thread that resizes a block swaps the note as a free does, so the record is its own. The record stays listed, so
+ * that the heap's counts are right, until the block has its new size and perhaps another address; then the note comes
+ * back in one section with those. A thread that frees the whole heap meanwhile takes the record out of the list, as it
+ * does beside a free, and the block comes back to the heap: the program must not do that (hakmem.h), and one of the
+ * two calls has no effect. The thread is inside the gate all the while, as for any block that is in hand.
  *  - Rejected: to list the block first and set its note after the lock. A thread that frees the whole heap
  *    would find a block that it can neither free nor skip. */
 #pragma once
@@ -29,6 +35,9 @@ void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
 
 /* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
 size_t hak_user_heap_huge_free(void *block);
+
+/* Resizes a huge block of a heap to so many bytes, more than 1 MiB: its new address, or NULL; then it is as it was. */
+void *hak_user_heap_huge_resize(void *block, size_t size);
 
 /* All of a heap from before an epoch, but those in flight; `leave` is called for each before, inside the
  * gate, unless it is NULL. Returns their number. */

@@ -119,10 +119,8 @@ static hak_superslab_t *fresh_superslab(void) {
     return super;
 }
 
-static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
-    uint32_t starts = run_starts(super->free & super->dirty, count);
-    if (!starts) starts = run_starts(super->free, count);
-    unsigned start = hak_lowest_bit(starts);
+/* Takes free units, which begin at number `start`. Lock held. */
+static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned count, bool *zeroed) {
     uint32_t mask = hak_unit_mask(start, count);
     *zeroed = (super->dirty & mask) == 0;
     size_t was_dirty = super->dirty & mask ? hak_bit_count(super->dirty & mask) : 0;
@@ -139,6 +137,12 @@ static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     hak_pool_count_taken();
     if (super->on_dirty && (super->free & super->dirty) == 0) hak_lists_remove_dirty(super);
     return &super->units[start];
+}
+
+static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroed) {
+    uint32_t starts = run_starts(super->free & super->dirty, count);
+    if (!starts) starts = run_starts(super->free, count);
+    return take_row(super, hak_lowest_bit(starts), count, zeroed);
 }
 
 bool hak_pool_borrow(void) {
@@ -176,6 +180,18 @@ hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
     if (slab && *zeroed) hak_pool_prefault(slab->base, (size_t)count << HAK_UNIT_SHIFT, 1);
     return slab;
 }
+
+HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigned count) {
+    hak_superslab_t *super = hak_region_superslab_of(first);
+    const unsigned start = (unsigned)(first - super->units) + before;
+    bool zeroed;
+    HAK_HOLD(&hak_pool_lock);
+    if (start + count > hak_superslab_units()) return false;
+    const uint32_t mask = hak_unit_mask(start, count);
+    return (super->free & mask) == mask && take_row(super, start, count, &zeroed);
+}
+
+HAK_BEHIND bool hak_pool_gives_whole(void) { return hak_one_slab_each(); }
 
 /* Up to `most` untouched units of a superslab that has no free dirty ones. Lock held. */
 static hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {

@@ -47,6 +47,13 @@ extern hak_lock_t hak_pool_lock;
  * until it has given the units back. */
 hak_unit_t *hak_pool_take(unsigned count, bool *zeroed);
 
+/* Takes the `count` units behind a row of `before` units that begins with `first`; false where the superslab ends,
+ * they are not free, or there is no memory. */
+bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigned count);
+
+/* False where a unit that was taken with others can come back without them. */
+bool hak_pool_gives_whole(void);
+
 /* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one
  * may need a new superslab. Returns how many it took. If the last one was never touched: also up to
  * `more` others of its superslab that were not, linked by `next` into *ahead, and `stocked`. */

@@ -16,9 +16,12 @@
 #include "shard/warm_slab.h"
 
 enum {
-    PASS_OVER_MAX = 2, /* slabs without used blocks that one take skips */
-    ROW_LEAST = 0x1f,  /* bits of the shortest row that is worth the look */
+    LIKE_LARGE = 17 << 5, /* the word of the shortest large block */
+    PASS_OVER_MAX = 2,    /* slabs without used blocks that one take skips */
+    ROW_LEAST = 0x1f,     /* bits of the shortest row that is worth the look */
 };
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "free_count is the low half of `large`");
 
 _Atomic uint32_t hak_bin_carries[HAK_CLASS_COUNT + 1][HAK_SHARD_COUNTERS] HAK_APART;
 
@@ -96,8 +99,10 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     _Atomic uint64_t *remote = hak_slab_remote(slab, info->words);
     for (unsigned w = 0; w < info->words; w++) hak_store_relaxed(&remote[w], 0);
     slab->words_free = info->words == 64 ? ~(uint64_t)0 : ((uint64_t)1 << info->words) - 1;
-    slab->free_count = info->count;
-    slab->fresh = zeroed ? 0 : info->count;
+    /* One store, and never 0 for `fresh` where the count alone would be the word of a large block: a late second
+     * free of one finds none here (large/heap.h). */
+    const uint32_t fresh = zeroed ? info->count >= LIKE_LARGE : info->count;
+    hak_store_relaxed(&slab->large, fresh << 16 | info->count);
     slab->zeroed = zeroed;
     slab->listed = slab->lifted = false;
     slab->purged = 0;

@@ -302,7 +302,7 @@ static bool at_budget(unsigned shard) {
 /* Serves a request of a shard that is at its budget. Releases the empty slabs of all its bins, so that the
  * pool has units with pages, and merges remote frees. If that is not enough, asks all other shards. The
  * budget alone never makes a request fail. */
-static HAK_NEXT unsigned release_own(request_t *request) {
+static HAK_BEHIND unsigned release_own(request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
     visit_t visit = {.any_warm = hak_load_relaxed(&hak_warm_seen), .twice = request->twice};
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
@@ -316,7 +316,7 @@ static HAK_NEXT unsigned release_own(request_t *request) {
 }
 
 /* Takes over the empty slab that another shard keeps for the class. */
-static HAK_NEXT unsigned adopt_empty(request_t *request) {
+static HAK_BEHIND unsigned adopt_empty(request_t *request) {
     unsigned home = request->home, left = SEARCH_MOST;
     hak_unit_t *slab = NULL;
     hak_gate_enter();
@@ -415,7 +415,7 @@ HAK_NEXT bool hak_shard_release_piece(hak_walk_t *walk, hak_budget_t *budget) {
     return true;
 }
 
-HAK_NEXT void hak_shard_release_idle(void) {
+HAK_BEHIND void hak_shard_release_idle(void) {
     hak_walk_t walk = {0};
     hak_budget_t budget = HAK_BUDGET_ALL;
     hak_shard_release_piece(&walk, &budget);

@@ -2,6 +2,7 @@
 #include "heaps.h"
 
 #include "hakmem.h"
+#include "large/user_heap_huge.h"
 #include "explore.h"
 #include "memory.h"
 #include "process.h"
@@ -171,4 +172,37 @@ void check_left_heap(void) {
     EXPLORE_CHECK(program_figure("profile.live") == 0, "samples are left");
     EXPLORE_CHECK(program_figure("debug.records") == 0, "records are left");
     check_heap();
+}
+
+/* In the child nobody writes to the block that was in flight, and all is freed. */
+void fork_beside_flight(void) {
+    heaps_write();
+    if (!process_fork()) return;
+    hakmem_heap_free_all(heap);
+    EXPLORE_CHECK(program_figure("heaps.blocks") == 0, "a block is left in a child");
+    EXPLORE_CHECK(hakmem_verify() == 0, "the records do not hold in a child");
+}
+void check_forked_heap(void) {
+    hakmem_heap_destroy(heap);
+    hakmem_heap_destroy(other_heap);
+    check_heap();
+}
+
+void resize_in_heap(void) {
+    program_heap_malloc(heap, 0, PAGES);
+    program_realloc(0, PAGES / 4);
+    program_realloc(0, PAGES);
+    program_heap_malloc(heap, 1, 2 * LARGE);
+    program_realloc(1, LARGE);
+    program_realloc(1, 2 * LARGE);
+    program_heap_malloc(heap, 2, HUGE);
+    program_realloc(2, 2 * HUGE);
+    program_free_all(0, 3);
+}
+
+/* A mistake of the program, but for the heap's records: at most one of the two has an effect. */
+void resize_huge_only(void) {
+    void *block = hakmem_heap_malloc(heap, HUGE);
+    hak_user_heap_huge_resize(block, 2 * HUGE);
+    EXPLORE_CHECK(hakmem_heap_malloc(heap, SMALL), "no block");
 }

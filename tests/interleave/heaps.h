@@ -31,3 +31,7 @@ void blocks_of_heap(void);
 void copies_to_heap(void);
 void empty_heap_and_allocate(void);
 void check_left_heap(void);
+void fork_beside_flight(void);
+void check_forked_heap(void);
+void resize_in_heap(void);
+void resize_huge_only(void);

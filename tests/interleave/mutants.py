@@ -172,6 +172,11 @@ GROUPS = {
              "size_t hak_sample_lists(void **start) {\n"
              "*start = (void *)lists; return sizeof *lists << LISTS_SHIFT; }\n"
              "bool hak_sample_start(void) {"),
+            (r"void \*hak_user_heap_handle\(const hak_user_heap_t \*heap\) \{",
+             "const volatile void *hak_user_heap_bits(unsigned level, size_t *size) {\n"
+             "if (level >= LEVELS) return NULL;\n"
+             "*size = all_words(slots_of(level)) * sizeof(uint64_t); return levels[level].used; }\n"
+             "void *hak_user_heap_handle(const hak_user_heap_t *heap) {"),
             (r"void hak_cache_set_budget\(hak_tier_t tier, size_t bytes\) \{",
              "size_t hak_budget_of(hak_tier_t tier) { return budgets[tier]; }\n"
              "void hak_cache_set_budget(hak_tier_t tier, size_t bytes) {"),

@@ -214,6 +214,18 @@ static void note_depots(void) {
     }
 }
 
+extern const volatile void *hak_user_heap_bits(unsigned level,
+                                               size_t *size); /* an edit of mutants.py */
+
+static void note_heaps(void) {
+    const volatile void *bits;
+    size_t size;
+    for (size_t i = 0; i < hak_user_heap_slots(); i++)
+        trace_holds(hak_user_heap_at(i), sizeof(hak_user_heap_t), "hak_user_heap");
+    for (unsigned level = 0; (bits = hak_user_heap_bits(level, &size)) != NULL; level++)
+        trace_holds(bits, size, "hak_user_level.used[]");
+}
+
 extern size_t hak_sample_lists(void **start); /* an edit of mutants.py */
 
 static bool note_site(const hak_site_t *site, void *unused) {
@@ -242,8 +254,7 @@ static void note_types(void) {
             trace_holds(cache->quarantine, sizeof *cache->quarantine, "hak_quarantine");
     }
     note_depots();
-    for (size_t i = 0; i < hak_user_heap_slots(); i++)
-        trace_holds(hak_user_heap_at(i), sizeof(hak_user_heap_t), "hak_user_heap");
+    note_heaps();
     hak_region_each_superslab(note_superslab, NULL);
     hak_region_each_superslab(note_states, NULL);
     trace_holds((const void *)hak_map.entries, hak_map.unit_end * sizeof *hak_map.entries,
