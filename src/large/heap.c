@@ -13,8 +13,9 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    SPARSE_FIRST = 4 << 8,   /* 4 MiB; freed before the first look for sparse memory */
+    SPARSE_FIRST = 4 << 8,   /* 4 MiB; a heap falls so far before the first look for sparse memory */
     SPARSE_LEAST = 2 << 8,   /* after a look that found some; such a look leaves as much */
+    SPARSE_FALL = 2,         /* and by half */
     SPARSE_MOST = 1024 << 8, /* each look that finds none doubles it up to this */
     SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
     DENSE_MOST = 16, /* superslabs that are not sparse, or locked, after which a look ends */
@@ -139,19 +140,20 @@ static size_t sparse_due(const hak_heap_t *heap) {
     return heap->sparse_due ? heap->sparse_due : SPARSE_FIRST;
 }
 
-/* Grains are free that were touched, as far as the heap knows. */
+/* Grains were freed. What lies between blocks that come and go is in use again soon, and a look for sparse memory
+ * would cost a fault for each of its pages: only a heap that has fallen is looked at. */
 static void note_freed(hak_heap_t *heap, size_t grains) {
-    heap->freed_grains += grains;
-    size_t due = sparse_due(heap);
-    if (HAK_LIKELY(heap->freed_grains < due)) return;
+    const size_t live = hak_load_relaxed(&heap->live), due = sparse_due(heap);
+    heap->live_peak = hak_max(heap->live_peak, live + grains);
+    const size_t fall = heap->live_peak - live;
+    if (HAK_LIKELY(fall < hak_max(due, heap->live_peak / SPARSE_FALL))) return;
     if (hak_load_relaxed(&heap->idle) < hak_min(due, SPARSE_FIRST)) return;
-    heap->freed_grains = 0;
+    heap->live_peak = live;
     heap->wants_sparse = true;
     hak_budget_note(HAK_NOTE_SPARSE);
 }
 
-/* Returns how many of the grains were touched. */
-static size_t give(hak_heap_t *heap, char *start, size_t grains) {
+static void give(hak_heap_t *heap, char *start, size_t grains) {
     hak_part_t part;
     char *at = start;
     size_t left = grains, idle = 0;
@@ -164,11 +166,11 @@ static size_t give(hak_heap_t *heap, char *start, size_t grains) {
     }
     HAK_ADD_OWNED(&heap->idle, idle);
     hak_extents_give(&heap->extents, start, grains);
-    return idle;
 }
 
 void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
-    note_freed(heap, give(heap, start, grains));
+    give(heap, start, grains);
+    note_freed(heap, grains);
 }
 
 /* ---- superslabs from the pool and back ---- */

@@ -76,8 +76,8 @@ typedef struct {
         last_home;       /* written under the lock; of who worked with it last; to others a hint */
     _Atomic size_t lent; /* written under the lock; superslabs; to others a hint */
     size_t idle_published; /* lock; of idle and recent, what the sum over heaps knows of */
-    size_t freed_grains;   /* lock; touched ones, since a look for sparse memory was last wanted */
-    size_t sparse_due;     /* lock; so many of them make one wanted; 0: none was made */
+    size_t live_peak;      /* lock; of live, since a look for sparse memory was last wanted */
+    size_t sparse_due;     /* lock; a fall of so many grains makes one wanted; 0: none was made */
     bool wants_sparse;     /* lock; see hak_heap_purge_sparse */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
@@ -144,7 +144,7 @@ bool hak_heap_lend(hak_heap_t *heap);
  * lock itself. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget);
 
-/* If it is wanted, a look for sparse memory: that of blocks of which the program used few pages. All grains of a
+/* If it is wanted, since the heap has fallen by half, a look for sparse memory: that of blocks of which the program used few pages. All grains of a
  * freed block count as touched, so it would be kept as a whole; the next blocks begin elsewhere in it, and in time
  * all of its pages would be in memory. Purges superslabs of whose idle grains fewer than half are in memory, whatever
  * their age. Returns bytes. Takes the lock itself. */

@@ -18,16 +18,18 @@
 #include "rng.h"
 
 enum {
-    DEPTH = 400, /* blocks, 34 MB */
-    ROUNDS = 30,
+    DEPTH = 1500, /* blocks, 129 MB */
+    ROUNDS = 10,
     SHORTEST = 70000,
     SPREAD = 32000,
     PAGE = 4096,
     PIECE = 1024 * 1024,
-    SLACK_KIB = 6 * 1024, /* 4 MiB are freed before the first look */
+    SLACK_KIB = 6 * 1024, /* a heap falls by 4 MiB before the first look */
     LOOKS_MOST =
-        9, /* at 1 GiB freed, with 4 MiB before the first and twice as much before each further one */
+        9, /* at 1.3 GB freed, with 4 MiB before the first and twice as much before each further one */
     CALLS_OF_LOOK = 16,
+    CHURN_LONGEST = 1 << 20,
+    TURNS = 100000,
 };
 
 static const char *const variables[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", NULL};
@@ -135,6 +137,33 @@ static void all_pages_of_a_block(void **state) {
     unit_child(check_dense, NULL, 120, "blocks of which all pages are used");
 }
 
+/* Of as many blocks as `context` has, one after the other goes and another one comes in its place, each with one page
+ * written: what lies between blocks in use is in use again soon, and stays. */
+static void check_churn(const void *context) {
+    static char *blocks[DEPTH];
+    const unsigned count = *(const unsigned *)context;
+    struct rng rng = rng_make(4141);
+    seen_t seen = {0};
+    size_t freed = 0;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        unsigned at = rng_below(&rng, count);
+        size_t size = HAK_UNIT_SIZE + 1 + rng_below(&rng, CHURN_LONGEST - HAK_UNIT_SIZE);
+        if (blocks[at]) freed += hak_large_free(0, blocks[at]);
+        serve(&seen);
+        blocks[at] = hak_large_alloc(0, size, 1, false);
+        CHECK(blocks[at] != NULL, "no memory");
+        blocks[at][0] = 1;
+    }
+    CHECK(seen.purged <= freed / 20, "%u blocks: %zu of %zu KiB went back", count,
+          seen.purged / 1024, freed / 1024);
+}
+
+static void blocks_that_come_and_go(void **state) {
+    (void)state;
+    for (unsigned count = 4; count <= 1024; count *= 4)
+        unit_child(check_churn, &count, 120, "blocks that come and go");
+}
+
 static void check_refused(const void *unused) {
     (void)unused;
     refuses = true;
@@ -154,6 +183,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_pages_of_a_block),
         cmocka_unit_test(all_pages_of_a_block),
+        cmocka_unit_test(blocks_that_come_and_go),
         cmocka_unit_test(a_kernel_that_does_not_tell),
     };
     return cmocka_run_group_tests_name("large_sparse", tests, NULL, NULL);
