@@ -8,7 +8,6 @@
 #include "debug/ways.h"
 #include "meta/lazy_table.h"
 #include "meta/meta.h"
-#include "os/cpu.h"
 #include "os/os.h"
 #include "shard/flush.h"
 
@@ -34,11 +33,6 @@ void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
 }
 
 hak_depot_t *hak_depot_row(unsigned cpu) { return hak_lazy_table_at(&rows, cpu); }
-
-static unsigned this_cpu(void) {
-    const unsigned cpu = hak_os_this_cpu(), count = hak_shard_homes();
-    return HAK_LIKELY(cpu < count) ? cpu : cpu % count;
-}
 
 static size_t slots_of(unsigned class_index) {
     return hak_max(hak_min(BYTES_MOST / hak_classes[class_index].size, SLOTS_MOST), SLOTS_LEAST);
@@ -73,7 +67,7 @@ static HAK_BEHIND size_t put_on(unsigned cpu, unsigned class_index, void *const 
 }
 
 size_t hak_depot_put(unsigned class_index, void *const *blocks, size_t count) {
-    return put_on(this_cpu(), class_index, blocks, count);
+    return put_on(hak_shard_here(), class_index, blocks, count);
 }
 
 /* Lock held. */
@@ -103,10 +97,10 @@ static HAK_BEHIND size_t take_on(unsigned cpu, unsigned class_index, void **top,
 
 size_t hak_depot_take(unsigned class_index, void **top, size_t want) {
     bool is_held;
-    return take_on(this_cpu(), class_index, top, want, &is_held);
+    return take_on(hak_shard_here(), class_index, top, want, &is_held);
 }
 
-unsigned hak_depot_shard(void) { return hak_shard_open(this_cpu()); }
+unsigned hak_depot_shard(void) { return hak_shard_open(hak_shard_here()); }
 
 /* Blocks that a thread without a cache moves between a depot and a shard: a part of the depot. */
 static unsigned part_of(unsigned class_index, size_t part) {
@@ -162,7 +156,7 @@ static HAK_BEHIND void *get_on(unsigned cpu, unsigned class_index, moved_t *move
 
 HAK_NEXT void *hak_depot_get(unsigned class_index) {
     moved_t moved;
-    const unsigned cpu = this_cpu();
+    const unsigned cpu = hak_shard_here();
     begin(&moved);
     hak_gate_enter_on(cpu);
     void *block = get_on(cpu, class_index, &moved);
@@ -219,7 +213,7 @@ static HAK_BEHIND bool give_on(unsigned cpu, unsigned class_index, void *block, 
 
 HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
     moved_t moved;
-    const unsigned cpu = this_cpu();
+    const unsigned cpu = hak_shard_here();
     begin(&moved);
     hak_gate_enter_on(cpu);
     const bool is_new = give_on(cpu, class_index, block, &moved);

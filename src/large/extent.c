@@ -229,8 +229,8 @@ void hak_extents_give(hak_extents_t *extents, char *start, size_t grains) {
 /* ---- check ---- */
 
 /* One extent of a bin. */
-static void check_extent(hak_check_t *check, const hak_extents_t *extents, unsigned bin,
-                         const hak_unit_t *unit) {
+static HAK_BEHIND void check_extent(hak_check_t *check, const hak_extents_t *extents, unsigned bin,
+                                    const hak_unit_t *unit) {
     char *start;
     size_t grains = hak_extent_in(unit, &start);
     hak_check_that(check, "extent", unit, "one begins in the unit", grains != 0);

@@ -8,7 +8,7 @@
 #include "large/fine.h"
 #include "large/heap.h"
 #include "options/options.h"
-#include "os/cpu.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -261,12 +261,22 @@ static bool can_spare(const hak_heap_t *heap, const request_t *request) {
            free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
 }
 
-/* Asks other heaps for idle memory: the next few, before fresh memory is touched, for what they can
- * spare; or all, for all that they have. */
+/* Heaps of the node. */
+static hak_span_t near_of(unsigned heap) {
+    return hak_has_nodes() ? hak_node_span(heap, hak_shard_homes()) : HAK_ALL_NODES;
+}
+
+static unsigned after(unsigned heap, hak_span_t near) {
+    return hak_lazy_table_after_within(&hak_heap_table, heap, near.first, near.end);
+}
+
+/* Asks other heaps for idle memory: the next few of the node, before fresh memory is touched, for what they
+ * can spare; or all, for all that they have. */
 static outcome_t steal(request_t *request, bool all) {
     unsigned own = request->home, left = all ? HAK_HEAPS_MAX : SEARCH_MOST;
+    const hak_span_t near = all ? HAK_ALL_NODES : near_of(own);
     outcome_t said = NO_ROOM;
-    for (unsigned at = own; left-- && (at = hak_lazy_table_after(&hak_heap_table, at)) != own;) {
+    for (unsigned at = own; left-- && (at = after(at, near)) != own;) {
         hak_heap_t *heap = hak_heap_at(at);
         if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
         outcome_t outcome;
@@ -300,11 +310,14 @@ static bool lend_from(hak_heap_t *heap, bool merges) {
 }
 
 /* One heap with recent blocks merges them for each superslab that the pool lacks: the next one behind the heap
- * that did so last, round. Transfer arrays wait for a purge: a block seldom is all that keeps a superslab. */
-static bool lend(void) {
+ * that did so last, round. Transfer arrays wait for a purge: a block seldom is all that keeps a superslab. `is_near`:
+ * only heaps of the caller's node. */
+static bool lend(bool is_near) {
+    const hak_span_t near = is_near ? near_of(hak_shard_here()) : HAK_ALL_NODES;
     unsigned last = hak_load_relaxed(&merged_last), chosen = HAK_HEAPS_MAX;
     HAK_EACH_HEAP (i) {
         hak_heap_t *heap = hak_heap_at(i);
+        if (i - near.first >= near.end - near.first) continue;
         if (hak_load_relaxed(&heap->lent) && lend_from(heap, false)) return true;
         if (!hak_load_relaxed(&heap->recent.grains)) continue;
         if (chosen == HAK_HEAPS_MAX || (chosen <= last && i > last)) chosen = i;
@@ -322,9 +335,7 @@ static HAK_SLOW_PATH unsigned open_home(unsigned home) {
 }
 
 /* A process of one thread has one heap, wherever it runs: several would not fill each other's gaps. */
-unsigned hak_large_home(void) {
-    return hak_os_is_single_threaded() ? 0 : hak_os_this_cpu() % hak_shard_homes();
-}
+unsigned hak_large_home(void) { return hak_shard_here(); }
 
 void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
     if (HAK_UNLIKELY(!hak_heap_at(home))) home = open_home(home);

@@ -11,7 +11,7 @@ size_t hak_large_idle(void) {
     return sum << HAK_GRAIN_SHIFT;
 }
 
-hak_large_stats_t hak_large_stats(void) {
+HAK_BEHIND hak_large_stats_t hak_large_stats(void) {
     hak_large_stats_t sum = {0};
     HAK_EACH_HEAP (i) {
         hak_heap_t *heap = hak_heap_at(i);

@@ -33,6 +33,14 @@ unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number) {
     return next < HAK_LAZY_TABLE_MOST ? next : hak_lazy_table_next(table, 0);
 }
 
+unsigned hak_lazy_table_after_within(const hak_lazy_table_t *table, unsigned number, unsigned first,
+                                     unsigned end) {
+    unsigned next = hak_lazy_table_after(table, number);
+    if (HAK_LIKELY(next - first < end - first)) return next;
+    next = hak_lazy_table_next(table, first);
+    return next < end ? next : number;
+}
+
 #if HAKMEM_VERIFY
 bool hak_lazy_table_has(const hak_lazy_table_t *table, const void *lock, size_t offset,
                         size_t count, size_t stride) {

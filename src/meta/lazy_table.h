@@ -45,6 +45,10 @@ unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number);
 /* The next one behind `number` that is made, round; `number` itself when there is no other. */
 unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number);
 
+/* The same among those from `first` on, below `end`; `number` is one of them. */
+unsigned hak_lazy_table_after_within(const hak_lazy_table_t *table, unsigned number, unsigned first,
+                                     unsigned end);
+
 /* Whether a lock is one of `count` locks, `stride` apart, that each record has from `offset` on. */
 bool hak_lazy_table_has(const hak_lazy_table_t *table, const void *lock, size_t offset,
                         size_t count, size_t stride);

@@ -11,13 +11,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/os.h"
 #include "os/cgroup.h"
+#include "os/node.h"
+#include "os/os.h"
 
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
-static _Atomic unsigned others;              /* how many more were allowed, beyond `allowed` */
+static _Atomic uint64_t plain;  /* the first word of them; 0 where CPUs go by their nodes */
+static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
 static _Atomic uint64_t known_bytes; /* 0 until the first look; UINT64_MAX: no limit */
 
@@ -47,6 +49,7 @@ static HAK_COMMON void add_affinity(cpus_t *cpus, unsigned thread) {
 static HAK_COMMON unsigned note_allowed(const cpus_t *cpus) {
     unsigned count = cpus->others;
     hak_store_relaxed(&others, cpus->others);
+    hak_store_relaxed(&plain, hak_has_nodes() ? 0 : cpus->words[0]);
     for (unsigned i = 0; i < KEPT_WORDS; i++) {
         count += hak_bit_count(cpus->words[i]);
         if (cpus->words[i] != hak_load_relaxed(&allowed[i]))
@@ -65,8 +68,14 @@ HAK_COMMON unsigned hak_os_cpu_count(void) {
     return known;
 }
 
-/* The index of a CPU when some lower ones may not be allowed. */
+HAK_BEHIND bool hak_os_cpu_is_allowed(unsigned cpu) {
+    hak_os_cpu_count();
+    return cpu < 64 * KEPT_WORDS && (hak_load_relaxed(&allowed[cpu / 64]) >> cpu % 64 & 1);
+}
+
+/* The index of a CPU when some lower ones may not be allowed, or there are nodes. */
 static HAK_OUT_OF_LINE unsigned index_of(unsigned cpu) {
+    if (hak_has_nodes()) return hak_node_place(cpu);
     unsigned word = cpu / 64, before = 0;
     uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
     hak_os_cpu_count();
@@ -81,8 +90,8 @@ HAK_COMMON unsigned hak_os_this_cpu(void) {
     HAK_KEEP_ERRNO();
     int got = sched_getcpu();
     unsigned cpu = got < 0 ? 0 : (unsigned)got;
-    uint64_t below = ((uint64_t)1 << cpu % 64) - 1;
-    return HAK_LIKELY(cpu < 64 && !(below & ~hak_load_relaxed(&allowed[0]))) ? cpu : index_of(cpu);
+    uint64_t up_to = ((uint64_t)2 << cpu % 64) - 1;
+    return HAK_LIKELY(cpu < 64 && !(up_to & ~hak_load_relaxed(&plain))) ? cpu : index_of(cpu);
 }
 
 /* ---- Looks ----------------------------------------------------------------------------------- */

@@ -15,7 +15,11 @@ bool hak_os_cpu_look(void);
  * limit, 0 before the first look. */
 uint64_t hak_os_memory_limit(void);
 
+/* True when the process could use a CPU, by the system's number, at the last look. */
+bool hak_os_cpu_is_allowed(unsigned cpu);
+
 /* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary
- * number when it runs on a CPU that was allowed later. A syscall only if libc has neither rseq nor
+ * number when it runs on a CPU that was allowed later. On a machine of several nodes: its place in their
+ * order (os/node.h). A syscall only if libc has neither rseq nor
  * a vDSO function for it: musl on AArch64. */
 unsigned hak_os_this_cpu(void);

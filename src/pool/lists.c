@@ -3,7 +3,9 @@
 
 #include "pool/pool.h"
 
-hak_lists_t hak_lists HAK_APART;
+hak_lists_t hak_lists[HAK_NODES_MAX] HAK_APART;
+
+static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }
 
 static unsigned longest_run(uint32_t mask) {
     unsigned length = 0;
@@ -12,25 +14,28 @@ static unsigned longest_run(uint32_t mask) {
 }
 
 void hak_lists_remove(hak_superslab_t *super) {
-    if (super == hak_lists.rows_seen) hak_lists.rows_seen = super->next;
-    if (super == hak_lists.last_unasked) hak_lists.last_unasked = super->prev;
-    hak_superslab_unlink(&hak_lists.by_span[super->longest], super);
+    hak_lists_t *lists = lists_of(super);
+    if (super == lists->rows_seen) lists->rows_seen = super->next;
+    if (super == lists->last_unasked) lists->last_unasked = super->prev;
+    hak_superslab_unlink(&lists->by_span[super->longest], super);
 }
 
 void hak_lists_insert(hak_superslab_t *super) {
+    hak_lists_t *lists = lists_of(super);
     super->longest = (uint8_t)longest_run(super->free);
     super->kept = false;
-    if (super->longest == hak_superslab_units() && !hak_lists.last_unasked)
-        hak_lists.last_unasked = super;
-    hak_superslab_link(&hak_lists.by_span[super->longest], super);
+    if (super->longest == hak_superslab_units() && !lists->last_unasked)
+        lists->last_unasked = super;
+    hak_superslab_link(&lists->by_span[super->longest], super);
 }
 
 HAK_BEHIND void hak_lists_insert_asked(hak_superslab_t *super, bool keeps) {
-    hak_superslab_t *before = hak_lists.last_unasked;
+    hak_lists_t *lists = lists_of(super);
+    hak_superslab_t *before = lists->last_unasked;
     super->longest = (uint8_t)hak_superslab_units();
     super->kept = keeps;
-    hak_superslab_link_behind(&hak_lists.by_span[super->longest], before, super);
-    if (!keeps) hak_lists.last_unasked = super;
+    hak_superslab_link_behind(&lists->by_span[super->longest], before, super);
+    if (!keeps) lists->last_unasked = super;
 }
 
 unsigned hak_lists_dirty_count(const hak_superslab_t *super) {
@@ -42,28 +47,32 @@ bool hak_lists_is_huge(const hak_superslab_t *super) {
 }
 
 static hak_dirty_list_t *dirty_of(const hak_superslab_t *super) {
-    return &hak_lists.dirty[hak_lists_is_huge(super)];
+    return &lists_of(super)->dirty[hak_lists_is_huge(super)];
 }
 
 void hak_lists_remove_dirty(hak_superslab_t *super) {
     if (!super->on_dirty) return;
     if (super->held)
         HAK_ADD_OWNED(&hak_pool_stats.held_units, -(size_t)hak_lists_dirty_count(super));
-    hak_dirty_remove(super->held ? &hak_lists.held : dirty_of(super), super);
+    hak_dirty_remove(super->held ? &lists_of(super)->held : dirty_of(super), super);
     super->held = false;
 }
 
-hak_superslab_t *hak_lists_newest(void) {
-    if (hak_lists.dirty[0].newest) return hak_lists.dirty[0].newest;
-    if (hak_lists.dirty[1].newest) return hak_lists.dirty[1].newest;
-    return hak_lists.held.newest;
+void hak_lists_place(hak_superslab_t *super, unsigned node) {
+    if (super->free == hak_all_units() && !super->dirty) super->node = (uint8_t)node;
+}
+
+hak_superslab_t *hak_lists_newest(const hak_lists_t *lists) {
+    if (lists->dirty[0].newest) return lists->dirty[0].newest;
+    if (lists->dirty[1].newest) return lists->dirty[1].newest;
+    return lists->held.newest;
 }
 
 void hak_lists_append_dirty(hak_superslab_t *super) { hak_dirty_append(dirty_of(super), super); }
 
 HAK_NEXT void hak_lists_hold(hak_superslab_t *super) {
     hak_lists_remove_dirty(super);
-    hak_dirty_append(&hak_lists.held, super);
+    hak_dirty_append(&lists_of(super)->held, super);
     super->held = true;
     HAK_ADD_OWNED(&hak_pool_stats.held_units, hak_lists_dirty_count(super));
 }

@@ -1,5 +1,8 @@
 /* lists.h: the pool's lists of superslabs; internal to pool/, all under the pool's lock.
  *
+ * Each node (os/node.h) has lists of its own: those of the superslabs whose memory is there. A superslab without
+ * pages may be in any node's.
+ *
  * Invariants, whenever the lock is free:
  *   by_span[n] = superslabs whose longest free span is n units; each superslab is in one list
  *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
@@ -15,6 +18,7 @@
 
 #include "base/base.h"
 #include "options/options.h"
+#include "os/node.h"
 #include "region/region.h"
 #include "region/superslab_list.h"
 
@@ -25,7 +29,7 @@ typedef struct {
     hak_superslab_t *last_unasked; /* wholly free; NULL when the region keeps all that are */
 } hak_lists_t;
 
-extern hak_lists_t hak_lists;
+extern hak_lists_t hak_lists[HAK_NODES_MAX];
 
 HAK_FAST_PATH uint32_t hak_unit_mask(unsigned start, unsigned count) {
     return (uint32_t)((((uint64_t)1 << count) - 1) << start);
@@ -63,6 +67,9 @@ void hak_lists_append_dirty(hak_superslab_t *super);
 void hak_lists_put_first(hak_superslab_t *super);
 void hak_lists_hold(hak_superslab_t *super);
 
+/* A wholly free superslab without pages is the node's from now on; it is in no list. */
+void hak_lists_place(hak_superslab_t *super, unsigned node);
+
 /* The superslab that is used first: that of the last free, outside zones of huge pages if there is
  * one. NULL when no free unit is dirty. */
-hak_superslab_t *hak_lists_newest(void);
+hak_superslab_t *hak_lists_newest(const hak_lists_t *lists);

@@ -18,6 +18,7 @@ static size_t large_units;
 enum {
     GIVEN_AT_ONCE = 64,  /* units given back in one critical section */
     ROWS_LOOKED_AT = 32, /* superslabs at which a search for a row begins, at most */
+    LOOKS_ELSEWHERE = 4, /* wholly free superslabs of another node, for one without pages */
     LOOK_UNITS = 256,    /* 16 MiB: units of existing superslabs between two looks at the limit */
 };
 
@@ -35,16 +36,27 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
     return mask;
 }
 
-/* Chooses a superslab for `count` units: the one that received the last free, if it has a dirty
+/* Chooses a superslab of a node for `count` units: the one that received the last free, if it has a dirty
  * span of that length, whose pages are resident and probably in the CPU's cache; otherwise the
  * tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
- * dirty unit exists. */
-static hak_superslab_t *choose(unsigned count) {
-    hak_superslab_t *newest = hak_lists_newest();
-    if (HAK_UNLIKELY(hak_one_slab_each())) return hak_lists.by_span[hak_superslab_units()];
+ * dirty unit of the node exists. */
+static hak_superslab_t *choose(unsigned node, unsigned count) {
+    const hak_lists_t *lists = &hak_lists[node];
+    hak_superslab_t *newest = hak_lists_newest(lists);
+    if (HAK_UNLIKELY(hak_one_slab_each())) return lists->by_span[hak_superslab_units()];
     if (newest && run_starts(newest->free & newest->dirty, count)) return newest;
     for (unsigned n = count; n <= hak_superslab_units(); n++)
-        if (hak_lists.by_span[n]) return hak_lists.by_span[n];
+        if (lists->by_span[n]) return lists->by_span[n];
+    return NULL;
+}
+
+/* A superslab without pages, which another node had: it is anybody's, for whoever touches it first places it. */
+static HAK_BEHIND hak_superslab_t *choose_untouched(unsigned here) {
+    for (unsigned node = 0; node < hak_nodes(); node++) {
+        hak_superslab_t *super = hak_lists[node].by_span[hak_superslab_units()];
+        for (unsigned i = 0; node != here && super && i < LOOKS_ELSEWHERE; i++, super = super->next)
+            if (!super->dirty) return super;
+    }
     return NULL;
 }
 
@@ -75,6 +87,7 @@ static bool is_dense(void) {
  * first; then all of it is charged, and dirty. Under the lock. */
 static void enter(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.stage3, 1);
+    super->node = (uint8_t)hak_node_here();
     if (hak_region_asks_huge(super)) HAK_ADD_OWNED(&hak_pool_stats.huge, 1);
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_SS_PREFAULT) == 2) &&
         hak_commit_charge(hak_superslab_size())) {
@@ -119,6 +132,17 @@ static hak_superslab_t *fresh_superslab(void) {
     return super;
 }
 
+/* Counts units with pages by where they are, and makes a superslab without pages the node's that takes the first
+ * of it. It is in no list. */
+static HAK_BEHIND void place(hak_superslab_t *super, size_t was_dirty) {
+    const unsigned here = hak_node_here();
+    hak_lists_place(super, here);
+    if (super->node == here)
+        HAK_ADD_OWNED(&hak_pool_stats.near_units, was_dirty);
+    else
+        HAK_ADD_OWNED(&hak_pool_stats.far_units, was_dirty);
+}
+
 /* Takes free units, which begin at number `start`. Lock held. */
 static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned count, bool *zeroed) {
     uint32_t mask = hak_unit_mask(start, count);
@@ -127,6 +151,7 @@ static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned cou
     if (was_dirty < count && !hak_commit_charge((count - was_dirty) << HAK_UNIT_SHIFT)) return NULL;
     unsigned before = hak_lists_dirty_count(super);
     hak_lists_remove(super);
+    if (hak_has_nodes()) place(super, was_dirty);
     super->free &= HAK_UNLIKELY(hak_one_slab_each()) ? 0 : ~mask;
     super->dirty |= mask;
     hak_lists_insert(super);
@@ -145,11 +170,11 @@ static hak_unit_t *take_from(hak_superslab_t *super, unsigned count, bool *zeroe
     return take_row(super, hak_lowest_bit(starts), count, zeroed);
 }
 
-bool hak_pool_borrow(void) {
+bool hak_pool_borrow(bool is_near) {
     hak_pool_lender_t function = hak_load_relaxed(&lender);
     if (HAK_LIKELY(!function)) return false;
     hak_lock_release(&hak_pool_lock);
-    bool lent = function();
+    bool lent = function(is_near);
     hak_lock_acquire(&hak_pool_lock);
     return lent;
 }
@@ -161,16 +186,35 @@ static void count_stage2(unsigned count) {
     if (hak_load_relaxed(&hak_pool_stats.stage2) % LOOK_UNITS < count) hak_region_look_at_limit();
 }
 
-/* Lock held. */
+/* The last resort: memory of another node. Lock held. */
+static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zeroed) {
+    hak_unit_t *unit = NULL;
+    for (unsigned tries = 0; !unit && tries < 2 && (!tries || hak_pool_borrow(false)); tries++) {
+        for (unsigned node = 0; !unit && node < hak_nodes(); node++) {
+            hak_superslab_t *super = node == here ? NULL : choose(node, count);
+            if (!super) continue;
+            HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
+            unit = take_from(super, count, zeroed);
+        }
+    }
+    return unit;
+}
+
+/* Used memory of the own node comes first, since its pages exist. Then memory without pages: a fault costs once
+ * what a line from another node costs at each miss. What another node has freed is left for it, or to a purge, and
+ * serves only where there is nothing else. Lock held. */
 static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
-    hak_superslab_t *super = choose(count);
-    if (!super && hak_pool_borrow()) super = choose(count);
+    const unsigned here = hak_node_here();
+    hak_superslab_t *super = choose(here, count);
+    if (!super && hak_pool_borrow(true)) super = choose(here, count);
+    if (!super && hak_has_nodes()) super = choose_untouched(here);
     if (super) {
         count_stage2(count);
     } else {
         super = fresh_superslab();
     }
-    return super ? take_from(super, count, zeroed) : NULL;
+    hak_unit_t *unit = super ? take_from(super, count, zeroed) : NULL;
+    return unit || !hak_has_nodes() ? unit : take_far(here, count, zeroed);
 }
 
 hak_unit_t *hak_pool_take(unsigned count, bool *zeroed) {
@@ -215,7 +259,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, un
     hak_lock_acquire(&hak_pool_lock);
     do {
         units[taken] = take_locked(1, &zeroed[taken]);
-    } while (units[taken] && ++taken < want && choose(1));
+    } while (units[taken] && ++taken < want && choose(hak_node_here(), 1));
     if (more && taken && zeroed[taken - 1])
         *ahead = take_ahead(hak_region_superslab_of(units[taken - 1]), more);
     hak_lock_release(&hak_pool_lock);
@@ -299,17 +343,27 @@ static void hand_over(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.used_units, hak_superslab_units());
     hak_lists_remove(super);
     hak_lists_remove_dirty(super);
+    if (hak_has_nodes()) place(super, hak_bit_count(super->dirty));
     super->free = 0;
     hak_lists_insert(super);
     super->large = true;
     large_units += hak_superslab_units();
 }
 
+/* Whose superslabs make a row: those of one node, or of any, and those without pages. */
+enum { ANY_NODE = HAK_NODES_MAX };
+
+/* Under the lock. */
+static HAK_NEXT bool is_free_for(const hak_superslab_t *super, unsigned node) {
+    return super->longest == hak_superslab_units() &&
+           (super->node == node || !super->dirty || node == ANY_NODE);
+}
+
 /* Length of the row of wholly free superslabs that begins with `first`, up to `most`. Under the
  * lock. */
-static unsigned free_row(const hak_superslab_t *first, unsigned most) {
-    unsigned n = 1;
-    while (n < most && hak_region_is_mapped(&first[n]) && first[n].longest == hak_superslab_units())
+static HAK_NEXT unsigned free_row(const hak_superslab_t *first, unsigned most, unsigned node) {
+    unsigned n = 0;
+    while (n < most && (n == 0 || hak_region_is_mapped(&first[n])) && is_free_for(&first[n], node))
         n++;
     return n;
 }
@@ -317,39 +371,55 @@ static unsigned free_row(const hak_superslab_t *first, unsigned most) {
 /* The first superslab of the free row that contains `super`, searched for over at most
  * ROWS_LOOKED_AT superslabs. Large heaps take rows from their beginning, because taking pairs
  * from the middle leaves single superslabs, a seventh of all, in which no pair fits. */
-static hak_superslab_t *begin_of_row(hak_superslab_t *super) {
+static HAK_NEXT hak_superslab_t *begin_of_row(hak_superslab_t *super, unsigned node) {
     hak_superslab_t *before = super;
     for (unsigned i = 0; i < ROWS_LOOKED_AT && before; i++) {
         super = before;
         before = hak_region_superslab_before(super);
-        if (before && before->longest != hak_superslab_units()) before = NULL;
+        if (before && !is_free_for(before, node)) before = NULL;
     }
     return super;
 }
 
+/* A row that is searched for. */
+typedef struct {
+    unsigned least, most, node; /* node: or ANY_NODE */
+    unsigned count;             /* answer; 0: none */
+} row_t;
+
 /* Searches for a row at the next superslabs of the list; *super is where the search ended. */
-static hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned least, unsigned most,
-                                      unsigned *count) {
-    for (unsigned i = 0; i < ROWS_LOOKED_AT / 2 && *super; i++, *super = (*super)->next) {
-        hak_superslab_t *begin = least > 1 ? begin_of_row(*super) : *super;
+static HAK_NEXT hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned looks,
+                                               row_t *row) {
+    for (unsigned i = 0; i < looks && *super; i++, *super = (*super)->next) {
+        hak_superslab_t *begin = row->least > 1 ? begin_of_row(*super, row->node) : *super;
         HAK_ADD_OWNED(&hak_pool_stats.row_looks, 1);
-        if ((*count = free_row(begin, most)) >= least) return begin;
+        if ((row->count = free_row(begin, row->most, row->node)) >= row->least) return begin;
     }
-    *count = 0;
+    row->count = 0;
     return NULL;
 }
 
-/* Finds a row of `least` to `most` wholly free superslabs; returns the first, and their number in
- * *count; NULL and 0 when it finds none. One half of the search starts at the superslabs that
+/* Finds a row of `least` to `most` wholly free superslabs of the row's node; returns the first. One half of the
+ * search starts at the superslabs that
  * became free last. The other half continues where the previous search ended, since single
  * superslabs gather at the front of the list. Rejected: looking at all of them, since that would
  * be a walk as long as the heap. Under the lock. */
-static hak_superslab_t *find_row(unsigned least, unsigned most, unsigned *count) {
-    hak_superslab_t *newest = hak_lists.by_span[hak_superslab_units()];
-    hak_superslab_t *found = find_row_from(&newest, least, most, count);
+static hak_superslab_t *find_row(hak_lists_t *lists, row_t *row) {
+    hak_superslab_t *newest = lists->by_span[hak_superslab_units()];
+    hak_superslab_t *found = find_row_from(&newest, ROWS_LOOKED_AT / 2, row);
     if (HAK_LIKELY(found || !newest)) return found;
-    if (!hak_lists.rows_seen) hak_lists.rows_seen = newest;
-    return find_row_from(&hak_lists.rows_seen, least, most, count);
+    if (!lists->rows_seen) lists->rows_seen = newest;
+    return find_row_from(&lists->rows_seen, ROWS_LOOKED_AT / 2, row);
+}
+
+/* The same among what other nodes have freed: without pages or, for ANY_NODE, all. Under the lock. */
+static HAK_BEHIND hak_superslab_t *find_row_elsewhere(row_t *row) {
+    hak_superslab_t *found = NULL;
+    for (unsigned node = 0; !found && node < hak_nodes(); node++) {
+        hak_superslab_t *super = hak_lists[node].by_span[hak_superslab_units()];
+        if (node != row->node) found = find_row_from(&super, LOOKS_ELSEWHERE, row);
+    }
+    return found;
 }
 
 /* Makes a row out of unmapped superslabs, which are mapped again, and free ones between them.
@@ -373,8 +443,10 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
  * records of what it grows by stay for ever. */
 HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     HAK_HOLD(&hak_pool_lock);
-    unsigned n;
-    hak_superslab_t *first = find_row(least, most, &n);
+    row_t row = {least, most, hak_node_here(), 0};
+    hak_superslab_t *first = find_row(&hak_lists[row.node], &row);
+    if (!first && hak_has_nodes()) first = find_row_elsewhere(&row);
+    unsigned n = row.count;
     if (n == 0) first = map_row(least, most, &n);
     if (HAK_UNLIKELY(hak_region_has_unmapped())) most = hak_max(least, n);
     while (n < most && (n == 0 || hak_region_superslab_is_last(&first[n - 1]))) {
@@ -387,6 +459,11 @@ HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most
         n++;
     }
     if (n < least) n = 0;
+    if (n == 0 && hak_has_nodes()) {
+        row.node = ANY_NODE;
+        first = find_row_elsewhere(&row);
+        n = row.count;
+    }
     for (unsigned i = 0; i < n; i++) hand_over(&first[i]);
     *taken = n;
     return n ? first : NULL;

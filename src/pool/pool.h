@@ -35,8 +35,11 @@ typedef struct {
     _Atomic size_t held_units;        /* dirty units that wait for a round */
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                     write it by atomic addition */
-    _Atomic size_t first_units;       /* in first chunks of heaps (large/fine.h), the same */
-} hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
+    _Atomic uint64_t near_units,
+        far_units;              /* taken with pages, where there are several nodes: on the own
+                                             node, on another one */
+    _Atomic size_t first_units; /* in first chunks of heaps (large/fine.h), the same */
+} hak_pool_stats_t;             /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;
 extern hak_lock_t hak_pool_lock;
@@ -81,14 +84,14 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
 void hak_pool_give_superslab(hak_superslab_t *super);
 
 /* The lender is the layer above that may have wholly free superslabs when the pool is about to
- * take fresh memory: the function gives one back; false when there is none. The pool calls it without its
- * lock. */
-typedef bool (*hak_pool_lender_t)(void);
+ * take fresh memory: the function gives one back; false when there is none. `is_near`: of the caller's node.
+ * The pool calls it without its lock. */
+typedef bool (*hak_pool_lender_t)(bool is_near);
 void hak_pool_set_lender(hak_pool_lender_t lender);
 
 /* Asks the lender for one superslab; true when the pool got it. The caller holds the pool's lock,
  * which is released for the call and taken again. */
-bool hak_pool_borrow(void);
+bool hak_pool_borrow(bool is_near);
 
 /* Number of mapped superslabs, owned by the pool or by large heaps. */
 size_t hak_pool_superslabs(void);

@@ -87,24 +87,24 @@ static hak_region_answer_t unmap(hak_superslab_t *super) {
     return answer;
 }
 
-/* Unmaps the first of the free superslabs; with `unasked` only one that is not kept. NULL when there is none, or
+/* Unmaps the first of a node's free superslabs; with `unasked` only one that is not kept. NULL when there is none, or
  * it is `end`. */
-static hak_superslab_t *unmap_first(bool unasked, const hak_superslab_t *end,
-                                    hak_region_answer_t *answer) {
+static hak_superslab_t *unmap_first(const hak_lists_t *lists, bool unasked,
+                                    const hak_superslab_t *end, hak_region_answer_t *answer) {
     HAK_HOLD(&hak_pool_lock);
-    hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()];
+    hak_superslab_t *super = lists->by_span[hak_superslab_units()];
     if (!super || super == end || (unasked && super->kept)) return NULL;
     *answer = unmap(super);
     return super;
 }
 
-/* Unmaps free superslabs until the region keeps one: unmapping that one would split a mapping, and so would
+/* Unmaps a node's free superslabs until the region keeps one: unmapping that one would split a mapping, and so would
  * any other that it keeps. Then it asks the region for all of which it has not been asked yet, because one next
  * to a hole splits no mapping. What the region keeps is not asked for again until a neighbour is a hole. What the
  * kernel refuses goes behind all that has not been asked for, and waits for the next call. So each superslab is
  * asked for once, and again for each neighbour that becomes a hole; `left` bounds that, since other threads may
  * free some all the time. */
-static size_t unmap_free(void) {
+static size_t unmap_free(const hak_lists_t *lists) {
     size_t unmapped = 0;
     unsigned refused = 0;
     bool unasked = false;
@@ -112,7 +112,7 @@ static size_t unmap_free(void) {
     hak_region_answer_t answer;
     for (size_t left = 3 * hak_region_mapped_superslabs();
          left && refused < REFUSED_MAX &&
-         (super = unmap_first(unasked, first_refused, &answer)) != NULL;
+         (super = unmap_first(lists, unasked, first_refused, &answer)) != NULL;
          left--) {
         unmapped += answer == HAK_REGION_UNMAPPED;
         unasked |= answer != HAK_REGION_UNMAPPED;
@@ -124,10 +124,13 @@ static size_t unmap_free(void) {
 /* First the pool takes wholly free superslabs from large heaps, as many as there are at most: some have locked
  * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps what is free. */
 size_t hak_pool_unmap_free(void) {
+    size_t bytes = 0;
     hak_lock_acquire(&hak_pool_lock);
-    for (size_t left = hak_region_mapped_superslabs(); left && hak_pool_borrow(); left--) continue;
+    for (size_t left = hak_region_mapped_superslabs(); left && hak_pool_borrow(false); left--)
+        continue;
     hak_lock_release(&hak_pool_lock);
-    return unmap_free();
+    for (unsigned node = 0; node < hak_nodes(); node++) bytes += unmap_free(&hak_lists[node]);
+    return bytes;
 }
 
 /* True when the mapped units are more than twice the units in use, plus SPARE_UNITS: the heap was
@@ -164,20 +167,23 @@ static HAK_BEHIND void keep_dirty(hak_superslab_t *super, uint32_t mask) {
  * What the kernel refuses goes behind them, so it is asked for each superslab once. */
 typedef struct {
     uint64_t now;
-    const hak_superslab_t *last[2];
+    const hak_superslab_t *last[HAK_NODES_MAX][2];
+    unsigned nodes;
     uint32_t delay_ms;
     bool round; /* also superslabs with slabs in use */
 } aged_t;
 
 /* The next superslab of one list to purge. Outside a round, superslabs with slabs in use are moved to
  * `held`. Under the lock. */
-static hak_superslab_t *next_of_list(aged_t *aged, unsigned list, hak_budget_t *budget) {
-    for (hak_superslab_t *super; aged->last[list] && (super = hak_lists.dirty[list].oldest) != NULL;
+static hak_superslab_t *next_of_list(aged_t *aged, unsigned node, unsigned list,
+                                     hak_budget_t *budget) {
+    const hak_superslab_t **last = &aged->last[node][list];
+    for (hak_superslab_t *super; *last && (super = hak_lists[node].dirty[list].oldest) != NULL;
          hak_lists_hold(super)) {
         if (!hak_superslab_is_of_age(super, aged->now, aged->delay_ms)) break;
         if (hak_budget_is_spent(budget)) return NULL;
         hak_budget_look(budget, 1);
-        if (super == aged->last[list]) aged->last[list] = NULL;
+        if (super == *last) *last = NULL;
         if (aged->round || super->free == hak_all_units()) return super;
     }
     return NULL;
@@ -185,12 +191,15 @@ static hak_superslab_t *next_of_list(aged_t *aged, unsigned list, hak_budget_t *
 
 /* The next superslab to purge. Under the lock. */
 static hak_superslab_t *next_of_age(aged_t *aged, hak_budget_t *budget) {
-    hak_superslab_t *super = next_of_list(aged, 1, budget);
-    if (!super) super = next_of_list(aged, 0, budget);
-    if (super || !aged->round || !hak_lists.held.oldest || hak_budget_is_spent(budget))
-        return super;
-    hak_budget_look(budget, 1);
-    return hak_lists.held.oldest;
+    hak_superslab_t *super = NULL;
+    for (unsigned list = 2; !super && list-- > 0;)
+        for (unsigned node = 0; !super && node < aged->nodes; node++)
+            super = next_of_list(aged, node, list, budget);
+    if (super || !aged->round || hak_budget_is_spent(budget)) return super;
+    for (unsigned node = 0; !super && node < aged->nodes; node++)
+        super = hak_lists[node].held.oldest;
+    if (super) hak_budget_look(budget, 1);
+    return super;
 }
 
 /* Claims free dirty units of a superslab, up to `bytes`: removes them from the free ones. Under
@@ -249,10 +258,11 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     look_at_clock(now);
-    aged_t aged = {.now = now,
-                   .last = {hak_lists.dirty[0].newest, hak_lists.dirty[1].newest},
-                   .delay_ms = delay_ms,
-                   .round = in_a_round(all)};
+    aged_t aged = {
+        .now = now, .nodes = hak_nodes(), .delay_ms = delay_ms, .round = in_a_round(all)};
+    for (unsigned node = 0; node < aged.nodes; node++)
+        for (unsigned list = 0; list < 2; list++)
+            aged.last[node][list] = hak_lists[node].dirty[list].newest;
     hak_superslab_t *super;
     while (refused < most_refused && (super = next_of_age(&aged, budget)) != NULL) {
         unsigned units = purge_superslab(super, budget);

@@ -74,36 +74,53 @@ static void check_superslab(hak_superslab_t *super, void *context) {
 }
 
 /* By `next` and `prev`, or by those of the dirty ones. */
-static void check_list(sums_t *sums, const hak_superslab_t *first, bool is_dirty, size_t length) {
+static HAK_BEHIND size_t check_list(sums_t *sums, unsigned node, const hak_superslab_t *first,
+                                    bool is_dirty, size_t length) {
     size_t count = 0;
     const hak_superslab_t *before = NULL;
     for (const hak_superslab_t *super = first; super && count <= length; count++) {
         hak_check_that(sums->check, superslab, super, "next and prev agree in the list",
                        (is_dirty ? super->dirty_prev : super->prev) == before);
+        hak_check_equal(sums->check, superslab, super, "it is in a list of its node", super->node,
+                        node);
         before = super;
         super = is_dirty ? super->dirty_next : super->next;
+    }
+    return count;
+}
+
+/* The same list of each node; `at`: where it begins in the lists of one. */
+static HAK_BEHIND void check_each(sums_t *sums, size_t at, bool is_dirty, size_t length) {
+    size_t count = 0;
+    for (unsigned node = 0; node < HAK_NODES_MAX; node++) {
+        const char *first = (const char *)&hak_lists[node] + at;
+        count += check_list(sums, node, *(hak_superslab_t *const *)(const void *)first, is_dirty,
+                            length);
     }
     hak_check_equal(sums->check, pool, &hak_lists, "superslabs in a list", count, length);
 }
 
 static void check_lists(sums_t *sums) {
     for (unsigned n = 0; n <= hak_superslab_units(); n++)
-        check_list(sums, hak_lists.by_span[n], false, sums->in_run[n]);
+        check_each(sums, offsetof(hak_lists_t, by_span[n]), false, sums->in_run[n]);
     for (unsigned i = 0; i < 2; i++)
-        check_list(sums, hak_lists.dirty[i].oldest, true, sums->on_dirty[i]);
-    check_list(sums, hak_lists.held.oldest, true, sums->on_held);
+        check_each(sums, offsetof(hak_lists_t, dirty[i].oldest), true, sums->on_dirty[i]);
+    check_each(sums, offsetof(hak_lists_t, held.oldest), true, sums->on_held);
 }
 
-/* Of the wholly free ones, the first `unasked` are not kept. */
+/* Of the wholly free ones, `unasked` are not kept, and the first in their lists. */
 static void check_kept(hak_check_t *check, size_t unasked) {
-    const hak_superslab_t *super = hak_lists.by_span[hak_superslab_units()], *last = NULL;
-    for (; super && !super->kept && unasked > 0; unasked--) {
-        last = super;
-        super = super->next;
+    for (unsigned node = 0; node < HAK_NODES_MAX; node++) {
+        const hak_superslab_t *super = hak_lists[node].by_span[hak_superslab_units()], *last = NULL;
+        for (; super && !super->kept && unasked > 0; unasked--) {
+            last = super;
+            super = super->next;
+        }
+        hak_check_that(check, pool, &hak_lists[node],
+                       "what the region keeps is behind the last other free one",
+                       hak_lists[node].last_unasked == last);
     }
-    hak_check_that(check, pool, &hak_lists,
-                   "what the region keeps is behind the last other free one",
-                   unasked == 0 && hak_lists.last_unasked == last);
+    hak_check_equal(check, pool, &hak_lists, "free ones that the region does not keep", unasked, 0);
 }
 
 void hak_pool_check(hak_check_t *check) {
@@ -125,13 +142,15 @@ void hak_pool_check(hak_check_t *check) {
 #if HAKMEM_VERIFY
 /* The newest of each list; the first of one more list by longest run each time. */
 void hak_pool_check_at_release(const void *lock) {
-    static unsigned run;
+    static unsigned run, node;
     hak_check_t check = {0};
     (void)lock;
     if (!hak_map.entries) return;
     run = run < hak_superslab_units() ? run + 1 : 0;
-    const hak_superslab_t *some[] = {hak_lists.by_span[run], hak_lists.dirty[0].newest,
-                                     hak_lists.dirty[1].newest, hak_lists.held.newest};
+    if (run == 0) node = (node + 1) % hak_nodes();
+    const hak_lists_t *lists = &hak_lists[node];
+    const hak_superslab_t *some[] = {lists->by_span[run], lists->dirty[0].newest,
+                                     lists->dirty[1].newest, lists->held.newest};
     for (unsigned i = 0; i < sizeof some / sizeof some[0]; i++)
         if (some[i]) hak_superslab_check(&check, some[i]);
     if (some[0]) hak_check_equal(&check, superslab, some[0], "its list", some[0]->longest, run);

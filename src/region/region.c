@@ -388,7 +388,7 @@ bool hak_region_is_mapped(const hak_superslab_t *super) {
     return number < hak_load_acquire(&region.carved) && is_mapped(number);
 }
 
-hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super) {
+HAK_NEXT hak_superslab_t *hak_region_superslab_before(hak_superslab_t *super) {
     size_t number = number_of(super);
     return number > 0 && is_mapped(number - 1) ? super - 1 : NULL;
 }
@@ -399,8 +399,8 @@ void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class
         hak_store_relaxed(&entries[i], (uint16_t)(class_index << HAK_MAGAZINE_SHIFT));
 }
 
-void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
-                               void *context) {
+HAK_BEHIND void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context),
+                                          void *context) {
     size_t count = hak_load_acquire(&region.carved);
     for (size_t i = 0; i < count; i++)
         if (is_mapped(i)) visit(&region.supers[i], context);

@@ -43,10 +43,11 @@ typedef struct hak_superslab {
     bool held;                                     /* pool lock; that list is of superslabs that
                                                       wait for a round of partial release */
     bool large;                                    /* pool lock; belongs to a large heap */
-    bool kept;                                 /* pool lock; free, and the region keeps it mapped */
-    _Atomic bool mapped;                       /* region lock to write; false: a hole */
-    bool unmapped;                             /* region lock; in its list of holes by next and
+    bool kept;           /* pool lock; free, and the region keeps it mapped */
+    _Atomic bool mapped; /* region lock to write; false: a hole */
+    bool unmapped;       /* region lock; in its list of holes by next and
                                                       prev */
+    uint8_t node; /* pool lock; where its memory is (os/node.h), or was before it went back */
     uint16_t used_grains;                      /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX]; /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;       /* atomic; NULL, then constant; record.h */

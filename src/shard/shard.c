@@ -5,6 +5,8 @@
 #include "debug/ways.h"
 #include "options/options.h"
 #include "os/cpu.h"
+#include "os/node.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 #include "shard/bin.h"
@@ -49,6 +51,13 @@ unsigned hak_shard_homes(void) {
     return homes ? homes : hak_shard_count();
 }
 
+static HAK_NEXT unsigned home_by_cpu(void) {
+    const unsigned homes = hak_shard_homes(), place = hak_os_this_cpu();
+    return hak_has_nodes() ? hak_node_home(place, homes) : place % homes;
+}
+
+unsigned hak_shard_here(void) { return hak_os_is_single_threaded() ? 0 : home_by_cpu(); }
+
 void hak_shard_recount(void) {
     unsigned wanted = wanted_count();
     if (wanted > hak_shard_count()) hak_store_relaxed(&counts.shards, wanted);
@@ -88,11 +97,21 @@ static bool may_give(unsigned shard, unsigned class_index) {
     return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
 }
 
+/* Shards of the node, whose used blocks come before fresh ones. */
+static HAK_BEHIND hak_span_t span_of(unsigned home) {
+    return hak_node_span(home, hak_shard_homes());
+}
+HAK_FAST_PATH hak_span_t near_of(unsigned home) {
+    return hak_has_nodes() ? span_of(home) : HAK_ALL_NODES;
+}
+
 /* The same for the shards that may be searched for used blocks. */
 static bool others_have_free(unsigned home, unsigned class_index) {
     unsigned probes = probe_count();
     if (probes == 0) return false;
-    for (unsigned at = hak_shard_after(home); at != home && probes--; at = hak_shard_after(at))
+    const hak_span_t near = near_of(home);
+    for (unsigned at = hak_shard_near(home, near); at != home && probes--;
+         at = hak_shard_near(at, near))
         if (may_give(at, class_index)) return true;
     return false;
 }
@@ -162,15 +181,20 @@ static unsigned take_from(request_t *request, unsigned shard, what_t what) {
     return take_locked(request, bin, shard, what);
 }
 
-/* Searches the next `probes` shards. It waits for their locks, because a wait is shorter than the
- * page fault that skipping the shard would cost. */
-static unsigned take_from_others(request_t *request, what_t what, unsigned probes) {
+/* Searches the next `probes` shards: for any blocks those of all nodes, else those of the own one. It waits for
+ * their locks, because a wait is shorter than the page fault that skipping the shard would cost. */
+static HAK_NEXT unsigned search_others(request_t *request, what_t what, unsigned probes) {
     unsigned home = request->home, taken = 0;
-    if (probes == 0) return 0;
-    for (unsigned at = hak_shard_after(home); at != home && probes-- && !taken;
-         at = hak_shard_after(at))
+    const hak_span_t near = what == ANY ? HAK_ALL_NODES : near_of(home);
+    for (unsigned at = hak_shard_near(home, near); at != home && probes-- && !taken;
+         at = hak_shard_near(at, near))
         taken = take_from(request, at, what);
     return taken;
+}
+
+static unsigned take_from_others(request_t *request, what_t what, unsigned probes) {
+    if (probes == 0 || hak_shard_after(request->home) == request->home) return 0;
+    return search_others(request, what, probes);
 }
 
 /* Enters slabs that belong to nobody in the home bin, and takes from there. The caller is inside

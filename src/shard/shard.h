@@ -121,6 +121,10 @@ unsigned hak_shard_open(unsigned shard);
  * more than the others. It follows the number of CPUs, up and down. */
 unsigned hak_shard_homes(void);
 
+/* The home of the CPU that the caller runs on; the first one in a process of one thread, wherever it runs. Each
+ * node has a row of homes (os/node.h). */
+unsigned hak_shard_here(void);
+
 /* Memory for a record of a thread at home in the shard: the shard's own while it has some (meta/room.h),
  * else of the process. It is never given back. NULL without memory. */
 void *hak_shard_record(unsigned shard, size_t size);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "meta/lazy_table.h"
+#include "os/node.h"
 #include "shard/shard.h"
 #include "shard/stock.h"
 
@@ -15,6 +16,11 @@ HAK_FAST_PATH bool hak_shard_is_made(unsigned shard) {
 /* The next shard behind one that is made, round: that one itself when there is no other. */
 HAK_FAST_PATH unsigned hak_shard_after(unsigned shard) {
     return hak_lazy_table_after(&hak_shard_table, shard);
+}
+
+/* The same among those of a node (os/node.h), in which `shard` is. */
+HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
+    return hak_lazy_table_after_within(&hak_shard_table, shard, near.first, near.end);
 }
 
 /* The shards that are made. */

@@ -27,6 +27,7 @@
 #include "large/view.h"
 #include "large/user_heap.h"
 #include "meta/meta.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "policy/ace.h"
 #include "policy/band_cost.h"

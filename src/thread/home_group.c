@@ -8,6 +8,7 @@
 #include "os/cpu.h"
 #include "os/gate.h"
 #include "os/lock.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/cache_budget.h"
@@ -141,22 +142,37 @@ static bool enter(unsigned number, unsigned count, unsigned more) {
     return false;
 }
 
-/* Enters the next group with less than its share or, if there is none, with no more. */
-static unsigned enter_next(unsigned number, unsigned count) {
-    const unsigned groups = groups_of(count);
+static HAK_BEHIND hak_span_t span_of(unsigned shard, unsigned count) {
+    const hak_span_t near = hak_node_span(shard, count);
+    return (hak_span_t){near.first, hak_min(near.end, count)};
+}
+
+/* Homes of the node, of `count` in all. */
+HAK_FAST_PATH hak_span_t near_of(unsigned shard, unsigned count) {
+    return hak_has_nodes() ? span_of(shard, count) : (hak_span_t){0, count};
+}
+
+/* Enters the next group of the node with less than its share or, if there is none, with no more. Returns
+ * a shard of it. */
+static HAK_BEHIND unsigned enter_next(unsigned shard, unsigned count) {
+    const hak_span_t near = near_of(shard, count);
+    const unsigned begin = near.first / SHARDS, end = groups_of(near.end);
+    unsigned number = shard / SHARDS;
     for (unsigned more = 0; more <= 1; more++)
-        for (unsigned left = groups; left; left--, number = (number + 1) % groups)
-            if (enter(number, count, more)) return number;
+        for (unsigned left = end - begin; left;
+             left--, number = number + 1 < end ? number + 1 : begin)
+            if (enter(number, count, more)) return hak_max(number * SHARDS, near.first);
     add(group_at(number), 1u);
-    return number;
+    return hak_max(number * SHARDS, near.first);
 }
 
 hak_seat_t hak_group_choose(void) {
-    const unsigned count = hak_shard_homes(), cpu = hak_os_this_cpu() % count;
+    if (hak_os_is_single_threaded()) hak_nodes_begin();
+    const unsigned count = hak_shard_homes(), cpu = hak_shard_here() % count;
     const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
     hak_seat_t seat = {.shard = cpu, .count = count};
     if (!enter(cpu / SHARDS, count, mixes ? 1 + SHARDS / 2 : UINT_MAX))
-        seat.shard = enter_next(cpu / SHARDS, count) * SHARDS;
+        seat.shard = enter_next(cpu, count);
     if (seat.shard < SHARDS || hak_shard_open(seat.shard) == seat.shard) return seat;
     hak_group_give_up(seat);
     seat.shard = 0; /* there is no memory for that one */
@@ -171,19 +187,22 @@ void hak_group_give_up(hak_seat_t seat) { add(group_of(seat.shard), -1u); }
  * its thread, since each block in a magazine goes back to its own slab, whichever shard owns that. Lock
  * held. */
 static unsigned home_of(const group_t *group, const hak_cache_t *cache, hak_seat_t seat) {
-    const unsigned from = seat.shard - seat.shard % SHARDS, number = from / SHARDS;
-    const unsigned to = from + homes_in(number, seat.count), last = cache->shard;
+    const unsigned number = seat.shard / SHARDS, start = number * SHARDS, last = cache->shard;
+    const hak_span_t near = near_of(seat.shard, seat.count);
+    const unsigned from = hak_max(start, near.first);
+    const unsigned to = hak_min(start + SHARDS, near.end);
     const _Atomic unsigned *homes = group->homes;
     unsigned best = seat.shard;
     const bool mixes = hak_option(HAK_OPTION_SHARD_MIX);
     if (mixes && last >= from && last < to &&
-        hak_load_relaxed(&homes[last - from]) * (to - from) < hak_load_relaxed(&group->threads))
+        hak_load_relaxed(&homes[last - start]) * homes_in(number, seat.count) <
+            hak_load_relaxed(&group->threads))
         return last;
     for (unsigned shard = from; mixes && shard < to; shard++)
-        if (hak_load_relaxed(&homes[shard - from]) < hak_load_relaxed(&homes[best - from]))
+        if (hak_load_relaxed(&homes[shard - start]) < hak_load_relaxed(&homes[best - start]))
             best = shard;
     if (hak_shard_open(best) == best) return best;
-    return from ? seat.shard : 0; /* there is no memory for it */
+    return start ? seat.shard : 0; /* there is no memory for it */
 }
 
 /* Lock held. */
@@ -220,7 +239,7 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
 }
 
 bool hak_group_has_waiting(void) {
-    const group_t *group = group_of(hak_os_this_cpu() % hak_shard_homes());
+    const group_t *group = group_of(hak_shard_here());
     return hak_load_relaxed(&group->waiting[EMPTY]) || hak_load_relaxed(&group->waiting[HOLDING]);
 }
 
@@ -269,7 +288,7 @@ void hak_group_put_back(hak_cache_t *cache, bool holds) {
 /* ---- Looks, and forks ------------------------------------------------------------------------ */
 
 HAK_NEXT unsigned hak_group_estimate(void) {
-    const unsigned number = hak_os_this_cpu() % hak_shard_homes() / SHARDS;
+    const unsigned number = hak_shard_here() / SHARDS;
     return hak_max(hak_thread_count(), hak_load_relaxed(&group_at(number)->threads));
 }
 

@@ -15,6 +15,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/fork.h"
@@ -82,7 +83,8 @@ HAK_NEXT static void on_thread_exit(void *argument) {
 }
 
 /* Adapts shards and budgets. */
-void hak_thread_look_at_limits(void) {
+HAK_NEXT void hak_thread_look_at_limits(void) {
+    hak_nodes_look();
     const bool changed = hak_os_cpu_look();
     hak_lock_acquire(&hak_thread_list_lock);
     const uint32_t process = hak_gate_process();

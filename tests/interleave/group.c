@@ -15,6 +15,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "record/record.h"
 #include "scenarios.h"
@@ -47,7 +48,15 @@ void *share_place(unsigned number, size_t *size);
 
 int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_SHARD_MIX; }
 unsigned hak_os_cpu_count(void) { return model.cpus; }
-unsigned hak_os_this_cpu(void) { return model.cpu[explore_thread()]; }
+_Atomic unsigned hak_node_count; /* one node */
+hak_span_t hak_node_span(unsigned number, unsigned homes) {
+    (void)number;
+    return (hak_span_t){0, homes};
+}
+unsigned hak_node_of_this_cpu(void) { return 0; }
+void hak_nodes_begin(void) {}
+bool hak_os_is_single_threaded(void) { return false; }
+unsigned hak_shard_here(void) { return model.cpu[explore_thread()]; }
 unsigned hak_os_thread_id(void) { return explore_thread() + 1; }
 uint64_t hak_os_memory_limit(void) { return 0; }
 uint32_t hak_gate_process(void) { return 1; }

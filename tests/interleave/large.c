@@ -19,7 +19,7 @@
 #include "region/region.h"
 #include "scenarios.h"
 #include "../support/purge.h"
-#include "os/cpu.h"
+#include "os/node.h"
 
 enum {
     BLOCKS = 3,
@@ -73,8 +73,13 @@ int64_t hak_option(hak_option_t option) {
 }
 
 unsigned hak_shard_homes(void) { return 2; }
-unsigned hak_os_this_cpu(void) { return HEAP; }
-bool hak_os_is_single_threaded(void) { return false; }
+unsigned hak_shard_here(void) { return HEAP; }
+_Atomic unsigned hak_node_count; /* one node */
+hak_span_t hak_node_span(unsigned number, unsigned homes) {
+    (void)number;
+    return (hak_span_t){0, homes};
+}
+unsigned hak_node_of_this_cpu(void) { return HEAP; }
 
 hak_unit_t *hak_region_unit_of(const void *block) {
     size_t unit = (size_t)((const char *)block - units[0]) / HAK_UNIT_SIZE;
@@ -250,7 +255,7 @@ static void take_and_free(void) {
     if (block) EXPLORE_CHECK(hak_large_free(HEAP, block), "a block that serves again is free");
 }
 static void purge(void) { purge_large(0); }
-static void lend(void) { borrow(); }
+static void lend(void) { borrow(true); }
 
 static void resize(unsigned i, size_t grains) {
     bool done = hak_large_resize(model.blocks[i], grains * HAK_GRAIN_SIZE);

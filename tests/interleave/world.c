@@ -11,6 +11,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "os/cpu.h"
+#include "os/node.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -215,6 +216,14 @@ uint64_t hak_os_now_ns(void) { return 1; } /* no time passes */
 #endif
 
 unsigned hak_os_cpu_count(void) { return WORLD_SHARDS; }
+unsigned hak_os_this_cpu(void) { return 0; }
+bool hak_os_is_single_threaded(void) { return false; }
+_Atomic unsigned hak_node_count; /* one node */
+unsigned hak_node_home(unsigned place, unsigned homes) { return place % homes; }
+hak_span_t hak_node_span(unsigned number, unsigned homes) {
+    (void)number;
+    return (hak_span_t){0, homes};
+}
 size_t hak_os_page_size(void) { return HAK_UNIT_SIZE / 4; } /* as large as a WORLD_QUAD block */
 
 hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {

@@ -361,6 +361,9 @@ const struct trial counter_trials[] = {
     {"pool", "purged_partial", purge_live_superslabs, COUNT / 2, COUNT},
     {"pool", "budget_hits", go_beyond_the_budget, COUNT / 2, COUNT},
     {"pool", "populated_units", populate, 16, any},
+    {"pool", "nodes", have_a_thread, 0, 15},
+    {"pool", "near_units", hold, 0, any}, /* unit.node has a machine for them */
+    {"pool", "far_units", hold, 0, any},
     {"large", "local", reuse_large, LARGE_COUNT, any},
     {"large", "remote", reuse_large_of_others, 1, LARGE_COUNT},
     {"large", "stolen", steal_large, 1, LARGE_COUNT},

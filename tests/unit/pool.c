@@ -199,7 +199,7 @@ static void what_is_free_can_be_unmapped(void **state) {
         REQUIRE(hak_region_mappings() < HAK_PIECES_MAX + 64, "%zu mappings", hak_region_mappings());
         while (hak_pool_unmap_free())
             continue; /* a whole piece that goes makes room for a hole elsewhere */
-        assert_null(hak_lists.last_unasked); /* the next call asks for the first of them only */
+        assert_null(hak_lists[0].last_unasked); /* the next call asks for the first of them only */
     }
     /* What the region has mapped ahead stays. */
     size_t rest = hak_region_mapped_superslabs();
@@ -254,7 +254,7 @@ static void what_the_region_keeps_is_passed_over(void **state) {
     (void)state;
     enum { LOOKS = 64 };
     make_kept();
-    hak_superslab_t *last = hak_lists.by_span[hak_superslab_units()], *behind;
+    hak_superslab_t *last = hak_lists[0].by_span[hak_superslab_units()], *behind;
     for (unsigned i = 0; i < LOOKS; i++) {
         assert_true(last->kept);
         last = last->next;
@@ -301,7 +301,7 @@ static void a_call_is_refused_a_bounded_number_of_times(void **state) {
     REQUIRE(TIMES - unmaps_to_refuse <= 64, "%u refusals", TIMES - unmaps_to_refuse);
     unmaps_to_refuse = 0;
     while (hak_pool_unmap_free()) continue;
-    assert_null(hak_lists.last_unasked);
+    assert_null(hak_lists[0].last_unasked);
 }
 
 /* Rows of superslabs come and their addresses go, again and again: the heap does not grow. */

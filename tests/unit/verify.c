@@ -69,8 +69,8 @@ static void ragged(void) { hak_pool_stats.ragged_units++; }
 static void shard_slabs(void) { hak_bin_add_slabs(0, 1); }
 
 static void longest(void) { world.super->longest++; }
-static void other_list(void) { hak_lists.by_span[world.super->longest] = NULL; }
-static void last_unasked(void) { hak_lists.last_unasked = world.super; }
+static void other_list(void) { hak_lists[0].by_span[world.super->longest] = NULL; }
+static void last_unasked(void) { hak_lists[0].last_unasked = world.super; }
 static void super_prev(void) { world.super->prev = world.super; }
 static void on_dirty(void) { world.dirty->on_dirty = false; }
 static void clean_listed(void) { world.dirty->dirty = 0; }
@@ -414,7 +414,7 @@ static hak_huge_table_t *filled_table(void) { /* addresses are random: which one
 static void table_full(void) { filled_table()->current.used = filled_table()->current.size; }
 static void no_tail(void) { world.bin->tail = NULL; }
 static void spare_high(void) { world.bin->spare = world.bin->touched + 1; }
-static void wrong_list(void) { hak_lists.by_span[hak_superslab_units()] = world.super; }
+static void wrong_list(void) { hak_lists[0].by_span[hak_superslab_units()] = world.super; }
 
 static hak_lock_t *bin_lock(void) { return &world.bin->lock; }
 static hak_lock_t *pool_lock(void) { return &hak_pool_lock; }

@@ -140,7 +140,7 @@ static void make_dirty(void) {
     bool zeroed;
     hak_unit_t *unit = hak_pool_take(1, &zeroed);
     hak_pool_give(unit, 1);
-    world.dirty = hak_lists_newest();
+    world.dirty = hak_lists_newest(&hak_lists[0]);
     CHECK(world.dirty, "no free unit with pages");
 }
 

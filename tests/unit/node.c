@@ -1,0 +1,479 @@
+/* node.c - machines of several nodes: made-up descriptions, CPUs that threads are said to run on, and whose memory
+ * serves whom. */
+#include "unit.h"
+
+#include <ftw.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commit/commit.h"
+#include "hakmem.h"
+#include "large/heap.h"
+#include "large/large.h"
+#include "os/cpu.h"
+#include "os/file.h"
+#include "os/node.h"
+#include "pool/purge.h"
+#include "shard/table.h"
+#include "thread/home_group.h"
+#include "thread/verify.h"
+#include "thread/thread.h"
+#include "shard_batches.h"
+
+enum { CPUS = 64, CLASS = 63, SIZE = 100000 };
+
+/* ---- The made-up machine --------------------------------------------------------------------- */
+
+static char root[64];
+static unsigned confined; /* the process may use the CPUs below; 0: all */
+static __thread unsigned cpu;
+static unsigned files;
+
+int __wrap_sched_getcpu(void);
+int __wrap_sched_getcpu(void) { return (int)cpu; }
+
+unsigned __wrap_hak_os_cpu_count(void);
+unsigned __wrap_hak_os_cpu_count(void) { return confined ? confined : CPUS; }
+
+bool __wrap_hak_os_cpu_is_allowed(unsigned number);
+bool __wrap_hak_os_cpu_is_allowed(unsigned number) { return !confined || number < confined; }
+
+/* The clock stands: no purge is due. */
+uint64_t __wrap_hak_os_now_ms(void);
+uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
+
+void __real_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
+void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
+void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context) {
+    static const char system[] = "/sys/devices/system/node";
+    char place[256];
+    files++;
+    if (strncmp(path, system, sizeof system - 1) == 0) {
+        snprintf(place, sizeof place, "%s%s", root, path + sizeof system - 1);
+        path = place;
+    }
+    __real_hak_os_each_char(path, each, context);
+}
+
+static void write_file(const char *name, const char *text) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    mkdir(path, 0700);
+    *slash = '/';
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "cannot write %s", path);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)kind, (void)place;
+    return remove(path);
+}
+
+static void forget_machine(void) { nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+
+static void make_folder(void) {
+    snprintf(root, sizeof root, "/tmp/hakmem-node-XXXXXX");
+    CHECK(mkdtemp(root) != NULL, "no folder");
+}
+
+/* Texts of `online`, and of the cpulists. */
+static void describe(const char *online, const char *const *lists) {
+    char name[32];
+    make_folder();
+    if (online) write_file("online", online);
+    for (unsigned i = 0; lists && lists[i]; i++) {
+        snprintf(name, sizeof name, "node%u/cpulist", i);
+        write_file(name, lists[i]);
+    }
+}
+
+/* ---- Descriptions ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *what, *online;
+    const char *lists[12];
+    unsigned began, confined;
+    unsigned count;
+    unsigned first[9];     /* and the number of places */
+    unsigned places[4][2]; /* CPU, place */
+} machine_t;
+
+static const machine_t machines[] = {
+    {.what = "no folder", .count = 1},
+    {.what = "one node", .online = "0\n", .lists = {"0-63\n"}, .count = 1},
+    {.what = "garbage", .online = "none of them\n", .count = 1},
+    {.what = "two nodes",
+     .online = "0-1\n",
+     .lists = {"0-15,32-47\n", "16-31,48-63\n"},
+     .count = 2,
+     .first = {0, 32, 64},
+     .places = {{0, 0}, {32, 16}, {16, 32}, {63, 63}}},
+    {.what = "it began on the second one",
+     .online = "0-1\n",
+     .lists = {"0-15,32-47\n", "16-31,48-63\n"},
+     .began = 50,
+     .count = 2,
+     .first = {0, 32, 64},
+     .places = {{0, 32}, {32, 48}, {16, 0}, {63, 31}}},
+    {.what = "numbers in turn",
+     .online = "0-1\n",
+     .lists = {"0,2,4,6\n", "1,3,5,7\n"},
+     .count = 2,
+     .first = {0, 4, 8},
+     .places = {{2, 1}, {6, 3}, {1, 4}, {7, 7}}},
+    {.what = "a node without CPUs, and one that is missing",
+     .online = "0,2-3\n",
+     .lists = {"0-3", "4-7", "\n", "8-11"},
+     .count = 2,
+     .first = {0, 4, 8},
+     .places = {{3, 3}, {8, 4}, {11, 7}, {12, 0}}},
+    {.what = "a process that may use a part",
+     .online = "0-1",
+     .lists = {"0-3", "4-11"},
+     .confined = 6,
+     .count = 2,
+     .first = {0, 4, 6},
+     .places = {{5, 5}, {6, 4}, {7, 5}, {8, 4}}},
+    {.what = "a process that may use one node",
+     .online = "0-1",
+     .lists = {"0-3", "4-11"},
+     .confined = 4,
+     .count = 1},
+    {.what = "eight nodes",
+     .online = "0-7",
+     .lists = {"0-7", "8-15", "16-23", "24-31", "32-39", "40-47", "48-55", "56-63"},
+     .began = 24,
+     .count = 8,
+     .first = {0, 8, 16, 24, 32, 40, 48, 56, 64},
+     .places = {{24, 0}, {63, 39}, {0, 40}, {23, 63}}},
+};
+
+static void descriptions_are_read(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < sizeof machines / sizeof *machines; i++) {
+        const machine_t *machine = &machines[i];
+        hak_nodes_t nodes;
+        describe(machine->online, machine->lists);
+        confined = machine->confined;
+        bool several = hak_nodes_read(&nodes, root, machine->began);
+        confined = 0;
+        forget_machine();
+        REQUIRE(several == (machine->count > 1) && nodes.count == machine->count,
+                "%s: %u nodes, not %u", machine->what, nodes.count, machine->count);
+        for (unsigned n = 0; several && n <= machine->count; n++)
+            REQUIRE(nodes.first[n] == machine->first[n], "%s: node %u begins at %u", machine->what,
+                    n, nodes.first[n]);
+        for (unsigned p = 0; several && p < 4; p++)
+            REQUIRE(nodes.place[machine->places[p][0]] == machine->places[p][1],
+                    "%s: CPU %u has place %u, not %u", machine->what, machine->places[p][0],
+                    nodes.place[machine->places[p][0]], machine->places[p][1]);
+    }
+}
+
+/* 24 nodes of two CPUs: neighbours count as one, none is lost. */
+static void more_nodes_than_lists(void **state) {
+    (void)state;
+    enum { NODES = 24 };
+    char texts[NODES][16];
+    const char *lists[NODES + 1] = {NULL};
+    hak_nodes_t nodes;
+    for (unsigned i = 0; i < NODES; i++) {
+        snprintf(texts[i], sizeof texts[i], "%u-%u", 2 * i, 2 * i + 1);
+        lists[i] = texts[i];
+    }
+    describe("0-23", lists);
+    assert_true(hak_nodes_read(&nodes, root, 0));
+    forget_machine();
+    assert_int_equal(nodes.count, HAK_NODES_MAX);
+    assert_int_equal(nodes.first[HAK_NODES_MAX], 2 * NODES);
+    for (unsigned i = 0; i < HAK_NODES_MAX; i++)
+        assert_in_range(nodes.first[i + 1] - nodes.first[i], 2, 4);
+    for (unsigned i = 0; i < 2 * NODES; i++) assert_int_equal(nodes.place[i], i);
+}
+
+/* ---- Whose memory serves whom ---------------------------------------------------------------- */
+
+/* A machine of `nodes` nodes, whose CPUs have their numbers in turn, or side by side. The process began on the last
+ * CPU. Its description is read once. */
+typedef struct {
+    unsigned nodes;
+    bool in_turn;
+} shape_t;
+
+static shape_t shape;
+
+static unsigned cpu_of(unsigned node, unsigned i) {
+    return shape.in_turn ? i * shape.nodes + node : node * (CPUS / shape.nodes) + i;
+}
+
+static void *nothing(void *unused) { return unused; }
+
+static void begin(const void *context) {
+    static char texts[8][CPUS * 4];
+    const char *lists[9] = {NULL};
+    char online[8];
+    pthread_t thread;
+    shape = *(const shape_t *)context;
+    for (unsigned n = 0; n < shape.nodes; n++) {
+        char *at = texts[n];
+        for (unsigned i = 0; i < CPUS / shape.nodes; i++)
+            at += sprintf(at, i ? ",%u" : "%u", cpu_of(n, i));
+        lists[n] = texts[n];
+    }
+    snprintf(online, sizeof online, "0-%u", shape.nodes - 1);
+    describe(online, lists);
+    cpu = CPUS - 1;
+    hak_nodes_begin();
+    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0,
+          "no thread");
+    CHECK(hak_nodes() == 1 && hak_node_here() == 0, "nodes before the look");
+    hak_thread_look_at_limits();
+    CHECK(hak_nodes() == shape.nodes, "%u nodes", hak_nodes());
+    unsigned seen = files;
+    hak_nodes_look();
+    CHECK(files == seen, "the description is read again");
+    forget_machine();
+    CHECK(hak_node_here() == 0, "it begins on node %u", hak_node_here());
+}
+
+/* The engine's number of the node. */
+static unsigned go_to(unsigned node, unsigned i) {
+    cpu = cpu_of(node, i);
+    return hak_node_here();
+}
+
+static void homes_of_a_node_lie_side_by_side(const void *context) {
+    bool seen[CPUS] = {false};
+    begin(context);
+    for (unsigned n = 0; n < shape.nodes; n++) {
+        for (unsigned i = 0; i < CPUS / shape.nodes; i++) {
+            unsigned node = go_to(n, i), home = hak_shard_here();
+            hak_span_t near = hak_node_span(home, CPUS);
+            CHECK(node == (n + 1) % shape.nodes, "CPU %u is on node %u", cpu, node);
+            CHECK(home / (CPUS / shape.nodes) == node && !seen[home], "CPU %u has home %u", cpu,
+                  home);
+            CHECK(near.first == node * (CPUS / shape.nodes), "a span from %u", near.first);
+            CHECK(hak_node_of(home, CPUS) == node, "home %u is not of node %u", home, node);
+            CHECK(hak_node_of(hak_node_home(hak_os_this_cpu(), 16), 16) == node,
+                  "with fewer homes CPU %u leaves its node", cpu);
+            CHECK(hak_node_home(hak_os_this_cpu(), 1) == 0, "one home");
+            CHECK(hak_node_home(hak_os_this_cpu(), 3) < 3, "three homes");
+            seen[home] = true;
+        }
+    }
+}
+
+/* So many threads that begin at once on a node are at home there. */
+static void groups_do_not_straddle(const void *context) {
+    enum { MANY = 40 };
+    hak_seat_t seats[MANY];
+    begin(context);
+    for (unsigned n = 0; n < shape.nodes; n++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            unsigned node = go_to(n, 0);
+            seats[i] = hak_group_choose();
+            CHECK(hak_node_of(seats[i].shard, CPUS) == node, "a thread of node %u gets shard %u",
+                  node, seats[i].shard);
+        }
+        for (unsigned i = 0; i < MANY; i++) hak_group_give_up(seats[i]);
+    }
+}
+
+static unsigned node_of(const void *block) { return hak_region_superslab_of(slab_of(block))->node; }
+
+static void units_come_from_the_own_node(const void *context) {
+    bool zeroed;
+    begin(context);
+    hak_unit_t *units[8], *other;
+    unsigned here = go_to(0, 0);
+    for (unsigned i = 0; i < 8; i++) {
+        units[i] = hak_pool_take(1, &zeroed);
+        CHECK(units[i] && node_of(units[i]->base) == here, "a unit is on another node");
+    }
+    for (unsigned i = 0; i < 7; i++) hak_pool_give(units[i], 1);
+    for (unsigned n = 1; n < shape.nodes; n++) { /* others let it lie */
+        here = go_to(n, 1);
+        other = hak_pool_take(1, &zeroed);
+        CHECK(other && zeroed && node_of(other->base) == here, "node %u gets far memory", here);
+        hak_pool_give(other, 1);
+    }
+    CHECK(hak_pool_stats.far_units == 0 && hak_pool_stats.near_units == 0, "used units");
+    go_to(0, 3);
+    other = hak_pool_take(1, &zeroed);
+    CHECK(!zeroed && node_of(other->base) == node_of(units[7]->base), "the used ones are left");
+    CHECK(hak_pool_stats.far_units == 0 && hak_pool_stats.near_units == 1, "%u near ones",
+          (unsigned)hak_pool_stats.near_units);
+    hak_pool_give(other, 1);
+    hak_pool_give(units[7], 1);
+    CHECK(hak_verify() == 0, "violations");
+}
+
+/* A superslab that has no pages any more is anybody's. */
+static void untouched_memory_serves_anybody(const void *context) {
+    enum { SUPERS = 3 };
+    bool zeroed;
+    hak_unit_t *units[SUPERS];
+    begin(context);
+    unsigned all = (unsigned)hak_superslab_units(), here = go_to(0, 0);
+    for (unsigned i = 0; i < SUPERS; i++)
+        CHECK((units[i] = hak_pool_take(all, &zeroed)) != NULL, "no superslab");
+    uint64_t made = hak_pool_stats.stage3;
+    for (unsigned i = 0; i < SUPERS; i++) hak_pool_give(units[i], all);
+    here = go_to(1, 0);
+    hak_unit_t *other = hak_pool_take(all, &zeroed);
+    CHECK(hak_pool_stats.stage3 == made + 1 && node_of(other->base) == here, "used memory moves");
+    hak_pool_give(other, all);
+    hak_budget_t budget = HAK_BUDGET_ALL;
+    hak_pool_purge_piece(0, true, &budget);
+    made = hak_pool_stats.stage3;
+    unsigned taken, count = 0;
+    for (unsigned i = 0; i < SUPERS; i++) {
+        hak_superslab_t *row = hak_pool_take_superslabs(1, 1, &taken);
+        CHECK(row && row->node == here, "a large heap gets none");
+        count += taken;
+    }
+    CHECK(hak_pool_stats.stage3 == made && count == SUPERS, "%u new superslabs",
+          (unsigned)(hak_pool_stats.stage3 - made));
+    CHECK(hak_pool_stats.far_units == 0, "far units");
+}
+
+static void take_and_give(unsigned shard, unsigned count, void **blocks) {
+    take(hak_shard_open(shard), CLASS, count, blocks);
+    give(shard, CLASS, blocks, count);
+}
+
+/* Used blocks of neighbours on the node come first, those of another node after fresh memory. */
+static void blocks_come_from_the_own_node(const void *context) {
+    void *blocks[4], *one[2], *near_large, *far_large;
+    begin(context);
+    go_to(0, 1);
+    take(hak_shard_open(hak_shard_here()), CLASS, 1, one); /* keeps the slab */
+    void *kept = one[0];
+    unsigned far = hak_shard_here();
+    take_and_give(far, 2, blocks);
+    unsigned here = go_to(1, 0), home = hak_shard_open(hak_shard_here());
+    one[1] = NULL;
+    CHECK(hak_shard_take(home, CLASS, 1, one, NULL) == 1, "no block");
+    CHECK(node_of(one[1]) == here, "a block of node %u", node_of(one[1]));
+    void *mine = one[1];
+    go_to(1, 1);
+    unsigned next = hak_shard_open(hak_shard_here());
+    hak_shard_flush(home, CLASS, &mine, 1);
+    CHECK(hak_shard_take(next, CLASS, 1, one, NULL) == 1 && node_of(one[1]) == here &&
+              hak_owner_shard(slab_of(one[1])->owner) == home,
+          "a neighbour's used block is left");
+    hak_shard_flush(next, CLASS, &one[1], 1);
+    go_to(0, 1);
+    hak_shard_flush(far, CLASS, &kept, 1);
+    far_large = hak_large_alloc(hak_large_home(), SIZE, 1, false);
+    hak_large_free(hak_large_home(), far_large);
+    go_to(1, 0);
+    near_large = hak_large_alloc(hak_large_home(), SIZE, 1, false);
+    CHECK(node_of(near_large) == here && node_of(far_large) != here, "a large block moves");
+    hak_large_free(hak_large_home(), near_large);
+    CHECK(hak_pool_stats.far_units == 0, "far units");
+    CHECK(hak_verify() == 0, "violations");
+}
+
+/* Where the own node has nothing, and there is no memory without pages, another node's is found: all of it. */
+static void nothing_is_lost_where_a_node_is_empty(const void *context) {
+    enum { UNITS = 40 };
+    static hak_unit_t *units[UNITS], *others[UNITS];
+    bool zeroed;
+    void *blocks[4], *one[2], *large, *found;
+    begin(context);
+    go_to(0, 0);
+    unsigned far = hak_shard_open(hak_shard_here());
+    take(far, CLASS, 4, blocks);
+    give(far, CLASS, blocks, 3);
+    large = hak_large_alloc(hak_large_home(), SIZE, 1, false);
+    CHECK(hak_large_alloc(hak_large_home(), SIZE, 1, false) != NULL,
+          "no block"); /* keeps the superslab */
+    hak_large_free(hak_large_home(), large);
+    for (unsigned i = 0; i < UNITS; i++) units[i] = hak_pool_take(1, &zeroed);
+    go_to(1, 0);
+    unsigned home = hak_shard_open(hak_shard_here());
+    CHECK(hak_heap_open(hak_large_home()) == hak_large_home(), "no heap");
+    size_t room = ((size_t)1 << 30) - hak_commit_bytes();
+    CHECK(hak_commit_charge(room), "the limit is not 1 GiB");
+    CHECK((found = hak_large_alloc(hak_large_home(), SIZE, 1, false)) != NULL,
+          "a large block is lost");
+    for (unsigned i = 0; i < UNITS; i++) hak_pool_give(units[i], 1);
+    for (unsigned i = 0; i < UNITS; i++) {
+        others[i] = hak_pool_take(1, &zeroed);
+        CHECK(others[i] && !zeroed, "unit %u of another node is lost", i);
+    }
+    CHECK(hak_pool_stats.far_units == UNITS, "%u far ones", (unsigned)hak_pool_stats.far_units);
+    while (hak_pool_take(1, &zeroed)) continue;
+    CHECK(hak_shard_take(home, CLASS, 1, one, NULL) == 1, "a block of another node is lost");
+    hak_commit_release(room);
+}
+
+static const shape_t shapes[] = {{2, false}, {2, true}, {8, false}, {8, true}};
+
+static void on_each(void (*body)(const void *context), const char *what) {
+    for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        unit_child(body, &shapes[i], 60, what);
+}
+
+#define ON_EACH(body)                       \
+    static void test_##body(void **state) { \
+        (void)state;                        \
+        on_each(body, #body);               \
+    }
+ON_EACH(homes_of_a_node_lie_side_by_side)
+ON_EACH(groups_do_not_straddle)
+ON_EACH(units_come_from_the_own_node)
+ON_EACH(untouched_memory_serves_anybody)
+ON_EACH(blocks_come_from_the_own_node)
+ON_EACH(nothing_is_lost_where_a_node_is_empty)
+
+/* A process that may use few CPUs opens no file for that. */
+static void few_cpus(const void *unused) {
+    (void)unused;
+    confined = 4;
+    unsigned before = files;
+    hak_nodes_look();
+    CHECK(files == before && hak_nodes() == 1, "%u files", files - before);
+}
+
+/* With one node one file is read. */
+static void one_node(const void *unused) {
+    (void)unused;
+    describe("0\n", (const char *const[]){"0-63\n", NULL});
+    unsigned before = files;
+    hak_nodes_look();
+    forget_machine();
+    CHECK(files == before + 1 && hak_nodes() == 1, "%u files", files - before);
+}
+
+static void one_node_costs_one_file(void **state) {
+    (void)state;
+    unit_child(few_cpus, NULL, 20, "few CPUs");
+    unit_child(one_node, NULL, 20, "one node");
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    unit_need_environment(argv,
+                          (const char *const[]){"HAKMEM_PURGE_THREAD=0", "HAKMEM_LIMIT=1G", NULL});
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptions_are_read),
+        cmocka_unit_test(more_nodes_than_lists),
+        cmocka_unit_test(one_node_costs_one_file),
+        cmocka_unit_test(test_homes_of_a_node_lie_side_by_side),
+        cmocka_unit_test(test_groups_do_not_straddle),
+        cmocka_unit_test(test_units_come_from_the_own_node),
+        cmocka_unit_test(test_untouched_memory_serves_anybody),
+        cmocka_unit_test(test_blocks_come_from_the_own_node),
+        cmocka_unit_test(test_nothing_is_lost_where_a_node_is_empty),
+    };
+    return cmocka_run_group_tests_name("node", tests, NULL, NULL);
+}
