@@ -166,16 +166,15 @@ static HAK_OUT_OF_LINE void *alloc_counted(size_t size, size_t align, bool zero,
     return block;
 }
 
-/* A thread that has nothing yet, a larger block, or not all parts are on. */
-static HAK_OUT_OF_LINE void *alloc_slow(size_t size, const void *site) {
-    if (hak_samples_on()) return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
-    return is_small(size) ? alloc_parts(size) : alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
-}
-
 void *hak_hardened_malloc(size_t size, const void *site) {
-    return is_small(size) && HAK_LIKELY(hak_cache->quick != NULL)
-               ? alloc_small(size, false, HAK_ORIGIN_MALLOC, true)
-               : alloc_slow(size, site);
+    if (is_small(size)) {
+        if (HAK_LIKELY(hak_cache->quick != NULL))
+            return alloc_small(size, false, HAK_ORIGIN_MALLOC, true);
+        if (!hak_samples_on()) return alloc_parts(size);
+    } else if (!hak_samples_on()) {
+        return alloc_other(size, 1, false, HAK_ORIGIN_MALLOC);
+    }
+    return alloc_counted(size, 1, false, HAK_ORIGIN_MALLOC, site);
 }
 
 void *hak_hardened_alloc(size_t size, size_t align, bool zero, hak_origin_t origin,

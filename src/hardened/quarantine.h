@@ -136,15 +136,15 @@ HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t c
     return end;
 }
 
-/* Where a block goes in its stock: `number` is a random one of so many bits. */
+/* Where a block goes in its stock: `number` is a random one of so many bits; no bits: to the top. */
 typedef struct {
     size_t number;
     unsigned bits;
 } hak_chance_t;
 
-/* A chance of a whole number; without RANDOM_PLACEMENT it is the top. */
 HAK_FAST_PATH hak_chance_t hak_quarantine_chance(hak_random_t *random) {
-    return (hak_chance_t){hak_hardened.random ? (uint16_t)hak_random_next(random) : UINT16_MAX, 16};
+    if (!hak_hardened.random) return (hak_chance_t){0, 0};
+    return (hak_chance_t){(uint16_t)hak_random_next(random), 16};
 }
 
 /* Puts a block into its stock, where `chance` says; what lies there goes to the top. False when there are
@@ -152,9 +152,12 @@ HAK_FAST_PATH hak_chance_t hak_quarantine_chance(hak_random_t *random) {
 HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room, hak_chance_t chance) {
     size_t count = hak_load_relaxed(&rest.stock->count);
     if (HAK_UNLIKELY(count >= room)) return false;
-    hak_entry_t *entries = rest.stock->entries;
-    hak_entry_t *at = entries + (chance.number * (count + 1) >> chance.bits);
-    entries[count] = *at;
+    hak_entry_t *at = rest.stock->entries + count;
+    if (chance.bits) {
+        hak_entry_t *end = at;
+        at = rest.stock->entries + (chance.number * (count + 1) >> chance.bits);
+        *end = *at;
+    }
     *at = rest.entry;
     HAK_ADD_OWNED_16(&rest.stock->count, 1);
     return true;
