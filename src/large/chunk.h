@@ -67,3 +67,8 @@ hak_fine_t *hak_chunk_lock(const void *block, hak_user_heap_t **heap, size_t *gr
 void hak_chunk_enter_unit(const hak_user_heap_t *heap, hak_fine_t *fine, hak_unit_t *unit);
 void hak_chunk_set_owner(hak_unit_t *units, unsigned count, uint16_t owner);
 void hak_chunk_set_free(hak_user_heap_t *heap, hak_fine_t *fine, size_t at, size_t grains);
+
+/* The chunk that a unit is in, and the grain where the unit begins; NULL when it is in none. *heap is locked in both
+ * cases. */
+const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **heap,
+                                      size_t *grain);

@@ -252,6 +252,11 @@ HAK_FAST_PATH fine_t *lock_and_find(const void *pointer, hak_user_heap_t **heap,
     return fine;
 }
 
+const hak_fine_t *hak_chunk_lock_unit(const hak_unit_t *unit, hak_user_heap_t **heap,
+                                      size_t *grain) {
+    return lock_and_find(unit->base, heap, grain);
+}
+
 /* Takes a chunk out of its heap; the caller gives its units back without the lock, inside the gate. */
 static void leave_heap(hak_user_heap_t *heap, fine_t *fine) {
     unlink_from_list(heap, fine);

@@ -33,6 +33,7 @@
 #include "base/base.h"
 #include "error/check.h"
 #include "large/user_heap.h"
+#include "region/superslab.h"
 #include "region/unit.h"
 
 enum {
@@ -72,6 +73,9 @@ bool hak_fine_find(const void *pointer, void **start, size_t *size);
 
 /* The heap of the program that has a block in use which begins there; NULL for anything else. */
 hak_user_heap_t *hak_fine_heap_of(const void *block);
+
+/* Bytes of blocks in use in each 4 KiB of a unit; false when it is in no chunk now. */
+bool hak_fine_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]);
 
 /* Adds the blocks in use and their bytes, huge ones excluded. */
 void hak_fine_add_stats(size_t *count, size_t *bytes);

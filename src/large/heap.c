@@ -239,6 +239,7 @@ typedef struct {
     hak_part_t pieces[PIECES_MAX];
     unsigned count;
     unsigned calls, refused; /* of the calls the kernel refused so many: the pages are locked */
+    unsigned splits;         /* runs that may still be purged by halves */
     size_t room;             /* grains that may still be claimed */
     bool is_cut;             /* more is free than there was room for */
     bool has_short;
@@ -314,10 +315,36 @@ static void claim(hak_heap_t *heap, claim_t *claim) {
     }
 }
 
+static void purge_halves(claim_t *claim, unsigned first, unsigned end, uint64_t *clean);
+
+/* Purges whole pages, and sets their bits in `clean`. */
+static void purge_run(claim_t *claim, unsigned first, unsigned end, uint64_t *clean) {
+    hak_part_t run = {claim->super, first, end - first};
+    char *start = start_of(claim->super) + ((size_t)first << HAK_GRAIN_SHIFT);
+    claim->calls++;
+    if (HAK_UNLIKELY(
+            !hak_region_purge(claim->super, start, (size_t)run.count << HAK_GRAIN_SHIFT))) {
+        purge_halves(claim, first, end, clean);
+        return;
+    }
+    for (unsigned w = first / 64; w <= last_word(&run); w++) clean[w] |= bits_in(&run, w);
+}
+
+/* What the kernel refused as a whole is purged by halves, down to a unit, as often as claim->splits says: one locked
+ * page keeps little then, not all of a long run. */
+static HAK_BEHIND void purge_halves(claim_t *claim, unsigned first, unsigned end, uint64_t *clean) {
+    size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
+    claim->refused++;
+    if (end - first <= hak_max(HAK_UNIT_GRAINS, page_grains) || !claim->splits) return;
+    claim->splits--;
+    unsigned middle = (unsigned)hak_align_up(first + (end - first) / 2, page_grains);
+    purge_run(claim, first, middle, clean);
+    purge_run(claim, middle, end, clean);
+}
+
 /* Purges grains, run by run, in whole pages; clears the bits of those that the kernel
  * kept. */
 static void purge_grains(claim_t *claim, uint64_t *bits) {
-    hak_superslab_t *super = claim->super;
     size_t page_grains = hak_max(hak_os_page_size() >> HAK_GRAIN_SHIFT, 1);
     uint64_t clean[HAK_SUPERSLAB_WORDS_MAX] = {0};
     const size_t grains = hak_superslab_grains();
@@ -325,14 +352,7 @@ static void purge_grains(claim_t *claim, uint64_t *bits) {
         i = hak_bits_next(bits, from, grains, false);
         unsigned first = (unsigned)hak_align_up(from, page_grains);
         unsigned end = (unsigned)(i & ~(page_grains - 1));
-        if (end <= first) continue;
-        hak_part_t run = {NULL, first, end - first};
-        char *start = start_of(super) + ((size_t)first << HAK_GRAIN_SHIFT);
-        bool is_clean = hak_region_purge(super, start, (size_t)run.count << HAK_GRAIN_SHIFT);
-        claim->calls++;
-        claim->refused += !is_clean;
-        for (unsigned w = 0; is_clean && w < hak_superslab_words(); w++)
-            clean[w] |= bits_in(&run, w);
+        if (end > first) purge_run(claim, first, end, clean);
     }
     memcpy(bits, clean, sizeof clean);
 }
@@ -391,13 +411,15 @@ static bool is_sparse(const claim_t *claim) {
 typedef struct {
     bool only_sparse; /* only superslabs that are sparse */
     unsigned in_vain; /* those that were not, and those of which the kernel took nothing */
+    unsigned splits;  /* for each superslab, until the kernel takes nothing of one */
 } purge_t;
 
 /* One superslab, as far as the budget allows; returns the grains that are clean now. As in the pool: claimed
  * under the lock, purged without it. Lock held. */
 static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t *purge,
                               hak_budget_t *budget) {
-    claim_t work = {.super = super, .room = budget->bytes >> HAK_GRAIN_SHIFT};
+    claim_t work = {
+        .super = super, .room = budget->bytes >> HAK_GRAIN_SHIFT, .splits = purge->splits};
     const uint64_t freed_ms = super->freed_ms;
     size_t cleaned = 0;
     hak_dirty_remove(&heap->dirty, super);
@@ -422,6 +444,7 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
     cleaned += unclaim(heap, &work);
     if (is_dense && !is_newer) super->freed_ms = freed_ms; /* a look makes nothing younger */
     /* With pages of several grains a piece may have no whole page; it is asked for again and again. */
+    if (cleaned == 0 && work.refused) purge->splits = 0;
     purge->in_vain += is_dense || (cleaned == 0 && (work.refused || work.count));
     hak_budget_look(budget, 1);
     hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);
@@ -433,7 +456,7 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
  * looked at. */
 size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
     size_t purged = 0;
-    purge_t purge = {.only_sparse = false};
+    purge_t purge = {.only_sparse = false, .splits = HAK_PURGE_SPLITS};
     const unsigned most_in_vain = hak_budget_refusals(budget);
     uint64_t now = hak_os_now_ms();
     if (hak_load_relaxed(&heap->idle) == 0) return 0;
@@ -451,7 +474,7 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
 
 static size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     size_t purged = 0;
-    purge_t purge = {.only_sparse = true};
+    purge_t purge = {.only_sparse = true, .splits = HAK_PURGE_SPLITS};
     while (heap->dirty.oldest && hak_load_relaxed(&heap->idle) >= SPARSE_LEAST &&
            purge.in_vain < DENSE_MOST && !hak_budget_is_spent(budget)) {
         purged += purge_superslab(heap, heap->dirty.oldest, &purge, budget);

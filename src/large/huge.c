@@ -6,6 +6,8 @@
 #include "large/huge_kept.h"
 #include "os/os.h"
 
+enum { PIECE_SLOTS = 16 * 1024 }; /* of a piece of a walk over all tables */
+
 hak_huge_stats_t hak_huge_stats HAK_OWN_LINE;
 
 /* ---- the tables ---- */
@@ -37,24 +39,28 @@ static bool make_room(hak_huge_table_t *table) {
     size_t slots = hak_huge_table_wanted(table);
     hak_lock_release(&table->lock);
     if (!slots) return true;
-    hak_mapping_t *larger = hak_huge_table_make(slots);
-    if (!larger) return false;
+    hak_slots_t larger = hak_huge_table_make(slots);
+    if (!larger.slots) return false;
     hak_lock_acquire(&table->lock);
-    bool used = hak_huge_table_use(table, larger, slots);
+    hak_huge_table_use(table, &larger);
     hak_lock_release(&table->lock);
-    if (!used) hak_huge_table_unmake(larger, slots);
+    if (HAK_UNLIKELY(larger.slots != NULL)) hak_huge_table_unmake(larger);
     return true;
 }
 
 /* Enters a block that is in the caller's hands; false where its table cannot grow. */
 static bool enter(char *block, size_t size) {
     hak_huge_table_t *table = hak_huge_table_of((uintptr_t)block);
+    hak_slots_t empty = {NULL, 0, 0};
     bool entered;
     do {
         HAK_HOLD(&table->lock);
         entered = !hak_huge_table_wanted(table);
-        if (entered) hak_huge_table_put(table, (uintptr_t)block, size);
+        if (!entered) continue;
+        hak_huge_table_put(table, (uintptr_t)block, size);
+        empty = hak_huge_table_take_empty(table);
     } while (!entered && make_room(table));
+    if (HAK_UNLIKELY(empty.slots != NULL)) hak_huge_table_unmake(empty);
     return entered;
 }
 
@@ -181,16 +187,24 @@ HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) 
     return hak_load_relaxed(&hak_huge_stats.mapped) ? hak_kept_purge(delay_ms, budget) : 0;
 }
 
-void hak_huge_each(hak_mapping_visitor_t visit, void *context) {
-    if (!hak_load_relaxed(&hak_huge_stats.mapped)) return; /* nor touch the tables */
-    for (unsigned i = 0; i < hak_huge_table_count(); i++) {
-        hak_huge_table_t *table = &hak_huge_table[i];
-        size_t at = 0;
-        for (bool more = true; more;) {
-            HAK_HOLD(&table->lock);
-            more = hak_huge_table_walk(table, &at, visit, context);
-        }
+bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit, void *context) {
+    const bool any = hak_load_relaxed(&hak_huge_stats.mapped) != 0; /* else no table is touched */
+    const unsigned count = any ? hak_huge_table_count() : 0;
+    for (size_t slots = 0; cursor->table < count && slots < PIECE_SLOTS;) {
+        hak_huge_table_t *table = &hak_huge_table[cursor->table];
+        const size_t before = cursor->at;
+        HAK_HOLD(&table->lock);
+        if (!hak_huge_table_walk(table, &cursor->at, visit, context))
+            *cursor = (hak_huge_cursor_t){.table = cursor->table + 1};
+        else
+            slots += cursor->at - before;
     }
+    return cursor->table < count;
+}
+
+void hak_huge_each(hak_mapping_visitor_t visit, void *context) {
+    hak_huge_cursor_t cursor = {0};
+    while (hak_huge_each_piece(&cursor, visit, context)) continue;
 }
 
 size_t hak_huge_count(void) {
@@ -246,10 +260,17 @@ static bool show(const hak_mapping_t *mapping, void *context) {
     return true;
 }
 
-void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
+bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit,
+                               void *context) {
     visitor_t to = {visit, context};
-    hak_huge_each(show, &to);
+    if (hak_huge_each_piece(cursor, show, &to)) return true;
     hak_kept_each_range(visit, context);
+    return false;
+}
+
+void hak_huge_each_range(hak_range_visitor_t visit, void *context) {
+    hak_huge_cursor_t cursor = {0};
+    while (hak_huge_each_range_piece(&cursor, visit, context)) continue;
 }
 
 /* Off the table first: once it is kept or unmapped, the address may be another thread's. */

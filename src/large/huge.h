@@ -94,6 +94,13 @@ bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note);
  * a few blocks at a time. */
 void hak_huge_each(hak_mapping_visitor_t visit, void *context);
 
+/* The same in pieces; the cursor is all 0 at first. False when it has been all. */
+typedef struct {
+    unsigned table;
+    size_t at;
+} hak_huge_cursor_t;
+bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit, void *context);
+
 /* Start and size of the mapping around `pointer`; false when there is none. Slow, but no
  * lock is held for more than a part of a table: for diagnosis. */
 bool hak_huge_find(const void *pointer, void **start, size_t *size);
@@ -113,6 +120,7 @@ size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
 
 /* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. */
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);
+bool hak_huge_each_range_piece(hak_huge_cursor_t *cursor, hak_range_visitor_t visit, void *context);
 
 /* Resizes by moving pages, never bytes. NULL when the system refuses; then the
  * block is as it was. */

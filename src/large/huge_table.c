@@ -6,6 +6,7 @@
 #include "large/verify.h"
 #include "meta/meta.h"
 #include "os/cpu.h"
+#include "os/os.h"
 
 enum {
     LEAST_SLOTS = 16,
@@ -83,33 +84,48 @@ size_t hak_huge_table_wanted(const hak_huge_table_t *table) {
 
 static size_t bytes_of(size_t slots) { return (slots + HAK_FREED_MAX) * sizeof(hak_mapping_t); }
 
-hak_mapping_t *hak_huge_table_make(size_t count) {
-    if (bytes_of(count) > CLEARED_MOST) return hak_meta_alloc_zeroed(bytes_of(count));
-    hak_mapping_t *slots = hak_meta_alloc(bytes_of(count));
-    if (slots) memset(slots, 0, count * sizeof *slots);
-    return slots;
+hak_slots_t hak_huge_table_make(size_t count) {
+    const bool is_long = bytes_of(count) > CLEARED_MOST;
+    const size_t bytes = bytes_of(count);
+    hak_slots_t made = {is_long ? hak_meta_alloc_zeroed(bytes) : hak_meta_alloc(bytes),
+                        (unsigned)count, 0};
+    if (made.slots && !is_long) memset(made.slots, 0, count * sizeof *made.slots);
+    return made;
 }
 
-HAK_BEHIND void hak_huge_table_unmake(hak_mapping_t *slots, size_t count) {
-    if (bytes_of(count) > CLEARED_MOST)
-        hak_meta_free_zeroed(slots, bytes_of(count));
-    else
-        hak_meta_free(slots, bytes_of(count));
+/* Pages of a long one go back, so that it is as good as a fresh one. Where they are locked, it is cleared: that
+ * takes as long as the entries did that made it necessary. */
+HAK_BEHIND void hak_huge_table_unmake(hak_slots_t slots) {
+    size_t bytes = hak_align_up(bytes_of(slots.size), hak_os_page_size());
+    if (!slots.slots) return;
+    if (bytes_of(slots.size) <= CLEARED_MOST) {
+        hak_meta_free(slots.slots, bytes_of(slots.size));
+        return;
+    }
+    if (!hak_os_purge(slots.slots, bytes)) memset(slots.slots, 0, bytes);
+    hak_meta_free_zeroed(slots.slots, bytes_of(slots.size));
+}
+
+hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table) {
+    hak_slots_t empty = table->former;
+    if (HAK_LIKELY(!empty.size || empty.used)) return (hak_slots_t){NULL, 0, 0};
+    table->former = (hak_slots_t){NULL, 0, 0};
+    return empty;
 }
 
 /* n slots replace others with n / 4 entries. When they are full they have n / 2 entries. So n / 4
  * blocks were entered since, and each emptied 8 slots or entries of the former ones: 2 n, which is
  * all. */
-bool hak_huge_table_use(hak_huge_table_t *table, hak_mapping_t *larger, size_t slots) {
-    if (slots <= table->current.size || table->former.used) return false;
-    if (table->former.size) hak_meta_free(table->former.slots, bytes_of(table->former.size));
+void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots) {
+    const hak_slots_t larger = *slots;
+    if (larger.size <= table->current.size || table->former.used) return;
+    *slots = hak_huge_table_take_empty(table);
     if (table->gone)
-        memcpy(larger + slots, table->current.slots + table->current.size,
-               HAK_FREED_MAX * sizeof *larger);
+        memcpy(larger.slots + larger.size, table->current.slots + table->current.size,
+               HAK_FREED_MAX * sizeof *larger.slots);
     table->former = table->current;
-    table->current = (hak_slots_t){larger, (unsigned)slots, 0};
+    table->current = larger;
     table->next_out = 0;
-    return true;
 }
 
 /* A removal moves entries only into holes at next_out or behind it. So the slots below stay empty. */

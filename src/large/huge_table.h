@@ -3,7 +3,8 @@
  *
  * Open addressing, at most half full. When it is full, a larger one is made without the lock and
  * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
- * that are entered. So nothing here that is done under the lock is as long as the table.
+ * that are entered. So nothing here that is done under the lock is as long as the table. Who enters the block with
+ * which the smaller one is empty takes it out, and gives its pages back without the lock.
  *
  * A block that is taken out is entered in a ring in the same section, for the line about a second free.
  * So whoever does not find it in the table finds it there, unless HAK_FREED_MAX others went since.
@@ -55,15 +56,18 @@ hak_mapping_t *hak_huge_table_find(hak_huge_table_t *table, uintptr_t start);
 /* Number of slots that are needed to enter one more block; 0 when there is room. */
 size_t hak_huge_table_wanted(const hak_huge_table_t *table);
 
-/* So many slots, all free, and room for the ring; NULL without memory. Without the lock. */
-hak_mapping_t *hak_huge_table_make(size_t slots);
+/* So many slots, all free, and room for the ring; NULL in them without memory. Without the lock. */
+hak_slots_t hak_huge_table_make(size_t count);
 
-/* From now on those. False, and they are still the caller's, when there are as many by now, or
- * earlier ones are not empty yet. */
-bool hak_huge_table_use(hak_huge_table_t *table, hak_mapping_t *larger, size_t slots);
+/* From now on those. Afterwards *slots are for the caller to give back: those that were emptied, if there are
+ * any; the same when there are as many in the table by now, or earlier ones are not empty yet. */
+void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots);
 
-/* Takes back slots that were made, and never used. */
-void hak_huge_table_unmake(hak_mapping_t *slots, size_t count);
+/* Takes the slots out that have been emptied; none, with NULL in them, is the usual answer. */
+hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table);
+
+/* Gives slots back that are in no table, or NULL in them. Makes a system call: without the lock. */
+void hak_huge_table_unmake(hak_slots_t slots);
 
 /* There is room for it. */
 void hak_huge_table_put(hak_huge_table_t *table, uintptr_t start, size_t size);

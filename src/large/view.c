@@ -37,6 +37,7 @@ HAK_BEHIND hak_large_stats_t hak_large_stats(void) {
 
 HAK_BEHIND bool hak_large_used_bytes(const hak_unit_t *unit, uint16_t used[HAK_UNIT_GRAINS]) {
     if (hak_owner_class(hak_load_acquire(&unit->owner)) != HAK_CLASS_LARGE) return false;
+    if (hak_fine_is(unit)) return hak_fine_used_bytes(unit, used);
     for (unsigned i = 0; i < HAK_UNIT_GRAINS; i++) {
         void *start;
         size_t size;

@@ -54,26 +54,47 @@ void hak_live_fill_asked(hak_live_page_t *page) {
 
 /* ---- Addresses -------------------------------------------------------------------------------- */
 
-typedef struct {
-    hak_live_page_t *page;
-    unsigned seen, stored, stride;
-} filling_t;
-
 static void add_range(void *context, hak_range_kind_t kind, const void *start, size_t size) {
-    filling_t *filling = context;
-    filling->seen++;
-    if (filling->stored == HAK_LIVE_RANGES) return;
-    filling->page->ranges[filling->stored++] =
+    hak_live_ranges_t *ranges = context;
+    ranges->seen++;
+    if (ranges->stored == HAK_LIVE_RANGES) return;
+    ranges->ranges[ranges->stored++] =
         (hak_live_range_t){.start = (uintptr_t)start, .size = size, .kind = kind};
 }
 
-void hak_live_fill_ranges(hak_live_page_t *page) {
-    filling_t filling = {.page = page};
-    hak_region_each_range(add_range, &filling);
-    hak_meta_each_range(add_range, &filling);
-    hak_huge_each_range(add_range, &filling);
-    page->range_count = filling.stored;
-    page->ranges_total = filling.seen;
+/* A piece of a walk over all ranges; false when it has been all. */
+static bool walk_on(hak_live_walk_t *walk) {
+    if (!walk->is_past_heap) {
+        if (hak_region_each_piece(&walk->heap, add_range, &walk->ranges)) return true;
+        walk->is_past_heap = true;
+        hak_meta_each_range(add_range, &walk->ranges);
+    }
+    return hak_huge_each_range_piece(&walk->huge, add_range, &walk->ranges);
+}
+
+static void begin_walk(hak_live_walk_t *walk) {
+    walk->ranges.stored = walk->ranges.seen = 0;
+    walk->heap = (hak_region_cursor_t){0};
+    walk->huge = (hak_huge_cursor_t){0};
+    walk->is_past_heap = false;
+}
+
+/* The page shows what the last walk found that came to its end: in most processes, the first piece of one. */
+void hak_live_fill_ranges(hak_live_page_t *page, bool whole) {
+    hak_live_walk_t *walk = &hak_live_private->walk;
+    hak_live_ranges_t *found = &hak_live_private->found;
+    if (whole) begin_walk(walk);
+    bool more = walk_on(walk);
+    while (more && whole) more = walk_on(walk);
+    if (!more) {
+        memcpy(found->ranges, walk->ranges.ranges, walk->ranges.stored * sizeof *found->ranges);
+        found->stored = walk->ranges.stored;
+        found->seen = walk->ranges.seen;
+        begin_walk(walk);
+    }
+    memcpy(page->ranges, found->ranges, found->stored * sizeof *found->ranges);
+    page->range_count = found->stored;
+    page->ranges_total = found->seen;
 }
 
 /* ---- Slabs ------------------------------------------------------------------------------------ */
@@ -85,27 +106,18 @@ static void fill_unit(const hak_unit_t *unit, hak_live_unit_t *out) {
     out->class_index = (uint16_t)class_index;
 }
 
-static void count_superslab(hak_superslab_t *super, void *context) {
-    (void)super;
-    ((filling_t *)context)->seen++;
-}
-
-static void fill_superslab(hak_superslab_t *super, void *context) {
-    filling_t *filling = context;
-    if (filling->seen++ % filling->stride != 0 || filling->stored == HAK_LIVE_SUPERSLABS) return;
-    hak_live_superslab_t *out = &filling->page->superslabs[filling->stored++];
-    out->start = (uintptr_t)super->units[0].base;
-    for (unsigned i = 0; i < hak_superslab_units(); i++)
-        fill_unit(&super->units[i], &out->units[i]);
-}
-
+/* One that is unmapped meanwhile has no block. */
 void hak_live_fill_superslabs(hak_live_page_t *page) {
-    filling_t filling = {.page = page};
-    hak_region_each_superslab(count_superslab, &filling);
-    filling.stride = filling.seen / HAK_LIVE_SUPERSLABS + 1;
-    filling.seen = 0;
-    hak_region_each_superslab(fill_superslab, &filling);
-    page->superslab_count = filling.stored;
-    page->superslab_stride = filling.stride;
+    hak_superslab_t *supers[HAK_LIVE_SUPERSLABS];
+    size_t stride;
+    const unsigned count = hak_region_sample(supers, HAK_LIVE_SUPERSLABS, &stride);
+    for (unsigned i = 0; i < count; i++) {
+        hak_live_superslab_t *out = &page->superslabs[i];
+        out->start = (uintptr_t)supers[i]->units[0].base;
+        for (unsigned u = 0; u < hak_superslab_units(); u++)
+            fill_unit(&supers[i]->units[u], &out->units[u]);
+    }
+    page->superslab_count = count;
+    page->superslab_stride = (uint32_t)stride;
     page->superslab_units = hak_superslab_units();
 }

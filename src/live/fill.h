@@ -2,14 +2,32 @@
  * hak_live_note_request, one thread at a time calls these functions. */
 #pragma once
 
+#include "large/huge.h"
 #include "live/page.h"
+#include "region/region.h"
 
-/* Counters for the page. They are not on the page itself, since other processes may write to it,
- * and not among the variables, since most processes have no page. */
+/* Ranges of addresses, as many as the page has room for. */
+typedef struct {
+    hak_live_range_t ranges[HAK_LIVE_RANGES];
+    unsigned stored, seen;
+} hak_live_ranges_t;
+
+/* A walk over all ranges, of which a refresh does one piece: a heap may have millions of superslabs and blocks. */
+typedef struct {
+    hak_live_ranges_t ranges; /* so far */
+    hak_region_cursor_t heap;
+    hak_huge_cursor_t huge;
+    bool is_past_heap;
+} hak_live_walk_t;
+
+/* Counters for the page, and walks for it. They are not on the page itself, since other processes may write to
+ * it, and not among the variables, since most processes have no page. */
 typedef struct {
     struct {
         _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
     } asked[HAK_CLASS_LIMIT];
+    hak_live_walk_t walk;    /* refresh lock */
+    hak_live_ranges_t found; /* refresh lock; by the last walk that came to its end */
 } hak_live_private_t;
 
 extern hak_live_private_t *hak_live_private; /* constant after start */
@@ -17,9 +35,10 @@ extern hak_live_private_t *hak_live_private; /* constant after start */
 void hak_live_fill_options(hak_live_page_t *page);
 void hak_live_fill_caches(hak_live_page_t *page);
 
-/* Address ranges of HAKMEM's memory; sizes that slow calls requested. */
-void hak_live_fill_ranges(hak_live_page_t *page);
+/* Address ranges of HAKMEM's memory, as of the last walk over them that came to its end; a call does a piece of
+ * the next one, or with `whole` all of it. Sizes that slow calls requested. */
+void hak_live_fill_ranges(hak_live_page_t *page, bool whole);
 void hak_live_fill_asked(hak_live_page_t *page);
 
-/* Bytes in use in each page of the heap. */
+/* Bytes in use in each page of some superslabs. */
 void hak_live_fill_superslabs(hak_live_page_t *page);

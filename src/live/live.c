@@ -68,7 +68,7 @@ static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     hak_live_fill_options(page);
     hak_live_fill_caches(page);
     hak_live_fill_asked(page);
-    hak_live_fill_ranges(page);
+    hak_live_fill_ranges(page, with_places);
     if (with_places || now >= places_due_ms) {
         hak_live_fill_superslabs(page);
         page->head.places_ms = now;
@@ -102,9 +102,8 @@ static void after_fork_child(void) {
 }
 
 void hak_live_start(void) {
-    hak_live_private = hak_meta_alloc(sizeof *hak_live_private);
+    hak_live_private = hak_meta_alloc_zeroed(sizeof *hak_live_private);
     if (!hak_live_private) return;
-    memset(hak_live_private, 0, sizeof *hak_live_private);
     hak_store_release(&hak_live_on, true); /* partner: hak_allocate */
     pthread_atfork(NULL, NULL, after_fork_child);
     hak_purge_set_watcher(look);

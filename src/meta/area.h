@@ -8,7 +8,11 @@
  * there is always a page or more without access, and below it the same: a write beyond a block of the
  * program runs into it before it reaches a record. A guard is not longer than that since a process that
  * locks its memory (mlockall) has all of its addresses counted. Everything here is under the lock of the
- * owner. */
+ * owner.
+ *
+ * An area does not go round somebody else's mapping. Records of meta.c go on in another area. Those of the region are
+ * found by their number, without a lock: they cannot move, nor lie in two places, and a gap in the map would be read
+ * as classes. So the region waits until the mapping is gone. */
 #pragma once
 
 #include "base/base.h"

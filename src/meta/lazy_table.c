@@ -17,7 +17,7 @@ HAK_COMMON void *hak_lazy_table_open(hak_lazy_table_t *table, unsigned number, v
     if (!record) return NULL;
     extend(table, number);
     if (hak_cas_release(&table->places[number], &other, record)) return record; /* M3; partner: R */
-    if (record != own) hak_meta_free(record, size);
+    if (record != own) hak_meta_free_zeroed(record, size);                      /* as M1 took it */
     return hak_lazy_table_at(table, number);
 }
 

@@ -67,8 +67,9 @@ void hak_os_zero(void *addr, size_t size);
 bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages);
 
 /* Asks for huge pages when the range is touched from now on, or for none (`wish` false). Only a
- * hint: if the system has no huge pages, or none for this process, nothing changes. */
-void hak_os_wish_huge(void *addr, size_t size, bool wish);
+ * hint: if the system has no huge pages, or none for this process, nothing changes. False when the system
+ * has them and does not take the advice, as far as it tells: it would have too many mappings. */
+bool hak_os_wish_huge(void *addr, size_t size, bool wish);
 
 /* Populates the pages of a committed range now, if the kernel can (Linux 5.14). */
 bool hak_os_populate(void *addr, size_t size);

@@ -260,8 +260,10 @@ HAK_BEHIND uint64_t hak_os_random(void) {
 
 bool hak_os_populate(void *addr, size_t size) { return advise(addr, size, POPULATE_WRITE); }
 
-void hak_os_wish_huge(void *addr, size_t size, bool wish) {
-    advise(addr, size, wish ? HUGE_PAGES : NO_HUGE_PAGES);
+HAK_NEXT bool hak_os_wish_huge(void *addr, size_t size, bool wish) {
+    HAK_KEEP_ERRNO();
+    count_call(&hak_os_stats.madvise);
+    return madvise(addr, size, wish ? HUGE_PAGES : NO_HUGE_PAGES) == 0 || errno == EINVAL;
 }
 
 HAK_COMMON void *hak_os_map(size_t size, size_t align) {

@@ -57,3 +57,8 @@ HAK_COMMON char *hak_os_place(unsigned attempt, size_t *size) {
     }
     return NULL;
 }
+
+HAK_BEHIND bool hak_os_maps_anywhere(void) {
+    char *some = hak_os_reserve(hak_os_page_size());
+    return some && hak_os_unmap(some, hak_os_page_size());
+}

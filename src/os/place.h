@@ -16,3 +16,6 @@
  * the same result in a process, except for the last attempts, which ask the system for a hole.
  * Thread-safe. */
 char *hak_os_place(unsigned attempt, size_t *size);
+
+/* True when the system maps a page anywhere. */
+bool hak_os_maps_anywhere(void);

@@ -4,13 +4,16 @@
  * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
  * a bin or a kept mapping costs one look.
  *
- * Locked pages stay, and the kernel is asked for them in vain: so a bounded piece leaves a heap or the pool
- * after 16 looks in vain. These superslabs are the newest then, and the next pass begins behind them. A purge without a bound asks for each once. */
+ * Locked pages stay, and the kernel is asked for them in vain. Where it refuses a range, its halves are tried, some
+ * times: then a locked page keeps its unit only. A bounded piece leaves a heap or the pool after 16 looks in
+ * vain. These superslabs are the newest then, and the next pass begins behind them. A purge without a bound asks
+ * for each once. */
 #pragma once
 
 #include "base/base.h"
 #include "classes/classes.h"
 #include "os/tick.h"
+#include "region/superslab.h"
 
 typedef struct {
     uint32_t looks;
@@ -30,6 +33,11 @@ HAK_FAST_PATH uint32_t hak_budget_refusals(const hak_budget_t *budget) {
     enum { MOST = 16 };
     return budget->looks == UINT32_MAX ? UINT32_MAX : MOST;
 }
+
+/* Ranges of a superslab that are purged by halves because the kernel refused them as a whole: as many as it takes to
+ * find one unit among 32. */
+enum { HAK_PURGE_SPLITS = 5 };
+_Static_assert(1 << HAK_PURGE_SPLITS == HAK_SUPERSLAB_UNITS_MAX, "down to a unit");
 
 /* Both leave an unlimited amount as it is. */
 HAK_FAST_PATH void hak_budget_look(hak_budget_t *budget, uint32_t looks) {

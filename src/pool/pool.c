@@ -337,6 +337,16 @@ void hak_pool_give_ahead(hak_unit_t *list) {
     }
 }
 
+HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
+    bool untouched = zeroed && hak_option(HAK_OPTION_SS_PREFAULT) == 0 && !hak_one_slab_each();
+    if (!untouched) {
+        hak_pool_give(unit, 1);
+        return;
+    }
+    unit->next = NULL;
+    hak_pool_give_ahead(unit);
+}
+
 /* Hands a whole superslab over to a large heap. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));

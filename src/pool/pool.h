@@ -72,6 +72,10 @@ void hak_pool_give_list(hak_unit_t *list);
 /* Gives units back that were taken ahead, and not touched since. */
 void hak_pool_give_ahead(hak_unit_t *list);
 
+/* Gives a unit back that was taken, and not touched since; `zeroed` as it was told then. Unless its pages have been
+ * made beforehand (SS_PREFAULT), it has none. */
+void hak_pool_give_unused(hak_unit_t *unit, bool zeroed);
+
 /* Populates the pages of fresh memory, if SS_PREFAULT is `level`. */
 void hak_pool_prefault(char *start, size_t size, int level);
 

@@ -140,16 +140,36 @@ static bool has_addresses_to_spare(void) {
     return units > 2 * hak_load_relaxed(&hak_pool_stats.used_units) + SPARE_UNITS;
 }
 
+static uint32_t purge_halves(hak_superslab_t *super, unsigned start, unsigned count,
+                             unsigned *splits);
+
+/* Purges a span; returns the units that now read as zero. */
+static uint32_t purge_span(hak_superslab_t *super, unsigned start, unsigned count,
+                           unsigned *splits) {
+    if (HAK_LIKELY(
+            hak_region_purge(super, super->units[start].base, (size_t)count << HAK_UNIT_SHIFT)))
+        return hak_unit_mask(start, count);
+    return purge_halves(super, start, count, splits);
+}
+
+/* What the kernel refused as a whole is purged by halves, as often as *splits says: one locked page keeps its unit
+ * then, not the span. */
+static HAK_BEHIND uint32_t purge_halves(hak_superslab_t *super, unsigned start, unsigned count,
+                                        unsigned *splits) {
+    if (count == 1 || *splits == 0) return 0;
+    --*splits;
+    uint32_t clean = purge_span(super, start, count / 2, splits);
+    return clean | purge_span(super, start + count / 2, count - count / 2, splits);
+}
+
 /* Purges the units of `claimed`, span by span; returns those that now read as zero. */
-static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed) {
+static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed, unsigned splits) {
     uint32_t clean = 0;
     for (uint32_t rest = claimed; rest;) {
         unsigned start = hak_lowest_bit(rest);
         unsigned count = hak_lowest_bit(~((uint64_t)rest >> start));
-        uint32_t mask = hak_unit_mask(start, count);
-        if (hak_region_purge(super, super->units[start].base, (size_t)count << HAK_UNIT_SHIFT))
-            clean |= mask;
-        rest &= ~mask;
+        clean |= purge_span(super, start, count, &splits);
+        rest &= ~hak_unit_mask(start, count);
     }
     return clean;
 }
@@ -220,15 +240,16 @@ static uint32_t claim(hak_superslab_t *super, size_t bytes) {
 /* Purges one superslab, as far as the budget allows; returns the number of units that are zero
  * now. It claims the free units under the lock and purges them without it, so that no request
  * waits for the kernel; meanwhile they count as used. Lock held. */
-static unsigned purge_superslab(hak_superslab_t *super, hak_budget_t *budget) {
+static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_budget_t *budget) {
     bool partial = super->free != hak_all_units();
     uint32_t claimed = claim(super, budget->bytes);
     hak_gate_enter(); /* until the claim ends: in the child of a fork it would never end */
     hak_lock_release(&hak_pool_lock);
-    uint32_t clean = purge_units(super, claimed);
+    uint32_t clean = purge_units(super, claimed, *splits);
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
+    if (units == 0) *splits = 0; /* all may be locked, in the others, too */
     HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
     if (partial) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
     super->dirty &= ~clean;
@@ -254,7 +275,7 @@ static bool in_a_round(bool all) {
 
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
     size_t purged = 0;
-    unsigned refused = 0, most_refused = hak_budget_refusals(budget);
+    unsigned refused = 0, most_refused = hak_budget_refusals(budget), splits = HAK_PURGE_SPLITS;
     uint64_t now = hak_os_now_ms();
     hak_lock_acquire(&hak_pool_lock);
     look_at_clock(now);
@@ -265,7 +286,7 @@ size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget) {
             aged.last[node][list] = hak_lists[node].dirty[list].newest;
     hak_superslab_t *super;
     while (refused < most_refused && (super = next_of_age(&aged, budget)) != NULL) {
-        unsigned units = purge_superslab(super, budget);
+        unsigned units = purge_superslab(super, &splits, budget);
         purged += units;
         refused += units == 0;
         hak_lock_let_fork_in(&hak_pool_lock);

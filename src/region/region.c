@@ -12,6 +12,7 @@
 #include "region/verify.h"
 #include "region/superslab_list.h"
 #include "region/thp.h"
+#include "region/walk.h"
 
 enum {
     STEP_UNITS = 1024,    /* 64 MiB: a longer step is at most a 64th of the heap */
@@ -98,6 +99,11 @@ static size_t unit_of(const hak_superslab_t *super) {
 static bool is_mapped(size_t super) {
     if (super >= hak_load_relaxed(&region.carved)) return super < region.limit;
     return hak_load_relaxed(&region.supers[super].mapped);
+}
+
+static hak_region_walk_t walk_now(void) {
+    return (hak_region_walk_t){region.heap, region.supers, hak_load_relaxed(&region.carved),
+                               region.limit};
 }
 
 /* The number of a superslab's neighbours that are mapped. */
@@ -208,12 +214,6 @@ static HAK_COMMON bool grow(bool dense) {
     return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(wish));
 }
 
-/* True when the system maps a little anywhere. */
-static HAK_BEHIND bool maps_anywhere(void) {
-    char *some = hak_os_reserve(hak_os_page_size());
-    return some && hak_os_unmap(some, hak_os_page_size());
-}
-
 /* Finds the largest window that can be used, for ever: the region never moves. So a smaller one is tried
  * only if the larger is taken, or if it stays refused while the system maps elsewhere: an emulator does so.
  * A system that refuses everything may be well again later; the next growth then begins anew. */
@@ -224,7 +224,7 @@ static HAK_COMMON bool settle(void) {
         hak_os_answer_t answer = place(window, size);
         if (answer == HAK_OS_MAPPED && grow(false)) return true;
         remove_areas();
-        if (answer != HAK_OS_TAKEN && !maps_anywhere()) return false;
+        if (answer != HAK_OS_TAKEN && !hak_os_maps_anywhere()) return false;
         if (answer == HAK_OS_TAKEN || ++refusals > REFUSALS_MOST) attempt++;
     }
     return false;
@@ -349,9 +349,10 @@ bool hak_region_refuses_huge(const hak_superslab_t *super) {
 }
 
 HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
-    if (HAK_UNLIKELY(hak_region_wishes_huge(super))) {
+    if (HAK_UNLIKELY(hak_region_asks_huge(super))) {
         HAK_HOLD(&hak_region_lock);
-        hak_thp_refuse(region.heap, unit_of(super), region.limit << hak_map.super_shift);
+        const hak_region_walk_t walk = walk_now();
+        hak_thp_refuse(&walk, unit_of(super));
     }
     return hak_os_purge(start, size);
 }
@@ -406,20 +407,25 @@ HAK_BEHIND void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, 
         if (is_mapped(i)) visit(&region.supers[i], context);
 }
 
-HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) {
+HAK_BEHIND bool hak_region_each_piece(hak_region_cursor_t *cursor, hak_range_visitor_t visit,
+                                      void *context) {
     const hak_area_t *areas[AREAS] = {&region.supers_area, &region.slabs_area, &region.map_area};
-    hak_lock_acquire(&hak_region_lock);
-    for (unsigned i = 0; region.heap && i < AREAS; i++)
+    HAK_HOLD(&hak_region_lock);
+    const hak_region_walk_t walk = walk_now();
+    for (unsigned i = 0; region.heap && i < AREAS && cursor->at == 0; i++)
         visit(context, HAK_RANGE_RECORDS, areas[i]->base, areas[i]->committed);
-    hak_lock_release(&hak_region_lock);
-    /* Without the holes: others may have memory there. */
-    size_t end = hak_load_acquire(&region.carved), first = 0;
-    for (size_t i = 0; i <= end; i++) {
-        if (i < end && is_mapped(i)) continue;
-        if (i > first)
-            visit(context, HAK_RANGE_HEAP, address_of(first), (i - first) * hak_superslab_size());
-        first = i + 1;
-    }
+    return hak_region_walk_each_range(&walk, cursor, visit, context);
+}
+
+HAK_BEHIND void hak_region_each_range(hak_range_visitor_t visit, void *context) {
+    hak_region_cursor_t cursor = {0};
+    while (hak_region_each_piece(&cursor, visit, context)) continue;
+}
+
+HAK_BEHIND unsigned hak_region_sample(hak_superslab_t **found, unsigned most, size_t *stride) {
+    HAK_HOLD(&hak_region_lock);
+    const hak_region_walk_t walk = walk_now();
+    return hak_region_walk_sample(&walk, found, most, stride);
 }
 
 /* ---- figures ---- */

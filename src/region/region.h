@@ -7,7 +7,8 @@
  *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
- * The areas never move: behind somebody else's mapping in the way of one the heap grows no more.
+ * The areas never move: while somebody else's mapping is in the way of one, the heap grows no more (area.h says
+ * why), and again once it is gone. What is free is still used, and blocks above 1 MiB lie elsewhere.
  *
  * Units are numbered from the map's own address on, so one pointer gives both the number and the
  * entry. An entry holds the class, as the byte offset of its magazine in a thread's cache; 0: not
@@ -32,6 +33,7 @@
 #include "os/range.h"
 #include "region/superslab.h"
 #include "region/unit.h"
+#include "region/walk.h"
 
 enum {
     HAK_PIECES_MAX = 256, /* from here on no superslab becomes a hole if that adds a piece */
@@ -157,9 +159,15 @@ void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class
 /* Calls `visit` for every superslab. */
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);
 
-/* Calls `visit` for each range of the heap and of its records, the latter under the lock: it must not
- * allocate. */
+/* Calls `visit` for each range of the heap's records and of the heap, under the lock: it must not allocate. */
 void hak_region_each_range(hak_range_visitor_t visit, void *context);
+
+/* The same in pieces of a few thousand looks (walk.h); false when it has been all. What changes between two
+ * pieces may be missed. */
+bool hak_region_each_piece(hak_region_cursor_t *cursor, hak_range_visitor_t visit, void *context);
+
+/* Every so many of the superslabs, `most` at most, in bounded time (walk.h). */
+unsigned hak_region_sample(hak_superslab_t **found, unsigned most, size_t *stride);
 
 /* Bytes of records that nobody writes to, and so not charged as committed: those of holes. */
 size_t hak_region_uncharged(void);

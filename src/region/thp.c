@@ -3,6 +3,7 @@
 
 #include "os/os.h"
 #include "region/unit.h"
+#include "region/walk.h"
 
 enum { UNDECIDED, PLAIN, SPARSE, WISHED, PROBED, REFUSED };
 enum { NO_ADVICE, FOR, AGAINST };
@@ -29,9 +30,10 @@ HAK_COMMON hak_thp_range_t hak_thp_range(unsigned zone) {
     return (hak_thp_range_t){first_unit(zone), first_unit(zone + 1)};
 }
 
-static void advise(char *heap, size_t first, size_t end, bool wish) {
-    if (end <= first) return;
-    hak_os_wish_huge(heap + (first << HAK_UNIT_SHIFT), (end - first) << HAK_UNIT_SHIFT, wish);
+static bool advise(char *heap, size_t first, size_t end, bool wish) {
+    if (end <= first) return true;
+    return hak_os_wish_huge(heap + (first << HAK_UNIT_SHIFT), (end - first) << HAK_UNIT_SHIFT,
+                            wish);
 }
 
 /* End of the units at the beginning of a zone that are advised against huge pages. */
@@ -98,6 +100,8 @@ void hak_thp_unmapped(hak_thp_range_t superslab) {
     if (mapped[zone] == 0) hak_store_relaxed(&states[zone], UNDECIDED);
 }
 
+size_t hak_thp_mapped_units(unsigned zone) { return mapped[zone]; }
+
 bool hak_thp_is_decided(size_t unit) {
     return hak_load_relaxed(&states[hak_thp_of(unit)]) != UNDECIDED;
 }
@@ -115,12 +119,15 @@ HAK_COMMON bool hak_thp_asks(size_t unit) {
 
 bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(unit)]) == REFUSED; }
 
-void hak_thp_refuse(char *heap, size_t unit, size_t end) {
+void hak_thp_refuse(const hak_region_walk_t *walk, size_t unit) {
     unsigned zone = hak_thp_of(unit);
-    hak_thp_range_t units = hak_thp_range(zone);
-    if (!hak_thp_wishes(unit)) return;
+    hak_thp_range_t units = hak_thp_range(zone), run;
+    if (!hak_thp_asks(unit)) return;
+    for (; units.first < units.end; units.first = run.end) {
+        run = hak_region_walk_run(walk, units);
+        if (!advise(walk->heap, run.first, run.end, false)) return;
+    }
     hak_store_relaxed(&states[zone], REFUSED);
-    advise(heap, units.first, hak_min(units.end, end), false);
 }
 
 unsigned hak_thp_borders(size_t end) {

@@ -14,9 +14,11 @@
  *   UNDECIDED -> SPARSE    the heap was dense, but the program does not fill its blocks (filled.h):
  *                          mapped memory of the zone is advised against huge pages, which a kernel
  *                          may make for everybody
- *   WISHED, PROBED -> REFUSED  a part of the zone was purged: the kernel would fill the gap again to
- *                          make a huge page. Memory of the zone is advised against it, also what others have mapped
- *                          into holes
+ *   WISHED, PROBED -> REFUSED  a part of the zone that may have huge pages was purged: the kernel would fill
+ *                          the gap again to make one. Mapped memory of the zone is advised against it, holes
+ *                          are not: others may have memory there. Where the kernel cannot take the advice for
+ *                          all of it, for it would have too many mappings, the state stays, and the next purge
+ *                          tries again
  *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
  *                          and the page tables, beside which the kernel makes no huge page
  *
@@ -56,6 +58,9 @@ hak_thp_range_t hak_thp_range(unsigned zone);
 void hak_thp_mapped(char *heap, hak_thp_range_t units, hak_thp_wish_t wish);
 void hak_thp_unmapped(hak_thp_range_t superslab);
 
+/* Units of a zone that are mapped. Region lock held. */
+size_t hak_thp_mapped_units(unsigned zone);
+
 /* The units of a zone that have small pages as far as we know: all, the probe, or none. Region lock
  * held. */
 hak_thp_range_t hak_thp_small_pages(unsigned zone);
@@ -67,9 +72,9 @@ bool hak_thp_wishes(size_t unit);
 bool hak_thp_asks(size_t unit);
 bool hak_thp_refuses(size_t unit);
 
-/* Refuses huge pages in the zone of a unit from now on. Units of the zone below `end` are mapped;
- * `heap` is the address of unit 0. Region lock held. */
-void hak_thp_refuse(char *heap, size_t unit, size_t end);
+/* Refuses huge pages in the zone of a unit from now on, if the unit may have them. Region lock held. */
+struct hak_region_walk;
+void hak_thp_refuse(const struct hak_region_walk *walk, size_t unit);
 
 /* Borders between units with advice and those with another, below the unit `end`. */
 unsigned hak_thp_borders(size_t end);

@@ -239,9 +239,9 @@ static unsigned slabs_wanted(request_t *request) {
  * another thread may have brought a slab. Where threads are very many, all of them would bring one each, and
  * use few of its blocks. True when that served the request; then the units have gone back. Inside the gate. */
 static HAK_BEHIND bool is_served_by_others(request_t *request, hak_unit_t *const *units,
-                                           unsigned count, unsigned *taken) {
+                                           const bool *fresh, unsigned count, unsigned *taken) {
     *taken = take_from(request, request->home, ANY);
-    for (unsigned i = 0; *taken && i < count; i++) hak_pool_give(units[i], 1);
+    for (unsigned i = 0; *taken && i < count; i++) hak_pool_give_unused(units[i], fresh[i]);
     return *taken != 0;
 }
 
@@ -258,7 +258,7 @@ static unsigned take_from_pool(request_t *request) {
     note_taken(drawn, superslabs);
     unsigned found;
     if (HAK_UNLIKELY(has_free(hak_bin_of(request->home, class_index))) &&
-        is_served_by_others(request, slabs, taken, &found)) {
+        is_served_by_others(request, slabs, fresh, taken, &found)) {
         hak_gate_leave();
         return found;
     }
@@ -266,7 +266,7 @@ static unsigned take_from_pool(request_t *request) {
         if (hak_slab_make(slabs[i], request->home, class_index, fresh[i]))
             slabs[made++] = slabs[i];
         else
-            hak_pool_give(slabs[i], 1);
+            hak_pool_give_unused(slabs[i], fresh[i]);
     }
     if (made) return take_from_new(request, slabs, made);
     hak_gate_leave();

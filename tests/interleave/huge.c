@@ -57,7 +57,8 @@ static void begin_with_a_small_table(void) {
 static void begin(void) {
     begin_with_a_small_table();
     for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++)
-        hak_huge_table_use(&hak_huge_table[i], tables[model.tables++], TABLE_SLOTS);
+        hak_huge_table_use(&hak_huge_table[i],
+                           &(hak_slots_t){tables[model.tables++], TABLE_SLOTS, 0});
 }
 
 /* A block of four units. */

@@ -216,7 +216,10 @@ void *hak_meta_alloc_zeroed(size_t size) { /* of longer tables than there are he
     void *table = hak_meta_alloc(size);
     return table ? memset(table, 0, size) : NULL;
 }
-void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
+/* Slots that were given back are nobody's. */
+void hak_meta_free(void *block, size_t size) {
+    if ((uintptr_t)block - (uintptr_t)tables < sizeof tables) memory_forbid(block, size);
+}
 void hak_meta_free_zeroed(void *block, size_t size) { hak_meta_free(block, size); }
 
 /* Of a block: its contents are a model. */

@@ -147,7 +147,7 @@ void *hak_meta_alloc_zeroed(size_t size) {
     (void)size;
     return NULL;
 }
-void hak_meta_free(void *block, size_t size) { (void)block, (void)size; }
+void hak_meta_free_zeroed(void *block, size_t size) { (void)block, (void)size; }
 bool hak_heap_lend(hak_heap_t *heap) {
     (void)heap;
     return false;

@@ -38,7 +38,10 @@ void *hak_meta_alloc_zeroed(size_t size) {
     return NULL;
 }
 
-void hak_meta_free(void *block, size_t size) {
+/* Only from there the next record comes; what is given back otherwise stays taken. */
+void hak_meta_free(void *block, size_t size) { memory_forbid(block, size); }
+
+void hak_meta_free_zeroed(void *block, size_t size) {
     EXPLORE_CHECK(block != (void *)&own, "static memory is given back");
     memory_forbid(block, size);
     is_taken[(record_t *)block - records] = false;

@@ -206,7 +206,7 @@ MUTANTS = [
      r"hak_gate_enter\(\);(\s+char \*block = find_block[^}]*?)hak_gate_leave\(\);",
      r"\1"),
     ("huge", "a second table replaces a larger one",
-     r"slots <= table->current\.size \|\| table->former\.used",
+     r"larger\.size <= table->current\.size \|\| table->former\.used",
      r"false"),
     ("huge", "the former table is not searched",
      r"return found \? found : find_in\(&table->former, start\);",

@@ -122,6 +122,8 @@ void *hak_meta_alloc_zeroed(size_t size) {
     explore_fail("a shard of %zu bytes that is not our own", size);
 }
 
+void hak_meta_free_zeroed(void *block, size_t size) { memory_forbid(block, size); }
+
 static bool needs_one_slab, has_seen_free[EXPLORE_THREADS_MAX];
 void world_needs_one_slab(void) { needs_one_slab = true; }
 
@@ -196,6 +198,11 @@ void hak_pool_give(hak_unit_t *slab, unsigned count) {
     enter_pool();
     EXPLORE_CHECK(count == 1, "%u units are given for a slab", count);
     put_in_pool(slab);
+}
+
+void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
+    (void)zeroed;
+    hak_pool_give(unit, 1);
 }
 
 void hak_pool_give_list(hak_unit_t *list) {

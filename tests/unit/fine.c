@@ -166,6 +166,47 @@ static void heaps_keep_contents_and_let_go(void **state) {
 }
 
 /* Freeing all has an end though blocks come all the time. */
+/* Adds what a view of the units says, each once. */
+static size_t viewed(char *const *blocks, unsigned count) {
+    size_t sum = 0;
+    const hak_unit_t *last = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        const hak_unit_t *unit = hak_unit_of(blocks[i]);
+        uint16_t used[HAK_UNIT_GRAINS];
+        if (unit == last) continue;
+        assert_true(hak_large_used_bytes(last = unit, used));
+        for (unsigned g = 0; g < HAK_UNIT_GRAINS; g++) sum += used[g];
+    }
+    return sum;
+}
+
+/* Bytes of blocks, not the 4 KiB in which one begins. */
+static void a_view_counts_bytes(void **state) {
+    (void)state;
+    enum { COUNT = 8000, LONG = 100 << 10 };
+    static char *blocks[COUNT];
+    hak_user_heap_t *heap = hak_user_heap_make(0);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_non_null(blocks[i] = hak_fine_alloc_in(heap, 48, 1, false, NULL));
+    assert_int_equal(viewed(blocks, COUNT), COUNT * 48);
+    for (unsigned i = 0; i < COUNT; i++)
+        if (i % 50) assert_int_equal(hak_large_free(0, blocks[i]), 48);
+    for (unsigned i = 0; i < COUNT; i += 50) blocks[i / 50] = blocks[i];
+    assert_int_equal(viewed(blocks, COUNT / 50), COUNT / 50 * 48);
+    for (unsigned i = 0; i < COUNT / 50; i++) hak_large_free(0, blocks[i]);
+    char *block = hak_fine_alloc_in(heap, LONG, 1, false, NULL);
+    assert_int_equal(viewed((char *[]){block, block + HAK_UNIT_SIZE}, 2), 2 * HAK_UNIT_SIZE);
+    hak_large_free(0, block);
+    block = hak_fine_alloc(20000, 1); /* of the process's heap, which may have more there */
+    uint16_t used[HAK_UNIT_GRAINS];
+    assert_true(hak_large_used_bytes(hak_unit_of(block), used));
+    size_t before = viewed(&block, 1);
+    hak_large_free(0, hak_fine_alloc(20000, 1));
+    assert_int_equal(viewed(&block, 1), before);
+    hak_large_free(0, block);
+    hak_user_heap_recycle(hak_user_heap_close(hak_user_heap_handle(heap)));
+}
+
 static hak_user_heap_t *emptied;
 static unsigned came;
 static void allocate_another(const void *unused) {
@@ -335,6 +376,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_keep_their_contents),
                                        cmocka_unit_test(blocks_are_packed),
                                        cmocka_unit_test(heaps_keep_contents_and_let_go),
+                                       cmocka_unit_test(a_view_counts_bytes),
                                        cmocka_unit_test(what_comes_meanwhile_stays),
                                        cmocka_unit_test(heaps_do_not_creep),
                                        cmocka_unit_test(calls_are_served),

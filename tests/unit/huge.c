@@ -110,11 +110,11 @@ static void a_long_table_is_fresh_memory(void **state) {
     (void)state;
     enum { SLOTS = 1 << 20 };
     long before = faults();
-    hak_mapping_t *slots = hak_huge_table_make(SLOTS);
-    assert_non_null(slots);
+    hak_slots_t made = hak_huge_table_make(SLOTS);
+    assert_non_null(made.slots);
     REQUIRE(faults() - before < 16, "%ld page faults", faults() - before);
-    for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(slots[i].start, 0);
-    hak_huge_table_unmake(slots, SLOTS);
+    for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(made.slots[i].start, 0);
+    hak_huge_table_unmake(made);
 }
 
 /* One that another thread was faster to replace serves the next table of its length. */
@@ -123,14 +123,60 @@ static void what_is_made_in_vain_is_made_again(void **state) {
     enum { SLOTS = 1 << 14, TIMES = 100 };
     size_t before = hak_meta_bytes(), length = SLOTS * sizeof(hak_mapping_t);
     for (unsigned time = 0; time < TIMES; time++) {
-        hak_mapping_t *slots = hak_huge_table_make(SLOTS);
-        assert_non_null(slots);
-        for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(slots[i].start, 0);
-        assert_int_equal(slots[0].size, 0);
-        hak_huge_table_unmake(slots, SLOTS);
+        hak_slots_t made = hak_huge_table_make(SLOTS);
+        assert_non_null(made.slots);
+        for (unsigned i = 0; i < SLOTS; i++) assert_int_equal(made.slots[i].start, 0);
+        assert_int_equal(made.slots[0].size, 0);
+        hak_huge_table_unmake(made);
     }
     REQUIRE(hak_meta_bytes() - before < TIMES / 4 * length, "%zu bytes more for %u times %zu",
             hak_meta_bytes() - before, TIMES, length);
+}
+
+/* Pages in memory of a stretch of records. */
+static size_t resident(void *start, size_t size) {
+    static unsigned char pages[4096];
+    size_t count = size / hak_os_page_size(), found = 0;
+    REQUIRE(count <= sizeof pages && mincore(start, size, pages) == 0, "no look at %zu pages",
+            count);
+    for (size_t i = 0; i < count; i++) found += pages[i] & 1;
+    return found;
+}
+
+/* A table of its own grows from 16 slots to `most`. Returns the longest table that it left on the way, which must have
+ * no pages any more. */
+static hak_slots_t grow_table(hak_huge_table_t *table, unsigned most) {
+    hak_slots_t former = {NULL, 0, 0};
+    memset(table, 0, sizeof *table);
+    for (uintptr_t start = MIB; table->current.size < most || table->former.size; start += MIB) {
+        size_t wanted = hak_huge_table_wanted(table);
+        hak_slots_t slots = wanted ? hak_huge_table_make(wanted) : (hak_slots_t){NULL, 0, 0};
+        if (wanted) hak_huge_table_use(table, &slots);
+        hak_huge_table_unmake(slots);
+        hak_huge_table_put(table, start, MIB);
+        slots = hak_huge_table_take_empty(table);
+        if (slots.slots) former = slots;
+        hak_huge_table_unmake(slots);
+        assert_true(hak_huge_table_find(table, start) && hak_huge_table_find(table, MIB));
+    }
+    return former;
+}
+
+/* What a table leaves when it grows has no pages, and serves the next table of that length. */
+static void a_table_that_grew_leaves_nothing(void **state) {
+    (void)state;
+    enum { MOST = 1 << 15, TIMES = 8 };
+    static hak_huge_table_t table;
+    size_t page = hak_os_page_size(), before = 0;
+    for (unsigned time = 0; time < TIMES; time++) {
+        hak_slots_t former = grow_table(&table, MOST);
+        assert_int_equal(former.size, MOST / 2);
+        size_t pages = resident(former.slots, former.size * sizeof *former.slots & ~(page - 1));
+        REQUIRE(pages <= 1, "%zu pages of a table that nobody uses", pages);
+        hak_huge_table_unmake(table.current);
+        if (time == 0) before = hak_meta_bytes();
+    }
+    assert_int_equal(hak_meta_bytes(), before);
 }
 
 /* Grows the table several times, and moves its entries about by removal. */
@@ -422,6 +468,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_knob_shows),
         cmocka_unit_test(a_long_table_is_fresh_memory),
         cmocka_unit_test(what_is_made_in_vain_is_made_again),
+        cmocka_unit_test(a_table_that_grew_leaves_nothing),
         cmocka_unit_test(the_table_stays_right),
         cmocka_unit_test(what_is_no_huge_block_is_not_found),
         cmocka_unit_test(a_refused_request_changes_nothing),
