@@ -163,8 +163,8 @@ static bool take_oldest(hak_user_heap_t *heap, uint32_t epoch, void **block) {
     return true;
 }
 
-size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
-                                   void (*leave)(const void *block)) {
+HAK_BEHIND size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
+                                              void (*leave)(const void *block)) {
     size_t blocks = 0;
     for (bool is_left = true; is_left;) {
         void *block = NULL;

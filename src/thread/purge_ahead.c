@@ -14,7 +14,9 @@
  *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
- *   kept   = max(LEAST, peak / PART, swing, slowly sinking) */
+ *   gaps   what lies free between large blocks that come and go is in use again soon. While the program is near its
+ *          recent peak, large memory may be idle for a part of what is in use
+ *   kept   = max(LEAST, peak / PART, swing, slowly sinking) + gaps */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
@@ -26,9 +28,11 @@
 enum {
     LEAST = 16 * 1024 * 1024, /* bytes that are kept in any case */
     PART = 64,                /* of the recent peak */
-    SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
-    FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
-    STEP = 512 * 1024,        /* less is not worth a piece */
+    GAP_PART = 4,             /* of memory in use */
+    NEAR_PART = 32,    /* of the recent peak: a program that is so near to it has not fallen */
+    SOFT_PART = 16,    /* of LIMIT_SOFT, which a swing must not cross */
+    FALL_PART = 4,     /* of what is gone: when no more is left, a heap is emptied */
+    STEP = 512 * 1024, /* less is not worth a piece */
     INTERVAL_MS = 250,
     INTERVALS_MOST = 32, /* after so many nothing is left of a peak or a swing */
     DOUBLINGS_MOST = 6,  /* of a swing's interval: 16 s */
@@ -96,12 +100,17 @@ static void follow(size_t used) {
     has_doubled = false;
 }
 
+static size_t gaps(size_t used) {
+    if (peak - used > hak_max(LEAST, peak / NEAR_PART)) return 0;
+    return hak_min(used / GAP_PART, hak_large_idle_about());
+}
+
 void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
     sink(now_ms);
     follow(used);
     peak = hak_max(peak, used);
-    size_t most = hak_max(LEAST, hak_max(peak / PART, swing));
+    size_t most = hak_max(LEAST, hak_max(peak / PART, swing)) + gaps(used);
     hak_store_relaxed(&kept, soft ? hak_min(most, soft / SOFT_PART) : most);
     hak_store_relaxed(&falls, used == low && fallen / FALL_PART > used);
 }

@@ -3,6 +3,7 @@
 #include "thread/purge_ahead.h"
 
 #include "large/huge.h"
+#include "large/large.h"
 #include "unit.h"
 
 enum { LOOK_MS = 50, LEAST_MIB = 16 };
@@ -86,6 +87,25 @@ static void what_was_learnt_is_forgotten(const void *unused) {
     the_first_fall_gives_back(NULL);
 }
 
+/* Large memory that is idle may be a part of what is in use, unless that has fallen. */
+static void gaps_stay_near_the_peak(const void *unused) {
+    enum { BLOCKS = 64, SIZE = 512 * 1024 };
+    void *blocks[BLOCKS];
+    (void)unused;
+    begin();
+    spend(512, 1000);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        CHECK((blocks[i] = hak_large_alloc(0, SIZE, 1, false)) != NULL, "no memory");
+    for (unsigned i = 0; i < BLOCKS; i++) CHECK(hak_large_free(0, blocks[i]), "no block");
+    const size_t idle = hak_large_idle_about() >> 20;
+    CHECK(idle > LEAST_MIB + 8, "only %zu MiB are idle", idle);
+    spend(512, LOOK_MS);
+    CHECK(hak_purge_ahead_excess() == 0, "%zu bytes too many", hak_purge_ahead_excess());
+    spend(8, LOOK_MS);
+    CHECK(is_about(hak_purge_ahead_excess() >> 20, idle - LEAST_MIB),
+          "%zu bytes too many, %zu MiB idle", hak_purge_ahead_excess(), idle);
+}
+
 static void each(void **state) {
     (void)state;
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
@@ -93,6 +113,7 @@ static void each(void **state) {
     unit_child(an_old_time_forgets_nothing, NULL, 20, "an old time");
     unit_child(slow_swings_are_learnt, NULL, 20, "slow swings");
     unit_child(what_was_learnt_is_forgotten, NULL, 20, "swings that end");
+    unit_child(gaps_stay_near_the_peak, NULL, 20, "gaps");
 }
 
 int main(int argc, char **argv) {
