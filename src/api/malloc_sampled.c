@@ -57,7 +57,7 @@ typedef struct {
 /* A leak report alone leaves no files. */
 HAK_OUT_OF_LINE void hak_malloc_sampled_write(void) {
     HAK_KEEP_ERRNO();
-    if (hak_option(HAK_OPTION_PROF)) hak_heap_profile_dump(NULL);
+    if (hak_option(HAK_OPTION_PROF)) hak_heap_profile_due();
 }
 
 static HAK_OUT_OF_LINE void *sample(unsigned class_index, size_t size, size_t align, bool zero,

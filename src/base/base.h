@@ -228,6 +228,9 @@ HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
 #define hak_cas_release(p, expected, v)                                                 \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_release, \
                                             memory_order_relaxed)
+#define hak_cas_acq_rel(p, expected, v)                                                 \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel, \
+                                            memory_order_relaxed)
 #define hak_cas_weak_release(p, expected, v)                                          \
     atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_release, \
                                           memory_order_relaxed)

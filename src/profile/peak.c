@@ -13,17 +13,39 @@ typedef struct {
 static lane_t lanes[1 << LOCKS_SHIFT] HAK_APART;
 HAK_LOCK_RANKS(lanes_rank, SAMPLES, lanes, sizeof lanes, sizeof(lane_t), NULL);
 
-/* The number of the present peak, and the sampled bytes that are in use less than at it. */
+/* The low bits of the number of the present peak, and the sampled bytes that are in use less than at it. */
 static _Atomic uint64_t state;
-enum { GAP_BITS = 44 };
+/* How often those bits have gone half round, or once less: then the highest of them tells. */
+static _Atomic uint64_t halves;
+enum { GAP_BITS = 44, HALF_BITS = 64 - GAP_BITS - 1 };
 static const uint64_t gap_mask = ((uint64_t)1 << GAP_BITS) - 1;
+static const uint64_t half_mask = ((uint64_t)1 << HALF_BITS) - 1;
 
 static _Atomic uint64_t peak_bytes, peak_ms, allocated;
 
 uint64_t hak_peak_bytes(void) { return hak_load_relaxed(&peak_bytes); }
 uint64_t hak_peak_ms(void) { return hak_load_relaxed(&peak_ms); }
 
-static uint64_t present(void) { return 1 + (hak_load_relaxed(&state) >> GAP_BITS); }
+/* True when the number is in the half behind that. */
+static bool is_behind(uint64_t half, uint64_t number) { return (half ^ number >> HALF_BITS) & 1; }
+
+/* The number of the present peak, which never comes again; not 0. */
+static uint64_t present(void) {
+    uint64_t now = hak_load_acquire(&halves), half, number;
+    do {
+        half = now;
+        number = hak_load_acquire(&state) >> GAP_BITS;
+        now = hak_load_acquire(&halves); /* partner: turn */
+    } while (HAK_UNLIKELY(now != half));
+    return 1 + ((half + is_behind(half, number)) << HALF_BITS | (number & half_mask));
+}
+
+/* Who began a peak sees to `halves`, and so do all that begin the next ones. */
+static void turn(void) {
+    uint64_t half = hak_load_acquire(&halves);
+    if (HAK_UNLIKELY(is_behind(half, hak_load_relaxed(&state) >> GAP_BITS)))
+        hak_cas_release(&halves, &half, half + 1); /* partner: present */
+}
 
 static hak_lock_t *lock_of(const hak_site_t *site) {
     return &lanes[site->hash >> (64 - LOCKS_SHIFT)].lock;
@@ -70,6 +92,7 @@ static uint64_t raise(uint64_t bytes) {
         beyond = bytes - hak_min(gap, bytes);
         next = beyond ? (now | gap_mask) + 1 : now - bytes;
     } while (!hak_cas_weak_release(&state, &now, next));
+    if (beyond) turn();
     return beyond;
 }
 

@@ -14,8 +14,10 @@
  *   reader: the noted number (acquire); if it is another one, the sums (acquire) and the noted number again:
  *   if that has changed, what is kept counts
  *
- * After 2^20 peaks numbers come again: then one stale site in 2^20 may show what it had at an older peak. A gap
- * of more than 16 TiB counts as 16 TiB. */
+ * The word has 20 bits of the number. A second word counts how often they have gone half round, so that no number
+ * comes again: who begins a peak raises it where it is behind, before it begins another one. So it is
+ * behind by one at most, as long as fewer than 2^19 threads are between the two. A gap of more than 16 TiB
+ * counts as 16 TiB. */
 #pragma once
 
 #include "profile/site.h"

@@ -27,11 +27,15 @@ enum {
     FRAMES_SHOWN = 16,
     MODULE_SIZE = 64,
     END_MS = 5000, /* how long the end of the process waits for a thread that writes a profile */
+    MORE_MOST = 4, /* profiles that a call writes behind its own, as they fell due meanwhile */
 };
 
-/* The process (upper half) and the thread that writes a profile, or 0. In the child of a fork the process
- * is another one: the thread that writes stayed behind. */
+/* The process (upper half) and the thread that writes a profile, or 0; with IS_MORE another one fell due
+ * meanwhile, and the thread writes it next. When it has written MORE_MOST of them it leaves the note to
+ * whoever writes the next one. In the child of a fork the process is another one: the thread that
+ * writes stayed behind, and so did the note. */
 static _Atomic uint64_t writer;
+static const uint64_t IS_MORE = 1u << 31; /* above the numbers of threads */
 static _Atomic uint32_t dump_count;
 static uint64_t started_ms; /* constant once profiling */
 /* Of the writer. Not on the stack, since that may be small. */
@@ -149,34 +153,63 @@ static uint64_t own_number(void) {
     return (uint64_t)hak_os_process_id() << 32 | hak_os_thread_id();
 }
 
-static bool begin(void) {
-    uint64_t before = hak_load_relaxed(&writer), own = own_number();
-    return hak_samples_on() && before >> 32 != own >> 32 &&
-           hak_cas_acquire(&writer, &before, own); /* partner: end */
+static bool is_thread(uint64_t word) { return (uint32_t)(word & ~IS_MORE) != 0; }
+
+/* False while another thread writes; it gets the note. */
+static bool begin(uint64_t note) {
+    if (!hak_samples_on()) return false;
+    uint64_t own = own_number(), before = hak_load_relaxed(&writer), next;
+    bool is_busy;
+    do {
+        uint64_t left = before >> 32 == own >> 32 ? before : 0;
+        is_busy = is_thread(left);
+        next = is_busy ? left | note : own | (left & IS_MORE & ~note);
+    } while (next != before && !hak_cas_acq_rel(&writer, &before, next)); /* partner: end */
+    return !is_busy;
 }
 
 /* The same at the end of the process, which nothing follows: it waits for another thread. If exit() was
  * called by a handler that interrupted the writer, the writer never goes on. */
 static bool begin_last(void) {
-    bool begun = hak_samples_on() && hak_load_relaxed(&writer) == own_number();
+    bool begun = hak_samples_on() && (hak_load_relaxed(&writer) & ~IS_MORE) == own_number();
     for (unsigned i = 0; !begun && hak_samples_on() && i < END_MS; i++)
-        if (!(begun = begin())) hak_os_sleep_ms(1);
+        if (!(begun = begin(0))) hak_os_sleep_ms(1);
     return begun;
 }
 
-static void end(void) { hak_store_release(&writer, 0); }
+/* True: another one is to be written first. */
+static bool end(bool writes_more) {
+    uint64_t now = hak_load_relaxed(&writer), next;
+    do {
+        next = 0;
+        if (now & IS_MORE) next = writes_more ? now & ~IS_MORE : now >> 32 << 32 | IS_MORE;
+    } while (!hak_cas_acq_rel(&writer, &now, next));
+    return is_thread(next);
+}
+
+static int write_numbered(void) {
+    name_file(hak_add_relaxed(&dump_count, 1) + 1);
+    return write_file();
+}
+
+static void end_with_more(void) {
+    for (unsigned i = 0; end(i < MORE_MOST); i++) write_numbered();
+}
 
 int hak_heap_profile_dump(const char *name) {
     if (!hak_samples_on()) return ENOTSUP;
     if (name && strlen(name) >= PATH_SIZE) return ENAMETOOLONG;
-    if (!begin()) return EBUSY;
-    if (name)
-        snprintf(path, sizeof path, "%s", name);
-    else
-        name_file(hak_add_relaxed(&dump_count, 1) + 1);
-    int error = write_file();
-    end();
+    if (!begin(0)) return EBUSY;
+    if (name) snprintf(path, sizeof path, "%s", name);
+    int error = name ? write_file() : write_numbered();
+    end_with_more();
     return error;
+}
+
+void hak_heap_profile_due(void) {
+    if (!begin(IS_MORE)) return;
+    write_numbered();
+    end_with_more();
 }
 
 /* ---- leaks ---- */
@@ -290,12 +323,12 @@ void hak_heap_profile_report(const hak_heap_profile_reach_t *reach) {
         write_leaks(&out, reach);
         hak_out_end(&out);
     }
-    end();
+    hak_store_release(&writer, 0); /* nothing is due any more */
 }
 
 static void on_signal(int number) {
     (void)number;
-    hak_heap_profile_dump(NULL);
+    hak_heap_profile_due();
 }
 
 void hak_heap_profile_start(void) {

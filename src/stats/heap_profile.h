@@ -7,6 +7,9 @@
  * it that counts up. Returns 0 or an error number; EBUSY while another thread writes one. */
 int hak_heap_profile_dump(const char *path);
 
+/* The same to the file of PROF_FILE, and while another thread writes one, that thread does it next. */
+void hak_heap_profile_due(void);
+
 /* Whether the blocks that the program can still reach are told from the others, in the sums of sites. */
 typedef struct {
     const char *untold; /* why they are not; NULL: they are */

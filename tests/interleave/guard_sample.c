@@ -139,6 +139,25 @@ void check_peaks(void) {
                   (unsigned long)sum_of_peaks);
     program_check();
 }
+
+/* A site that rests while its peak's number would come again (mutants.py makes it short). */
+void rest_at_a_peak(void) {
+    program_malloc(0, SMALL);
+    program_free(0);
+    program_post(0);
+}
+void make_peaks(void) {
+    program_malloc(16, PAGES);
+    program_await(0);
+    program_malloc_all(17, 4, PAGES);
+}
+void check_all_at_peak(void) {
+    sum_of_peaks = 0;
+    hak_site_each(check_site, NULL);
+    EXPLORE_CHECK(sum_of_peaks == hak_peak_bytes(), "the peak is %lu bytes, and sites had %lu",
+                  (unsigned long)hak_peak_bytes(), (unsigned long)sum_of_peaks);
+    program_check();
+}
 void free_samples(void) {
     program_malloc(8, SMALL);
     program_await(0);

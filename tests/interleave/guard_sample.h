@@ -20,4 +20,7 @@ void before_the_profile(void);
 void make_samples(void);
 void sample_at_one_site(void);
 void check_peaks(void);
+void rest_at_a_peak(void);
+void make_peaks(void);
+void check_all_at_peak(void);
 void free_samples(void);

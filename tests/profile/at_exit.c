@@ -1,8 +1,11 @@
-/* at_exit.c - the process ends while a heap profile is being written; the last one is written all the same.
+/* at_exit.c - what happens while a heap profile is being written: the process ends, or another one falls due; it is
+ * written all the same.
  *
  *     test_profile_at_exit thread    another thread writes
  *     test_profile_at_exit handler   a handler that interrupted the writer ends the process
  *     test_profile_at_exit child     the same in a child that the handler forks
+ *     test_profile_at_exit growth    another thread writes, and the peak grows by 8 MB
+ *     test_profile_at_exit signal    the same, and then SIGUSR2 asks for a profile
  *
  * The profile that is being written goes to a pipe that is full, so it takes a second. HAKMEM_PROF is 1.
  * profile.py looks at the profile of the end. */
@@ -64,6 +67,12 @@ static void *interrupt_the_writer(void *unused) {
     return unused;
 }
 
+static void grow(pthread_t writer, bool signals) {
+    for (int i = 0; i < 4; i++) CHECK(API(malloc)(2000000) != NULL, "no memory");
+    if (signals) raise(SIGUSR2);
+    pthread_join(writer, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     pthread_t thread;
@@ -73,12 +82,14 @@ int main(int argc, char **argv) {
     fill_a_pipe();
     forks = strcmp(what, "child") == 0;
     main_thread = pthread_self();
-    bool other = strcmp(what, "thread") == 0;
+    bool signals = strcmp(what, "signal") == 0, grows = signals || strcmp(what, "growth") == 0;
+    bool other = grows || strcmp(what, "thread") == 0;
     CHECK(signal(SIGUSR1, end_process) != SIG_ERR, "no handler");
     CHECK(pthread_create(&thread, NULL, other ? dump_to_pipe : interrupt_the_writer, NULL) == 0,
           "no thread");
     if (other) {
         wait_for_the_writer();
+        if (grows) grow(thread, signals);
         exit(0);
     }
     for (;;) dump(full_pipe);

@@ -271,6 +271,10 @@ def case_at_exit(library, program):
         result, profiles = profile({"HAKMEM_PROF_RATE": "1"}, library, [program, how])
         if len(profiles) != 1 or profiles[0][0][1] < 100000 or result.err:
             harness.fail(f"{how}: {[total for total, _, _ in profiles]}; {result.last_words()}")
+    for how, options in (("growth", {"HAKMEM_PROF_GROWTH": "1M"}), ("signal", {"HAKMEM_PROF_SIGNAL": "12"})):
+        _, profiles = profile({"HAKMEM_PROF_RATE": "1", **options}, library, [program, how])
+        if len(profiles) < 2 or profiles[-1][0][1] < 8000000:
+            harness.fail(f"{how} while a profile was written: {[total for total, _, _ in profiles]}")
 
 
 def case_forks(library, program):
