@@ -59,7 +59,7 @@ void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool z
 size_t hak_fine_free(void *block);
 
 /* Resizes a block where it is; false when it has to move. That is also so where it has 64 KiB or more of a chunk alone,
- * and would need less than half of one unit. The second takes units behind a chunk that is one block of `old`
+ * and would need half of one unit or less. The second takes units behind a chunk that is one block of `old`
  * bytes, where the pool has them and the heap's limit allows them; false where it cannot. */
 bool hak_fine_resize(void *block, size_t size);
 bool hak_fine_extend(hak_user_heap_t *heap, void *block, size_t old, size_t size);

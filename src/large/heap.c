@@ -13,9 +13,9 @@
 
 enum {
     PIECES_MAX = HAK_SUPERSLAB_UNITS_MAX + 1, /* free stretches, at most */
-    SPARSE_FIRST = 4 << 8,   /* 4 MiB; a heap falls so far before the first look for sparse memory */
-    SPARSE_LEAST = 2 << 8,   /* after a look that found some; such a look leaves as much */
-    SPARSE_FALL = 2,         /* and by half */
+    SPARSE_FIRST = 4 << 8, /* 4 MiB; a heap falls so far before the first look for sparse memory */
+    SPARSE_LEAST = 2 << 8, /* after a look that found some; such a look leaves as much */
+    SPARSE_FALL = 2,       /* and by half */
     SPARSE_MOST = 1024 << 8, /* each look that finds none doubles it up to this */
     SPARSE_SHARE = 2,        /* sparse: fewer than half of the pages are in memory */
     DENSE_MOST = 16, /* superslabs that are not sparse, or locked, after which a look ends */
@@ -444,7 +444,7 @@ static size_t purge_superslab(hak_heap_t *heap, hak_superslab_t *super, purge_t 
     cleaned += unclaim(heap, &work);
     if (is_dense && !is_newer) super->freed_ms = freed_ms; /* a look makes nothing younger */
     /* With pages of several grains a piece may have no whole page; it is asked for again and again. */
-    if (cleaned == 0 && work.refused) purge->splits = 0;
+    if (cleaned == 0 && work.refused > 1) purge->splits = 0;
     purge->in_vain += is_dense || (cleaned == 0 && (work.refused || work.count));
     hak_budget_look(budget, 1);
     hak_budget_give(budget, cleaned << HAK_GRAIN_SHIFT);

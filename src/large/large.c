@@ -466,8 +466,8 @@ static bool resize(hak_heap_t *heap, hak_unit_t *unit, char *block, size_t want)
     if (!word || (want > have && !take_behind(heap, end, want - have))) return false;
     const bool done = hak_cas_release(&unit->large, &word, word_of(block, want));
     const size_t kept = done ? want : have;
-    if (kept < most) hak_heap_free(heap, end, most - kept);
     HAK_ADD_OWNED(&heap->live, kept - have);
+    if (kept < most) hak_heap_free(heap, end, most - kept);
     HAK_ADD_OWNED(&heap->resized, done);
     publish_idle(heap, PUBLISH_GRAINS);
     return done;

@@ -11,8 +11,8 @@ typedef struct {
     hak_ring_t age; /* lock of the heap, as the next two */
     uint32_t epoch;
     bool is_listed;
-    hak_user_heap_t *heap; /* constant, as the next two */
-    void *block;
+    hak_user_heap_t *heap; /* constant */
+    void *block; /* lock of the heap, and of the thread that resizes it, as the next one */
     size_t size;
 } record_t;
 

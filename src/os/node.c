@@ -6,6 +6,7 @@
 
 #include "os/cpu.h"
 #include "os/file.h"
+#include "os/os.h"
 
 enum {
     CPUS_LEAST = 5, /* a process that may use fewer does not look */
@@ -17,7 +18,7 @@ enum {
 
 _Atomic unsigned hak_node_count HAK_READ_OFTEN;
 static hak_nodes_t machine HAK_APART;
-static unsigned began_on; /* before there is a second thread; the CPU's number + 1 */
+static _Atomic unsigned began_on; /* the number of the CPU + 1 */
 
 /* ---- Lists of numbers: "0-3,8,10-11" -------------------------------------------------------- */
 
@@ -148,18 +149,21 @@ HAK_BEHIND bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned be
 }
 
 void hak_nodes_begin(void) {
+    HAK_KEEP_ERRNO();
+    if (hak_load_relaxed(&began_on) && !hak_os_is_single_threaded()) return;
     int cpu = sched_getcpu();
-    began_on = cpu < 0 ? 0 : (unsigned)cpu + 1;
+    hak_store_relaxed(&began_on, cpu < 0 ? 0 : (unsigned)cpu + 1);
 }
 
 HAK_NEXT void hak_nodes_look(void) {
     unsigned none = 0;
+    if (hak_os_is_single_threaded()) return; /* at home in shard 0, wherever it runs */
     if (hak_load_relaxed(&hak_node_count) || !hak_cas_acquire(&hak_node_count, &none, READING))
         return;
     if (hak_os_cpu_count() < CPUS_LEAST) return;
-    if (!began_on) hak_nodes_begin();
+    hak_nodes_begin();
     HAK_KEEP_ERRNO();
-    if (hak_nodes_read(&machine, "/sys/devices/system/node", began_on - 1))
+    if (hak_nodes_read(&machine, "/sys/devices/system/node", hak_load_relaxed(&began_on) - 1))
         hak_store_release(&hak_node_count, machine.count); /* partner: hak_has_nodes */
 }
 

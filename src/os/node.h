@@ -35,7 +35,7 @@ bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned began);
 /* Reads that of the machine, once. */
 void hak_nodes_look(void);
 
-/* Notes the CPU on which the process begins. */
+/* Notes the CPU on which the process begins, as long as libc says that it has one thread. */
 void hak_nodes_begin(void);
 
 /* 0 before the look. */

@@ -186,17 +186,16 @@ static void count_stage2(unsigned count) {
     if (hak_load_relaxed(&hak_pool_stats.stage2) % LOOK_UNITS < count) hak_region_look_at_limit();
 }
 
-/* The last resort: memory of another node. Lock held. */
+/* The last resort: memory of another node; once others have lent some, of any node. Lock held. */
 static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zeroed) {
     hak_unit_t *unit = NULL;
     for (unsigned tries = 0; !unit && tries < 2 && (!tries || hak_pool_borrow(false)); tries++) {
         for (unsigned node = 0; !unit && node < hak_nodes(); node++) {
-            hak_superslab_t *super = node == here ? NULL : choose(node, count);
-            if (!super) continue;
-            HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
-            unit = take_from(super, count, zeroed);
+            hak_superslab_t *super = !tries && node == here ? NULL : choose(node, count);
+            if (super) unit = take_from(super, count, zeroed);
         }
     }
+    if (unit) HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
     return unit;
 }
 
@@ -232,6 +231,8 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
     HAK_HOLD(&hak_pool_lock);
     if (start + count > hak_superslab_units()) return false;
     const uint32_t mask = hak_unit_mask(start, count);
+    /* While the block is in use, so is its superslab. A block that is freed meanwhile by mistake says nothing of it. */
+    if (super->free & hak_unit_mask(start - before, before)) return false;
     return (super->free & mask) == mask && take_row(super, start, count, &zeroed);
 }
 

@@ -249,7 +249,8 @@ static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_bu
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
-    if (units == 0) *splits = 0; /* all may be locked, in the others, too */
+    /* All may be locked, in the others, too; a locked unit alone says nothing of them. */
+    if (units == 0 && claimed & (claimed - 1)) *splits = 0;
     HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
     if (partial) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
     super->dirty &= ~clean;

@@ -97,7 +97,7 @@ static HAK_BEHIND void sample_some(const hak_region_walk_t *walk, sample_t *samp
                                    hak_thp_range_t supers, size_t mapped) {
     size_t length = supers.end - supers.first, behind = supers.first;
     for (; sample->left < mapped; sample->left += sample->stride) {
-        size_t at = hak_max(supers.first + length / mapped * sample->left, behind);
+        size_t at = hak_max(supers.first + length * sample->left / mapped, behind);
         size_t looks = STRETCH_LOOKS;
         if (!hak_region_walk_next(walk, &at, supers.end, true, &looks)) continue;
         take(walk, sample, at);

@@ -53,7 +53,8 @@ unsigned hak_shard_homes(void) {
 
 static HAK_NEXT unsigned home_by_cpu(void) {
     const unsigned homes = hak_shard_homes(), place = hak_os_this_cpu();
-    return hak_has_nodes() ? hak_node_home(place, homes) : place % homes;
+    if (hak_has_nodes()) return hak_node_home(place, homes);
+    return place < homes ? place : place % homes;
 }
 
 unsigned hak_shard_here(void) { return hak_os_is_single_threaded() ? 0 : home_by_cpu(); }

@@ -167,7 +167,7 @@ static HAK_BEHIND unsigned enter_next(unsigned shard, unsigned count) {
 }
 
 hak_seat_t hak_group_choose(void) {
-    if (hak_os_is_single_threaded()) hak_nodes_begin();
+    hak_nodes_begin();
     const unsigned count = hak_shard_homes(), cpu = hak_shard_here() % count;
     const bool mixes = count > SHARDS && hak_option(HAK_OPTION_SHARD_MIX);
     hak_seat_t seat = {.shard = cpu, .count = count};

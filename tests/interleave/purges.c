@@ -6,6 +6,7 @@
 #include "live/fill.h"
 #include "process.h"
 #include "program.h"
+#include "region/region.h"
 
 void purge_at_once(void) {
     program_start(OPTIONS("PURGE_DELAY_MS=0", "PURGE_THREAD=0", "SHARDS=2"));
@@ -49,9 +50,15 @@ void grow_soon(void) {
 }
 void grow(void) { program_malloc_all(6, 4, RAGGED); }
 void grow_too(void) { program_malloc_all(16, 4, RAGGED); }
-/* Without a lock. */
+/* Without the region's lock, as a search for a record. This file is compiled without calls to the explorer. */
+void __tsan_read8(void *address);
+static void read_units(hak_superslab_t *super, void *unused) {
+    (void)unused;
+    __tsan_read8(&super->units);
+}
 void show_superslabs(void) {
     static hak_live_page_t page;
+    hak_region_each_superslab(read_units, NULL);
     hak_live_fill_superslabs(&page);
 }
 void no_thread(void) {}

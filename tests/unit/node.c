@@ -444,11 +444,16 @@ static void few_cpus(const void *unused) {
     CHECK(files == before && hak_nodes() == 1, "%u files", files - before);
 }
 
-/* With one node one file is read. */
+/* With one node one file is read, and none while there is one thread. */
 static void one_node(const void *unused) {
+    pthread_t thread;
     (void)unused;
     describe("0\n", (const char *const[]){"0-63\n", NULL});
     unsigned before = files;
+    hak_nodes_look();
+    CHECK(files == before, "%u files for one thread", files - before);
+    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_join(thread, NULL) == 0,
+          "no thread");
     hak_nodes_look();
     forget_machine();
     CHECK(files == before + 1 && hak_nodes() == 1, "%u files", files - before);

@@ -326,6 +326,20 @@ static void unmapped_superslabs_make_rows(void **state) {
 }
 
 /* Random requests against a record of who has which unit; take_units looks at it. */
+/* Who asks for units behind a row that another thread gives back meanwhile gets none: the superslab may be a hole. */
+static void behind_a_row_in_use_only(void **state) {
+    bool zeroed;
+    (void)state;
+    hak_gate_enter();
+    hak_unit_t *row = hak_pool_take(2, &zeroed);
+    assert_non_null(row);
+    bool taken = hak_pool_take_behind(row, 2, 1);
+    hak_pool_give(row, taken ? 3 : 2);
+    assert_true(taken);
+    assert_false(hak_pool_take_behind(row, 2, 1));
+    hak_gate_leave();
+}
+
 static void many_requests(void **state) {
     (void)state;
     counts_t before = counts();
@@ -417,6 +431,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_the_kernel_refuses_is_not_kept),
         cmocka_unit_test(a_call_is_refused_a_bounded_number_of_times),
         cmocka_unit_test(unmapped_superslabs_make_rows),
+        cmocka_unit_test(behind_a_row_in_use_only),
         cmocka_unit_test(many_requests),
         cmocka_unit_test(dense_growth_has_huge_pages),
     };
