@@ -8,12 +8,10 @@
  * less frequent ones. So a program with few busy classes gets deep stacks, a program with many
  * gets shallow ones, and memory stays bounded.
  *
- * BATCH. A refill takes an eighth of the stack when the direction has just changed, and twice as
- * much each time, up to half of the stack, while the direction stays the same. A flush gives half of
- * the stack: the blocks that stay move down, so an eighth would move seven addresses for each block
- * that leaves (of a mid class it gives an eighth: these blocks are few and long). A program whose
- * number of live blocks varies by up to seven eighths of the stack thus stops making slow calls. A
- * stack of few blocks is refilled as a whole.
+ * BATCH. A batch is an eighth of the stack when the direction has just changed, and doubles up
+ * to half of the stack while the direction stays the same. A program whose number of live
+ * blocks varies by up to seven eighths of the stack thus stops making slow calls. A stack of few
+ * blocks is refilled as a whole.
  *
  * IDLE MAGAZINES. Blocks of a class that the program no longer uses would stay in the magazine,
  * each perhaps the only block that keeps its page. So each slow call also looks at one other
@@ -361,9 +359,8 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
             most = (magazine->slots - 1u) / (size_t)hak_option(HAK_OPTION_RING_RETURN_DIV);
         else
             least = (size_t)hak_option(HAK_OPTION_POOL_MIN_BUNDLE);
-    } else {
-        if (way_of(magazine) == FLUSHED) least = most;
-        if (moves_whole(cache, class_index)) most = magazine->slots - 1u;
+    } else if (moves_whole(cache, class_index)) {
+        most = magazine->slots - 1u;
     }
     size_t batch = last ? last * 2 : hak_max(magazine->slots / 8u, least);
     batch = hak_max(hak_min(batch, most), 1);

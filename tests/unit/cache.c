@@ -184,28 +184,6 @@ static void the_oldest_blocks_are_flushed(void **state) {
     drop_cache(cache);
 }
 
-/* The blocks that stay move down to the bottom of the stack: half of them leave, so that one address moves for each
- * block that leaves. A block of a mid class is long, and fewer leave. */
-static void a_turn_gives_half_of_the_stack(void **state) {
-    (void)state;
-    enum { CLASS = 9, DEPTH = 2048, COUNT = HELD_MAX };
-    hak_cache_t *cache = make_cache(4 * MIB);
-    static void *blocks[COUNT];
-    const hak_magazine_t *magazine = &cache->magazines[CLASS];
-    while (magazine->slots < DEPTH) swing(cache, CLASS, COUNT);
-    for (unsigned i = 0; i < COUNT; i++) blocks[i] = take(cache, CLASS);
-    unsigned given = 0;
-    size_t before;
-    do {
-        before = hak_cache_count(cache, CLASS);
-        give(cache, blocks[given++]);
-    } while (hak_cache_count(cache, CLASS) > before);
-    assert_int_equal(magazine->slots, DEPTH);
-    assert_int_equal(hak_cache_count(cache, CLASS), DEPTH / 2);
-    while (given < COUNT) give(cache, blocks[given++]);
-    drop_cache(cache);
-}
-
 /* A program whose blocks vary in number by up to seven eighths of its stack makes no slow call after a while. */
 static void swings_that_fit_end_slow_calls(void **state) {
     (void)state;
@@ -383,7 +361,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(room_comes_from_colder_bins),
         cmocka_unit_test(a_budget_that_is_used_up_hangs_nobody),
         cmocka_unit_test(the_oldest_blocks_are_flushed),
-        cmocka_unit_test(a_turn_gives_half_of_the_stack),
         cmocka_unit_test(swings_that_fit_end_slow_calls),
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
