@@ -13,7 +13,12 @@
  * RULES. A program has few places from which it calls, so what the tables say about a return address
  * is kept, packed into one atomic word with 24 bits of the address's hash. Threads overwrite each
  * other's words freely. A word that is stale or wrong, once in 2^24, makes a wrong frame and nothing
- * worse: each word of the stack is read only on a page that is known to be readable. */
+ * worse: each word of the stack is read only on a page that is known to be readable.
+ *
+ * WALKS. A program allocates in few places, and comes to each by few ways. So a walk is kept, too: where it
+ * began, and the words that it went by, which are the return addresses and those frame pointers that a rule
+ * asked for. Where all of them are the same, so are the frames. A kept walk is one thread's at a time; another
+ * one, a handler that interrupts it, and the child of a fork in which its thread is not, do without it. */
 #include "os/unwind.h"
 
 #include <elf.h>
@@ -28,14 +33,23 @@
 enum {
     RULES_SHIFT = 12, /* log2 of the rules that are kept */
     DEPTH_MOST = 512, /* frames of one walk, those of our own included */
+    WALKS = 64,       /* that are kept, a power of two */
+    WORDS_MOST = 91,  /* of a kept walk, which has 1.5 KiB then */
     WORD = sizeof(uintptr_t),
     CMP_REQUEUE_PRIVATE = 132, /* of futex(2) */
 };
+
+#if defined(__x86_64__)
+#define STRIPPED(pc) (pc)
+#else
+#define STRIPPED(pc) ((pc) & (((uintptr_t)1 << 48) - 1)) /* a signature lies above the address */
+#endif
 
 /* ---- memory that may not be there ---- */
 
 typedef struct {
     uintptr_t page, size; /* the last page that is known to be readable */
+    struct walk *kept;    /* gets the words that matter; NULL: nothing is kept */
 } reader_t;
 
 /* The call compares the word with 0, and then wakes no thread and moves none: it changes nothing. */
@@ -158,11 +172,78 @@ HAK_FAST_PATH uint64_t rule_of(uintptr_t pc, object_t *object, hak_unwind_common
     return word;
 }
 
+/* ---- kept walks ---- */
+
+typedef struct {
+    uintptr_t at, value;
+} word_t;
+
+typedef struct walk {
+    _Atomic uint32_t busy; /* a thread has it; all else is that thread's */
+    uint16_t returns;      /* words from the first on: return addresses, and... */
+    uint16_t others;       /* ...from the last on: words by which frames were found */
+    uint16_t inner, count; /* return addresses inside of the site; frames of the answer */
+    uint16_t most;         /* as it was asked for; 0: nothing is kept */
+    bool has_fp;           /* the frame pointer that it began with was asked for */
+    const void *site;
+    uintptr_t sp, fp; /* where it began */
+    word_t words[WORDS_MOST];
+} walk_t;
+
+static walk_t walks[WALKS] HAK_APART;
+
+/* The walk that may be kept, which is the caller's now; NULL when another has it. */
+HAK_FAST_PATH walk_t *claim(const void *site, uintptr_t sp) {
+    uint64_t hash = ((uintptr_t)site ^ sp << 20) * 0x9E3779B97F4A7C15u;
+    walk_t *walk = &walks[hash >> 32 & (WALKS - 1)];
+    return hak_exchange_acq_rel(&walk->busy, 1) ? NULL : walk;
+}
+
+HAK_FAST_PATH bool are_same(const word_t *words, unsigned count, reader_t *reader) {
+    uintptr_t value;
+    for (unsigned i = 0; i < count; i++)
+        if (!read_word(reader, words[i].at, &value) || value != words[i].value) return false;
+    return true;
+}
+
+/* The number of frames when the walk is the same again, else 0. */
+HAK_FAST_PATH unsigned repeat(const walk_t *walk, reader_t *reader, uintptr_t *frames) {
+    if (!are_same(walk->words, walk->returns, reader)) return 0;
+    if (!are_same(walk->words + WORDS_MOST - walk->others, walk->others, reader)) return 0;
+    for (unsigned i = 0; i < walk->count; i++)
+        frames[i] = STRIPPED(walk->words[walk->inner + i].value);
+    return walk->count;
+}
+
+/* False where nothing is kept. */
+static bool has_room(walk_t *walk) {
+    if (!walk || walk->returns + walk->others < WORDS_MOST) return walk != NULL;
+    walk->most = 0;
+    return false;
+}
+
+HAK_FAST_PATH void note_return(walk_t *walk, uintptr_t at, uintptr_t value) {
+    if (has_room(walk)) walk->words[walk->returns++] = (word_t){at, value};
+}
+
+static void note_other(walk_t *walk, uintptr_t at, uintptr_t value) {
+    if (has_room(walk)) walk->words[WORDS_MOST - ++walk->others] = (word_t){at, value};
+}
+
 /* ---- the walk ---- */
 
 typedef struct {
     uintptr_t pc, sp, fp;
+    uintptr_t fp_at; /* where the frame pointer was saved; 0: it is that of the beginning */
 } frame_t;
+
+/* The frame pointer tells the next frame. */
+static void note_fp(walk_t *walk, const frame_t *frame) {
+    if (frame->fp_at)
+        note_other(walk, frame->fp_at, frame->fp);
+    else if (walk)
+        walk->has_fp = true;
+}
 
 static bool find(reader_t *reader, const hak_unwind_place_t *place, const frame_t *frame,
                  uintptr_t cfa, uintptr_t *value) {
@@ -173,18 +254,36 @@ static bool find(reader_t *reader, const hak_unwind_place_t *place, const frame_
            read_word(reader, base + (uintptr_t)place->offset, value);
 }
 
+static void begin_kept(walk_t *walk, const void *site, const frame_t *frame, unsigned most) {
+    walk->returns = walk->others = 0;
+    walk->most = (uint16_t)most;
+    walk->has_fp = false;
+    walk->site = site;
+    walk->sp = frame->sp;
+    walk->fp = frame->fp;
+}
+
+static void end_kept(walk_t *walk, unsigned inner, unsigned count) {
+    walk->inner = (uint16_t)inner;
+    walk->count = (uint16_t)count;
+    if (count == 0) walk->most = 0;
+}
+
 /* By a frame pointer: the caller's, and above it the return address. */
 static bool step_by_pointer(reader_t *reader, frame_t *frame) {
-    uintptr_t fp, pc;
-    if (frame->fp < frame->sp || !read_word(reader, frame->fp, &fp)) return false;
-    if (!read_word(reader, frame->fp + WORD, &pc)) return false;
-    *frame = (frame_t){pc, frame->fp + 2 * (uintptr_t)WORD, fp};
+    uintptr_t fp, pc, at = frame->fp;
+    note_fp(reader->kept, frame);
+    if (at < frame->sp || !read_word(reader, at, &fp)) return false;
+    if (!read_word(reader, at + WORD, &pc)) return false;
+    note_return(reader->kept, at + WORD, pc);
+    *frame = (frame_t){pc, at + 2 * (uintptr_t)WORD, fp, at};
     return true;
 }
 
-/* By a rule that cannot be packed. */
+/* By a rule that cannot be packed. Such a walk is not kept. */
 static bool step_by_rule(reader_t *reader, const hak_unwind_rule_t *rule, frame_t *frame) {
     frame_t caller = *frame;
+    if (reader->kept) reader->kept->most = 0;
     uintptr_t cfa = (rule->base == HAK_UNWIND_SP ? frame->sp : frame->fp) + (uintptr_t)rule->offset;
     if (rule->deref && !read_word(reader, cfa, &cfa)) return false;
     if (cfa <= frame->sp || !find(reader, &rule->ra, frame, cfa, &caller.pc)) return false;
@@ -204,14 +303,21 @@ HAK_FAST_PATH bool step(reader_t *reader, object_t *object, hak_unwind_common_t 
     hak_unwind_base_t base = (hak_unwind_base_t)(word >> BASE_SHIFT & 3);
     if (HAK_UNLIKELY(base >= HAK_UNWIND_CFA))
         return base == HAK_UNWIND_NONE && step_by_pointer(reader, frame);
+    if (base == HAK_UNWIND_FP) note_fp(reader->kept, frame);
     uintptr_t cfa =
         (base == HAK_UNWIND_SP ? frame->sp : frame->fp) + field(word, CFA_SHIFT, CFA_BITS);
-    if (word >> DEREF_SHIFT & 1 && !read_word(reader, cfa, &cfa)) return false;
-    if (cfa <= frame->sp || !read_word(reader, cfa - field(word, RA_SHIFT, RA_BITS), &frame->pc))
-        return false;
+    if (word >> DEREF_SHIFT & 1) {
+        uintptr_t at = cfa;
+        if (!read_word(reader, at, &cfa)) return false;
+        note_other(reader->kept, at, cfa);
+    }
+    uintptr_t at = cfa - field(word, RA_SHIFT, RA_BITS);
+    if (cfa <= frame->sp || !read_word(reader, at, &frame->pc)) return false;
+    note_return(reader->kept, at, frame->pc);
     frame->sp = cfa;
-    return !(word >> FP_SAVED_SHIFT & 1) ||
-           read_word(reader, cfa - field(word, FP_SHIFT, FP_BITS), &frame->fp);
+    if (!(word >> FP_SAVED_SHIFT & 1)) return true;
+    frame->fp_at = cfa - field(word, FP_SHIFT, FP_BITS);
+    return read_word(reader, frame->fp_at, &frame->fp);
 }
 
 /* Where the caller is; a macro, since the tables must describe the very instruction. */
@@ -219,30 +325,47 @@ HAK_FAST_PATH bool step(reader_t *reader, object_t *object, hak_unwind_common_t 
 #define HERE(frame)                                                             \
     __asm__ volatile("leaq 1f(%%rip), %0\n1:\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
                      : "=&r"((frame).pc), "=&r"((frame).sp), "=&r"((frame).fp))
-#define STRIPPED(pc) (pc)
 #else
 #define HERE(frame)                                              \
     __asm__ volatile("adr %0, 1f\n1:\tmov %1, sp\n\tmov %2, x29" \
                      : "=&r"((frame).pc), "=&r"((frame).sp), "=&r"((frame).fp))
-#define STRIPPED(pc) ((pc) & (((uintptr_t)1 << 48) - 1)) /* a signature lies above the address */
 #endif
 
-HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsigned most) {
-    frame_t frame;
+/* The frames from `site` outward; *inner is the number of those inside of it. */
+static unsigned walk_from(frame_t frame, reader_t *reader, const void *site, uintptr_t *frames,
+                          unsigned most, unsigned *inner) {
     object_t object;
     hak_unwind_common_t common;
-    reader_t reader = {0, hak_os_page_size()};
     unsigned count = 0;
     object.start = object.end = object.tables = NULL;
     common.at = NULL;
-    HERE(frame);
-    reader.page = frame.sp & ~(reader.size - 1);
-    frames[0] = (uintptr_t)site;
     for (unsigned depth = 0; depth < DEPTH_MOST && count < most; depth++) {
-        if (!step(&reader, &object, &common, &frame)) break;
+        if (!step(reader, &object, &common, &frame)) break;
         frame.pc = STRIPPED(frame.pc);
         if (frame.pc == 0) break;
         if (count > 0 || frame.pc == (uintptr_t)site) frames[count++] = frame.pc;
+        *inner += count == 0;
     }
-    return count ? count : 1;
+    return count;
+}
+
+HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsigned most) {
+    frame_t frame = {.fp_at = 0};
+    HERE(frame);
+    walk_t *walk = claim(site, frame.sp);
+    reader_t reader = {0, hak_os_page_size(), walk};
+    reader.page = frame.sp & ~(reader.size - 1);
+    unsigned inner = 0, count = 0;
+    if (walk && walk->site == site && walk->sp == frame.sp && walk->most == most &&
+        (!walk->has_fp || walk->fp == frame.fp))
+        count = repeat(walk, &reader, frames);
+    if (!count) {
+        if (walk) begin_kept(walk, site, &frame, most);
+        count = walk_from(frame, &reader, site, frames, most, &inner);
+        if (walk) end_kept(walk, inner, count);
+    }
+    if (walk) hak_store_release(&walk->busy, 0); /* partner: claim */
+    if (count) return count;
+    frames[0] = (uintptr_t)site;
+    return 1;
 }

@@ -54,6 +54,41 @@ static void a_second_walk_is_the_same(void **state) {
     for (unsigned i = 0; i < first.count; i++) assert_int_equal(first.found[i], second.found[i]);
 }
 
+/* Two ways come to one place with the same stack pointer; the walk of one is not an answer for the other. */
+static void walks_of_other_callers_differ(void **state) {
+    (void)state;
+    static chain_function_t const functions[] = {chain_by_tables, chain_by_pointers};
+    for (unsigned i = 0; i < 24; i++) {
+        chain_t chain = {.bottom = walk};
+        chain_function_t function = functions[i / 12];
+        if (i % 3 == 0) {
+            function(&chain, 7);
+            __asm__ volatile("" : : "r"(&chain), "i"(0) : "memory"); /* two calls, not one */
+        } else {
+            function(&chain, 7);
+            __asm__ volatile("" : : "r"(&chain), "i"(1) : "memory");
+        }
+        require_same(&chain, chain.count);
+    }
+}
+
+/* What was kept is another walk's by then. */
+static void walk_and_again(chain_t *chain) {
+    chain->expected[chain->count++] = (uintptr_t)HAK_CALLER();
+    walk(chain);
+    chain_t first = *chain;
+    check_chain(chain_by_tables, 5, walk);
+    walk(chain);
+    assert_int_equal(first.found_count, chain->found_count);
+    for (unsigned i = 0; i < first.count; i++)
+        assert_int_equal(first.found[1 + i], chain->found[1 + i]);
+}
+
+static void walks_between_walks_do_not_disturb(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) check_chain(chain_by_tables, 30, walk_and_again);
+}
+
 static void frame_pointers_serve_without_tables(void **state) {
     (void)state;
     for (unsigned depth = 0; depth < 60; depth++) check_chain(chain_by_pointers, depth, walk);
@@ -172,6 +207,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_tell_every_frame),
         cmocka_unit_test(a_second_walk_is_the_same),
+        cmocka_unit_test(walks_of_other_callers_differ),
+        cmocka_unit_test(walks_between_walks_do_not_disturb),
         cmocka_unit_test(frame_pointers_serve_without_tables),
         cmocka_unit_test(without_both_the_walk_ends),
         cmocka_unit_test(no_more_than_asked_for),
