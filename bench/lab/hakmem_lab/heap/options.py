@@ -25,7 +25,8 @@ def _check(sources) -> None:
             if not os.path.exists(f"/proc/{source}"):
                 raise BadInput(f"there is no process {source}")
         elif not os.path.exists(source):
-            raise BadInput(f"{source}: no such file")
+            why = "; a program that allocates little, or ends by a signal or _exit, leaves no profile" if "*" in source else ""
+            raise BadInput(f"{source}: no such file{why}")
         elif os.path.isdir(source) or not os.access(source, os.R_OK):
             raise BadInput(f"{source} is not a file that can be read")
 
