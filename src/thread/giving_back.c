@@ -239,6 +239,7 @@ static void get_ahead(hak_budget_t *budget) {
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
     pass_t ahead = begin(is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS, 0, HAK_SPARSE_SPARE);
     piece_of(&ahead, &some, &bytes);
+    hak_purge_ahead_gave(bytes);
     hak_budget_look(budget, budget->looks - some.looks);
     hak_budget_give(budget, most - some.bytes);
 }

@@ -14,9 +14,13 @@
  *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
  *   swing  the lesser of `fallen` and of the rise since;  expected  what it was at `low`
- *   gaps   what lies free between large blocks that come and go is in use again soon. While the program is near its
- *          recent peak, large memory may be idle for a part of what is in use
- *   kept   = max(LEAST, peak / PART, swing, slowly sinking) + gaps */
+ *
+ * Memory may also be free in gaps between what is in use, where hardly anything falls: what comes next does not fit,
+ * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
+ *
+ *   given  bytes that frees have given back, and that were not touched again
+ *   missed those that were: so much more is kept, as far as it is a part of what is in use
+ *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking */
 #include "thread/purge_ahead.h"
 
 #include "commit/commit.h"
@@ -28,14 +32,13 @@
 enum {
     LEAST = 16 * 1024 * 1024, /* bytes that are kept in any case */
     PART = 64,                /* of the recent peak */
-    GAP_PART = 4,             /* of memory in use */
-    NEAR_PART = 32,    /* of the recent peak: a program that is so near to it has not fallen */
-    SOFT_PART = 16,    /* of LIMIT_SOFT, which a swing must not cross */
-    FALL_PART = 4,     /* of what is gone: when no more is left, a heap is emptied */
-    STEP = 512 * 1024, /* less is not worth a piece */
+    MISSED_PART = 2,          /* of memory in use */
+    SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
+    FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
+    STEP = 512 * 1024,        /* less is not worth a piece */
     INTERVAL_MS = 250,
-    INTERVALS_MOST = 32, /* after so many nothing is left of a peak or a swing */
-    DOUBLINGS_MOST = 6,  /* of a swing's interval: 16 s */
+    INTERVALS_MOST = 32, /* after so many nothing is left of what was learnt */
+    DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
 };
 
 static _Atomic size_t kept = LEAST; /* owner to write; what may be kept now */
@@ -44,9 +47,12 @@ static _Atomic bool falls;          /* owner to write; see hak_purge_ahead_falls
 /* All of the owner. */
 static size_t peak, swing, expected;
 static size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
-static uint64_t peak_sunk_ms, swing_sunk_ms;
-static unsigned doublings; /* of the swing's interval */
-static bool has_doubled;   /* for the present swing */
+static size_t given, missed;
+static size_t committed_then; /* at the last look, or when the last was given */
+static uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms;
+static unsigned doublings, missed_doublings; /* of the interval in which each of the two sinks */
+static bool has_doubled;                     /* for the present swing */
+static bool missed_has_sunk;                 /* since it doubled last */
 
 /* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
 static HAK_COMMON size_t dirty_now(void) {
@@ -65,19 +71,41 @@ static size_t in_use(void) {
     return pool - hak_min(pool, hak_large_idle_about()) + hak_huge_bytes();
 }
 
-/* The time of a thread that waited before it became the owner may lie before that of the last one. */
-static size_t sunk(size_t value, uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {
-    if (now_ms < *last_ms) return value;
+/* Intervals that have passed; more than INTERVALS_MOST count as so many. The time of a thread that waited before it
+ * became the owner may lie before that of the last one. */
+static unsigned passed(uint64_t *last_ms, uint64_t now_ms, unsigned interval_ms) {
+    if (now_ms < *last_ms) return 0;
     uint64_t intervals = (now_ms - *last_ms) / interval_ms;
     *last_ms += intervals * interval_ms;
-    for (uint64_t i = 0; i < hak_min(intervals, INTERVALS_MOST); i++) value -= value / 8;
+    return (unsigned)hak_min(intervals, INTERVALS_MOST);
+}
+
+static size_t sunk(size_t value, unsigned intervals) {
+    while (intervals--) value -= value / 8;
     return value;
 }
 
 static void sink(uint64_t now_ms) {
-    peak = sunk(peak, &peak_sunk_ms, now_ms, INTERVAL_MS);
-    swing = sunk(swing, &swing_sunk_ms, now_ms, INTERVAL_MS << doublings);
+    peak = sunk(peak, passed(&peak_sunk_ms, now_ms, INTERVAL_MS));
+    swing = sunk(swing, passed(&swing_sunk_ms, now_ms, INTERVAL_MS << doublings));
+    const unsigned intervals = passed(&missed_sunk_ms, now_ms, INTERVAL_MS << missed_doublings);
+    given = sunk(given, intervals);
+    missed = sunk(missed, intervals);
+    missed_has_sunk |= intervals != 0;
     if (swing < LEAST) doublings = 0;
+    if (missed < STEP) missed_doublings = 0;
+}
+
+/* What was committed since the last look is touched, for the first time or again: as much of it as was given back
+ * would have served. */
+static void follow_missed(void) {
+    size_t now = hak_commit_bytes(), again = hak_min(given, now - hak_min(now, committed_then));
+    committed_then = now;
+    given -= again;
+    missed += again;
+    if (!again || !missed_has_sunk) return;
+    missed_doublings += missed_doublings < DOUBLINGS_MOST;
+    missed_has_sunk = false;
 }
 
 /* `used` fell, or rises again after a fall. */
@@ -100,17 +128,18 @@ static void follow(size_t used) {
     has_doubled = false;
 }
 
-static size_t gaps(size_t used) {
-    if (peak - used > hak_max(LEAST, peak / NEAR_PART)) return 0;
-    return hak_min(used / GAP_PART, hak_large_idle_about());
+void hak_purge_ahead_gave(size_t bytes) {
+    given += bytes;
+    committed_then = hak_commit_bytes();
 }
 
 void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
     sink(now_ms);
     follow(used);
+    follow_missed();
     peak = hak_max(peak, used);
-    size_t most = hak_max(LEAST, hak_max(peak / PART, swing)) + gaps(used);
+    size_t most = hak_max(LEAST, hak_max(peak / PART, swing)) + hak_min(missed, used / MISSED_PART);
     hak_store_relaxed(&kept, soft ? hak_min(most, soft / SOFT_PART) : most);
     hak_store_relaxed(&falls, used == low && fallen / FALL_PART > used);
 }
@@ -118,9 +147,9 @@ void hak_purge_ahead_look(uint64_t now_ms) {
 bool hak_purge_ahead_falls(void) { return hak_load_relaxed(&falls); }
 
 void hak_purge_ahead_forget(void) {
-    peak = swing = low = fallen = top = 0;
-    doublings = 0;
-    has_doubled = false;
+    peak = swing = low = fallen = top = given = missed = 0;
+    doublings = missed_doublings = 0;
+    has_doubled = missed_has_sunk = false;
     hak_store_relaxed(&kept, LEAST);
     hak_store_relaxed(&falls, false);
 }

@@ -13,5 +13,8 @@ bool hak_purge_ahead_falls(void);
 /* A look at what is in use. By the owner of purge work (giving_back.c). */
 void hak_purge_ahead_look(uint64_t now_ms);
 
+/* Frees have given so much back. By the owner. */
+void hak_purge_ahead_gave(size_t bytes);
+
 /* In the child of a fork. */
 void hak_purge_ahead_forget(void);
