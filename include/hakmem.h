@@ -126,29 +126,31 @@ HAKMEM_API void hakmem_free_aligned_sized(void *ptr, size_t alignment, size_t si
 
 /* ---- Heaps of the caller's own --------------------------------------------------------------- */
 
-/* A heap: blocks that are counted and limited apart, and can be freed all at once. It is bound to no
- * thread: any thread may allocate from it, and any thread may free its blocks, by hakmem_free or free as
- * well as by the other functions that free. The functions of one heap take turns at a lock of the heap;
- * where threads shall not wait for each other, each has a heap. Blocks come from memory of the heap's
- * own, 64 KiB at a time, in steps of 16 bytes; no thread caches them. A heap without blocks has no such
- * memory, and takes 256 bytes of records; their number is not limited.
+/* A heap: blocks that are counted and limited apart, and can be freed all at once. It is bound to
+ * no thread: any thread may allocate from it, and any thread may free its blocks, by hakmem_free,
+ * free or any other function that frees. The functions of a heap share one lock, so threads that
+ * must not wait for each other need a heap each. A heap takes memory of its own in pieces of 64 KiB
+ * and rounds sizes up to multiples of 16 bytes; no thread caches its blocks. A heap without blocks
+ * has no such memory and takes 256 bytes of records; the number of heaps is not limited.
  *
- * A handle is no address. A call with a handle that is none, or whose heap was destroyed, writes one line
- * to stderr and aborts, or does what HAKMEM_ON_ERROR says; then it returns NULL with EINVAL.
+ * A handle is not an address. A call with an invalid handle, or with one whose heap was destroyed,
+ * writes one line to stderr and aborts, or does what HAKMEM_ON_ERROR says; then it returns NULL
+ * with EINVAL.
  *
- * realloc, reallocarray and their twins keep a block in its heap. The child of a fork has all heaps. In
- * the statistics blocks count as large ones, those with a mapping as huge ones. HAKMEM_PROFILE=HARDENED
- * adds nothing in these heaps: their state is exact in every profile, so a double free and an interior
- * pointer are reported always, but blocks have no canary, quarantine, random placement or zeroing. */
+ * realloc, reallocarray and their twins keep a block in its heap. The child of a fork has all
+ * heaps. The statistics count the blocks as large, those with a mapping as huge.
+ * HAKMEM_PROFILE=HARDENED adds nothing in these heaps: their state is exact in every profile, so
+ * each double free and interior pointer is reported, but blocks have no canary, quarantine, random
+ * placement or zeroing. */
 typedef struct hakmem_heap hakmem_heap_t;
 
-/* Makes a heap that may have at most `limit` bytes of memory (committed_bytes below), 0 for no limit.
- * NULL with ENOMEM. */
+/* Makes a heap that may have at most `limit` bytes of memory (committed_bytes below), 0 for no
+ * limit. NULL with ENOMEM. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_new(size_t limit) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(warn_unused_result);
 
-/* As hakmem_malloc, hakmem_calloc and hakmem_aligned_alloc, from a heap. They also fail with ENOMEM where
- * the heap's limit refuses the memory. */
+/* As hakmem_malloc, hakmem_calloc and hakmem_aligned_alloc, from a heap. They also fail with ENOMEM
+ * where the heap's limit refuses the memory. */
 HAKMEM_API void *hakmem_heap_malloc(hakmem_heap_t *heap, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_size(2), warn_unused_result);
 HAKMEM_API void *hakmem_heap_calloc(hakmem_heap_t *heap, size_t count, size_t size) HAKMEM_NOEXCEPT
@@ -157,33 +159,36 @@ HAKMEM_API void *hakmem_heap_aligned_alloc(hakmem_heap_t *heap, size_t alignment
                                            size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(malloc, alloc_align(2), alloc_size(3), warn_unused_result);
 
-/* As hakmem_realloc; the result is a block of this heap. ptr may be a block of it, of another heap, or of
- * malloc. A block of this heap stays where it is when it becomes shorter by less than an eighth. One of up to 64 KiB
- * otherwise loses its end, or grows into what is free behind it; one above that does the same in steps of 64 KiB,
- * and one with a mapping (above HAKMEM_SS_SIZE) in pages, perhaps at another address, but without a copy: the limit is
- * asked for the difference only. All others are copied, and need room under the limit for both blocks. Where that fails,
- * a block that is to become smaller stays. No fork waits for a copy. */
+/* As hakmem_realloc; the result is a block of this heap. ptr may be a block of this heap, of
+ * another heap, or of malloc. A block of this heap that becomes shorter by less than an eighth
+ * stays as it is. Otherwise a block of up to 64 KiB loses its end, or grows into free memory behind
+ * it; a longer one does the same in steps of 64 KiB; one with a mapping (above HAKMEM_SS_SIZE) does
+ * so in pages, perhaps at another address, but without a copy. In these cases only the difference
+ * counts against the limit. Any other block is copied, and needs room under the limit for both
+ * blocks; if there is none, a block that is to become smaller stays as it is. No fork waits for a
+ * copy. */
 HAKMEM_API void *hakmem_heap_realloc(hakmem_heap_t *heap, void *ptr, size_t size) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(alloc_size(3), warn_unused_result);
 
-/* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time grows
- * with that memory, not with the blocks, and not with what others allocate meanwhile. A block that another
- * thread allocates from the heap meanwhile may be freed, too; a block that another thread frees or resizes
- * meanwhile is freed twice. */
+/* Frees all blocks of a heap, and gives its memory back to the process; the heap stays. The time
+ * grows with that memory, not with the number of blocks, nor with what other threads allocate
+ * meanwhile. A block that another thread allocates from the heap meanwhile may be freed, too; a
+ * block that another thread frees or resizes meanwhile is freed twice. */
 HAKMEM_API void hakmem_heap_free_all(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
-/* Frees all blocks of a heap and ends it; NULL is ignored. No other thread uses the heap meanwhile. */
+/* Frees all blocks of a heap and destroys it; NULL is ignored. No other thread may use the heap
+ * meanwhile. */
 HAKMEM_API void hakmem_heap_destroy(hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
-/* Changes the limit, for all requests from now on; what the heap has already stays. */
+/* Changes the limit, for all later requests; what the heap has already stays. */
 HAKMEM_API void hakmem_heap_set_limit(hakmem_heap_t *heap, size_t limit) HAKMEM_NOEXCEPT;
 
-/* The heap of the block in use that begins at ptr; NULL for any other pointer, such as one to a block of malloc,
- * into a block or to one that was freed. */
+/* The heap of the block in use that begins at ptr; NULL for any other pointer, such as one to a
+ * block of malloc, into a block, or to a freed block. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_of(const void *ptr) HAKMEM_NOEXCEPT;
 
-/* The heaps of the process, in no order that means anything: the first for NULL, and the one behind any
- * other, also behind one that was destroyed meanwhile. NULL at the end. */
+/* Walks over the heaps of the process, in unspecified order: returns the first heap for NULL, else
+ * the next one, also after a heap that was destroyed meanwhile. NULL at the end. */
 HAKMEM_API hakmem_heap_t *hakmem_heap_next(const hakmem_heap_t *heap) HAKMEM_NOEXCEPT;
 
 /* The figures of a heap. */
@@ -194,8 +199,9 @@ struct hakmem_heap_stat {
     size_t limit;           /* most committed bytes; 0 for no limit */
 };
 
-/* Stores the figures of a heap. size is sizeof *stat as the program was compiled; fields that the library
- * does not know are set to zero. Returns 0; ENOENT: there is no such heap, which is not an error here. */
+/* Stores the figures of a heap. size is sizeof *stat as the program was compiled; fields that the
+ * library does not know are set to zero. Returns 0; ENOENT: there is no such heap, which is not an
+ * error here. */
 HAKMEM_API int hakmem_heap_stats(const hakmem_heap_t *heap, struct hakmem_heap_stat *stat,
                                  size_t size) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(2));
 
@@ -207,20 +213,22 @@ HAKMEM_API size_t hakmem_malloc_usable_size(const void *ptr) HAKMEM_NOEXCEPT;
 
 /* Stores where the block that contains ptr begins and ends, so that a caller can check its own
  * accesses: the bytes from *start to *end, *end excluded, may be used. Returns 1; 0 for a pointer
- * that lies in no memory of HAKMEM; -1 for one into free memory of HAKMEM; then nothing is stored.
- * With HAKMEM_PROFILE=HARDENED *end is where the requested size ends, so ptr itself may lie behind
- * it, and free is exact. Otherwise the block is as long as malloc_usable_size says, and one that was
- * freed and is still in a thread's cache counts as a block. A pointer into the middle of a block
- * above 1 MiB makes the call slow: it looks at all such blocks. */
+ * outside the memory of HAKMEM; -1 for a pointer into free memory of HAKMEM; in both cases nothing
+ * is stored. With HAKMEM_PROFILE=HARDENED, *end is where the requested size ends, so ptr itself may
+ * lie behind it, and every freed block counts as free. Otherwise the block is as long as
+ * malloc_usable_size says, and a freed block that is still in a thread's cache counts as a block. A
+ * pointer into the middle of a block above 1 MiB makes the call slow: it examines all such
+ * blocks. */
 HAKMEM_API int hakmem_bounds(const void *ptr, void **start, void **end) HAKMEM_NOEXCEPT
     HAKMEM_ATTR(nonnull(2, 3));
 
-/* Checks that size bytes from ptr on lie within one block in use. If not, that is reported as a wrong
- * free is: one line that names function, and the end of the process unless HAKMEM_ON_ERROR is report.
- * Returns 1, or 0 after such a report. How long a block is, and what is known to be free, is as for
- * hakmem_bounds. Takes no lock, so a signal handler may call it. Returns 1 for what it does not look at:
- * memory of others, blocks above 1 MiB and blocks of hakmem_heap_new. libhakmem_copies.so, preloaded
- * beside libhakmem.so, asks it for each memcpy, memmove and memset. */
+/* Checks that size bytes from ptr on lie within one block in use. If they do not, reports that as
+ * it reports a wrong free: one line that names function, and the end of the process unless
+ * HAKMEM_ON_ERROR is report. Returns 1, or 0 after such a report. The ends of blocks, and which
+ * blocks count as free, are those of hakmem_bounds. Takes no lock, so a signal handler may call it.
+ * Returns 1 for what it does not check: memory that is not HAKMEM's, blocks above 1 MiB, and blocks
+ * of hakmem_heap_new. libhakmem_copies.so, preloaded beside libhakmem.so, calls it for each memcpy,
+ * memmove and memset. */
 HAKMEM_API int hakmem_check_range(const void *ptr, size_t size,
                                   const char *function) HAKMEM_NOEXCEPT HAKMEM_ATTR(nonnull(3));
 
@@ -273,9 +281,9 @@ HAKMEM_API int hakmem_malloc_info(int options, FILE *stream) HAKMEM_NOEXCEPT
 
 /* The name of an option is that of its environment variable, with or without the HAKMEM_ in front.
  * The environment, HAKMEM_CONF or HAKMEM_PROFILE set its value before the first allocation;
- * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options --all` list all options. These
- * three functions return an error number instead of setting errno, and do not allocate. Strings
- * that they return live as long as the process. */
+ * otherwise it has its default. docs/ENV_OPTIONS.md and `hakmem options --all` list all options.
+ * These three functions return an error number instead of setting errno, and do not allocate.
+ * Strings that they return live as long as the process. */
 
 /* Writes the value of an option to value, as text that ends with a 0, in at most size bytes.
  * Returns 0; ENOENT: there is no such option; ERANGE: the text does not fit, and nothing was
@@ -318,8 +326,9 @@ HAKMEM_API int hakmem_option_info(size_t index, struct hakmem_option *option,
  * functions read the counters; docs/STATISTICS.md describes every figure. While other threads are
  * at work the result is a view: each figure is right for some moment during the call, and none is
  * ever negative. At rest all are exact, and live_bytes is the sum of hakmem_malloc_usable_size over
- * all live blocks, with HAKMEM_PROFILE=HARDENED the sum of their sizes with canaries. The time of a call grows with the number of threads that the process ever had at
- * once. No function allocates or changes errno; they use up to 16 KiB of stack. */
+ * all live blocks, with HAKMEM_PROFILE=HARDENED the sum of their sizes with canaries. The time of a
+ * call grows with the number of threads that the process ever had at once. No function allocates or
+ * changes errno; they use up to 16 KiB of stack. */
 
 /* Stores the value of one figure: "pool.stage2", "tiers.tiny.live_bytes", "bands.C5.uc_miss",
  * "classes.64.live" (by block size). Returns 0; ENOENT: there is no such figure. */
@@ -348,9 +357,9 @@ HAKMEM_API size_t hakmem_stats_json(char *buffer, size_t size) HAKMEM_NOEXCEPT;
 
 /* ---- Heap profiles --------------------------------------------------------------------------- */
 
-/* Writes a heap profile of the present moment to a file that is made anew, in the text form that pprof
- * and `hakmem prof` read. path NULL: to the file that HAKMEM_PROF_FILE names, with a dot and a
- * number behind the name that counts up from 1. Returns 0; ENOTSUP: the process was not started with
+/* Writes a heap profile of the present moment to a new file, in the text form that pprof and
+ * `hakmem prof` read. path NULL: to the file that HAKMEM_PROF_FILE names, with a dot and a number
+ * appended that counts up from 1. Returns 0; ENOTSUP: the process was not started with
  * HAKMEM_PROF=1; EBUSY: another thread writes a profile; otherwise the error number of the file. A
  * signal handler may call it. */
 HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
@@ -358,11 +367,11 @@ HAKMEM_API int hakmem_prof_dump(const char *path) HAKMEM_NOEXCEPT;
 /* ---- Verification ---------------------------------------------------------------------------- */
 
 /* Checks the invariants of all records of the allocator: each count is correct, each list is
- * consistent; with HAKMEM_CANARY also that nothing was written behind a block in use. Returns the number of violations, 0 in a sound heap, and writes a line to stderr for
- * each of the first 100. A program that writes out of bounds damages blocks, not records, so this
- * function is for people who work on the allocator, or suspect a bug in it. It looks at everything:
- * its time grows with the heap, and slow calls of other threads wait meanwhile, as they do for a
- * fork. */
+ * consistent; with HAKMEM_CANARY also that nothing was written behind a block in use. Returns the
+ * number of violations, 0 in a sound heap, and writes a line to stderr for each of the first 100. A
+ * program that writes out of bounds damages blocks, not records, so this function is for people who
+ * work on the allocator or suspect a bug in it. Its time grows with the heap, and slow calls of
+ * other threads wait meanwhile, as they do for a fork. */
 HAKMEM_API size_t hakmem_verify(void) HAKMEM_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* base.h: compiler and machine conditionals, small arithmetic, atomics.
  *
- * What depends on the compiler or the machine belongs here. Only api/export.h and api/cxx.c
- * test for the compiler, too. Every atomic helper carries its memory order in its name. */
+ * What depends on the compiler or the machine belongs here. Exceptions: bytes.h beside this file,
+ * api/cxx.c, cache/cache.h, os/os_linux.c, and the two unwind files of os/. Every atomic helper
+ * carries its memory order in its name. */
 #pragma once
 
 #include <errno.h>
@@ -29,9 +30,9 @@
 /* A zeroed table of which most processes use little. The linker sorts sections by name and
  * puts these tables after all other variables, which then share few pages. */
 #define HAK_APART __attribute__((section(".bss.zz_apart")))
-/* Zeroed variables, before those tables: each that many threads write in a cache line of its own; and
- * together what all read and hardly anybody writes. The map of the region, a whole line, separates
- * the two. */
+/* Zeroed variables that lie before those tables. OWN_LINE: many threads write the variable, so it
+ * has a cache line to itself. READ_OFTEN: variables that all threads read and hardly any writes
+ * share lines. MAP_LINE: the region's map, a whole line, separates the two groups. */
 #define HAK_OWN_LINE __attribute__((section(".bss.zv_line"), aligned(HAK_LINE)))
 #define HAK_MAP_LINE __attribute__((section(".bss.zw_map"), aligned(HAK_LINE)))
 #define HAK_READ_OFTEN __attribute__((section(".bss.zx_read")))
@@ -40,8 +41,8 @@
  * library (src/CMakeLists.txt has the rest of the order). NEAR: constants that every process
  * reads lie among the variables, whose pages are resident anyway. */
 #define HAK_COMMON __attribute__((section(".text.startup")))
-/* What most processes run that live for longer lies next (src/CMakeLists.txt), and what hardly any
- * process runs behind all other code. */
+/* NEXT: code that most long-lived processes run follows COMMON (src/CMakeLists.txt). BEHIND: code
+ * that hardly any process runs comes last. */
 #define HAK_NEXT __attribute__((noinline, section(".text.0next")))
 #define HAK_BEHIND __attribute__((noinline, section(".text.zz_behind")))
 #define HAK_NEAR __attribute__((section(".data.near")))
@@ -52,14 +53,15 @@
         near;                                     \
     })
 #define HAK_HOT HAK_ALIGNED(HAK_LINE) /* a hot function: its code begins at a cache line */
-/* The compiler derives again what it needs of a pointer, where keeping that would cost a saved register. */
+/* Makes the compiler recompute what it derives from a pointer, where keeping the result would cost
+ * a callee-saved register. */
 #define HAK_FORGET(pointer) __asm__("" : "+r"(pointer))
 #define HAK_ALIAS(name) __attribute__((alias(#name)))
 
 /* The return address of the function that uses the macro: an address in its caller. */
 #define HAK_CALLER() __builtin_extract_return_addr(__builtin_return_address(0))
 
-/* From here to the end of the enclosing block: at that end errno is what it is now. */
+/* At the end of the enclosing block, errno gets the value that it has here. */
 #define HAK_KEEP_ERRNO() \
     __attribute__((unused, cleanup(hak_errno_restore))) const int kept_errno = errno
 HAK_FAST_PATH void hak_errno_restore(const int *kept) { errno = *kept; }

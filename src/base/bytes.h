@@ -1,7 +1,8 @@
-/* bytes.h: zeroes blocks and compares them with zero, many bytes by one instruction.
+/* bytes.h: zeroes blocks and compares them with zero, 16 or 32 bytes an instruction.
  *
- * A block begins at a multiple of 16 and has a multiple of that. Some bytes are written, or read, twice
- * where that saves a loop. A block of at least `wide` bytes takes 32 at a time, on machines that can. */
+ * The address and the size of a block are multiples of 16. Some bytes are read or written twice
+ * where that saves a loop. On machines with AVX2, a block of HAK_WIDE_LEAST bytes or more is
+ * handled 32 bytes at a time. */
 #pragma once
 
 #include "base/base.h"
@@ -37,15 +38,15 @@ HAK_FAST_PATH void hak_zero_pairs(void *block, size_t size) {
     HAK_EACH_PAIR(block, size, HAK_CLEAR);
 }
 
-/* Least size of a block for the two functions below; larger than any where the machine has no such
- * instructions. */
+/* Smallest block for hak_wide_is_zero and hak_zero_wide. hak_wide_least returns it, or SIZE_MAX
+ * where the machine lacks the instructions. */
 enum { HAK_WIDE_LEAST = 65 };
 
 #if defined(__x86_64__) && !HAKMEM_NO_ASM
 #include <cpuid.h>
 
-/* The machine is asked here, and not by __builtin_cpu_supports: that would run a constructor of the
- * compiler's library in each process, and virtual machines answer its questions slowly. */
+/* Uses cpuid, not __builtin_cpu_supports: that would run a constructor of the compiler's library in
+ * each process, and its many cpuid instructions are slow on virtual machines. */
 HAK_FAST_PATH size_t hak_wide_least(void) {
     const unsigned avx = bit_OSXSAVE | bit_AVX, saved = 6; /* the kernel saves wide registers */
     unsigned a, b, c, d;
@@ -55,7 +56,8 @@ HAK_FAST_PATH size_t hak_wide_least(void) {
     return b & bit_AVX2 ? HAK_WIDE_LEAST : SIZE_MAX;
 }
 
-/* vzeroupper clears the upper halves of all wide registers, which a compiler uses only if it may. */
+/* vzeroupper clears the upper halves of all wide registers; the compiler uses these only with
+ * AVX. */
 #ifdef __AVX__
 #define HAK_WIDE_CLOBBERED                                                                   \
     "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
@@ -64,8 +66,8 @@ HAK_FAST_PATH size_t hak_wide_least(void) {
 #define HAK_WIDE_CLOBBERED "xmm0"
 #endif
 
-/* What goes over a block of more than 64 bytes, 32 at a time; up to 256 bytes without a loop. `begin`: what
- * is done first, with the first 32 bytes. `part`: an instruction for the 32 bytes at an address. */
+/* Passes over a block of more than 64 bytes, 32 bytes at a time; up to 256 bytes without a loop.
+ * `begin` handles the first 32 bytes; `part` is the instruction for 32 bytes at an address. */
 #define HAK_WIDE_3(part, from) part(32, from) part(64, from) part(96, from)
 #define HAK_WIDE_4(part, from, a, b, c, d) part(a, from) part(b, from) part(c, from) part(d, from)
 #define HAK_WIDE_HIGH(part, from) HAK_WIDE_4(part, from, 128, 160, 192, 224)
@@ -114,7 +116,7 @@ HAK_FAST_PATH size_t hak_wide_least(void) { return SIZE_MAX; }
 #define hak_zero_wide hak_zero_pairs
 #endif
 
-/* `wide` is asked only where the block has more than 32 bytes. */
+/* `wide`: where the result of hak_wide_least is kept; it is read only for blocks above 32 bytes. */
 HAK_FAST_PATH bool hak_is_zero(void *block, size_t size, const size_t *wide) {
     if (size <= 32) { /* the four words need fewer instructions than the pairs */
         const hak_word_t *words = block, *end = (void *)((char *)block + size);

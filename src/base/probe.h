@@ -1,9 +1,9 @@
-/* probe.h: points that tracers can attach to (USDT, as SystemTap, perf, bpftrace and gdb read them): an
- * instruction that does nothing, and a note outside of memory with its address, its name and where its two
- * arguments are. A probe must be off the fast paths.
+/* probe.h: points that tracers can attach to (USDT, as SystemTap, perf, bpftrace and gdb read
+ * them). A probe is a nop, and a note in a section that is not loaded: the nop's address, the
+ * probe's name, and where its two arguments are. Probes stay off the fast paths.
  *
- * The note's form is that of <sys/sdt.h>, version 3: address, address of .stapsdt.base (to tell how far
- * the file was moved), a semaphore (none), provider, name, arguments as size@operand. */
+ * The note has the form of <sys/sdt.h>, version 3: address, address of .stapsdt.base (which gives
+ * the load offset), a semaphore (none), provider, name, arguments as size@operand. */
 #pragma once
 
 #include "base/base.h"

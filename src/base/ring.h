@@ -1,14 +1,14 @@
-/* ring.h: a list that knows its first and its last node by one word. */
+/* ring.h: a circular doubly linked list; one pointer leads to its first and to its last node. */
 #pragma once
 
 #include "base/base.h"
 
-/* A member of what is listed, the first one. */
+/* The first member of each listed struct. An empty list is NULL. */
 typedef struct hak_ring {
     struct hak_ring *next, *before;
 } hak_ring_t;
 
-/* Puts a node behind the last one. */
+/* Inserts a node behind the last one. */
 static inline void hak_ring_append(hak_ring_t **first, hak_ring_t *node) {
     *node = *first ? (hak_ring_t){*first, (*first)->before} : (hak_ring_t){node, node};
     if (!*first) *first = node;

@@ -22,7 +22,7 @@ size_t hak_commit_soft_near(void) {
     return is_far ? 0 : soft;
 }
 
-/* The control groups were not looked at so far. */
+/* Requests the first look at the control groups. */
 static void ask_for_limit(void) {
     if (hak_option(HAK_OPTION_LIMIT_SOFT) != HAK_SOFT_AUTO) return;
     hak_store_relaxed(&pressure, true);

@@ -1,13 +1,13 @@
-/* check.h: invariants that run.
+/* check.h: invariants that are checked at run time.
  *
- * The equations stand at the structs. A `..._check` function beside each struct states them once
- * more, as calls of these two; each one that does not hold is counted, and is a line on stderr:
+ * The comment at a struct states its equations. A `..._check` function states them once more, as
+ * calls of the two functions below; a violation is counted and printed as a line on stderr:
  *
  *   hakmem: slab 0x7f0000010000: free_count = set bits: 12, not 13
  *
- * Functions that walk over all there is run in hakmem_verify(), with every thread outside the
- * engine. Those that end in `_at_release` look at a bounded part, and run in builds with
- * HAKMEM_VERIFY where the lock is released (os/lock_rank.h): there the first violation is an abort(). */
+ * Functions that walk over everything run in hakmem_verify(), with every thread outside the engine.
+ * Functions named `..._at_release` check a bounded part. They run in builds with HAKMEM_VERIFY when
+ * the lock is released (os/lock_rank.h), and the first violation aborts. */
 #pragma once
 
 #include "base/base.h"

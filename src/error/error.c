@@ -42,7 +42,7 @@ void hak_error_stack(hak_error_print_t print, const uintptr_t *frames, unsigned 
     }
 }
 
-/* What only the report has. */
+/* Adds what only the report in the file has. */
 static void add_details(const void *pointer, const void *site) {
     uintptr_t frames[FRAMES];
     unsigned count = hak_os_unwind(site, frames, FRAMES);

@@ -14,9 +14,9 @@ __attribute__((format(printf, 2, 3))) HAK_SLOW_PATH void hak_error_line(const ch
                                                                         const char *format, ...);
 HAK_SLOW_PATH void hak_error_end(const void *pointer);
 
-/* The report: what the thread prints between these two is appended to HAKMEM_ERROR_FILE, too, and then
- * the stack of the caller and what is known of the pointer. hak_error_line begins it, hak_error_end
- * closes it. */
+/* The report in HAKMEM_ERROR_FILE. What the thread prints between these two calls is appended to
+ * the file, too; hak_error_close then adds the caller's stack and what is known of the pointer.
+ * hak_error_line calls the first, hak_error_end the second. */
 void hak_error_begin(void);
 void hak_error_close(const void *pointer);
 

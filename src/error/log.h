@@ -1,4 +1,4 @@
-/* log.h: one line per event on stderr, if an option asks for it. */
+/* log.h: writes one line per event to stderr. */
 #pragma once
 
 #include <stdarg.h>

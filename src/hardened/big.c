@@ -126,8 +126,8 @@ static void give_back(void *block) {
         hak_large_free(hak_large_home(), block);
 }
 
-/* A block as the program gets it. A note comes first, since it may find no memory, and a guard may
- * not go away again; the block is in use when the canary is there. */
+/* Prepares a block for the program. The note comes first, since there may be no memory for it, and
+ * a guard cannot always be removed again. The block becomes USED when its canary is written. */
 static bool enter(char *block, size_t size, hak_origin_t origin) {
     hak_guard_t guard = HAK_GUARD_NONE;
     if (!set_note(block, HAK_STATE_FREE)) return false;
@@ -165,8 +165,9 @@ static bool clear_end(void *block) {
     return set_note(block, note & ~((uint64_t)3 << GUARD_SHIFT));
 }
 
-/* Gives a freed block back to its heap. False when the system leaves it a guard: then the heap must not
- * give it out again. One that `rested` in the ring is read: that makes its pages again. */
+/* Gives a freed block back to its heap. False when the system refuses to remove its guard: then the
+ * heap must not give it out again. A block that `rested` in the ring is compared with zero, which
+ * brings its pages back into memory. */
 static bool release(const hak_kept_t *kept, bool rested) {
     size_t room = room_of(kept->block, hak_big_size(hak_big_note(kept->block)));
     if (kept->guard ? !hak_guard_clear(kept->block, room + hak_os_page_size(), HAK_GUARD_ADVISED)
@@ -190,8 +191,8 @@ static bool leave(hak_quarantine_t *quarantine, hak_kept_t *kept, size_t *releas
     return true;
 }
 
-/* Takes a random place of the ring, and empties others until the ring has its bytes. Where no place can
- * be emptied the block is nobody's from now on. */
+/* Puts a block into a random place of the ring, and empties other places until the ring is within
+ * HAK_BIG_RING_BYTES. If no place can be emptied, the block is lost. */
 static size_t put(hak_quarantine_t *quarantine, const hak_kept_t *kept) {
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->big_at++;
     size_t released = 0;

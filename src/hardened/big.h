@@ -10,14 +10,14 @@
  * makes the block USED again when it is done: a free meanwhile is reported. No note: the block was
  * allocated before the hardened path was switched on.
  *
- * hakmem_verify() reads the bytes behind each USED block with the gate closed (os/gate.h). So a block
- * becomes USED when these bytes are there, and leaves that state inside the gate: until the gate is
- * open its pages stay readable.
+ * hakmem_verify() reads the bytes behind each USED block with the gate closed (os/gate.h). So a
+ * block becomes USED after these bytes are written, and leaves that state only inside the gate:
+ * while the gate is closed its pages stay readable.
  *
- * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that by
- * advice: its pages go back, and each later access ends the program. It takes the place of another
- * one in its thread's ring, and that one goes back to its heap. Elsewhere it is zeroed, and compared
- * with zero when it leaves the ring. */
+ * A freed block up to HAK_BIG_KEPT bytes becomes a guard as a whole, where the kernel can do that
+ * by advice: its pages go back, and each later access ends the program. It takes the place of
+ * another block in its thread's ring, which goes back to its heap. Where the kernel cannot, the
+ * block is zeroed, and compared with zero when it leaves the ring. */
 #pragma once
 
 #include "base/base.h"
@@ -27,7 +27,7 @@
 #define HAK_BIG_KEPT (16 * MIB)       /* largest block in a ring */
 #define HAK_BIG_RING_BYTES (64 * MIB) /* of all of them, at most, beside one block */
 
-/* NULL without memory. `mapped`: a mapping of its own. */
+/* Allocates; NULL without memory. `mapped`: a mapping of its own. */
 void *hak_big_alloc(size_t size, size_t align, bool zero, hak_origin_t origin, bool mapped);
 
 /* The note of the block that starts at `block`; 0 for none. */
@@ -39,7 +39,7 @@ bool hak_big_swap(void *block, uint64_t *note, uint64_t new_note);
 /* The large block that begins in a unit of a large heap; NULL for none. */
 const void *hak_big_in_unit(const hak_unit_t *unit);
 
-/* True while the bytes behind the block are as they were. */
+/* True while the bytes behind the block are unchanged. */
 bool hak_big_holds(const void *block, uint64_t note);
 
 /* Bytes that the program may use. */
@@ -47,16 +47,16 @@ size_t hak_big_usable(uint64_t note);
 
 HAK_FAST_PATH size_t hak_big_size(uint64_t note) { return (size_t)(note >> 6); }
 
-/* Keeps a block of `whole` bytes whose note the caller has made FREE; `quarantine` may be NULL. Returns
- * bytes that went back to a heap. */
+/* Keeps a block of `whole` bytes whose note the caller has made FREE; `quarantine` may be NULL.
+ * Returns the bytes that went back to a heap. */
 size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, size_t whole);
 
-/* The new address of a block that is resized without a copy, to 64 KiB or more; NULL when that is not
- * possible. The caller has made the note FREE, and this makes it USED if it succeeds. */
+/* The new address of a block that is resized without a copy, to 64 KiB or more; NULL when that is
+ * not possible. The caller has made the note FREE, and this makes it USED if it succeeds. */
 void *hak_big_resize(void *block, uint64_t note, size_t size);
 
-/* The same for a block that becomes shorter and stays: its heap keeps all of it. `block`, or NULL when the
- * system leaves it its guard. */
+/* The same for a block that becomes shorter and stays where it is; the block keeps all of its
+ * memory. Returns `block`, or NULL when the system refuses to remove the guard. */
 void *hak_big_shorten(void *block, uint64_t note, size_t size);
 
 /* Gives the blocks of a ring back. */

@@ -1,8 +1,8 @@
 /* canary.h: known bytes behind the requested size of a block.
  *
  * At least one byte, at most eight: those between the requested size and the end of the block. They
- * are never 0, so a string's 0 that is written one byte too far is seen; each depends on two secrets
- * and on the address, so the bytes behind one block do not tell those behind another. */
+ * are never 0, so a string's 0 that is written one byte too far is seen; each depends on two
+ * secrets and on the address, so the bytes behind one block do not tell those behind another. */
 #pragma once
 
 #include <string.h>
@@ -21,8 +21,8 @@ HAK_FAST_PATH uint64_t hak_canary_pattern(const void *block) {
 }
 
 /* `used` and `end`: the requested size, and the size of the block, which is larger and at least 8.
- * With less than eight bytes between them the last word of the block has them on top. `is_zero`: the
- * block has no other contents yet. */
+ * With less than eight bytes between them the last word of the block has them on top. `is_zero`:
+ * the block has no other contents yet. */
 HAK_FAST_PATH void hak_canary_put(char *block, size_t used, size_t end, bool is_zero) {
     uint64_t pattern = hak_canary_pattern(block), last = 0;
     if (end - used >= sizeof pattern) {

@@ -8,7 +8,7 @@ enum { SHIFT = 4, SLOTS = 65536, WORDS = SLOTS / 64, RANGE = SLOTS << SHIFT };
 static _Atomic uintptr_t range; /* 0, then constant */
 static _Atomic uint64_t used[WORDS] HAK_APART;
 
-/* The range, reserved by the first who needs it; 0 when the system refuses. */
+/* The range, reserved by the first thread that needs it; 0 when the system refuses. */
 static uintptr_t the_range(void) {
     uintptr_t start = hak_load_acquire(&range), none = 0;
     if (HAK_LIKELY(start != 0)) return start;

@@ -1,10 +1,10 @@
 /* empty.h: blocks of size 0.
  *
- * They are addresses 16 bytes apart in one reserved range of 1 MiB, to which nobody has access: a
- * read or a write of a byte that was not asked for ends the program. One bit for each
- * address says whether it is taken. A thread takes an address by an atomic OR of its bit, and gives it back
- * by an atomic AND; the old value of the bit tells the thread whether it was the one that changed it. When
- * all are in use, malloc(0) is served as malloc(1) is. */
+ * They are addresses 16 bytes apart in one reserved range of 1 MiB without access: each read or
+ * write ends the program. One bit for each address says whether it is taken. A thread takes an
+ * address by an atomic OR of its bit, and gives it back by an atomic AND; the old value of the bit
+ * tells the thread whether it was the one that changed it. When all are in use, malloc(0) is served
+ * as malloc(1). */
 #pragma once
 
 #include "base/base.h"

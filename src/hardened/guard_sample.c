@@ -20,7 +20,7 @@ typedef struct {
     unsigned count, thread;
 } call_t;
 
-/* Written by the thread that has made the page BUSY, but `state`. */
+/* Except for `state`, written by the thread that has made the page BUSY. */
 typedef struct {
     _Atomic uint32_t state;  /* lock to write */
     _Atomic uintptr_t block; /* the last one; 0 for none */
@@ -50,7 +50,8 @@ static page_t *page_of(uintptr_t address) {
     return at % 2 ? &pages[at / 2] : NULL;
 }
 
-/* The kernel makes no guard of locked pages: then close_page has protected the page. */
+/* Undoes both ways of close_page: the kernel refuses guards on locked pages, and close_page then
+ * protects the page. */
 static bool open_page(unsigned index) {
     void *start = (void *)address_of(index);
     if (is_advised && !hak_os_unguard(start, hak_os_page_size())) return false;
@@ -89,8 +90,8 @@ static void show_history(const page_t *page) {
     if (page->freed.count) show_call("freed", &page->freed);
 }
 
-/* The block that an address between two pages belongs to most likely: one in use before one that is
- * free, then the closer one. */
+/* The block that an access between two pages was probably meant for: a block in use rather than a
+ * free one, then the closer one. */
 static const page_t *neighbour(uintptr_t address) {
     size_t size = hak_os_page_size(), at = (address - hak_load_relaxed(&hak_sampled.start)) / size;
     const page_t *below = at ? &pages[at / 2 - 1] : NULL;

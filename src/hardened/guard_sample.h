@@ -2,25 +2,26 @@
  *
  *   | no access | page 0 | no access | page 1 | no access | ... | no access |
  *
- * One call of malloc in GUARD_SAMPLE, whichever (cache/sample_rate.h), gets a block in such a page, at its
- * beginning or at its end: an access beyond the block meets a page without access, unless the
- * alignment leaves a few bytes between. All bytes of the page beside the block have a known value,
- * which free compares. After the free nobody can access the page, until all pages that were freed
- * before it have been used again. The handler of faults (os/fault.h) tells which block an address
+ * One call of malloc in GUARD_SAMPLE, chosen at random (cache/sample_rate.h), gets a block in such
+ * a page, at its beginning or at its end: an access beyond the block hits a page without access,
+ * unless the alignment leaves a few bytes between. The other bytes of the page have a known value,
+ * which free compares. After the free the page is inaccessible until all pages that were freed
+ * before it have been used again. The handler of faults (os/fault.h) prints which block an address
  * belongs to, and the stacks of the calls that allocated and freed it.
  *
- * There are HAK_GUARD_SAMPLE_PAGES pages, so memory is bounded: while all are in use no call is sampled.
- * Where the kernel has MADV_GUARD_INSTALL they are one mapping, elsewhere two for each page in use.
+ * There are HAK_GUARD_SAMPLE_PAGES pages, so memory is bounded: while all are in use, no call is
+ * sampled. Where the kernel has MADV_GUARD_INSTALL, all pages are one mapping; elsewhere each page
+ * in use adds two.
  *
  * PROTOCOL. The lock protects the queue of free pages and the change of a page's state:
  *   FREE -> BUSY    alloc takes the page at the head of the queue
  *   BUSY -> USED    before the program has the address
  *   USED -> BUSY    free: of two racing frees one wins, the other reports
  *   BUSY -> FREE    the page enters the queue at its tail
- * Who has made a page BUSY makes system calls for it without the lock. No list has it meanwhile, so
- * a thread stays inside the gate for that long, and a fork waits. Others read a page's record
- * without the lock: what they say about a block that is freed at the same time is as good as its
- * program. */
+ * The thread that has made a page BUSY makes system calls for it without the lock. Meanwhile the
+ * page is in no list, so the thread stays inside the gate, and a fork waits. Reports read a page's
+ * record without the lock; if the block is freed at that moment, which is an error of the program,
+ * a report may mix old and new values. */
 #pragma once
 
 #include "base/base.h"
@@ -52,8 +53,8 @@ HAK_FAST_PATH bool hak_guard_sample_has(const void *pointer) {
 /* Makes the pages and installs the handler; without memory nothing is sampled. */
 void hak_guard_sample_start(void);
 
-/* A block of `size` bytes, all zero, at a multiple of `align`; NULL when that is more than a page, or
- * no page is free. `site` is the HAK_CALLER of the public function. */
+/* A block of `size` bytes, all zero, at a multiple of `align`; NULL when either is more than a
+ * page, or no page is free. `site` is the HAK_CALLER of the public function. */
 void *hak_guard_sample_alloc(size_t size, size_t align, const void *site);
 
 /* The last block of the page of an address: its start, NULL for none, and size; true when it is in
@@ -69,6 +70,6 @@ bool hak_guard_sample_free(void *pointer, const char *function, const void *site
 /* Reports a pointer into a page that is not the start of a block in use. */
 HAK_SLOW_PATH void hak_guard_sample_report(const char *function, const void *pointer);
 
-/* Bytes charged for the pages; most mappings that they are to the kernel. */
+/* Bytes charged for the pages; the most mappings that they make up. */
 size_t hak_guard_sample_committed(void);
 size_t hak_guard_sample_mappings(void);

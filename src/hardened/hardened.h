@@ -1,9 +1,10 @@
-/* hardened.h: the parts of the hardened path, each switched by an option, and the process's secret.
+/* hardened.h: the settings of the hardened path, each part of which has an option, and the
+ * process's secret.
  *
  * A process takes the hardened path when HAKMEM_HARDENED is 1; HAKMEM_PROFILE=HARDENED sets that
  * and all parts. Then no magazine has a stack (cache/cache.c): each malloc and free finds an empty
- * or a full magazine and comes to its slow half, which asks hak_hardened_on() first. So the hot path
- * of other processes has no instruction for it.
+ * or a full magazine and comes to its slow half, which asks hak_hardened_on() first. So the hot
+ * path of other processes has no instruction for it.
  *
  *   state.h    the exact state of each block, beside its slab: double and invalid frees
  *   canary.h   known bytes behind the requested size
@@ -12,9 +13,10 @@
  *   empty.h    blocks of size 0, at addresses that nobody can read or write
  *   guard.h    guard pages, and guard units between slabs
  *
- * WHO. The constructor writes the settings once, `on` last. A constructor of another library may have
- * started a thread before: that thread takes the hardened path from its first call that finds `on` set.
- * A block that was allocated before has the state NEVER and is served as in other processes. */
+ * OWNERS. The constructor writes the settings once, `on` last. A constructor of another library may
+ * have started a thread before; that thread takes the hardened path from its first call that finds
+ * `on` set. A block that was allocated before has the state NEVER and is served as in other
+ * processes. */
 #pragma once
 
 #include "base/base.h"
@@ -52,8 +54,8 @@ HAK_FAST_PATH bool hak_hardened_on(void) {
 /* Reads the options; once. */
 void hak_hardened_switch_on(void);
 
-/* A generator of random numbers, one for each thread: nobody can tell where the next block lies
- * without having read the process's memory. */
+/* A generator of random numbers, one for each thread. The place of the next block cannot be
+ * predicted without reading the process's memory. */
 typedef struct {
     uint64_t state; /* owner, as the other */
     uint64_t bytes; /* what hak_random_byte has left of a number, and a 1 behind it */

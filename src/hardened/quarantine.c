@@ -1,4 +1,4 @@
-/* quarantine.c: stocks and quarantines, and their way from and to the shards. */
+/* quarantine.c: stocks and quarantines, and the way of blocks between them and the shards. */
 #include "classes/dyn.h"
 #include "hardened/quarantine.h"
 
@@ -32,7 +32,7 @@ static hak_rest_t nothing(hak_quarantine_t *quarantine) {
     return (hak_rest_t){{NULL, NULL}, &quarantine->stocks[0]};
 }
 
-/* Entries that a stock with entries has room for. */
+/* Entries that a new stock has room for. */
 static unsigned room_of(const hak_stock_t *stock) {
     size_t room = hak_min(ROOM_BYTES / stock->size, ROOM_MAX);
     return (unsigned)hak_ceil_pow2(hak_max(room, ROOM_LEAST));
@@ -86,9 +86,9 @@ static bool make_stock(hak_stock_t *stock, unsigned class_index) {
     return true;
 }
 
-/* Takes up to `want` blocks, and notes that they are out of their slabs; those without memory for the
- * note go back. A small one that is zero now must be so when it is given out: a write before its
- * neighbour is seen then. */
+/* Takes up to `want` blocks from the shard and sets their states; blocks for whose state there is
+ * no memory go back. A small block that is zero now must still be zero when malloc returns it: that
+ * finds a write before its neighbour. */
 static unsigned take(unsigned home, unsigned class_index, unsigned want, hak_entry_t *entries) {
     void *top[ROOM_MAX + 1];
     unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
@@ -168,7 +168,7 @@ void hak_quarantine_report_write(void *block, size_t size) {
                      block, size, at);
 }
 
-/* Blocks leave the thread. */
+/* Checks blocks that leave the thread. */
 static void check_freed(const hak_entry_t *entries, unsigned count, size_t size) {
     if (!hak_hardened.check_freed) return;
     for (unsigned i = 0; i < count; i++)
@@ -180,7 +180,8 @@ static unsigned class_of(const hak_quarantine_t *quarantine, const hak_stock_t *
     return (unsigned)(stock - quarantine->stocks);
 }
 
-/* Gives `count` entries of a stock to the shard: the oldest, or, where places are random, the last ones. */
+/* Gives `count` entries of a stock to the shard: the oldest, or, where places are random, the last
+ * ones. */
 static void give(hak_quarantine_t *quarantine, unsigned home, hak_stock_t *stock, unsigned count) {
     void *blocks[ROOM_MAX];
     for (unsigned some; count > 0; count -= some) {
@@ -235,7 +236,7 @@ static void empty(hak_quarantine_t *quarantine, unsigned home, uint32_t at) {
                          hak_quarantine_exchange(quarantine, nothing(quarantine), at));
 }
 
-/* From a random place on. */
+/* Empties places, from a random one on, until the quarantine is within its bytes. */
 static HAK_OUT_OF_LINE void shrink(hak_quarantine_t *quarantine, unsigned home) {
     uint32_t mask = hak_hardened.quarantine_mask;
     uint32_t at = hak_hardened.random ? hak_random_next(&quarantine->random) : quarantine->at;

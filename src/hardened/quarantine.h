@@ -6,24 +6,26 @@
  *                                   v   |
  *                                   shard
  *
- * A freed block takes a random place in the quarantine; the block that lay there goes to a random place of
- * the stock of its class. So a block comes back after a random number of frees, QUARANTINE on average. The
- * quarantine holds QUARANTINE blocks and QUARANTINE_BYTES bytes at most. malloc takes the top of a
- * stock. Who frees blocks of other classes until a certain block has left the quarantine does not know
- * when the next calls of malloc return it. Blocks from the shard come to random places, too. malloc
- * refills the stock while a few blocks are left, so there is always a choice. A block that was zeroed
- * by free is compared with zero when it is given out, or when it goes back to the shard.
+ * A freed block takes a random place in the quarantine; the block that lay there goes to a random
+ * place of the stock of its class. So a block comes back after a random number of frees, QUARANTINE
+ * on average. The quarantine holds at most QUARANTINE blocks and QUARANTINE_BYTES bytes. malloc
+ * takes the top of a stock. An attacker who frees blocks of other classes until a certain block
+ * leaves the quarantine still cannot tell which call of malloc returns it. Blocks from the shard
+ * get random places, too. malloc refills the stock while a few blocks are left, so there is always
+ * a choice. A block that free has zeroed is compared with zero when malloc returns it, or when it
+ * goes back to the shard.
  *
- * A stock begins with room for a few blocks, and doubles when a slow call of free follows one of malloc, or
- * the other way round: a larger one would have avoided both. All stocks of a thread grow by no more than
- * its cache could have in other profiles.
+ * A stock begins with room for a few blocks. It doubles when a slow call of free follows one of
+ * malloc, or the other way round: a larger stock would have avoided both. Together the stocks of a
+ * thread grow by no more bytes than its cache may have in other profiles.
  *
- * LIGHT CLASSES. QUARANTINE blocks of their sizes have half of QUARANTINE_BYTES at most. They need no
- * account: `bytes` counts the others, which may have the other half.
+ * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into half of QUARANTINE_BYTES.
+ * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the other
+ * half.
  *
- * WHO. All this belongs to a cache, and so to one thread at a time; that thread alone uses it, and empties
- * it when it ends. Others only read the counts of a stock. In the child of a fork the quarantines of other
- * threads are lost with their caches, and with the blocks in them. No lock. */
+ * OWNERS. A quarantine belongs to a cache, and so to one thread at a time. That thread alone uses
+ * it, without a lock, and empties it when it ends. Other threads only read the counts of a stock.
+ * In the child of a fork the quarantines of other threads are lost with their caches and blocks. */
 #pragma once
 
 #include "base/base.h"
@@ -37,7 +39,8 @@ typedef struct {
     _Atomic uint32_t *at; /* see state.h */
 } hak_entry_t;
 
-/* The numbers of its class lie beside the blocks: one cache line serves malloc and free. */
+/* The free blocks of one class, beside the numbers of the class that malloc and free need: one
+ * cache line. */
 typedef struct {
     hak_entry_t *entries;     /* owner; NULL before the first block */
     uint64_t start_test;      /* these two as in hak_class_t; both 0 for no class, */
@@ -72,7 +75,7 @@ typedef struct {
     bool is_huge;
 } hak_kept_t;
 
-/* What a ring has of large blocks, and of huge ones. */
+/* The sums over the large blocks of a ring, or over its huge blocks. */
 typedef struct {
     _Atomic size_t count, bytes; /* owner writes */
 } hak_kept_sum_t;
@@ -90,12 +93,12 @@ typedef struct hak_quarantine {
     hak_rest_t places[]; /* QUARANTINE places */
 } hak_quarantine_t;
 
-/* Makes that of a cache, unless it has one; NULL without memory. */
+/* Makes the quarantine of a cache, unless it has one; NULL without memory. */
 struct hak_cache;
 hak_quarantine_t *hak_quarantine_make(struct hak_cache *cache);
 
-/* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and there
- * is no memory. */
+/* Fills the stock of a class from a shard, and takes an entry of it; none when it is empty and
+ * there is no memory. */
 hak_entry_t hak_quarantine_refill(hak_quarantine_t *quarantine, unsigned home,
                                   unsigned class_index);
 
@@ -105,11 +108,12 @@ hak_entry_t hak_quarantine_take_one(unsigned class_index);
 /* Gives everything back to the shards, big blocks excepted. */
 void hak_quarantine_flush(hak_quarantine_t *quarantine, unsigned home);
 
-/* Puts a freed block of any class into the quarantine. The block that leaves it, or found no
- * quarantine, goes to its stock; the quarantine has QUARANTINE_BYTES at most afterwards. */
+/* Puts a freed block of any class into the quarantine, and the block whose place it takes into its
+ * stock. Without a quarantine, the freed block itself goes to its stock. Afterwards the quarantine
+ * has at most QUARANTINE_BYTES. */
 void hak_quarantine_keep(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
-/* Moves a block that has left the quarantine, or none, to its stock, which may have no room. */
+/* Moves a block that has left the quarantine, or none, to its stock, even if that is full. */
 void hak_quarantine_leave(hak_quarantine_t *quarantine, unsigned home, hak_rest_t rest);
 
 /* Blocks of a class that a quarantine has; NULL has none. Any thread may call it. */
@@ -136,7 +140,8 @@ HAK_FAST_PATH const hak_entry_t *hak_quarantine_pop(hak_stock_t *stock, size_t c
     return end;
 }
 
-/* Where a block goes in its stock: `number` is a random one of so many bits; no bits: to the top. */
+/* Where a block goes in its stock: `number` is a random number of `bits` bits; with no bits, to the
+ * top. */
 typedef struct {
     size_t number;
     unsigned bits;
@@ -147,8 +152,8 @@ HAK_FAST_PATH hak_chance_t hak_quarantine_chance(hak_random_t *random) {
     return (hak_chance_t){(uint16_t)hak_random_next(random), 16};
 }
 
-/* Puts a block into its stock, where `chance` says; what lies there goes to the top. False when there are
- * `room` already. */
+/* Puts a block into its stock at the place that `chance` says; the block that lies there goes to
+ * the top. False when the stock has `room` blocks already. */
 HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room, hak_chance_t chance) {
     size_t count = hak_load_relaxed(&rest.stock->count);
     if (HAK_UNLIKELY(count >= room)) return false;
@@ -163,7 +168,7 @@ HAK_FAST_PATH bool hak_quarantine_push(hak_rest_t rest, uint16_t room, hak_chanc
     return true;
 }
 
-/* Puts a freed block, or none, into a place of the quarantine; what lay there leaves. */
+/* Puts a freed block, or none, into a place of the quarantine; returns the one that lay there. */
 HAK_FAST_PATH hak_rest_t hak_quarantine_exchange(hak_quarantine_t *quarantine, hak_rest_t rest,
                                                  size_t at) {
     hak_rest_t *place = &quarantine->places[at];

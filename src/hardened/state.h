@@ -2,28 +2,29 @@
  *
  *   word = requested size << 4 | origin << 2 | state
  *
- *   NEVER  the hardened path has not had the block yet
- *   FREE   in a stock, in a quarantine or in its slab; with a size other than 0 (FRESH) nobody knows what
- *          it contains: it came from its slab so
+ *   NEVER the hardened path has not had the block yet FREE in a stock, in a quarantine or in its
+ *   slab; with a size other than 0 (FRESH) its contents
+ *          are unknown: it came so from its slab
  *   USED   the program has it
  *   SEEN   the same, and hakmem_verify() looks at the bytes behind it
  *
- * The words of a unit are an array by block index. Which array depends on the level of the class: a
- * unit has up to three, each made when it is needed first, and none is ever freed or given to
+ * The words of a unit are an array by block index. A unit has up to three arrays, one for each
+ * level of classes. Each is made when it is first needed, and none is ever freed or given to
  * another unit. So a thread that frees a block twice, after its slab has become another one, finds
- * words of that very unit, and at worst the state of a block that begins at the same index.
+ * words of the same unit: at worst the state of a block with the same index.
  *
- * PROTOCOL. The thread that takes a block from a shard makes it FREE; the one that gives it to the
- * program makes it USED, before the program has the address. A free is a compare-and-swap from USED
- * to FREE, before anything is done with the block: of two racing frees one wins, the other reports
- * and changes nothing. A resize in place makes the block FREE as well, until the bytes behind it fit.
+ * PROTOCOL. The thread that takes a block from a shard makes it FREE; the thread that gives it to
+ * the program makes it USED, before the program has the address. A free begins with a
+ * compare-and-swap from USED to FREE: of two racing frees one wins, the other reports and changes
+ * nothing. A resize in place makes the block FREE as well, until the bytes behind it are right.
  *
- * hakmem_verify() compares those bytes while threads allocate and free. Where they are wrong it swaps
- * USED for SEEN, compares again, and swaps SEEN for USED. It reports only if that succeeds: then the
- * block was in use all the while. A free or a resize swaps SEEN as it does USED, and never waits.
+ * hakmem_verify() compares those bytes while threads allocate and free. If they are wrong, it swaps
+ * USED for SEEN, compares again, and swaps SEEN back for USED. It reports only if the last swap
+ * succeeds: then the block was in use all the time. A free or a resize swaps SEEN as it does USED,
+ * and never waits.
  *  - Rejected: a load, then a store. Both of two racing frees would find USED.
- *  - Rejected: a second look at the word alone. The block may have been freed and allocated again with
- *    the same size, and the bytes were compared between the two.
+ *  - Rejected: a second look at the word alone. The block may have been freed and allocated again
+ *    with the same size, and the bytes were compared between the two.
  *  - Rejected: words that go with the bitmap of the slab. A bitmap serves another slab after its
  *    slab is released, and a late second free would swap a word of that one. */
 #pragma once
@@ -33,7 +34,7 @@
 
 typedef enum { HAK_STATE_NEVER, HAK_STATE_FREE, HAK_STATE_USED, HAK_STATE_SEEN } hak_state_t;
 
-/* The function that allocated a block, as far as the matching one has to free it. */
+/* The kind of function that allocated a block; the matching function has to free it. */
 typedef enum { HAK_ORIGIN_MALLOC, HAK_ORIGIN_NEW, HAK_ORIGIN_NEW_ARRAY } hak_origin_t;
 
 enum {
@@ -81,8 +82,8 @@ HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
 /* The tables of a superslab, made if there are none; NULL without memory. */
 hak_states_t *hak_state_tables(hak_superslab_t *super);
 
-/* The word of block `index` of a slab. The first makes its array if there is none, and is NULL
- * without memory; the others are NULL where there is none. `unit` counts from the map's first one. */
+/* The word of block `index` of a slab. Makes its array if there is none; NULL without memory.
+ * `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
 /* The place of a unit in the tables of its superslab, which has at most so many units. */

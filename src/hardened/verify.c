@@ -1,4 +1,4 @@
-/* verify.c: what lies behind each block in use is as the hardened path left it. */
+/* verify.c: checks that the bytes behind each block in use are unchanged. */
 #include "hardened/verify.h"
 
 #include "hardened/big.h"
@@ -8,12 +8,12 @@
 
 static const char statement[] = "the bytes behind the block are as they were";
 
-/* The owner may free the block meanwhile, and so write to it. */
+/* The owner may free the block meanwhile and so write to it. */
 HAK_RACES static bool canary_holds(const char *block, size_t used, size_t end) {
     return hak_canary_holds(block, used, end);
 }
 
-/* The protocol stands in state.h. */
+/* state.h has the protocol. */
 static void check_block(hak_check_t *check, const char *block, size_t end, _Atomic uint32_t *at) {
     uint32_t used = hak_load_acquire(at), seen = used - HAK_STATE_USED + HAK_STATE_SEEN;
     size_t size = hak_state_size(used);

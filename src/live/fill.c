@@ -34,7 +34,7 @@ void hak_live_fill_caches(hak_live_page_t *page) {
     page->cache_count = count;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------------------------- */
 
 void hak_live_note_request(size_t size) {
     if (size > PTRDIFF_MAX) return;
@@ -52,7 +52,7 @@ void hak_live_fill_asked(hak_live_page_t *page) {
     }
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------ */
 
 static void add_range(void *context, hak_range_kind_t kind, const void *start, size_t size) {
     hak_live_ranges_t *ranges = context;
@@ -62,7 +62,7 @@ static void add_range(void *context, hak_range_kind_t kind, const void *start, s
         (hak_live_range_t){.start = (uintptr_t)start, .size = size, .kind = kind};
 }
 
-/* A piece of a walk over all ranges; false when it has been all. */
+/* One piece of a walk over all ranges; false after the last piece. */
 static bool walk_on(hak_live_walk_t *walk) {
     if (!walk->is_past_heap) {
         if (hak_region_each_piece(&walk->heap, add_range, &walk->ranges)) return true;
@@ -79,7 +79,8 @@ static void begin_walk(hak_live_walk_t *walk) {
     walk->is_past_heap = false;
 }
 
-/* The page shows what the last walk found that came to its end: in most processes, the first piece of one. */
+/* The page shows the result of the last complete walk. In most processes a walk is a single
+ * piece. */
 void hak_live_fill_ranges(hak_live_page_t *page, bool whole) {
     hak_live_walk_t *walk = &hak_live_private->walk;
     hak_live_ranges_t *found = &hak_live_private->found;
@@ -97,7 +98,7 @@ void hak_live_fill_ranges(hak_live_page_t *page, bool whole) {
     page->ranges_total = found->seen;
 }
 
-/* ---- Slabs ------------------------------------------------------------------------------------ */
+/* ---- Slabs ---------------------------------------------------------------------------------- */
 
 static void fill_unit(const hak_unit_t *unit, hak_live_unit_t *out) {
     unsigned class_index = hak_shard_used_bytes(unit, out->used);
@@ -106,7 +107,7 @@ static void fill_unit(const hak_unit_t *unit, hak_live_unit_t *out) {
     out->class_index = (uint16_t)class_index;
 }
 
-/* One that is unmapped meanwhile has no block. */
+/* A superslab that is unmapped meanwhile has no block in use. */
 void hak_live_fill_superslabs(hak_live_page_t *page) {
     hak_superslab_t *supers[HAK_LIVE_SUPERSLABS];
     size_t stride;

@@ -12,7 +12,8 @@ typedef struct {
     unsigned stored, seen;
 } hak_live_ranges_t;
 
-/* A walk over all ranges, of which a refresh does one piece: a heap may have millions of superslabs and blocks. */
+/* A walk over all ranges. A refresh does one piece of it, since a heap may have millions of
+ * superslabs and huge blocks. */
 typedef struct {
     hak_live_ranges_t ranges; /* so far */
     hak_region_cursor_t heap;
@@ -20,8 +21,8 @@ typedef struct {
     bool is_past_heap;
 } hak_live_walk_t;
 
-/* Counters for the page, and walks for it. They are not on the page itself, since other processes may write to
- * it, and not among the variables, since most processes have no page. */
+/* Counters and walks for the page. They are not on the page itself, since other processes may write
+ * to it, and not static, since most processes have no page. */
 typedef struct {
     struct {
         _Atomic uint64_t asked_bytes, served_bytes; /* atomic addition, by anyone */
@@ -35,8 +36,9 @@ extern hak_live_private_t *hak_live_private; /* constant after start */
 void hak_live_fill_options(hak_live_page_t *page);
 void hak_live_fill_caches(hak_live_page_t *page);
 
-/* Address ranges of HAKMEM's memory, as of the last walk over them that came to its end; a call does a piece of
- * the next one, or with `whole` all of it. Sizes that slow calls requested. */
+/* The first: address ranges of HAKMEM's memory, as of the last complete walk over them; a call does
+ * one piece of the next walk, or with `whole` all of it. The second: sizes that slow calls
+ * requested. */
 void hak_live_fill_ranges(hak_live_page_t *page, bool whole);
 void hak_live_fill_asked(hak_live_page_t *page);
 

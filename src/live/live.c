@@ -55,7 +55,8 @@ static bool make_page(void) {
     return true;
 }
 
-/* False when another thread has the statistics: a report that waits for its reader must not stop us. */
+/* False when another thread holds the statistics: a refresh must not wait for a report that waits
+ * for its reader. */
 static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     hak_live_page_t *page = shared.addr;
     const hak_stats_t *stats = hak_stats_begin_within(with_places ? PATIENCE_MS : 0);
@@ -81,9 +82,9 @@ static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
     return true;
 }
 
-/* The watcher of thread/thread.h. `at_once`: refreshes even if that is not due. Does nothing in a
- * thread that has closed the gate: a collection in another thread waits for that thread, and this one
- * would wait for the collection. */
+/* The watcher (hak_purge_set_watcher). `at_once`: refreshes even if that is not due. Does nothing
+ * in a thread that has closed the gate: a collection of statistics in another thread waits for this
+ * thread, and this thread would wait for the collection. */
 static void look(bool at_once) {
     uint64_t now = hak_os_now_ms();
     if (!at_once && now < hak_load_relaxed(&due_ms)) return;

@@ -35,7 +35,8 @@ static hak_os_answer_t reserve(hak_area_t *area, size_t size) {
     return HAK_OS_MAPPED;
 }
 
-/* Reserved addresses count where the address space is limited. */
+/* Grows less than by doubling from 1 MiB on: reserved addresses count where the address space is
+ * limited. */
 static size_t next_length(const hak_area_t *area) {
     size_t length = area->reserved, page = hak_os_page_size();
     return length < QUARTERS_FROM ? 2 * length : hak_align_up(length + length / 4, page);

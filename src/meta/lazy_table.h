@@ -1,8 +1,8 @@
 /* lazy_table.h: tables of records that are made at their first use.
  *
- * A record is found by its number, without a lock. It never moves and is never freed, so a thread may
- * keep its address. The first records may be static memory: making them cannot fail, and a small
- * process pays nothing for the others.
+ * A record is found by its number, without a lock. It never moves and is never freed, so a thread
+ * may keep its address. The first records may be static memory: making them cannot fail, and a
+ * small process pays nothing for the others.
  *
  * PROTOCOL of a record
  *
@@ -10,14 +10,15 @@
  *   M2  end = the number + 1, unless it is larger already
  *   M3  CAS of the place, NULL -> the record, with release. A thread that loses gives its memory
  *       back and uses the winner's record
- *   R   a load of the place, with acquire: NULL, or a record as it was at M3 or as its users left it
+ *   R   a load of the place, with acquire: NULL, or a record as it was at M3 or as its users left
+ *       it
  *
- * A walk over the table goes up to `end`, and may miss a record that is being made: at that moment
- * there is nothing in it.
+ * A walk over the table goes up to `end`. It may miss a record that is being made, which is still
+ * empty.
  *
  * Rejected:
- *  - M3 before M2: a thread could hold a lock of a record that no walk finds; the check of the order
- *    of locks (os/lock_rank.h) looks for it so.
+ *  - M3 before M2: a thread could hold a lock of a record that no walk finds. The check of lock
+ *    ranks (os/lock_rank.h) finds a lock's rank by such a walk.
  *  - addresses for all records at once: mlockall counts addresses that nobody uses. */
 #pragma once
 
@@ -42,13 +43,15 @@ void *hak_lazy_table_open(hak_lazy_table_t *table, unsigned number, void *own, s
 /* The first record from `number` on that is made; HAK_LAZY_TABLE_MOST at the end. */
 unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number);
 
-/* The next one behind `number` that is made, round; `number` itself when there is no other. */
+/* The next made record after `number`, from 0 again at the end; `number` itself when there is no
+ * other. */
 unsigned hak_lazy_table_after(const hak_lazy_table_t *table, unsigned number);
 
 /* The same among those from `first` on, below `end`; `number` is one of them. */
 unsigned hak_lazy_table_after_within(const hak_lazy_table_t *table, unsigned number, unsigned first,
                                      unsigned end);
 
-/* Whether a lock is one of `count` locks, `stride` apart, that each record has from `offset` on. */
+/* True when a lock is one of the `count` locks, `stride` bytes apart, that each record has from
+ * `offset` on. */
 bool hak_lazy_table_has(const hak_lazy_table_t *table, const void *lock, size_t offset,
                         size_t count, size_t stride);

@@ -49,7 +49,7 @@ static void retire_chunk(void) {
     }
 }
 
-/* A new area, where no place was tried before. False when there is none left. */
+/* Places a new area in the next window that was not tried yet. False when there is none left. */
 static bool place_area(void) {
     size_t size;
     char *window;

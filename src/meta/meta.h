@@ -1,10 +1,9 @@
 /* meta.h: memory for our own records: bitmaps, cache stacks, caches, tables.
  *
- * Blocks are powers of two from 16 bytes on, aligned to their size up to a page,
- * reused by size, and never given back: what they describe comes and goes, their
- * sum stays near 1 % of the heap. They lie in an area of their own (area.h), with inaccessible
- * ends: no overflow of a block of the program gets there. The word before a record can be read:
- * hak_cache_may_hold does so. Thread-safe. */
+ * Blocks are powers of two from 16 bytes on, aligned to their size up to a page. They are reused by
+ * size and never given back; their sum stays near 1 % of the heap. They lie in an area of their own
+ * (area.h) with inaccessible ends, so no overflow of a block of the program reaches them. The word
+ * before a record can be read: hak_cache_may_hold does so. Thread-safe. */
 #pragma once
 
 #include "base/base.h"
@@ -14,21 +13,21 @@
 /* NULL when the system has no memory left. The contents are undefined. */
 void *hak_meta_alloc(size_t size);
 
-/* The same; all of it is zero, and no page of it was touched yet, but for the first one at most. */
+/* The same, all zero. At most its first page has been touched. */
 void *hak_meta_alloc_zeroed(size_t size);
 
-/* `size` as it was asked for. */
+/* `size` is that of the call that allocated the block. */
 void hak_meta_free(void *block, size_t size);
 
-/* The same for what is still all zero: hak_meta_alloc_zeroed hands it out again, and nothing else does. */
+/* The same for a block that is still all zero. Only hak_meta_alloc_zeroed hands it out again. */
 void hak_meta_free_zeroed(void *block, size_t size);
 
-/* The same for bitmaps of slabs: one that was freed serves as a bitmap of its size again, and as
- * nothing else. Who frees a block twice may still write to its second half (shard/shard.h). */
+/* The same for bitmaps of slabs: a freed one serves only as a bitmap of its size again. A thread
+ * that frees a block twice may still write to the second half of such a bitmap (shard/shard.h). */
 void *hak_meta_alloc_bitmap(size_t size);
 void hak_meta_free_bitmap(void *block, size_t size);
 
-/* Bytes taken from the system for records; the mappings that they are to the kernel. */
+/* Bytes taken from the system for records, and the number of kernel mappings that they make up. */
 size_t hak_meta_bytes(void);
 size_t hak_meta_mappings(void);
 

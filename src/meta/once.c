@@ -1,4 +1,4 @@
-/* once.c: makes a record, and gives it back where another thread was first. */
+/* once.c: makes a record, and frees it if another thread was first. */
 #include "meta/once.h"
 
 #include <string.h>

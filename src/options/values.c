@@ -1,5 +1,5 @@
-/* values.c: apart from the rows, so that the optimizer of the whole program puts a look at a value into
- * its caller. */
+/* values.c: the values, in a file apart from the rows (options.c), so that link-time optimization
+ * inlines hak_option into its callers. */
 #include "options/values.h"
 
 _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {

@@ -1,4 +1,4 @@
-/* values.h: the values of the options, to options.c, which writes them. */
+/* values.h: the values of the options; internal to options/. options.c writes them. */
 #pragma once
 
 #include "options/options.h"

@@ -3,10 +3,10 @@
  * CPU time per period: `cpu.max` of version 2, cpu.cfs_quota_us and cpu.cfs_period_us of version 1.
  * Memory: memory.max and memory.high of version 2, memory.limit_in_bytes of version 1. The smallest
  * limit of all groups from the process's own up to the root decides. In a container the name of the
- * group may not exist inside; then the walk up reaches the root of the container and finds its limit.
- * A missing or invalid limit is none.
+ * group may not exist inside; then the walk up reaches the root of the container and finds its
+ * limit. A missing or invalid limit is none.
  *
- * Most processes look at this, so the names lie near (HAK_NEAR in base/base.h). */
+ * Most processes read these files, so their names lie near (HAK_NEAR in base/base.h). */
 #include "os/cgroup.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* cpu.c: how many CPUs the process may use: those of its affinity, but no more than the quotas of
  * its control groups allow.
  *
- * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas (cgroup.c)
- * are read by a look only (hak_os_cpu_look), since a short program does not need them. */
+ * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas
+ * (cgroup.c) are read by a look only (hak_os_cpu_look), since a short program does not need
+ * them. */
 #include "os/cpu.h"
 
 #include <fcntl.h>

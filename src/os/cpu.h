@@ -11,15 +11,15 @@ unsigned hak_os_cpu_count(void);
  * syscalls, so callers do it now and then only. True when a number has changed. */
 bool hak_os_cpu_look(void);
 
-/* Bytes of memory that the control groups of the process allow, as of the last look; UINT64_MAX for no
- * limit, 0 before the first look. */
+/* Bytes of memory that the control groups of the process allow, as of the last look; UINT64_MAX for
+ * no limit, 0 before the first look. */
 uint64_t hak_os_memory_limit(void);
 
 /* True when the process could use a CPU, by the system's number, at the last look. */
 bool hak_os_cpu_is_allowed(unsigned cpu);
 
-/* Index of the CPU that the caller runs on among the CPUs of the last look, from 0 on; an arbitrary
- * number when it runs on a CPU that was allowed later. On a machine of several nodes: its place in their
- * order (os/node.h). A syscall only if libc has neither rseq nor
- * a vDSO function for it: musl on AArch64. */
+/* Index, from 0 on, of the caller's CPU among the CPUs of the last look; an arbitrary number when
+ * the CPU was allowed later. On a machine of several nodes: the CPU's place in their order
+ * (os/node.h). A syscall only if libc has neither rseq nor a vDSO function for it: musl on
+ * AArch64. */
 unsigned hak_os_this_cpu(void);

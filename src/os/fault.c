@@ -1,4 +1,4 @@
-/* fault.c: the handler of faults, and whom it calls next. */
+/* fault.c: the handler of faults, and the handler that it calls next. */
 #include "os/fault.h"
 
 #include <pthread.h>

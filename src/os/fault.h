@@ -3,10 +3,10 @@
 
 #include "base/base.h"
 
-/* Called in the handler of SIGSEGV and SIGBUS. Whatever it does, the signal takes its course. */
+/* Called in the handler of SIGSEGV and SIGBUS, before the signal is passed on. */
 typedef void (*hak_os_fault_t)(uintptr_t address);
 
-/* Installs the handler, once. The handler that was there before is called after `look`; without one
- * the default action ends the process. A handler that the program installs later takes the place of
- * ours: then nobody looks, unless it calls the handler that it has replaced. */
+/* Installs the handler, once. It calls `look`, then the handler that was there before; if there was
+ * none, the default action ends the process. A handler that the program installs later replaces
+ * ours; then `look` runs only if that handler calls the one it has replaced. */
 void hak_os_on_fault(hak_os_fault_t look);

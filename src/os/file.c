@@ -178,8 +178,8 @@ static int open_unless_public_link(char *path, int flags) {
     return -1;
 }
 
-/* Checks an open file, then truncates it if it is a regular file and that is asked for. 0, or the error number that says
- * why no report can be written to it. */
+/* Checks an open file, and truncates it if it is a regular file and `truncates` is set. Returns 0,
+ * or the error number that says why no report can be written to it. */
 static int prepare(int file, bool truncates) {
     struct stat status;
     if (fstat(file, &status) != 0) return errno;

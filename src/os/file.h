@@ -37,18 +37,19 @@ bool hak_os_write(int file, const char *text, size_t size, int *error);
 int hak_os_create(char *path, int *error);
 void hak_os_close(int file);
 
-/* The same, but what the file has stays, and is written behind. */
+/* As hak_os_create, but keeps the contents of a file and appends to them. */
 int hak_os_append(char *path, int *error);
 
-/* Stores a file's name in `path`, cut to `size` bytes with its 0, each %p in it replaced by the number
- * of the process. Returns its length. */
+/* Stores a file's name in `path`, cut to `size` bytes with its 0, each %p in it replaced by the
+ * number of the process. Returns its length. */
 size_t hak_os_expand(const char *name, char *path, size_t size);
 
 /* The text of an error number of these functions. */
 const char *hak_os_reason(int error);
 
-/* Reads a small file without allocating, for instance one of /proc. Calls `take` for each piece, or each
- * character, until it returns false; no call when the file cannot be opened. errno may change. */
+/* Reads a small file without allocating, for instance one of /proc. Calls `take` for each piece, or
+ * each character, until it returns false; no call when the file cannot be opened. errno may
+ * change. */
 typedef bool (*hak_os_take_piece_t)(const char *piece, size_t size, void *context);
 void hak_os_each_piece(const char *path, hak_os_take_piece_t take, void *context);
 typedef bool (*hak_os_take_t)(char c, void *context);

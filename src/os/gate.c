@@ -1,4 +1,5 @@
-/* gate.c: entering and leaving, and the fork that waits for the threads inside; the protocol is in gate.h. */
+/* gate.c: entering and leaving, and the fork that waits for the threads inside; the protocol is in
+ * gate.h. */
 #include "os/gate.h"
 
 #include "os/cpu.h"
@@ -6,11 +7,10 @@
 
 enum {
     SPIN_COUNT = 1000,
-    INTERRUPTED_MS =
-        1000,         /* the longest wait of a fork that interrupts its thread inside, or a fork */
-    ROUND_MS = 100,   /* of any other, before it lets others fork; then twice as much... */
-    PAUSE_PART = 100, /* ...each time, after a pause of this part */
-    STORED_MS = 2,    /* long enough for unfenced stores to become visible */
+    INTERRUPTED_MS = 1000, /* longest wait of a fork that interrupts its thread inside, or a fork */
+    ROUND_MS = 100,        /* first round of any other fork; each further one is twice as long */
+    PAUSE_PART = 100,      /* part of a round that the pause after it takes */
+    STORED_MS = 2,         /* long enough for unfenced stores to become visible */
     CLOSED = 1,
     FENCED = 2,
     CROWDS = 256,
@@ -55,14 +55,14 @@ static hak_gate_post_t *crowd_of(unsigned cpu) {
     return crowd_at(number);
 }
 
-/* The thread's own, or that of the crowd of the CPU that it runs on. A thread alone does not ask libc, whose
- * code for that may not be in memory yet. */
+/* The thread's own post, or that of its CPU's crowd. A single-threaded process does not call libc
+ * for the CPU, since that code of libc may not be in memory yet. */
 static hak_gate_post_t *this_post(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     return own ? own : crowd_of(hak_os_is_single_threaded() ? 0 : hak_os_this_cpu());
 }
 
-/* Of a post that a thread notes at: another one is its thread's. */
+/* Called for the caller's own post or a crowd's: another post with NOBODY may be a free one. */
 HAK_FAST_PATH bool is_crowd(const hak_gate_post_t *post) {
     return hak_load_relaxed(&post->process) == HAK_GATE_NOBODY;
 }
@@ -86,8 +86,9 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
-/* A step of a crowd in the midst of which a signal handler forked: in its child, where this is the only
- * thread, the step may count for nothing or twice. The count is known there. */
+/* Repairs the count of a crowd in the child of a fork that a signal handler made between the two
+ * steps of this thread: the count may be one too high or too low. This is the only thread there, so
+ * the right count is known. */
 static void settle(hak_gate_post_t *crowd, uint32_t process) {
     if (HAK_UNLIKELY(process != hak_gate_process()))
         hak_store_relaxed(&crowd->inside, hak_load_relaxed(&hak_gate_thread.noted_at) == crowd);
@@ -121,9 +122,9 @@ static HAK_SLOW_PATH void wait_until_open(void) {
         hak_os_futex_wait(futex(), (uint32_t)now);
 }
 
-/* Waits as a thread that is not inside: what a signal handler enters and leaves meanwhile is its own. With
- * the depth of the call that waits it would leave its note behind, and the next fork would wait for this
- * thread, which waits for the fork. */
+/* Waits as a thread outside, with a depth of 0, so that a signal handler that enters and leaves
+ * meanwhile removes its note. With the depth of the waiting call it would keep the note, and the
+ * next fork would wait for this thread, which waits for the fork. */
 static HAK_SLOW_PATH void wait_outside(hak_gate_post_t *post) {
     const uint32_t depth = hak_gate_thread.depth;
     hak_gate_thread.depth = 0;
@@ -138,8 +139,8 @@ static HAK_SLOW_PATH void wait_outside(hak_gate_post_t *post) {
 
 static bool may_pass(void) { return HAK_LIKELY(!is_closed()) || hak_gate_is_mine(); }
 
-/* A signal handler of this thread, or the code that it interrupted, may have noted it already, perhaps at
- * another crowd. */
+/* The thread may be noted already, perhaps at another crowd: by a signal handler, or by the code
+ * that the handler interrupted. */
 static bool enter_crowd(hak_gate_post_t *crowd, bool waits) {
     for (;;) {
         for (; !may_pass(); wait_outside(NULL)) /* see hak_gate_reset */
@@ -234,7 +235,7 @@ void hak_gate_prepare(void) {
         atomic_fetch_and_explicit(&hak_gate.state, ~(uintptr_t)FENCED, memory_order_relaxed);
 }
 
-/* From here on each thread that entered without a fence has seen CLOSED, or its store is visible. */
+/* After it, each thread that entered without a fence has seen CLOSED, or its store is visible. */
 static void fence_all(void) {
     if (hak_load_relaxed(&hak_gate.state) & FENCED || hak_os_barrier()) return;
     (void)atomic_fetch_or(&hak_gate.state, FENCED);
@@ -264,8 +265,9 @@ static bool nest(void) {
     return true;
 }
 
-/* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few. In
- * the child of a fork that interrupted the wait there is nobody to wait for. */
+/* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few.
+ * The wait also ends in the child of a fork that interrupted it, where there is nobody to wait
+ * for. */
 static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     for (unsigned i = 0; atomic_load(&post->inside) != rest;
          i++) { /* partner: leave; enter of a crowd */
@@ -305,7 +307,8 @@ HAK_NEXT static bool await_others(uint64_t tries) {
     return all;
 }
 
-/* One round of a close. A fork that interrupts its thread inside, or a fork of it, has the only one. */
+/* One round of a close. A fork that interrupts its own thread inside, or in a fork, has one round
+ * only. */
 static bool close_once(uint64_t ms) {
     const bool nested = nest(), interrupts = nested || is_inside();
     while (!nested && !shut()) wait_until_open();
@@ -343,9 +346,9 @@ void hak_gate_open(void) {
     hak_os_futex_wake(futex(), true);
 }
 
-/* If the fork came from a signal handler that interrupted enter or leave, the thread counts as inside
- * until it has left. A thread that another library's handler has started in the child finds the gate closed
- * all the while, so it counts nowhere yet. */
+/* If the fork came from a signal handler that interrupted enter or leave, the thread counts as
+ * inside until it has left. A thread that another library's fork handler has started in the child
+ * still finds the gate closed, so it counts nowhere yet. */
 void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);

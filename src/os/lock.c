@@ -7,8 +7,8 @@ enum { SPIN_COUNT = 100 };
 enum { PAUSE_MOST = 16 }; /* turns between two looks */
 enum { FREE = 0, WAITED = 2 };
 
-/* Looks at the lock less and less often: each look takes the line from the CPU that holds the lock, and
- * when it is free all who look want it at once. */
+/* Backs off while it spins: each look takes the cache line from the CPU that holds the lock, and
+ * all spinning threads compete for a lock that becomes free. */
 HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
     for (size_t left = SPIN_COUNT, pause = 1; left; left -= hak_min(left, pause)) {
         if (hak_lock_take_free(lock)) return;

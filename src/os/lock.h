@@ -10,10 +10,10 @@
  * waits for that, so in the child no lock is held. A lock that a fork must not wait for is taken
  * apart from the gate: its holder may work for a long time, and the child resets the lock.
  *
- * lock_rank.h has the order of all locks; the debug build checks it. The locks of a report, the snapshot
- * and the refresh are apart from the gate, and no thread inside the gate waits for them. The refresh
- * is only tried. The snapshot lock is held while caches are read under their locks; it is not held while
- * a report is written to a stream of the program, only at exit. */
+ * lock_rank.h has the order of all locks; the debug build checks it. The locks REPORT, SNAPSHOT and
+ * REFRESH are apart from the gate, and no thread inside the gate waits for them. REFRESH is only
+ * tried. SNAPSHOT is held while caches are read under their locks. The report at exit is written
+ * under it; a report to a stream of the program is not. */
 #pragma once
 
 #include "base/base.h"

@@ -62,7 +62,8 @@ typedef struct {
     static const hak_lock_rank_row_t row                                              \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \
             (first), (bytes), (stride), NULL, HAK_LOCK_RANK_##name, (check)}
-/* The same for locks in records that are made as they are used: `has` says which are of this rank. */
+/* The same for locks in records that are made at their first use: `has` says which locks have this
+ * rank. */
 #define HAK_LOCK_RANKS_MADE(row, name, has, check)                                    \
     static const hak_lock_rank_row_t row                                              \
         __attribute__((used, section("hak_lock_ranks"), aligned(sizeof(void *)))) = { \

@@ -77,8 +77,8 @@ size_t hak_maps_threads(void) {
     return (size_t)status.st_nlink - 2; /* its own links are no threads */
 }
 
-/* The kernel copies, since a page may be a guard or behind the end of a file. False when it refuses to
- * copy at all. */
+/* The kernel copies the words, since a page may be a guard or lie behind the end of a file. False
+ * when it refuses to copy at all. */
 static bool read_words(uintptr_t from, uintptr_t end, hak_maps_words_t visit) {
     static uintptr_t words[WORDS] HAK_APART;
     for (; from < end; from += sizeof words) {

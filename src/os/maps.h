@@ -15,14 +15,15 @@ typedef struct {
     size_t name_size;
 } hak_maps_line_t;
 
-/* Calls `visit` for each mapping until it returns false. False when the system does not tell them. */
+/* Calls `visit` for each mapping until it returns false. False when the system does not list
+ * them. */
 typedef bool (*hak_maps_visitor_t)(const hak_maps_line_t *line, void *context);
 bool hak_maps_each(hak_maps_visitor_t visit, void *context);
 
-/* Copies what the program has written in start .. end - 1, and calls `visit` for each piece: pages that
- * were never touched have nothing, nor has the unchanged part of a file. Pages that nobody can access
- * are left out. Bytes of shared pages are added to *shared instead. The addresses are multiples of 8. False
- * when the system does not tell. One thread at a time. */
+/* Copies what the program has written in start .. end - 1, piece by piece, and calls `visit` for
+ * each piece. Skips pages that were never touched, unchanged pages of files, and inaccessible
+ * pages. Adds the bytes of shared pages to *shared instead. Both addresses are multiples of 8.
+ * False when the system does not tell. One thread at a time. */
 typedef void (*hak_maps_words_t)(const uintptr_t *words, size_t count);
 bool hak_maps_each_word(uintptr_t start, uintptr_t end, hak_maps_words_t visit, size_t *shared);
 

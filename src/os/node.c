@@ -1,4 +1,4 @@
-/* node.c: the description of the nodes, and who belongs to which. */
+/* node.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
 #include "os/node.h"
 
 #include <sched.h>
@@ -111,7 +111,8 @@ static HAK_BEHIND unsigned renumbered(const found_t *found, unsigned node, unsig
     return found->count <= HAK_NODES_MAX ? number : number * HAK_NODES_MAX / found->count;
 }
 
-/* Gives the CPUs of a node their places. Those that the process may not use now share these. */
+/* Gives the CPUs of a node their places. CPUs that the process may not use now share the places of
+ * the others. */
 static HAK_BEHIND void place_node(hak_nodes_t *nodes, const found_t *found, unsigned node,
                                   unsigned first) {
     unsigned start = nodes->first[node], next = start, other = 0;

@@ -1,20 +1,20 @@
 /* node.h: nodes (NUMA): groups of CPUs that have memory of their own.
  *
- * A machine of several nodes is described once, when the process gets its second thread
- * (/sys/devices/system/node). Until then, and on any other machine, there is one node, number 0. The
- * nodes are numbered from the one on which the process began, so memory that was taken before is labelled
- * rightly. Nodes without CPUs that the process may use do not count; where there are more than
- * HAK_NODES_MAX, neighbours count as one.
+ * A process that may use more than four CPUs reads /sys/devices/system/node once, when it gets its
+ * second thread. Before that, and in any other process, there is one node, number 0. The node on
+ * which the process began becomes number 0, so the labels of earlier memory stay right. Nodes
+ * without CPUs that the process may use do not count. If there are more than HAK_NODES_MAX nodes,
+ * neighbours count as one.
  *
- * CPUs have their places in the order of the nodes: hak_os_this_cpu returns them. So what goes by the CPU
- * (shards, large heaps, groups of threads) lies side by side for a node, and a search for neighbours is a
+ * A CPU's place counts the CPUs node by node; hak_os_this_cpu returns it. So the shards, large
+ * heaps and home groups of one node have adjacent numbers, and a search of the neighbours is a
  * search of the node.
  *
- * The kernel places a page on the node of the CPU that touches it first. So nothing is bound, and no system
- * call says where memory is: whoever takes memory without pages has it on its own node. What must be known
- * is where used memory lies, and that is the node of the CPU that took it when it had no pages.
+ * The kernel places a page on the node of the CPU that touches it first. So HAKMEM binds no memory,
+ * and needs no system call to learn where memory is: memory without pages belongs to no node yet,
+ * and memory with pages lies on the node of the CPU that took it when it had none.
  *
- * The description is written once, and constant when `hak_node_count` has been stored. */
+ * The description is written once, and is constant once `hak_node_count` is stored. */
 #pragma once
 
 #include "base/base.h"
@@ -22,17 +22,16 @@
 enum { HAK_NODES_MAX = 16, HAK_NODE_CPUS = 1024 };
 
 typedef struct {
-    unsigned count; /* 1: all CPUs are alike */
-    uint16_t first[HAK_NODES_MAX + 1];
-    /* place of the first CPU of a node; behind the last: places in all */
-    uint16_t place[HAK_NODE_CPUS]; /* of a CPU, by the system's number */
+    unsigned count;                    /* 1: all CPUs are alike */
+    uint16_t first[HAK_NODES_MAX + 1]; /* place of a node's first CPU; at the end: all places */
+    uint16_t place[HAK_NODE_CPUS];     /* of a CPU, by the system's number */
 } hak_nodes_t;
 
-/* Reads a description in the format of /sys/devices/system/node: `root` is that folder. Node 0 becomes the one
- * of the CPU `began`. False when there is one node. */
+/* Reads a description in the format of /sys/devices/system/node from the folder `root`. The node of
+ * the CPU `began` becomes number 0. False when there is only one node. */
 bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned began);
 
-/* Reads that of the machine, once. */
+/* Reads the description of the machine, once. */
 void hak_nodes_look(void);
 
 /* Notes the CPU on which the process begins, as long as libc says that it has one thread. */
@@ -61,13 +60,14 @@ typedef struct {
     unsigned first, end;
 } hak_span_t;
 
-/* Of `homes` numbers that the CPUs share, those of the node that has `number`: each node has a part by its number of
- * CPUs. Numbers from `homes` on are the last node's. Only where there are several nodes. */
+/* `homes` numbers (of shards, of large heaps) are divided among the nodes in proportion to their
+ * CPUs. Returns the part of the node to which `number` belongs; numbers from `homes` on belong to
+ * the last node. Only where there are several nodes. */
 hak_span_t hak_node_span(unsigned number, unsigned homes);
 #define HAK_ALL_NODES ((hak_span_t){0, UINT32_MAX})
 
-/* The number of a CPU's place among these: of its node's. */
+/* The number, among those of its node, that a CPU's place gets. */
 unsigned hak_node_home(unsigned place, unsigned homes);
 
-/* The node that has a number. */
+/* The node to which a number belongs. */
 unsigned hak_node_of(unsigned number, unsigned homes);

@@ -58,17 +58,19 @@ bool hak_os_commit(void *addr, size_t size);
  * caller owns the range and no longer needs its contents. */
 bool hak_os_purge(void *addr, size_t size);
 
-/* Clears whole pages of a committed range, and brings few into memory for that: a stretch that is mostly
- * absent is given back instead. Absent pages may be swapped out, so they are not taken for zero. */
+/* Zeroes whole pages of a committed range and brings few of them into memory: a stretch that is
+ * mostly absent is purged instead. Absent pages may be swapped out, so they do not count as
+ * zero. */
 void hak_os_zero(void *addr, size_t size);
 
-/* Tells for each page of a committed range, in the lowest bit of a byte, whether it is in memory. False
- * when the system does not tell. */
+/* Tells for each page of a committed range, in the lowest bit of a byte, whether it is in memory.
+ * False when the system does not tell. */
 bool hak_os_in_memory(void *addr, size_t size, unsigned char *pages);
 
-/* Asks for huge pages when the range is touched from now on, or for none (`wish` false). Only a
- * hint: if the system has no huge pages, or none for this process, nothing changes. False when the system
- * has them and does not take the advice, as far as it tells: it would have too many mappings. */
+/* Advises the kernel to use huge pages when the range is touched from now on, or none (`wish`
+ * false). A hint: if the system has no huge pages, or none for this process, nothing changes. False
+ * when the kernel has huge pages and refuses the advice, because the process would have too many
+ * mappings. */
 bool hak_os_wish_huge(void *addr, size_t size, bool wish);
 
 /* Populates the pages of a committed range now, if the kernel can (Linux 5.14). */
@@ -83,13 +85,13 @@ bool hak_os_unguard(void *addr, size_t size);
 /* Takes away all access to a committed range, until hak_os_commit; its contents stay. */
 bool hak_os_protect(void *addr, size_t size);
 
-/* A random number, from the kernel's generator; where that is refused, from hak_os_start_random, the
+/* A random number from the kernel's generator; if that is refused, from hak_os_start_random, the
  * clock and the caller's stack. */
 uint64_t hak_os_random(void);
 
-/* A number that differs from process to process: a hash of the random bytes that the kernel gave the
- * process at its start. libc takes its secrets from the same bytes; a few bits of the hash reveal nothing
- * about these. */
+/* A number that differs from process to process: a hash of the random bytes that the kernel gave
+ * the process at its start. libc takes its secrets from the same bytes; a few bits of the hash
+ * reveal none of them. */
 uint64_t hak_os_start_random(void);
 
 /* Maps fresh zeroed memory, aligned to `align`. NULL when refused. */
@@ -142,7 +144,8 @@ bool hak_os_knows_threads(void);
  * the system tells. */
 bool hak_os_has_libraries(void);
 
-/* Calls `handler` at a signal whose action is the default one; false when the program has another. */
+/* Calls `handler` at a signal whose action is the default one; false when the program has
+ * another. */
 bool hak_os_on_signal(int number, void (*handler)(int));
 
 /* A number that identifies the calling thread; not 0, and the same in the child of a fork. */

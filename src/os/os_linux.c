@@ -285,8 +285,8 @@ HAK_COMMON void hak_os_name(void *addr, size_t size, const char *name) {
         hak_store_relaxed(&refused, true);
 }
 
-/* The kernel orders who leaves an address by mremap before who enters it. The thread sanitizer sees
- * that of mmap and munmap only, so each mremap tells it. */
+/* The kernel orders a thread that leaves an address by mremap before the thread that maps it next.
+ * The thread sanitizer knows this order for mmap and munmap only, so each mremap reports it. */
 #ifdef __SANITIZE_THREAD__
 extern void __tsan_acquire(void *), __tsan_release(void *);
 static char moves; /* its address stands for the process's mappings */
@@ -341,19 +341,20 @@ static bool move_one(char *addr, size_t size, char *to) {
     return moved;
 }
 
-/* A word that no other mapping has at an address. Another thread may mark the same one meanwhile. */
+/* A word that no other mapping has at that address. It depends on the thread, since another thread
+ * may mark the same address meanwhile. */
 static uintptr_t mark_of(const char *at) {
     return (~(uintptr_t)at * (uintptr_t)0x9E3779B97F4A7C15u) ^ hak_os_thread();
 }
 
-/* Into a fresh mapping. The kernel orders that after what others wrote to these addresses before they gave
- * them back; a checker of races does not know. */
+/* Writes to a fresh mapping. The kernel orders this write after those of the addresses' last owner;
+ * the thread sanitizer does not know that. */
 static __attribute__((noinline, no_sanitize_thread)) void set_mark(char *at) {
     *(uintptr_t *)(void *)at = mark_of(at);
 }
 
-/* True while the page is there that the caller has marked. The kernel copies the word, since nobody may be
- * allowed to read what is there instead. */
+/* True while the page that the caller has marked is still there. The kernel copies the word, since
+ * another mapping at the address may be unreadable. */
 static bool has_mark(char *at) {
     uintptr_t found = 0;
     const struct iovec to = {&found, sizeof found}, of = {at, sizeof found};

@@ -1,9 +1,9 @@
 /* tick.h: when a thread checks for due work (thread/giving_back.c).
  *
- * Each slow call adds its bytes and HAK_TICK_CALL to a counter of its thread. Above HAK_TICK_INTERVAL the
- * thread checks for work. hak_tick_hurry makes the next slow call check, and notes the missing bytes as
- * owed, so that the thread reads the clock no more often. A slow call without due work costs one
- * addition and one branch, and touches nothing shared.
+ * Each slow call adds its bytes and HAK_TICK_CALL to a counter of its thread. Above
+ * HAK_TICK_INTERVAL the thread checks for work. hak_tick_hurry makes the next slow call check, and
+ * notes the missing bytes as owed, so that the thread reads the clock no more often. A slow call
+ * without due work costs one addition and one branch, and touches nothing shared.
  *
  * Owner thread only. A signal handler between two steps may make a check early or late. */
 #pragma once
@@ -26,5 +26,6 @@ HAK_FAST_PATH bool hak_tick_spend(size_t size) {
 
 void hak_tick_hurry(void);
 
-/* Subtracts what is owed. True when the thread must also read the clock: then a new interval begins. */
+/* Subtracts what is owed. True when the thread must also read the clock: then a new interval
+ * begins. */
 bool hak_tick_settle(void);

@@ -16,7 +16,7 @@ void hak_ace_note(unsigned class_index, size_t size);
  * program uses `size` bytes of each; without the page that the colour of a slab may add. */
 size_t hak_ace_cost(size_t pitch, size_t size);
 
-/* Samples so far; the bytes that the best candidate would have saved at the last look that
- * found one. */
+/* Samples so far; bytes that the best candidate would have saved, at the last look that found
+ * one. */
 uint64_t hak_ace_samples(void);
 uint64_t hak_ace_waste(void);

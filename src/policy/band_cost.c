@@ -1,11 +1,11 @@
-/* band_cost.c: samples what the bands cost, now and then.
+/* band_cost.c: samples the costs of the bands for the policy, now and then.
  *
- * Threads drive it by their slow calls. A sample is due 250 ms after the last one, and,
- * so that a short program learns too, after 4, 8, 16, ... rounds of slow calls: their
- * number doubles, so that all of these together cost a long program nothing.
+ * Threads drive it by their slow calls. A sample is due 250 ms after the last one. So that a short
+ * program learns, too, a sample is also due after 4, 8, 16, ... rounds of slow calls; since the
+ * number doubles, these samples cost a long-running program nothing.
  *
- * One thread samples at a time; another one that finds the lock taken goes on. The lock is
- * innermost: nothing else is taken while it is held. */
+ * One thread samples at a time; a thread that finds the lock taken goes on without a sample. The
+ * lock is innermost: no other lock is taken while it is held. */
 #include "policy/band_cost.h"
 
 #include <stdio.h>
@@ -26,13 +26,12 @@ hak_band_cost_stats_t hak_band_cost_stats;
 
 static hak_lock_t band_cost_lock;
 HAK_LOCK_RANK(BAND_COST, band_cost_lock, NULL);
-static _Atomic uint64_t next_ms;             /* its lock to write; when a sample is due; the first
-                                        round's only starts to count */
-static _Atomic uint64_t next_rounds;         /* its lock to write; 0 is FIRST_ROUNDS */
-static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; of slow calls so far, of all threads */
-static hak_policy_t policy;                  /* its lock */
-static uint64_t last_ms;                     /* its lock; of the last sample */
-static bool is_counting;                     /* its lock; the last sample saw all costs */
+static _Atomic uint64_t next_ms;             /* lock to write; when the next sample is due */
+static _Atomic uint64_t next_rounds;         /* lock to write; the same, in rounds; at first 0 */
+static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; rounds of slow calls, of all threads */
+static hak_policy_t policy;                  /* lock */
+static uint64_t last_ms;                     /* lock; time of the last sample */
+static bool is_counting;                     /* lock; the last sample read the costs */
 
 static hak_policy_profile_t profile_now(void) {
     return (hak_policy_profile_t)hak_option(HAK_OPTION_TINY_POLICY_PROFILE);
@@ -42,9 +41,9 @@ static hak_policy_learn_t learn_now(void) {
     return (hak_policy_learn_t)hak_option(HAK_OPTION_LEARN);
 }
 
-/* ---- The log --------------------------------------------------------------------------------- */
+/* ---- The log -------------------------------------------------------------------------------- */
 
-/* NAME=value of the option that alone decides on a band now. */
+/* NAME=value of the option that fixes the choice now. */
 static int format_setting(char *text, size_t size) {
     bool by_learn = profile_now() == HAK_POLICY_AUTO && learn_now() != HAK_LEARN_ON;
     hak_option_t option = by_learn ? HAK_OPTION_LEARN : HAK_OPTION_TINY_POLICY_PROFILE;
@@ -53,7 +52,7 @@ static int format_setting(char *text, size_t size) {
     return snprintf(text, size, "by %s=%s", hak_option_row(option).name, value);
 }
 
-/* Why a band has come or gone. */
+/* Why a band was promoted or demoted. */
 static void format_reason(unsigned band, uint32_t bands, char *text, size_t size) {
     bool is_promoted = bands >> band & 1;
     if (!hak_policy_is_learned(band, profile_now(), learn_now())) {
@@ -83,9 +82,9 @@ static void write_log(unsigned band, uint32_t before, uint32_t bands) {
             (unsigned long long)rates->warm, has_bonus ? ")" : "");
 }
 
-/* ---- Sampling ----------------------------------------------------------------------------------- */
+/* ---- Sampling ------------------------------------------------------------------------------- */
 
-/* Sampler lock held, here and below. */
+/* Lock held, here and below. */
 static void publish(uint32_t bands) {
     uint32_t before = hak_load_relaxed(&hak_policy_bands);
     hak_store_relaxed(&hak_policy_bands, bands);
@@ -135,8 +134,8 @@ static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
     hak_lock_release(&band_cost_lock);
 }
 
-/* The more rounds there are between two samples, the more a thread counts by itself before it adds
- * them to the sum of all. */
+/* The more rounds lie between two samples, the more of them a thread counts by itself before it
+ * adds them to the shared sum. */
 void hak_band_cost_tick(uint64_t now_ms) {
     static __thread uint32_t own;
     uint32_t added = own + 1, least = (uint32_t)(hak_load_relaxed(&next_rounds) / ADDED_PART);
@@ -146,7 +145,8 @@ void hak_band_cost_tick(uint64_t now_ms) {
 
 void hak_band_cost_pass(uint64_t now_ms) { sample_when_due(now_ms, 0); }
 
-/* Most programs have the default, which is there from the beginning: they touch nothing. */
+/* Most programs have the default, with which hak_policy_bands is initialized: they write
+ * nothing. */
 HAK_COMMON void hak_band_cost_start(void) {
     if (hak_policy_fixed(profile_now()) != hak_load_relaxed(&hak_policy_bands))
         hak_band_cost_apply();

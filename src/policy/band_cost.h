@@ -1,4 +1,4 @@
-/* band_cost.h: when the policy samples what the bands cost, and what comes of it. */
+/* band_cost.h: when the policy samples the costs of the bands, and figures on its decisions. */
 #pragma once
 
 #include "base/base.h"
@@ -16,11 +16,12 @@ extern hak_band_cost_stats_t hak_band_cost_stats;
 /* A thread has made another round of slow calls. */
 void hak_band_cost_tick(uint64_t now_ms);
 
-/* The same by time alone, whether or not anybody calls; for the helper thread. */
+/* The same, by time alone. For the helper thread, which runs even when no other thread makes slow
+ * calls. */
 void hak_band_cost_pass(uint64_t now_ms);
 
-/* Once the options are there. */
+/* Called once the options are known. */
 void hak_band_cost_start(void);
 
-/* The options of the policy have changed. */
+/* Called when the options of the policy have changed. */
 void hak_band_cost_apply(void);

@@ -27,7 +27,7 @@ static const uint8_t fixed[] HAK_NEAR = {
 _Atomic uint32_t hak_policy_bands = BAND(C7);
 _Static_assert((int)DEFAULT_TINY_POLICY_PROFILE == (int)HAK_POLICY_AUTO, "the default");
 
-/* The increase since the last look. A total read without its lock may be older than the one
+/* The increase since the last look. A total that is read without its lock may be older than the one
  * seen before; that counts as no increase. */
 static uint64_t added(uint64_t *seen, uint64_t now) {
     uint64_t more = now > *seen ? now - *seen : 0;

@@ -4,10 +4,10 @@
  * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,
  * a bin or a kept mapping costs one look.
  *
- * Locked pages stay, and the kernel is asked for them in vain. Where it refuses a range, its halves are tried, some
- * times: then a locked page keeps its unit only. A bounded piece leaves a heap or the pool after 16 looks in
- * vain. These superslabs are the newest then, and the next pass begins behind them. A purge without a bound asks
- * for each once. */
+ * The kernel refuses to purge locked pages. If it refuses a range, the purge tries the halves of
+ * the range, a few times, so that a locked page keeps its own unit only. A bounded piece leaves a
+ * heap or the pool after 16 refused superslabs. These become the newest ones, so the next pass
+ * begins with others. A purge without a bound tries each superslab once. */
 #pragma once
 
 #include "base/base.h"
@@ -28,14 +28,15 @@ HAK_FAST_PATH bool hak_budget_is_spent(const hak_budget_t *budget) {
     return budget->looks == 0 || budget->bytes < 2 * (size_t)HAK_UNIT_SIZE;
 }
 
-/* Superslabs of which the kernel may refuse all, until the pool or a heap is left for the next pass. */
+/* Number of superslabs that the kernel may refuse until a piece leaves the pool or a heap to the
+ * next pass. */
 HAK_FAST_PATH uint32_t hak_budget_refusals(const hak_budget_t *budget) {
     enum { MOST = 16 };
     return budget->looks == UINT32_MAX ? UINT32_MAX : MOST;
 }
 
-/* Ranges of a superslab that are purged by halves because the kernel refused them as a whole: as many as it takes to
- * find one unit among 32. */
+/* Refused ranges of a superslab that are tried again by halves: as many as it takes to find one
+ * unit among 32. */
 enum { HAK_PURGE_SPLITS = 5 };
 _Static_assert(1 << HAK_PURGE_SPLITS == HAK_SUPERSLAB_UNITS_MAX, "down to a unit");
 
@@ -47,18 +48,17 @@ HAK_FAST_PATH void hak_budget_give(hak_budget_t *budget, size_t bytes) {
     if (budget->bytes != SIZE_MAX) budget->bytes -= hak_min(bytes, budget->bytes);
 }
 
-/* Notes: requests of lower layers that the next piece serves. A lower layer sets the bit here;
- * the thread that does the work clears it. A layer that also counts how much it requests
- * updates its count before it sets the bit. A thread that sets a note checks the notes at the
- * end of its own call; other threads see the note when they check next. */
+/* Notes: requests of lower layers that the next piece serves. A lower layer sets a bit; the thread
+ * that does the work clears it. A layer that also counts how much it requests updates its count
+ * before it sets the bit. The thread that sets a note checks the notes at the end of its own call;
+ * other threads see it when they check next. */
 enum {
     HAK_NOTE_HUGE = 8,       /* more huge mappings are kept than is allowed; a stage of a pass */
     HAK_NOTE_ROUND = 32,     /* slab events have made a round of partial release due; the same */
     HAK_NOTE_GROWN = 64,     /* the heap has grown: purge as many bytes from sparse slabs */
     HAK_NOTE_VISIT = 128,    /* slabs were taken: look for idle bins */
     HAK_NOTE_PRESSURE = 256, /* committed bytes have crossed LIMIT_SOFT: purge all that is free */
-    HAK_NOTE_SPARSE =
-        512, /* large blocks were freed: perhaps few of their pages were touched; a stage */
+    HAK_NOTE_SPARSE = 512,   /* large blocks were freed, perhaps with few touched pages; a stage */
 };
 extern _Atomic uint32_t hak_budget_notes;
 

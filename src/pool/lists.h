@@ -1,19 +1,20 @@
 /* lists.h: the pool's lists of superslabs; internal to pool/, all under the pool's lock.
  *
- * Each node (os/node.h) has lists of its own: those of the superslabs whose memory is there. A superslab without
- * pages may be in any node's.
+ * Each node (os/node.h) has lists of its own, of the superslabs whose memory is there. A superslab
+ * without pages may be in the lists of any node.
  *
  * Invariants, whenever the lock is free:
  *   by_span[n] = superslabs whose longest free span is n units; each superslab is in one list
  *   dirty, held = superslabs with free dirty units, in the order of their last frees. Those in
  *     `held` have slabs in use, and came of age between two rounds of partial release: they wait
  *     for the next round
- *   `kept` superslabs are wholly free, and the region has kept them mapped since each of their neighbours became
- *     a hole. They are behind all others of their list: last_unasked is the last one before them
+ *   `kept` superslabs are wholly free, and the region has refused to unmap them because that would
+ *     make too many pieces. They are last in their list: last_unasked is the last one before them
  *
- * dirty[1] is purged before dirty[0], and dirty[0] is used first. So what a program without a helper
- * thread keeps (thread/purge_ahead.c) lies where no huge pages are. A zone of huge pages is emptied and
- * unmapped, whatever the order of the frees, and may have huge pages again (region/thp.h). */
+ * dirty[1] is purged before dirty[0], and dirty[0] is used first. So the memory that a program
+ * without a helper thread keeps (thread/purge_ahead.c) lies outside zones of huge pages. A zone of
+ * huge pages empties in whatever order its blocks are freed, is unmapped, and may have huge pages
+ * again (region/thp.h). */
 #pragma once
 
 #include "base/base.h"
@@ -45,12 +46,13 @@ HAK_FAST_PATH bool hak_one_slab_each(void) { return !hak_option(HAK_OPTION_TINY_
 void hak_lists_remove(hak_superslab_t *super);
 void hak_lists_insert(hak_superslab_t *super);
 
-/* The same for a wholly free one that stays mapped, behind those that the region has not been asked for yet:
- * the region `keeps` it, or it is the last of these. */
+/* The same for a wholly free superslab that stays mapped, behind those for which the region was not
+ * asked yet. `keeps`: the region keeps it mapped; otherwise it becomes the last of those not asked
+ * for. */
 void hak_lists_insert_asked(hak_superslab_t *super, bool keeps);
 
-/* Adds units to the free units of a superslab. Does not change which of them are dirty. One that was held
- * may be wholly free now, so it is held no more. */
+/* Adds units to the free units of a superslab, and leaves `dirty` as it is. A held superslab leaves
+ * `held`, since it may be wholly free now. */
 void hak_lists_add_free(hak_superslab_t *super, uint32_t mask);
 
 /* Number of free units with pages. */
@@ -67,9 +69,9 @@ void hak_lists_append_dirty(hak_superslab_t *super);
 void hak_lists_put_first(hak_superslab_t *super);
 void hak_lists_hold(hak_superslab_t *super);
 
-/* A wholly free superslab without pages is the node's from now on; it is in no list. */
+/* Gives a superslab to a node, if it is wholly free and without pages; it is in no list. */
 void hak_lists_place(hak_superslab_t *super, unsigned node);
 
-/* The superslab that is used first: that of the last free, outside zones of huge pages if there is
- * one. NULL when no free unit is dirty. */
+/* The superslab to use first: that of the latest free, outside zones of huge pages if possible.
+ * NULL when no free unit is dirty. */
 hak_superslab_t *hak_lists_newest(const hak_lists_t *lists);

@@ -34,12 +34,11 @@ typedef struct {
     _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t held_units;        /* dirty units that wait for a round */
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
-                                    write it by atomic addition */
-    _Atomic uint64_t near_units,
-        far_units;              /* taken with pages, where there are several nodes: on the own
-                                             node, on another one */
-    _Atomic size_t first_units; /* in first chunks of heaps (large/fine.h), the same */
-} hak_pool_stats_t;             /* written under the pool lock, any thread reads */
+                                         write it by atomic addition */
+    _Atomic uint64_t near_units;      /* taken with pages on the caller's node, of several nodes */
+    _Atomic uint64_t far_units;       /* the same on another node */
+    _Atomic size_t first_units;       /* in first chunks of heaps (large/fine.h); atomic addition */
+} hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;
 extern hak_lock_t hak_pool_lock;
@@ -50,16 +49,17 @@ extern hak_lock_t hak_pool_lock;
  * until it has given the units back. */
 hak_unit_t *hak_pool_take(unsigned count, bool *zeroed);
 
-/* Takes the `count` units behind a row of `before` units that begins with `first`; false where the superslab ends,
- * they are not free, or there is no memory. */
+/* Takes the `count` units behind a row of `before` units that begins with `first`. False when they
+ * lie behind the end of the superslab or are not free, or when there is no memory. */
 bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigned count);
 
-/* False where a unit that was taken with others can come back without them. */
+/* True when units that were taken together must be given back together. */
 bool hak_pool_gives_whole(void);
 
-/* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one
- * may need a new superslab. Returns how many it took. If the last one was never touched: also up to
- * `more` others of its superslab that were not, linked by `next` into *ahead, and `stocked`. */
+/* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one may
+ * need a new superslab. Returns how many it took. If the last one was never touched, also takes up
+ * to `more` untouched units of its superslab; these are `stocked`, and linked by `next` into
+ * *ahead. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
                              hak_unit_t **ahead);
 
@@ -69,11 +69,11 @@ void hak_pool_give(hak_unit_t *slab, unsigned count);
 /* The same for a list of single units, linked by `next`; 64 of them in one critical section. */
 void hak_pool_give_list(hak_unit_t *list);
 
-/* Gives units back that were taken ahead, and not touched since. */
+/* Gives back units that were taken ahead and not touched since. */
 void hak_pool_give_ahead(hak_unit_t *list);
 
-/* Gives a unit back that was taken, and not touched since; `zeroed` as it was told then. Unless its pages have been
- * made beforehand (SS_PREFAULT), it has none. */
+/* Gives a unit back that was taken and not touched since; `zeroed` is what the take returned. The
+ * unit has no pages, unless SS_PREFAULT made them. */
 void hak_pool_give_unused(hak_unit_t *unit, bool zeroed);
 
 /* Populates the pages of fresh memory, if SS_PREFAULT is `level`. */
@@ -87,9 +87,9 @@ hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigne
  * its `dirty` mask. */
 void hak_pool_give_superslab(hak_superslab_t *super);
 
-/* The lender is the layer above that may have wholly free superslabs when the pool is about to
- * take fresh memory: the function gives one back; false when there is none. `is_near`: of the caller's node.
- * The pool calls it without its lock. */
+/* The lender is a function of a higher layer that may have wholly free superslabs. The pool calls
+ * it, without its lock, before it takes fresh memory; the function gives one superslab back, or
+ * returns false when there is none. `is_near`: one of the caller's node. */
 typedef bool (*hak_pool_lender_t)(bool is_near);
 void hak_pool_set_lender(hak_pool_lender_t lender);
 

@@ -5,11 +5,11 @@
 
 /* Purges units that have been free for longer than `delay_ms`, as far as the budget allows; returns
  * their number. Superslabs with slabs in use wait for a round of partial release, unless `all` is
- * set. If the budget is not spent afterwards, all is done. */
+ * set. If the budget is not spent afterwards, no such unit is left. */
 size_t hak_pool_purge_piece(uint32_t delay_ms, bool all, hak_budget_t *budget);
 
-/* Milliseconds from one round of partial release to the next while no slab is taken or given; 0: there are
- * none. */
+/* Milliseconds from one round of partial release to the next while no slab is taken or given; 0
+ * when there are no rounds. */
 uint64_t hak_pool_round_ms(void);
 
 /* Unmaps wholly free superslabs, except those that the region keeps mapped. For a process whose

@@ -45,7 +45,8 @@ static unsigned span_of(const void *block) {
     return (unsigned)((uintptr_t)block >> SPAN_SHIFT) & (span_count() - 1);
 }
 
-/* The half of a word that says which block it is of, and its size. Blocks begin at even addresses. */
+/* The half of a word that tells which block it belongs to, and the block's size. Blocks begin at
+ * even addresses. */
 static uint32_t low_half(const void *block, size_t size) {
     uint32_t start = (uint32_t)((uintptr_t)block & ((1u << SPAN_SHIFT) - 1));
     return start / 2 << SIZE_BITS | (uint32_t)size;

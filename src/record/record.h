@@ -1,13 +1,13 @@
 /* record.h: debug records of mid and large blocks (HAKMEM_HDR_LIGHT): the requested size, the place
  * of the call, and whether the block is in use.
  *
- * A superslab gets a table, outside it, with its first such block: for each 2 KiB one word, and
- * with call sites also an address. These blocks are longer than 2 KiB, so at most one begins in
- * each entry. A table is never freed, and stays when its superslab is unmapped and mapped again; so
- * any thread may read any record at any time.
+ * A superslab gets a table, outside itself, with its first such block. For each 2 KiB the table has
+ * one word and, with call sites, an address. These blocks are longer than 2 KiB, so at most one
+ * begins in each 2 KiB. A table is never freed, even when its superslab is unmapped, so any thread
+ * may read any record at any time.
  *
- *   word = magic of its state << 32 | half of the start, counted in its 2 KiB << 22 | size asked for
- *   0    = no block with a record has begun here
+ *   word = magic of its state << 32 | half of the start, counted in its 2 KiB << 22 | size asked
+ *   for 0 = no block with a record has begun here
  *
  * PROTOCOL. A record is opened by the thread that has just taken the block, before the
  * program gets it, and closed by the thread that frees the block, before it gives the block to a
@@ -19,9 +19,8 @@
  * The locks of shards and heaps order the accesses to a word together with those to its block. A
  * record of a block that another thread holds is read for diagnosis only.
  *
- * With records threads have no magazines for mid blocks, so each of their calls gets here. While
- * the options are unknown full records are kept, since blocks that are allocated then may be freed
- * later. */
+ * With records, threads have no magazines for mid blocks, so each call for such a block gets here.
+ * Before the options are known, full records are kept, since the blocks may be freed later. */
 #pragma once
 
 #include "base/base.h"
@@ -49,8 +48,8 @@ typedef struct {
 
 extern _Atomic uint8_t hak_records; /* hak_records_t; constant once settled */
 
-/* True when records are kept, or may be kept; the second function decides it, once the options are
- * known. */
+/* True when records are kept, or may be kept. The second function decides that as soon as the
+ * options are known. */
 HAK_FAST_PATH bool hak_records_on(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_records) != HAK_RECORDS_OFF);
 }

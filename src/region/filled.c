@@ -25,8 +25,8 @@ static unsigned class_of(const hak_unit_t *unit) {
     return hak_owner_is_bin(owner) ? hak_owner_class(owner) : HAK_CLASS_NONE;
 }
 
-/* True when many of the newest slabs have blocks of which much may stay untouched when each has one page
- * that is not. */
+/* True when many of the newest slabs have blocks so long that a program that touches one page of
+ * each leaves much untouched. */
 static bool has_long_blocks(const hak_superslab_t *supers, size_t carved) {
     size_t slabs = 0, with_long = 0, found = 0;
     size_t page = hak_os_page_size(), longest = page + page / (SHARE - 1);
@@ -58,7 +58,7 @@ static bool count_pages(const hak_superslab_t *super, pages_t *pages) {
     return true;
 }
 
-/* The same for samples of a range of units, of which `*left` may be made. */
+/* The same for at most `*left` superslabs of a range of units. */
 static bool count_range(const hak_superslab_t *supers, hak_thp_range_t units, pages_t *pages,
                         unsigned *left) {
     size_t first = units.first >> hak_map.super_shift;

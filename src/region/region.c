@@ -1,4 +1,4 @@
-/* region.c: one window of addresses: its layout, its growth, its holes, and look-up. */
+/* region.c: the window of addresses: its layout, growth and holes, and the look-up of a pointer. */
 #include "region/region.h"
 
 #include "base/probe.h"
@@ -111,8 +111,8 @@ static size_t mapped_neighbours(size_t super) {
     return (size_t)(super > 0 && is_mapped(super - 1)) + is_mapped(super + 1);
 }
 
-/* Makes the records of superslabs first .. end - 1 usable. Those of a hole below `first` can be read,
- * too, but nobody writes to them. */
+/* Makes the records of superslabs first .. end - 1 usable. Those of a hole below `first` can be
+ * read, too, but nobody writes to them. */
 static HAK_COMMON bool commit_records(size_t first, size_t end) {
     size_t from = first << hak_map.super_shift, to = end << hak_map.super_shift;
     size_t map_from = region.first_unit + from, map_to = region.first_unit + to;
@@ -124,8 +124,8 @@ static HAK_COMMON bool commit_records(size_t first, size_t end) {
                            end * sizeof(hak_superslab_t)) == HAK_OS_MAPPED;
 }
 
-/* Superslabs first .. first + count - 1 have been mapped. Pages are made by the first touch: where huge
- * pages are wished for, 2 MiB at a time. */
+/* Superslabs first .. first + count - 1 have been mapped. The first touch makes the pages: 2 MiB at
+ * a time, where huge pages are requested. */
 static HAK_COMMON void note_mapped(size_t first, size_t count, hak_thp_wish_t wish) {
     hak_os_name(address_of(first), count * hak_superslab_size(), heap_name);
     hak_thp_range_t units = {first << hak_map.super_shift, (first + count) << hak_map.super_shift};
@@ -139,8 +139,8 @@ static void publish_limit(void) {
     hak_store_release(&hak_map.unit_end, units);
 }
 
-/* Adds `count` superslabs from number `first` on, behind all others. Their addresses come first: records
- * are never given back, so no try that fails shall leave any. */
+/* Adds `count` superslabs from number `first` on, behind all others. Maps their addresses before it
+ * commits records, since records are never given back and a try that fails must not leave any. */
 static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, hak_thp_wish_t wish) {
     char *start = address_of(first);
     if (first + count > region.window_end) return HAK_OS_REFUSED;
@@ -158,8 +158,9 @@ static HAK_COMMON hak_os_answer_t extend(size_t first, size_t count, hak_thp_wis
     return answer;
 }
 
-/* The next step is a quarter of what is mapped, so the number of calls is logarithmic. If each slab has a
- * superslab to itself, each superslab has a call of its own. */
+/* A step is a quarter of what is mapped, so the number of calls is logarithmic; from 256 MiB on it
+ * is 64 MiB or a 64th, whichever is more. If each slab has a superslab to itself, each has a step,
+ * too. */
 static HAK_COMMON size_t next_step(hak_thp_wish_t wish) {
     size_t have = hak_load_relaxed(&region.mapped);
     size_t most = hak_max((size_t)STEP_UNITS >> hak_map.super_shift, have / 64);
@@ -171,8 +172,8 @@ static HAK_COMMON size_t next_step(hak_thp_wish_t wish) {
     return hak_min(step, region.window_end - region.limit);
 }
 
-/* Notes whether addresses are short: above half of the limit for smaller blocks, too, which are slower
- * then. Lock held. */
+/* Notes whether addresses are short, and for blocks above which size: a lower one above half of the
+ * limit, since packed blocks are slower. Lock held. */
 static void look_at_limit(void) {
     size_t units = hak_load_relaxed(&region.mapped) << hak_map.super_shift;
     if (HAK_LIKELY(units < SHORT_LEAST)) return;
@@ -197,7 +198,7 @@ static HAK_COMMON bool is_large(void) {
     return hak_load_relaxed(&region.mapped) << hak_map.super_shift >= HUGE_MIN_UNITS;
 }
 
-/* What superslabs want that are about to be mapped. */
+/* What superslabs that are about to be mapped want. */
 static HAK_COMMON hak_thp_wish_t wish_for(bool dense) {
     if (!dense || !is_large()) return HAK_THP_NONE;
     return hak_filled_wish(region.supers, hak_load_relaxed(&region.carved));
@@ -214,9 +215,10 @@ static HAK_COMMON bool grow(bool dense) {
     return answer == HAK_OS_MAPPED || (answer == HAK_OS_TAKEN && grow_behind_a_hole(wish));
 }
 
-/* Finds the largest window that can be used, for ever: the region never moves. So a smaller one is tried
- * only if the larger is taken, or if it stays refused while the system maps elsewhere: an emulator does so.
- * A system that refuses everything may be well again later; the next growth then begins anew. */
+/* Chooses the largest window that can be used. The choice is final, since the region never moves.
+ * So a smaller window is tried only if the larger one is taken, or stays refused while the system
+ * maps elsewhere, as emulators do. If the system refuses everything, the next growth begins
+ * anew. */
 static HAK_COMMON bool settle(void) {
     size_t size = 0;
     unsigned attempt = 0, refusals = 0;
@@ -230,7 +232,7 @@ static HAK_COMMON bool settle(void) {
     return false;
 }
 
-/* Publishes the map when the region can serve a superslab, and not before. */
+/* Makes the region, and publishes the map once the region can serve a superslab. */
 static HAK_COMMON bool make_region(void) {
     hak_map.super_shift = HAK_SUPERSLAB_SHIFT_MIN + (unsigned)hak_option(HAK_OPTION_SS_SIZE);
     if (!settle()) return false;
@@ -258,8 +260,8 @@ static hak_superslab_t *make_superslab(size_t number) {
     return super;
 }
 
-/* Without a region the map begins where no address lies: a thread that reads this, and then the end of a
- * map that another thread publishes, still finds every address beyond the end. */
+/* Without a region, the map begins above all addresses: a thread that reads this value, and then
+ * the end of a map that another thread publishes, still finds every address beyond the end. */
 HAK_COMMON void hak_region_prepare(void) {
     HAK_HOLD(&hak_region_lock);
     if (!region.heap && !make_region()) hak_map.entries = (_Atomic uint16_t *)(UINTPTR_MAX / 2 + 1);
@@ -276,8 +278,8 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
     return super;
 }
 
-/* Maps a superslab of the list of holes again. Takes it off the list, unless the system refuses. If a
- * foreign mapping has taken its addresses, it stays a hole for ever. */
+/* Maps a superslab of the list of holes again. Takes it off the list, unless the system refuses. If
+ * a foreign mapping has taken its addresses, it stays a hole for ever. */
 static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) {
     size_t number = number_of(super), neighbours = mapped_neighbours(number);
     hak_os_answer_t answer = hak_os_map_at(address_of(number), hak_superslab_size());
@@ -293,9 +295,9 @@ static HAK_BEHIND hak_os_answer_t map_again(hak_superslab_t *super, bool dense) 
     return answer;
 }
 
-/* The lowest hole of the row that a hole of the list lies in, searched for over at most
- * HOLES_LOOKED_AT holes. So a row is mapped again from its beginning, whatever the order was in
- * which it was unmapped, and large blocks find room across superslabs. */
+/* The lowest hole of the row of holes that a hole of the list lies in, at most HOLES_LOOKED_AT
+ * holes below it. So a row is mapped again from its beginning, in whatever order it was unmapped,
+ * and large blocks find room across superslabs. */
 static hak_superslab_t *begin_of_holes(hak_superslab_t *super) {
     for (unsigned i = 0; i < HOLES_LOOKED_AT && number_of(super) > 0 && super[-1].unmapped; i++)
         super--;
@@ -450,7 +452,7 @@ HAK_BEHIND size_t hak_region_mappings(void) {
 
 /* ---- check ---- */
 
-/* What takes no walk. */
+/* Checks what takes no walk. */
 static HAK_BEHIND void check_sums(hak_check_t *check) {
     size_t carved = hak_load_relaxed(&region.carved);
     hak_area_check(check, &region.supers_area);

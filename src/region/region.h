@@ -7,8 +7,8 @@
  *   | records of meta.c | superslabs | units: 64 bytes each | map: 2 bytes a unit | units ... |
  *                                                             ^hak_map.entries      ^heap
  *
- * The areas never move: while somebody else's mapping is in the way of one, the heap grows no more (area.h says
- * why), and again once it is gone. What is free is still used, and blocks above 1 MiB lie elsewhere.
+ * The areas never move. While a foreign mapping is in the way of one, the heap cannot grow (area.h
+ * says why). Free memory is still used then, and blocks above 1 MiB lie elsewhere.
  *
  * Units are numbered from the map's own address on, so one pointer gives both the number and the
  * entry. An entry holds the class, as the byte offset of its magazine in a thread's cache; 0: not
@@ -17,10 +17,10 @@
  *
  * HOLES. Other code may have mapped memory behind the heap. Then the heap continues behind that
  * mapping. The superslabs in between are holes: they have records and entries (all zero) but no
- * memory. So the whole heap is in one map, and every free takes the same path. A superslab that is
- * wholly free can become a hole, too: if the address space is limited, or the heap was much larger
- * once. It is mapped again before the heap grows; if other code has mapped its addresses meanwhile,
- * it stays a hole.
+ * memory. So the whole heap is in one map, and every free takes the same path. A wholly free
+ * superslab can become a hole, too: when the address space is limited, or when the heap was much
+ * larger once. It is mapped again before the heap grows; if other code has mapped its addresses
+ * meanwhile, it stays a hole.
  *
  *   mapped superslabs = those carved and not holes + those below `limit` that are not carved yet
  *   pieces = runs of neighbouring mapped superslabs <= HAK_PIECES_MAX
@@ -39,18 +39,19 @@ enum {
     HAK_PIECES_MAX = 256, /* from here on no superslab becomes a hole if that adds a piece */
 };
 
-/* The data that each free reads. It has a cache line of its own: what the linker puts beside it may
- * be a lock, and then each free would wait for the line. The end is zero until the region exists, so
- * that every pointer is foreign before. hak_region_prepare() runs before a second thread can start, so
- * only fields that change later are atomic; if the system refuses it, `entries` gets a value with which
- * every pointer stays foreign to who reads it. */
+/* The data that each free reads. It has a cache line of its own, since a lock beside it would make
+ * each free wait for the line. The end is zero until the region exists, so every pointer is foreign
+ * before. hak_region_prepare() runs before a second thread can start, so only fields that change
+ * later are atomic. If the system refuses the region, `entries` gets a value with which every
+ * pointer is foreign to a thread that reads it. */
 typedef struct {
     _Atomic uint16_t *entries; /* constant, as the next two */
     uintptr_t units;           /* descriptor of unit 0, if it had one; saves a subtraction */
     uintptr_t supers;          /* the same for superslabs */
     _Atomic size_t unit_end;   /* readable entries; only grows, under the region lock. A thread that
                                   has a block got it after the growth, and so sees the growth */
-    /* atomic, read while the heap starts, too; then constant: log2 of a superslab's units, by SS_SIZE */
+    /* atomic, read while the heap starts, too; then constant: log2 of a superslab's units, by
+     * SS_SIZE */
     _Atomic unsigned super_shift;
 } HAK_ALIGNED(HAK_LINE) hak_map_t;
 _Static_assert(sizeof(hak_map_t) == HAK_LINE, "another variable would share the line");
@@ -75,14 +76,15 @@ void hak_region_prepare(void);
  * advised to have huge pages. */
 hak_superslab_t *hak_region_take_superslab(bool dense);
 
-/* The first maps an unmapped superslab again, which is then like a fresh one (`dense`: see above);
- * NULL when there is none. The second does so for a certain record, which may lie before the first or
- * behind the last one; false when that is not possible. */
+/* Map an unmapped superslab again, which is then like a fresh one (`dense`: see above). The first
+ * takes any; NULL when there is none. The second takes a given one, whose record may lie before the
+ * first or behind the last one; false when it cannot. */
 hak_superslab_t *hak_region_take_unmapped(bool dense);
 bool hak_region_map_again(hak_superslab_t *super);
 bool hak_region_has_unmapped(void);
 
-/* Unmaps a superslab that is wholly free and in no list. Where it stays mapped nothing has changed. */
+/* Unmaps a superslab that is wholly free and in no list. If it stays mapped, nothing has
+ * changed. */
 typedef enum {
     HAK_REGION_UNMAPPED,
     HAK_REGION_KEEPS,   /* it would make too many pieces */
@@ -94,15 +96,17 @@ hak_region_answer_t hak_region_unmap(hak_superslab_t *super);
  * the kernel would fill the gap again to make one, until all of the zone has been unmapped. */
 bool hak_region_purge(hak_superslab_t *super, void *start, size_t size);
 
-/* True when huge pages are requested for the zone of a superslab; when they are for the superslab, which is
- * in no probe (thp.h); when they were for the zone, and are refused. */
+/* True when huge pages are requested: for the zone of a superslab; for the superslab itself, which
+ * lies in no probe (thp.h). The third: true when they were requested for the zone, and are refused
+ * now. */
 bool hak_region_wishes_huge(const hak_superslab_t *super);
 bool hak_region_asks_huge(const hak_superslab_t *super);
 bool hak_region_refuses_huge(const hak_superslab_t *super);
 
-/* True when the address space is limited and the heap has a good part of what is allowed: then blocks
- * above `hak_region_short` bytes are packed (large/fine.h), which is 0 otherwise. A hint: anyone reads it,
- * without a lock. Each growth looks at the limit, and so does the pool when it hands out what is free. */
+/* True when the address space is limited and the heap takes a good part of the limit. Then blocks
+ * above `hak_region_short` bytes are packed (large/fine.h); otherwise the variable is 0. A hint
+ * that any thread reads without a lock. Each growth of the heap reads the limit, and so does the
+ * pool when it hands out free memory. */
 void hak_region_look_at_limit(void);
 HAK_FAST_PATH bool hak_region_is_short(void) {
     return HAK_UNLIKELY(hak_load_relaxed(&hak_region_short) != 0);
@@ -119,8 +123,8 @@ HAK_FAST_PATH hak_unit_t *hak_unit_of(const void *block) {
     return hak_region_unit_of(block);
 }
 
-/* The same for many blocks of slabs: what is taken from an address, and what is added. The map begins
- * at a multiple of a unit's size. */
+/* The same for many blocks of slabs: the base is computed once, and each address is added to it.
+ * The map begins at a multiple of a unit's size. */
 HAK_FAST_PATH uintptr_t hak_units_base(void) {
     return hak_map.units - ((uintptr_t)hak_map.entries >> (HAK_UNIT_SHIFT - 6));
 }
@@ -143,7 +147,8 @@ HAK_FAST_PATH hak_superslab_t *hak_superslab_of(const void *block) {
     return hak_region_superslab_of(hak_region_unit_of(block));
 }
 
-/* True when the next fresh superslab will be the one behind this one, if its addresses are free. */
+/* True when the next fresh superslab will lie directly behind this one, if those addresses are
+ * free. */
 bool hak_region_superslab_is_last(const hak_superslab_t *super);
 
 /* True when a superslab was handed out and is not a hole. The record may lie before the first or
@@ -159,17 +164,18 @@ void hak_region_set_class(const hak_unit_t *slab, unsigned count, unsigned class
 /* Calls `visit` for every superslab. */
 void hak_region_each_superslab(void (*visit)(hak_superslab_t *super, void *context), void *context);
 
-/* Calls `visit` for each range of the heap's records and of the heap, under the lock: it must not allocate. */
+/* Calls `visit` for each range of the heap's records and of the heap, under the lock: it must not
+ * allocate. */
 void hak_region_each_range(hak_range_visitor_t visit, void *context);
 
-/* The same in pieces of a few thousand looks (walk.h); false when it has been all. What changes between two
- * pieces may be missed. */
+/* The same, in pieces of a few thousand looks (walk.h); false after the last piece. Changes between
+ * two pieces may be missed. */
 bool hak_region_each_piece(hak_region_cursor_t *cursor, hak_range_visitor_t visit, void *context);
 
-/* Every so many of the superslabs, `most` at most, in bounded time (walk.h). */
+/* Finds every n-th superslab, `most` at most, in bounded time; n is stored in *stride (walk.h). */
 unsigned hak_region_sample(hak_superslab_t **found, unsigned most, size_t *stride);
 
-/* Bytes of records that nobody writes to, and so not charged as committed: those of holes. */
+/* Bytes of the records of holes. Nobody writes to them, so they are not charged as committed. */
 size_t hak_region_uncharged(void);
 
 /* Number of mapped superslabs; upper bound of the kernel's mappings for the region. */

@@ -1,5 +1,5 @@
-/* superslab.h: the record of one superslab, 8, 16 or 32 units in a row, by
- * SS_SIZE, that begin at a multiple of their size.
+/* superslab.h: the record of one superslab: 8, 16 or 32 adjacent units (SS_SIZE says how many),
+ * which begin at a multiple of their size.
  *
  * Invariant under the pool lock, for every unit i of the superslab:
  *   free bit i set   <=> the unit belongs to the pool
@@ -40,18 +40,20 @@ typedef struct hak_superslab {
     uint64_t clean_grains : 16;                    /* large heap lock */
     uint8_t longest;                               /* pool lock; longest free run, its list */
     bool on_dirty;                                 /* pool lock; in a list by dirty_next */
-    bool held;                                     /* pool lock; that list is of superslabs that
-                                                      wait for a round of partial release */
+    bool held;                                     /* pool lock; waits for a round of partial
+                                                      release, in the list `held` */
     bool large;                                    /* pool lock; belongs to a large heap */
-    bool kept;           /* pool lock; free, and the region keeps it mapped */
-    _Atomic bool mapped; /* region lock to write; false: a hole */
-    bool unmapped;       /* region lock; in its list of holes by next and
-                                                      prev */
-    uint8_t node; /* pool lock; where its memory is (os/node.h), or was before it went back */
-    uint16_t used_grains;                      /* large heap lock */
-    uint64_t touched[HAK_SUPERSLAB_WORDS_MAX]; /* large heap lock; bit per grain */
-    _Atomic(_Atomic uint64_t *) records;       /* atomic; NULL, then constant; record.h */
-    _Atomic(struct hak_states *) states;       /* the same; hardened/state.h */
+    bool kept;                                     /* pool lock; free, but the region keeps it
+                                                      mapped */
+    _Atomic bool mapped;                           /* region lock to write; false: a hole */
+    bool unmapped;                                 /* region lock; in its list of holes, by next
+                                                      and prev */
+    uint8_t node;                                  /* pool lock; the node of its memory, or of the
+                                                      last it had (os/node.h) */
+    uint16_t used_grains;                          /* large heap lock */
+    uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
+    _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
+    _Atomic(struct hak_states *) states;           /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
 /* True when no unit was freed for `delay_ms`. False when one was freed after `now_ms` was read, so

@@ -5,13 +5,14 @@
 
 /* A list of superslabs by next. */
 void hak_superslab_link(hak_superslab_t **first, hak_superslab_t *super);
-/* Behind that one, or as the first if it is NULL. */
+/* Inserts it behind `before`, or as the first one if that is NULL. */
 void hak_superslab_link_behind(hak_superslab_t **first, hak_superslab_t *before,
                                hak_superslab_t *super);
 void hak_superslab_unlink(hak_superslab_t **first, hak_superslab_t *super);
 
-/* A list of superslabs by dirty_next, that of the oldest free first. A superslab is in one at most;
- * `on_dirty` says so. Removing one that is in none does nothing. */
+/* A list of superslabs by dirty_next, in the order of their last frees, oldest first. A superslab
+ * is in at most one such list; `on_dirty` says whether it is in any. Removing one that is in none
+ * does nothing. */
 typedef struct {
     hak_superslab_t *oldest, *newest;
 } hak_dirty_list_t;

@@ -1,4 +1,4 @@
-/* thp.c: from units to zones, and what the kernel is told of them. */
+/* thp.c: from units to zones, and the advice on them that the kernel gets. */
 #include "region/thp.h"
 
 #include "os/os.h"

@@ -1,26 +1,27 @@
 /* thp.h: which parts of the heap's addresses may have huge pages.
  *
  * The kernel counts a mapping for each range whose advice differs from its neighbours', and allows
- * about 65,000. So huge pages are requested and refused by zones. The first zones are 2 MiB long;
- * further on a zone is a sixteenth to a thirty-second of the heap below it. A heap of 8 TiB, the
- * maximum, has 304 zones, of which at most every fourth is PROBED and has a border within. So huge
- * pages never add more than 380 mappings.
+ * about 65,000 mappings. So huge pages are requested and refused zone by zone. The first zones are
+ * 2 MiB long; later ones are a sixteenth to a thirty-second of the heap below them. A heap of 8
+ * TiB, the maximum, has 304 zones, at most every fourth of which is PROBED and has a border inside.
+ * So huge pages never add more than 380 mappings.
  *
  *   UNDECIDED -> PLAIN     the heap was not dense when the first superslab of the zone was mapped
  *   UNDECIDED -> WISHED    the heap was dense: mapped memory of the zone is advised to have huge
  *                          pages
- *   UNDECIDED -> PROBED    the same, but for the first 2 MiB of the zone, which are advised against
- *                          it: in a huge page nothing tells which parts of it the program uses
+ *   UNDECIDED -> PROBED    the same, except for the first 2 MiB of the zone, which are advised
+ *                          against huge pages: inside a huge page nobody can tell which parts the
+ *                          program uses
  *   UNDECIDED -> SPARSE    the heap was dense, but the program does not fill its blocks (filled.h):
- *                          mapped memory of the zone is advised against huge pages, which a kernel
- *                          may make for everybody
- *   WISHED, PROBED -> REFUSED  a part of the zone that may have huge pages was purged: the kernel would fill
- *                          the gap again to make one. Mapped memory of the zone is advised against it, holes
- *                          are not: others may have memory there. Where the kernel cannot take the advice for
- *                          all of it, for it would have too many mappings, the state stays, and the next purge
- *                          tries again
- *   any       -> UNDECIDED all superslabs of the zone are holes: with their mappings the gaps are gone,
- *                          and the page tables, beside which the kernel makes no huge page
+ *                          mapped memory of the zone is advised against huge pages, which some
+ *                          kernels make without a request
+ *   WISHED, PROBED -> REFUSED  a part of the zone that may have huge pages was purged, and the
+ *                          kernel would fill the gap again to make one. Mapped memory of the zone
+ *                          is advised against huge pages; holes are not, since other code may have
+ *                          memory there. If the kernel refuses the advice for some of it because of
+ *                          too many mappings, the state stays, and the next purge tries again
+ *   any       -> UNDECIDED all superslabs of the zone are holes: their gaps, and the page tables
+ *                          that keep the kernel from making huge pages, went with the mappings
  *
  * Under the region lock. A caller may read `state` without the lock, if it then checks again. */
 #pragma once
@@ -52,9 +53,9 @@ unsigned hak_thp_of(size_t unit);
 hak_thp_range_t hak_thp_range(unsigned zone);
 
 /* Called when units of the heap have just been mapped: advises the kernel according to their zones.
- * `wish` decides the state of a zone that is not decided: pool/pool.c says whether the heap is dense,
- * region.c whether it is large, filled.c whether its pages are used. The second is called when a superslab
- * has been unmapped. Region lock held. */
+ * `wish` decides the state of a zone that is not decided: pool/pool.c says whether the heap is
+ * dense, region.c whether it is large, filled.c whether its pages are used. The second is called
+ * when a superslab has been unmapped. Region lock held. */
 void hak_thp_mapped(char *heap, hak_thp_range_t units, hak_thp_wish_t wish);
 void hak_thp_unmapped(hak_thp_range_t superslab);
 
@@ -65,16 +66,18 @@ size_t hak_thp_mapped_units(unsigned zone);
  * held. */
 hak_thp_range_t hak_thp_small_pages(unsigned zone);
 
-/* True when the zone of the unit is decided; when huge pages are requested for the zone; when they are for
- * the unit, which is in no probe; when they were for the zone, and are refused. */
+/* True when the zone of the unit is decided; when huge pages are requested for the zone; when they
+ * are requested for the unit, which lies in no probe; when they were requested for the zone, and
+ * are refused. */
 bool hak_thp_is_decided(size_t unit);
 bool hak_thp_wishes(size_t unit);
 bool hak_thp_asks(size_t unit);
 bool hak_thp_refuses(size_t unit);
 
-/* Refuses huge pages in the zone of a unit from now on, if the unit may have them. Region lock held. */
+/* Refuses huge pages in the zone of a unit from now on, if the unit may have them. Region lock
+ * held. */
 struct hak_region_walk;
 void hak_thp_refuse(const struct hak_region_walk *walk, size_t unit);
 
-/* Borders between units with advice and those with another, below the unit `end`. */
+/* Number of borders, below the unit `end`, between units with different advice. */
 unsigned hak_thp_borders(size_t end);

@@ -8,9 +8,9 @@
  *   free_count = number of set bits in bits[0 .. words-1]
  *   words_free has bit w set  <=>  bits[w] != 0
  *   blocks in use or in some thread's cache = count - free_count - (remote bits)
- * The protocol of the remote words is in shard/shard.h, that of slabs which are bound to a thread
- * in shard/warm_slab.h. "bitmap" below means: protected by the bin lock, and while the slab is bound, by
- * a claim instead. */
+ * shard/shard.h has the protocol of the remote words, shard/warm_slab.h that of slabs that are
+ * bound to a thread. "bitmap" below means: protected by the bin lock or, while the slab is bound,
+ * by a claim. */
 #pragma once
 
 #include "base/base.h"
@@ -83,8 +83,8 @@ HAK_FAST_PATH uint64_t *hak_slab_bits(const hak_unit_t *slab) {
     return hak_load_relaxed(&slab->bits);
 }
 
-/* The remote words that go with a bitmap: the second half of its record, which has a size that is a
- * power of two. So records of one size have them at one place, whatever their class. */
+/* The remote words of a bitmap are the second half of its record, whose size is a power of two. So
+ * all records of one size have them at the same place, whatever their class. */
 HAK_FAST_PATH _Atomic uint64_t *hak_slab_remote_of(uint64_t *bits, unsigned words) {
     return (_Atomic uint64_t *)(void *)(bits + hak_ceil_pow2(words));
 }

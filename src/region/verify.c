@@ -1,4 +1,4 @@
-/* verify.c: what other checks ask of the map. */
+/* verify.c: what other checks read of the map. */
 #include "region/verify.h"
 
 #include "meta/meta.h"

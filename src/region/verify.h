@@ -4,7 +4,8 @@
 #include "error/check.h"
 #include "region/unit.h"
 
-/* Walks over all superslabs, with every thread outside the engine; in region.c, as what it looks at. */
+/* Walks over all superslabs, with every thread outside the engine. Defined in region.c, beside the
+ * data. */
 void hak_region_check(hak_check_t *check);
 
 /* The class that the map has for a unit. */

@@ -92,7 +92,8 @@ static HAK_BEHIND void sample_each(const hak_region_walk_t *walk, sample_t *samp
     sample->looks -= supers.end - supers.first;
 }
 
-/* A long zone with `mapped` superslabs: each one that is taken has a stretch of its own. */
+/* A long zone with `mapped` superslabs: looks for each superslab to take in a stretch of its
+ * own. */
 static HAK_BEHIND void sample_some(const hak_region_walk_t *walk, sample_t *sample,
                                    hak_thp_range_t supers, size_t mapped) {
     size_t length = supers.end - supers.first, behind = supers.first;

@@ -12,9 +12,8 @@ HAK_FAST_PATH bool hak_stats_wanted(void) {
 }
 
 /* Prepares for a report at the end. Called as soon as a report is wanted: before main, or when an
- * option is changed. Programs close stderr before they end, and daemons open other files under
- * its number; so this makes a copy of stderr and notes which file it was. Only the first call
- * does anything. */
+ * option is changed. Programs close stderr before they end, and daemons open other files under its
+ * number; so this copies stderr and notes which file it was. Only the first call has an effect. */
 HAK_SLOW_PATH void hak_stats_prepare(void);
 
 /* Prints the reports that the options request. */

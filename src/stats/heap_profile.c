@@ -1,9 +1,9 @@
 /* heap_profile.c: writes sites as a heap profile, and as a report of leaks.
  *
  * The form is the text form of gperftools, which pprof reads: for each site what is in use and, in
- * brackets, all that was allocated, then the stack, and at the end the mappings of the process. Sums
- * are estimates already, so the head says "heapprofile", and pprof does not scale them. Lines that
- * begin with # are comments to pprof, and tell the `hakmem` command the rest. */
+ * brackets, all that was allocated, then the stack, and at the end the mappings of the process.
+ * Sums are estimates already, so the head says "heapprofile", and pprof does not scale them. Lines
+ * that begin with # are comments to pprof, and tell the `hakmem` command the rest. */
 #include "stats/heap_profile.h"
 
 #include <errno.h>
@@ -30,10 +30,10 @@ enum {
     MORE_MOST = 4, /* profiles that a call writes behind its own, as they fell due meanwhile */
 };
 
-/* The process (upper half) and the thread that writes a profile, or 0; with IS_MORE another one fell due
- * meanwhile, and the thread writes it next. When it has written MORE_MOST of them it leaves the note to
- * whoever writes the next one. In the child of a fork the process is another one: the thread that
- * writes stayed behind, and so did the note. */
+/* The process (upper half) and the thread that writes a profile, or 0. With IS_MORE, another
+ * profile fell due meanwhile, and the thread writes it next. After MORE_MOST of them it leaves the
+ * note to the next writer. In the child of a fork the process is another one, so the note does not
+ * count there: the writing thread stayed behind. */
 static _Atomic uint64_t writer;
 static const uint64_t IS_MORE = 1u << 31; /* above the numbers of threads */
 static _Atomic uint32_t dump_count;
@@ -56,7 +56,7 @@ static uint64_t weighted(const hak_site_t *site, hak_site_sum_t sum) {
     return whole(hak_load_relaxed(&site->sums[sum]));
 }
 
-/* The freed ones first: other threads go on, and each of them allocated before. */
+/* Reads the frees first: other threads go on, and each freed block was allocated before. */
 static sums_t sums_of(const hak_site_t *site) {
     uint64_t freed = weighted(site, HAK_SITE_FREED_OBJECTS);
     uint64_t freed_bytes = hak_load_relaxed(&site->sums[HAK_SITE_FREED_BYTES]);
@@ -78,7 +78,7 @@ static bool add_up(const hak_site_t *site, void *context) {
 
 /* ---- the profile ---- */
 
-/* The character comes first; with 0 there is none. */
+/* Writes `first`, unless it is 0, and then the number. */
 static void write_hex(hak_out_t *out, char first, uintptr_t number) {
     char text[sizeof " 0x" - 1 + 2 * sizeof number], *at = text + sizeof text;
     do *--at = "0123456789abcdef"[number % 16];
@@ -134,7 +134,7 @@ static int write_profile(int file) {
     return out.error;
 }
 
-/* The name that PROF_FILE says, with a number behind it unless that is 0. */
+/* Stores the name that PROF_FILE says, with a number appended unless that is 0. */
 static void name_file(unsigned number) {
     const char *name = hak_option_text(HAK_OPTION_PROF_FILE);
     size_t used = hak_os_expand(*name ? name : "hakmem.%p.heap", path, sizeof path);
@@ -155,7 +155,7 @@ static uint64_t own_number(void) {
 
 static bool is_thread(uint64_t word) { return (uint32_t)(word & ~IS_MORE) != 0; }
 
-/* False while another thread writes; it gets the note. */
+/* Begins to write; false while another thread writes, which then gets the note. */
 static bool begin(uint64_t note) {
     if (!hak_samples_on()) return false;
     uint64_t own = own_number(), before = hak_load_relaxed(&writer), next;
@@ -168,8 +168,9 @@ static bool begin(uint64_t note) {
     return !is_busy;
 }
 
-/* The same at the end of the process, which nothing follows: it waits for another thread. If exit() was
- * called by a handler that interrupted the writer, the writer never goes on. */
+/* The same at the end of the process: waits for another thread that writes. If a handler that
+ * interrupted the writer calls exit(), the writer never continues, so this thread may begin at
+ * once. */
 static bool begin_last(void) {
     bool begun = hak_samples_on() && (hak_load_relaxed(&writer) & ~IS_MORE) == own_number();
     for (unsigned i = 0; !begun && hak_samples_on() && i < END_MS; i++)
@@ -177,7 +178,7 @@ static bool begin_last(void) {
     return begun;
 }
 
-/* True: another one is to be written first. */
+/* Ends writing, unless another profile is to be written first: true then. */
 static bool end(bool writes_more) {
     uint64_t now = hak_load_relaxed(&writer), next;
     do {
@@ -214,8 +215,8 @@ void hak_heap_profile_due(void) {
 
 /* ---- leaks ---- */
 
-/* Of a site: what the program has lost, and beyond that what it can still reach. Where the two are not
- * told apart nothing was reached. */
+/* Of a site: what the program has lost, and what it can still reach. If the two are not told apart,
+ * `reached` is 0. */
 typedef struct {
     const hak_site_t *site;
     uint64_t lost, lost_bytes, reached, reached_bytes;

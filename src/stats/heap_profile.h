@@ -1,22 +1,25 @@
-/* heap_profile.h: writes heap profiles and the report of leaks. Calls only what a signal handler may call. */
+/* heap_profile.h: writes heap profiles and the report of leaks. Calls only what a signal handler
+ * may call. */
 #pragma once
 
 #include "base/base.h"
 
-/* Writes a profile to a file that is made anew. NULL: to the file of PROF_FILE, with a number behind
- * it that counts up. Returns 0 or an error number; EBUSY while another thread writes one. */
+/* Writes a profile to a new file. NULL: to the file of PROF_FILE, with a number appended that
+ * counts up. Returns 0 or an error number; EBUSY while another thread writes a profile. */
 int hak_heap_profile_dump(const char *path);
 
-/* The same to the file of PROF_FILE, and while another thread writes one, that thread does it next. */
+/* The same to the file of PROF_FILE. If another thread is writing a profile, that thread writes
+ * this one next. */
 void hak_heap_profile_due(void);
 
-/* Whether the blocks that the program can still reach are told from the others, in the sums of sites. */
+/* Whether the sums of sites tell the blocks that the program can still reach from the others. */
 typedef struct {
     const char *untold; /* why they are not; NULL: they are */
     size_t unread;      /* bytes that were not searched for pointers: shared with other processes */
 } hak_heap_profile_reach_t;
 
-/* Writes the profile, unless nothing was sampled, and the report of leaks unless `reach` is NULL. */
+/* Writes the profile, unless nothing was sampled, and the report of leaks unless `reach` is
+ * NULL. */
 void hak_heap_profile_report(const hak_heap_profile_reach_t *reach);
 
 /* Installs the handler of PROF_SIGNAL, and keeps stderr for the reports. */

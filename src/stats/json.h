@@ -15,6 +15,7 @@ void hak_stats_write_members(hak_out_t *out, const hak_stats_t *stats);
 void hak_stats_write_cache(hak_out_t *out, const hak_cache_stats_t *cache);
 
 /* The writers call these two for the process that they report on: its number, and an object for
- * each of its caches, the newest first. The library defines them for its own process (report.c), the `hakmem` command for the process of a live page. */
+ * each of its caches, the newest first. The library defines them for its own process (report.c),
+ * the `hakmem` command for the process of a live page. */
 unsigned hak_stats_process(void);
 void hak_stats_write_cache_list(hak_out_t *out);

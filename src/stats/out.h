@@ -33,7 +33,8 @@ size_t hak_out_end(hak_out_t *out);
 void hak_out_bytes(hak_out_t *out, const char *text, size_t size);
 void hak_out_text(hak_out_t *out, const char *text);
 
-/* Writes a text in which %s stands for a text and %lu for a number; there are no other forms. */
+/* Writes a text in which %s stands for a text and %lu for a number; it knows no other
+ * conversion. */
 __attribute__((format(printf, 2, 3))) void hak_out_print(hak_out_t *out, const char *format, ...);
 
 /* A number or a text, right-aligned or left-aligned in a column of `width`; width 0: no column. */

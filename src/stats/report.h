@@ -1,5 +1,5 @@
-/* report.h: a process's report on itself. The `hakmem` command uses the same writers for a report on
- * another process. */
+/* report.h: a process's report on itself. The `hakmem` command uses the same writers for a report
+ * on another process. */
 #pragma once
 
 #include "stats/out.h"
