@@ -24,9 +24,12 @@ MANUALS = ("hakmem.1", "hakmem.3")
 
 # Titles and pages of the navigation; a page that is not here is found by its links and the search.
 NAVIGATION = {
-    "Start": {"HAKMEM": "README.md", "Packages": "packaging/README.md", "Changes": "CHANGELOG.md"},
+    "Start": {"HAKMEM": "README.md", "Building": "docs/BUILDING.md", "Packages": "packaging/README.md",
+              "Changes": "CHANGELOG.md"},
     "Guides": {"My RSS is high": "docs/guides/high_rss.md",
                "Which call allocated it?": "docs/guides/heap_profiles.md",
+               "A program frees wrongly": "docs/guides/wrong_frees.md",
+               "Setting options": "docs/guides/options.md",
                "In containers": "docs/guides/containers.md",
                "gdb, cores, valgrind, perf": "docs/DEBUGGERS.md",
                "Metrics: Prometheus, Grafana, notebooks": "docs/METRICS.md",
