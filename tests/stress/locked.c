@@ -7,7 +7,6 @@
  * its memory or none, and frees the blocks. Then the helper must come to sleep for a whole second: who
  * wakes four times a second keeps a machine awake. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,24 +34,6 @@ static void *rest(void *unused) {
     return unused;
 }
 
-/* How often the threads but the first and the one that rests have gone to sleep by themselves. */
-static unsigned long sleeps(void) {
-    unsigned long sum = 0, number;
-    char path[300], line[128];
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL, "no /proc/self/task");
-    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
-        if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) == getpid()) continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(path, "r");
-        while (file && fgets(line, sizeof line, file))
-            if (sscanf(line, "voluntary_ctxt_switches: %lu", &number) == 1) sum += number;
-        if (file) fclose(file);
-    }
-    closedir(tasks);
-    return sum;
-}
-
 static void check(const void *context) {
     const struct trial *trial = context;
     pthread_t thread;
@@ -69,17 +50,11 @@ static void check(const void *context) {
     }
     while (count > 0) API(free)(blocks[--count]);
     CHECK(proc_threads() == 3, "there are %u threads, and no helper", proc_threads());
-    unsigned long before = 0, now = sleeps();
-    for (unsigned i = 0; now != before && i < SECONDS_MOST; i++) {
-        proc_sleep_ms(1000);
-        before = now;
-        now = sleeps();
-    }
-    fprintf(stdout, "blocks of %zu, %s: %lu KiB remain, the helper has slept %lu times\n",
-            trial->size, trial->locks ? "locked" : "not locked", (unsigned long)proc_rss_kib(),
-            now);
-    CHECK(now == before, "blocks of %zu: the helper still wakes in second %d, %lu times",
-          trial->size, SECONDS_MOST, now - before);
+    bool rests = proc_others_rest(1000, SECONDS_MOST);
+    fprintf(stdout, "blocks of %zu, %s: %lu KiB remain\n", trial->size,
+            trial->locks ? "locked" : "not locked", (unsigned long)proc_rss_kib());
+    CHECK(rests, "blocks of %zu: the helper still wakes after %d seconds", trial->size,
+          SECONDS_MOST);
 }
 
 static const struct trial trials[] = {{600, false},       {600, true},       {9000, true},

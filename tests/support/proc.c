@@ -75,3 +75,43 @@ unsigned proc_threads(void) {
     closedir(tasks);
     return count;
 }
+
+/* True when this thread sleeps; adds how often it has gone to sleep by itself. */
+static bool sleeps(const char *task, unsigned long *sum) {
+    char path[300], line[128], state = 0;
+    unsigned long number;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+    FILE *file = fopen(path, "re");
+    if (!file) return true; /* it has ended */
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "State: %c", &state) == 1) continue;
+        if (sscanf(line, "voluntary_ctxt_switches: %lu", &number) == 1) *sum += number;
+    }
+    fclose(file);
+    return state == 'S';
+}
+
+static bool others_sleep(unsigned long *sum) {
+    bool all = true;
+    *sum = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL, "no /proc");
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != gettid())
+            all &= sleeps(entry->d_name, sum);
+    closedir(tasks);
+    return all;
+}
+
+bool proc_others_rest(unsigned milliseconds, unsigned seconds) {
+    unsigned long before, now;
+    bool slept = others_sleep(&now);
+    for (unsigned waited = 0; waited < seconds * 1000; waited += milliseconds) {
+        before = now;
+        bool slept_before = slept;
+        proc_sleep_ms(milliseconds);
+        slept = others_sleep(&now);
+        if (slept && slept_before && now == before) return true;
+    }
+    return false;
+}

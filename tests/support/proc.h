@@ -1,6 +1,7 @@
 /* proc.h - what the kernel knows of this process. Nothing here allocates, unless it says so. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Resident memory in KiB, exact (/proc/self/smaps_rollup; the counters of statm lag). */
@@ -23,6 +24,10 @@ long proc_minor_faults(void);
 
 /* Threads of this process. Unlike the others it allocates. */
 unsigned proc_threads(void);
+
+/* Waits until no other thread of this process has run for so long: each sleeps, and none has woken. False
+ * after so many seconds. It allocates. */
+bool proc_others_rest(unsigned milliseconds, unsigned seconds);
 
 /* Limits the address space of this process to so many bytes. */
 void proc_limit_address_space(size_t bytes);
