@@ -19,10 +19,12 @@
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
-static _Atomic uint64_t plain;  /* the first word of them; 0 where CPUs go by their nodes */
+static _Atomic uint64_t plain
+    HAK_READ_OFTEN;             /* the first word of them; 0 where CPUs go by their nodes */
 static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
-static _Atomic uint64_t known_bytes; /* 0 until the first look; UINT64_MAX: no limit */
+static _Atomic uint64_t known_bytes
+    HAK_READ_OFTEN; /* 0 until the first look; UINT64_MAX: no limit */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 

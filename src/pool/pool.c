@@ -8,7 +8,7 @@
 #include "pool/lists.h"
 #include "pool/purge.h"
 
-hak_pool_stats_t hak_pool_stats;
+hak_pool_stats_t hak_pool_stats HAK_OWN_LINE;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
 

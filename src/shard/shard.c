@@ -211,7 +211,8 @@ static unsigned take_from_new(request_t *request, hak_unit_t *const *slabs, unsi
     return take_locked(request, bin, home, ANY);
 }
 
-_Atomic uint32_t hak_shard_grown, hak_shard_visits_due;
+_Atomic uint32_t hak_shard_grown HAK_OWN_LINE;
+_Atomic uint32_t hak_shard_visits_due HAK_OWN_LINE;
 
 /* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
  * `superslabs` before: always when the heap has grown, otherwise now and then. The work is done at

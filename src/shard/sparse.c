@@ -42,8 +42,8 @@ enum {
 };
 
 static _Atomic uint64_t purged_bytes;
-static _Atomic uint32_t taken HAK_OWN_LINE; /* atomic; units that became slabs, modulo 2^32 */
-static _Atomic uint32_t visits;             /* atomic; of shards, modulo 2^32 */
+static _Atomic uint32_t taken HAK_OWN_LINE;  /* atomic; units that became slabs, modulo 2^32 */
+static _Atomic uint32_t visits HAK_OWN_LINE; /* atomic; of shards, modulo 2^32 */
 
 uint64_t hak_shard_purged_sparse(void) { return hak_load_relaxed(&purged_bytes); }
 

@@ -143,9 +143,9 @@ static size_t all_of(pass_t *pass, hak_budget_t each) {
 
 /* ---- the owner, and the notes ---- */
 
-static _Atomic bool
-    busy;               /* see above; it orders the accesses of one owner after those of the last */
-static pass_t the_pass; /* owner */
+static _Atomic bool busy HAK_OWN_LINE; /* see above; it orders the accesses of one owner after those
+                                          of the last */
+static pass_t the_pass HAK_OWN_LINE;   /* owner */
 static _Atomic bool has_pass
     HAK_READ_OFTEN; /* the owner writes; the_pass is not at its end; for others a hint */
 static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the_pass */
@@ -181,9 +181,10 @@ static void begin_pass(uint32_t delay_ms, hak_sparse_t bins) {
     hak_store_relaxed(&has_hurry, bins != HAK_SPARSE_IDLE);
 }
 
+/* All slow calls read the line of these: what is so already is not written. */
 static void end_pass(void) {
-    hak_store_relaxed(&has_pass, false);
-    hak_store_relaxed(&has_hurry, false);
+    if (hak_load_relaxed(&has_pass)) hak_store_relaxed(&has_pass, false);
+    if (hak_load_relaxed(&has_hurry)) hak_store_relaxed(&has_hurry, false);
 }
 
 /* True when frees give back ahead of time. A user who sets a long delay wants to keep free memory, as

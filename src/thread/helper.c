@@ -49,9 +49,9 @@ enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
 enum { NONE, STARTING, AWAKE, ASLEEP = HAK_HELPER_ASLEEP, REFUSED };
 _Atomic uint32_t hak_helper_state;
 
-static _Atomic bool noted; /* the program worked since the helper's last round */
-static _Atomic uint32_t
-    urged; /* 1: a thread has noted work that must not wait for the next round */
+static _Atomic bool noted;                  /* the program worked since the helper's last round */
+static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that must not wait for the
+                                               next round */
 
 /* The helper writes; dirty units that are stuck while it sleeps, as others see after they saw it asleep. */
 static _Atomic size_t stuck_units;

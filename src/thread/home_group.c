@@ -13,7 +13,7 @@
 #include "shard/shard.h"
 #include "thread/cache_budget.h"
 
-enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, EMPTY = 0, HOLDING = 1, TELLING = INT_MAX };
+enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
 
 /* threads = sum over `homes`, while no thread starts; threads <= told, and threads > told / 2 unless both
  * are 0. */
@@ -25,12 +25,15 @@ typedef struct {
     _Atomic unsigned told;    /* atomic; the group's part of the process's count; TELLING while that
                                  changes */
     _Atomic(hak_cache_t *)
-        waiting[2]; /* written under the lock; stacks of caches without thread, EMPTY
-                                          or HOLDING blocks: there may be very many empty ones */
-    _Atomic unsigned homes[SHARDS]; /* written under the lock; threads at home in each shard */
+        empty; /* written under the lock, as the next two; a stack of caches that wait
+                                       without blocks: there may be very many */
+    _Atomic unsigned homes[SHARDS]; /* threads at home in each shard */
+    _Atomic(hak_cache_t *)
+        holding[SHARDS] HAK_ALIGNED(HAK_LINE); /* stacks of those that wait with blocks,
+                                       by the CPU that their last thread ended on */
 } HAK_ALIGNED(HAK_LINE) group_t;
 
-_Static_assert(sizeof(group_t) == HAK_LINE, "a start or an end moves one line");
+_Static_assert(sizeof(group_t) == 2 * HAK_LINE, "a start or an end moves two lines");
 
 static group_t first HAK_OWN_LINE; /* small processes have no other */
 static group_t others[GROUPS - 1] HAK_APART;
@@ -77,9 +80,10 @@ void hak_group_tell_all(void) {
 
 static void count_full(group_t *group) {
     group->full = group->ending;
-    for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[HOLDING]); cache;
-         cache = cache->next_waiting)
-        group->full++;
+    for (unsigned i = 0; i < SHARDS; i++)
+        for (const hak_cache_t *cache = hak_load_relaxed(&group->holding[i]); cache;
+             cache = cache->next_waiting)
+            group->full++;
 }
 
 /* The end of steps under the lock that began in `process`. If a signal handler forked in the midst of them,
@@ -88,22 +92,44 @@ static void settle(group_t *group, uint32_t process) {
     if (HAK_UNLIKELY(process != hak_gate_process())) count_full(group);
 }
 
+/* The stack of caches that hold blocks and were last used on a CPU of the group, or else were at home in `shard`. */
+static _Atomic(hak_cache_t *) *holding_of(group_t *group, unsigned cpu, unsigned shard) {
+    return &group->holding[(group_of(cpu) == group ? cpu : shard) % SHARDS];
+}
+
 /* Lock held. */
 static void push(group_t *group, hak_cache_t *cache, bool holds) {
+    _Atomic(hak_cache_t *) *stack =
+        holds ? holding_of(group, hak_shard_here(), cache->shard) : &group->empty;
     cache->holds = holds;
-    cache->next_waiting = hak_load_relaxed(&group->waiting[holds]);
-    hak_store_relaxed(&group->waiting[holds], cache);
+    cache->next_waiting = hak_load_relaxed(stack);
+    hak_store_relaxed(stack, cache);
 }
 
 /* Takes a cache from a stack; NULL when it is empty. Lock held. */
-static hak_cache_t *pop(group_t *group, bool holds) {
+static hak_cache_t *pop(group_t *group, _Atomic(hak_cache_t *) *stack) {
     const uint32_t process = hak_gate_process();
-    hak_cache_t *cache = hak_load_relaxed(&group->waiting[holds]);
+    hak_cache_t *cache = hak_load_relaxed(stack);
     if (!cache) return NULL;
-    hak_store_relaxed(&group->waiting[holds], cache->next_waiting);
-    group->full -= holds;
+    hak_store_relaxed(stack, cache->next_waiting);
+    group->full -= cache->holds;
     settle(group, process);
     return cache;
+}
+
+/* Takes a cache that holds blocks, the last one of CPU `cpu` if it can: its lines are in that CPU's caches. Lock
+ * held. */
+static hak_cache_t *pop_holding(group_t *group, unsigned cpu) {
+    hak_cache_t *cache = NULL;
+    for (unsigned i = 0; i < SHARDS && !cache; i++)
+        cache = pop(group, &group->holding[(cpu + i) % SHARDS]);
+    return cache;
+}
+
+static bool has_holding(const group_t *group) {
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (hak_load_relaxed(&group->holding[i])) return true;
+    return false;
 }
 
 /* Takes a cache that holds blocks or, if `any`, an empty one, if there is one; from group `number` on,
@@ -113,11 +139,11 @@ static hak_cache_t *pop_of_all(unsigned number, bool any) {
     hak_cache_t *cache = NULL;
     for (unsigned left = count; left && !cache; left--, number++) {
         group_t *group = group_at(number % count);
-        bool empty = any && hak_load_relaxed(&group->waiting[EMPTY]);
-        if (!empty && !hak_load_relaxed(&group->waiting[HOLDING])) continue;
+        bool empty = any && hak_load_relaxed(&group->empty);
+        if (!empty && !has_holding(group)) continue;
         HAK_HOLD(&group->lock);
-        if (empty) cache = pop(group, EMPTY);
-        if (!cache) cache = pop(group, HOLDING);
+        if (empty) cache = pop(group, &group->empty);
+        if (!cache) cache = pop_holding(group, 0);
         if (cache) hak_gate_take(&cache->post);
     }
     return cache;
@@ -228,8 +254,8 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
     group_t *group = group_of(seat.shard);
     hak_cache_t *cache;
     hak_lock_acquire(&group->lock);
-    cache = pop(group, HOLDING);
-    if (!cache) cache = pop(group, EMPTY);
+    cache = pop_holding(group, seat.shard);
+    if (!cache) cache = pop(group, &group->empty);
     if (cache) join(group, cache, seat);
     hak_lock_release(&group->lock);
     if (cache) return cache;
@@ -240,7 +266,7 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
 
 bool hak_group_has_waiting(void) {
     const group_t *group = group_of(hak_shard_here());
-    return hak_load_relaxed(&group->waiting[EMPTY]) || hak_load_relaxed(&group->waiting[HOLDING]);
+    return hak_load_relaxed(&group->empty) || has_holding(group);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
@@ -318,10 +344,10 @@ void hak_group_forget_others(const hak_cache_t *own) {
 
 /* ---- check ---- */
 
-static size_t check_waiting(hak_check_t *check, const group_t *group, bool holds, size_t most) {
+static size_t check_stack(hak_check_t *check, const group_t *group, const hak_cache_t *cache,
+                          bool holds, size_t most) {
     size_t count = 0;
-    for (const hak_cache_t *cache = hak_load_relaxed(&group->waiting[holds]);
-         cache && count <= most; cache = cache->next_waiting) {
+    for (; cache && count <= most; cache = cache->next_waiting) {
         hak_check_that(check, "cache", cache,
                        "one that waits has no thread, and is on the right list",
                        cache->tid == 0 && cache->holds == holds && group_of(cache->shard) == group);
@@ -333,7 +359,9 @@ static size_t check_waiting(hak_check_t *check, const group_t *group, bool holds
 /* Walks over the waiting caches with blocks: at most one for each CPU. `ending` is -1 in the child of a
  * fork that interrupted a thread's end, until that is over. */
 static void check_full(hak_check_t *check, const group_t *group) {
-    size_t count = check_waiting(check, group, HOLDING, group->full) + group->ending;
+    size_t count = group->ending;
+    for (unsigned i = 0; i < SHARDS; i++)
+        count += check_stack(check, group, hak_load_relaxed(&group->holding[i]), true, group->full);
     hak_check_equal(check, "thread list", group,
                     "full = caches that wait with blocks, and that will", group->full,
                     (uint16_t)count);
@@ -343,7 +371,7 @@ HAK_BEHIND void hak_group_check(hak_check_t *check, size_t caches) {
     size_t threads = 0, told = 0, homes = 0;
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
         const group_t *group = group_at(number);
-        check_waiting(check, group, EMPTY, caches);
+        check_stack(check, group, hak_load_relaxed(&group->empty), false, caches);
         check_full(check, group);
         threads += hak_load_relaxed(&group->threads);
         told += hak_load_relaxed(&group->told);

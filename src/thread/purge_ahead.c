@@ -41,18 +41,19 @@ enum {
     DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
 };
 
-static _Atomic size_t kept = LEAST; /* owner to write; what may be kept now */
-static _Atomic bool falls;          /* owner to write; see hak_purge_ahead_falls */
-
-/* All of the owner. */
-static size_t peak, swing, expected;
-static size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
-static size_t given, missed;
-static size_t committed_then; /* at the last look, or when the last was given */
-static uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms;
-static unsigned doublings, missed_doublings; /* of the interval in which each of the two sinks */
-static bool has_doubled;                     /* for the present swing */
-static bool missed_has_sunk;                 /* since it doubled last */
+/* Of the owner, and written with each of its looks; others read the first two. */
+static struct {
+    _Atomic size_t kept;                  /* what may be kept now; 0: LEAST */
+    _Atomic bool falls;                   /* see hak_purge_ahead_falls */
+    bool has_doubled;                     /* for the present swing */
+    bool missed_has_sunk;                 /* since it doubled last */
+    unsigned doublings, missed_doublings; /* of the interval in which each of the two sinks */
+    size_t peak, swing, expected;
+    size_t low, fallen, top; /* of memory in use: see above; top: the most since it last rose */
+    size_t given, missed;
+    size_t committed_then; /* at the last look, or when the last was given */
+    uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms;
+} ahead HAK_OWN_LINE;
 
 /* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
 static HAK_COMMON size_t dirty_now(void) {
@@ -61,8 +62,13 @@ static HAK_COMMON size_t dirty_now(void) {
            (is_fixed ? 0 : hak_load_relaxed(&hak_huge_stats.kept_bytes));
 }
 
+static size_t may_keep(void) {
+    const size_t most = hak_load_relaxed(&ahead.kept);
+    return most ? most : LEAST;
+}
+
 HAK_COMMON size_t hak_purge_ahead_excess(void) {
-    size_t dirty = dirty_now(), most = hak_load_relaxed(&kept);
+    size_t dirty = dirty_now(), most = may_keep();
     return dirty > most + STEP ? dirty - most : 0;
 }
 
@@ -86,51 +92,54 @@ static size_t sunk(size_t value, unsigned intervals) {
 }
 
 static void sink(uint64_t now_ms) {
-    peak = sunk(peak, passed(&peak_sunk_ms, now_ms, INTERVAL_MS));
-    swing = sunk(swing, passed(&swing_sunk_ms, now_ms, INTERVAL_MS << doublings));
-    const unsigned intervals = passed(&missed_sunk_ms, now_ms, INTERVAL_MS << missed_doublings);
-    given = sunk(given, intervals);
-    missed = sunk(missed, intervals);
-    missed_has_sunk |= intervals != 0;
-    if (swing < LEAST) doublings = 0;
-    if (missed < STEP) missed_doublings = 0;
+    ahead.peak = sunk(ahead.peak, passed(&ahead.peak_sunk_ms, now_ms, INTERVAL_MS));
+    ahead.swing =
+        sunk(ahead.swing, passed(&ahead.swing_sunk_ms, now_ms, INTERVAL_MS << ahead.doublings));
+    const unsigned intervals =
+        passed(&ahead.missed_sunk_ms, now_ms, INTERVAL_MS << ahead.missed_doublings);
+    ahead.given = sunk(ahead.given, intervals);
+    ahead.missed = sunk(ahead.missed, intervals);
+    ahead.missed_has_sunk |= intervals != 0;
+    if (ahead.swing < LEAST) ahead.doublings = 0;
+    if (ahead.missed < STEP) ahead.missed_doublings = 0;
 }
 
 /* What was committed since the last look is touched, for the first time or again: as much of it as was given back
  * would have served. */
 static void follow_missed(void) {
-    size_t now = hak_commit_bytes(), again = hak_min(given, now - hak_min(now, committed_then));
-    committed_then = now;
-    given -= again;
-    missed += again;
-    if (!again || !missed_has_sunk) return;
-    missed_doublings += missed_doublings < DOUBLINGS_MOST;
-    missed_has_sunk = false;
+    size_t now = hak_commit_bytes(),
+           again = hak_min(ahead.given, now - hak_min(now, ahead.committed_then));
+    ahead.committed_then = now;
+    ahead.given -= again;
+    ahead.missed += again;
+    if (!again || !ahead.missed_has_sunk) return;
+    ahead.missed_doublings += ahead.missed_doublings < DOUBLINGS_MOST;
+    ahead.missed_has_sunk = false;
 }
 
 /* `used` fell, or rises again after a fall. */
 static void follow(size_t used) {
-    if (used <= low) {
-        low = used;
-        fallen = top - used;
-        expected = hak_max(swing, LEAST);
+    if (used <= ahead.low) {
+        ahead.low = used;
+        ahead.fallen = ahead.top - used;
+        ahead.expected = hak_max(ahead.swing, LEAST);
         return;
     }
-    size_t risen = used - low, again = hak_min(fallen, risen);
-    swing = hak_max(swing, again);
-    if (again > expected + expected / 8 && !has_doubled) {
-        doublings += doublings < DOUBLINGS_MOST;
-        has_doubled = true;
+    size_t risen = used - ahead.low, again = hak_min(ahead.fallen, risen);
+    ahead.swing = hak_max(ahead.swing, again);
+    if (again > ahead.expected + ahead.expected / 8 && !ahead.has_doubled) {
+        ahead.doublings += ahead.doublings < DOUBLINGS_MOST;
+        ahead.has_doubled = true;
     }
-    if (risen < fallen) return;
-    top = low = used; /* as high as before: from here on it may fall again */
-    fallen = 0;
-    has_doubled = false;
+    if (risen < ahead.fallen) return;
+    ahead.top = ahead.low = used; /* as high as before: from here on it may fall again */
+    ahead.fallen = 0;
+    ahead.has_doubled = false;
 }
 
 void hak_purge_ahead_gave(size_t bytes) {
-    given += bytes;
-    committed_then = hak_commit_bytes();
+    ahead.given += bytes;
+    ahead.committed_then = hak_commit_bytes();
 }
 
 void hak_purge_ahead_look(uint64_t now_ms) {
@@ -138,18 +147,20 @@ void hak_purge_ahead_look(uint64_t now_ms) {
     sink(now_ms);
     follow(used);
     follow_missed();
-    peak = hak_max(peak, used);
-    size_t most = hak_max(LEAST, hak_max(peak / PART, swing)) + hak_min(missed, used / MISSED_PART);
-    hak_store_relaxed(&kept, soft ? hak_min(most, soft / SOFT_PART) : most);
-    hak_store_relaxed(&falls, used == low && fallen / FALL_PART > used);
+    ahead.peak = hak_max(ahead.peak, used);
+    size_t most = hak_max(LEAST, hak_max(ahead.peak / PART, ahead.swing)) +
+                  hak_min(ahead.missed, used / MISSED_PART);
+    hak_store_relaxed(&ahead.kept, soft ? hak_min(most, soft / SOFT_PART) : most);
+    hak_store_relaxed(&ahead.falls, used == ahead.low && ahead.fallen / FALL_PART > used);
 }
 
-bool hak_purge_ahead_falls(void) { return hak_load_relaxed(&falls); }
+bool hak_purge_ahead_falls(void) { return hak_load_relaxed(&ahead.falls); }
 
 void hak_purge_ahead_forget(void) {
-    peak = swing = low = fallen = top = given = missed = 0;
-    doublings = missed_doublings = 0;
-    has_doubled = missed_has_sunk = false;
-    hak_store_relaxed(&kept, LEAST);
-    hak_store_relaxed(&falls, false);
+    ahead.peak = ahead.swing = ahead.low = ahead.fallen = ahead.top = ahead.given = ahead.missed =
+        0;
+    ahead.doublings = ahead.missed_doublings = 0;
+    ahead.has_doubled = ahead.missed_has_sunk = false;
+    hak_store_relaxed(&ahead.kept, 0);
+    hak_store_relaxed(&ahead.falls, false);
 }

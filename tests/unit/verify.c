@@ -220,8 +220,9 @@ static void waiting_tid(void) { world.waiting->tid = 1; }
 typedef struct {
     hak_lock_t lock;
     unsigned full, ending, threads;
-    void *waiting[2];
+    void *empty;
     unsigned homes[8];
+    _Alignas(HAK_LINE) void *holding[8];
 } group_t;
 static group_t *first_group(void) { return find_static("home_group.c", "first", sizeof(group_t)); }
 
