@@ -6,10 +6,6 @@
 _Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS];
 _Atomic uint64_t hak_ways[HAK_WAYS];
 
-void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count) {
-    hak_add_relaxed(&hak_calls[class_index][call], count);
-}
-
 unsigned hak_ways_found(unsigned way, unsigned count) {
     if (count) HAK_COUNT_WAY(way);
     return count;

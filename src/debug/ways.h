@@ -54,18 +54,17 @@ enum {
 extern _Atomic uint64_t hak_calls[HAK_CLASS_LIMIT][HAK_CALLS]; /* any thread adds */
 extern _Atomic uint64_t hak_ways[HAK_WAYS];                    /* any thread adds */
 
-void hak_ways_count_blocks(unsigned class_index, unsigned call, uint64_t count);
-
 /* Counts a way if it found blocks; returns `count`. */
 unsigned hak_ways_found(unsigned way, unsigned count);
 
-#define HAK_COUNT_CALL(class_index, call) (void)hak_add_relaxed(&hak_calls[class_index][call], 1)
-#define HAK_COUNT_BLOCKS(class_index, call, count) hak_ways_count_blocks(class_index, call, count)
+#define HAK_COUNT_BLOCKS(class_index, call, count) \
+    (void)hak_add_relaxed(&hak_calls[class_index][call], count)
 #define HAK_COUNT_WAY(way) (void)hak_add_relaxed(&hak_ways[way], 1)
 #define HAK_WAY_FOUND(way, count) hak_ways_found(way, count)
 #else
-#define HAK_COUNT_CALL(class_index, call) ((void)0)
 #define HAK_COUNT_BLOCKS(class_index, call, count) ((void)0)
 #define HAK_COUNT_WAY(way) ((void)0)
 #define HAK_WAY_FOUND(way, count) (count)
 #endif
+
+#define HAK_COUNT_CALL(class_index, call) HAK_COUNT_BLOCKS(class_index, call, 1)

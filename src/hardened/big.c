@@ -212,8 +212,7 @@ size_t hak_big_keep(hak_quarantine_t *quarantine, void *block, uint64_t note, si
     size_t size = hak_big_size(note), room = room_of(block, size), page = hak_os_page_size();
     bool keeps = quarantine && hak_hardened.quarantine && room <= HAK_BIG_KEPT;
     hak_kept_t kept = {.block = block, .size = whole, .is_huge = is_huge(block)};
-    kept.guard =
-        keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_guard_set_by_advice(block, room + page);
+    kept.guard = keeps && guard_of(note) == HAK_GUARD_ADVISED && hak_os_guard(block, room + page);
     if (!kept.guard) {
         clear_end(block); /* if not, again when the block leaves the ring */
         if (hak_hardened.zero && (room < HAK_LARGE_MAX || !hak_os_purge(block, room)))

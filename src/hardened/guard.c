@@ -10,8 +10,6 @@ hak_guard_stats_t hak_guard_stats;
 
 static _Atomic uint32_t unit_count; /* guard units */
 
-bool hak_guard_set_by_advice(void *start, size_t size) { return hak_os_guard(start, size); }
-
 static bool protect(void *start, size_t size) {
     bool done = hak_add_relaxed(&hak_guard_stats.mapped, 1) < HAK_GUARDS_MAPPED &&
                 hak_os_protect(start, size);

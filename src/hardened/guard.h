@@ -30,9 +30,6 @@ extern hak_guard_stats_t hak_guard_stats;
 /* Makes whole pages a guard; what they held is lost. NONE when the system refuses. */
 hak_guard_t hak_guard_set(void *start, size_t size);
 
-/* The same by advice only, which is cheap for any number of pages. */
-bool hak_guard_set_by_advice(void *start, size_t size);
-
 /* Makes the pages of a guard usable again; they read as zero or, if the guard is MAPPED, as before.
  * False when the system refuses: then they stay a guard. */
 bool hak_guard_clear(void *start, size_t size, hak_guard_t guard);
