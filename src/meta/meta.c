@@ -4,7 +4,7 @@
 #include "meta/area.h"
 #include "meta/verify.h"
 #include "os/os.h"
-#include "os/place.h"
+#include "os/window.h"
 
 enum {
     LEAST_SHIFT = 4,
@@ -30,7 +30,7 @@ static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
 static unsigned area_count; /* the last one grows */
-static unsigned attempt;    /* of hak_os_place; the next to try */
+static unsigned attempt;    /* of hak_os_window; the next to try */
 
 static unsigned shift_of(size_t size) {
     if (size <= (1u << LEAST_SHIFT)) return LEAST_SHIFT;
@@ -54,7 +54,7 @@ static bool place_area(void) {
     size_t size;
     char *window;
     if (area_count == AREAS_MAX) return false;
-    while ((window = hak_os_place(attempt, &size)) != NULL) {
+    while ((window = hak_os_window(attempt, &size)) != NULL) {
         hak_area_t *area = &areas[area_count];
         hak_os_answer_t answer =
             hak_area_place(area, window, hak_meta_window_part(size) / 2, "hakmem: records");

@@ -31,7 +31,7 @@ void hak_meta_free_bitmap(void *block, size_t size);
 size_t hak_meta_bytes(void);
 size_t hak_meta_mappings(void);
 
-/* Bytes at the beginning of a window (os/place.h) of `size` bytes that are for records. */
+/* Bytes at the beginning of a window (os/window.h) of `size` bytes that are for records. */
 HAK_FAST_PATH size_t hak_meta_window_part(size_t size) { return size / 16; }
 
 /* Calls `visit` for each range of records, under the lock: it must not allocate. */

@@ -7,7 +7,7 @@
 #include "meta/meta.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "os/place.h"
+#include "os/window.h"
 #include "region/filled.h"
 #include "region/verify.h"
 #include "region/superslab_list.h"
@@ -222,7 +222,7 @@ static HAK_COMMON bool grow(bool dense) {
 static HAK_COMMON bool settle(void) {
     size_t size = 0;
     unsigned attempt = 0, refusals = 0;
-    for (char *window; (window = hak_os_place(attempt, &size)) != NULL;) {
+    for (char *window; (window = hak_os_window(attempt, &size)) != NULL;) {
         hak_os_answer_t answer = place(window, size);
         if (answer == HAK_OS_MAPPED && grow(false)) return true;
         remove_areas();

@@ -1,6 +1,6 @@
 /* region.h: the heap's addresses, and the flat map from any pointer to its class.
  *
- * The heap grows in one window of addresses (os/place.h), which is not reserved: superslabs are
+ * The heap grows in one window of addresses (os/window.h), which is not reserved: superslabs are
  * mapped step by step from low to high addresses. So are the records that describe them, each kind
  * in an area of its own with inaccessible ends (area.h):
  *

@@ -9,7 +9,7 @@
 #include "commit/commit.h"
 #include "meta/area.h"
 #include "os/os.h"
-#include "os/place.h"
+#include "os/window.h"
 
 static const size_t room = 64 * MIB;
 
@@ -133,15 +133,15 @@ static void places_are_usable_and_stay(void **state) {
     (void)state;
     size_t size, again;
     for (unsigned attempt = 0; attempt < 6; attempt++) {
-        char *start = hak_os_place(attempt, &size);
+        char *start = hak_os_window(attempt, &size);
         assert_non_null(start);
-        assert_ptr_equal(hak_os_place(attempt, &again), start);
+        assert_ptr_equal(hak_os_window(attempt, &again), start);
         assert_int_equal(size, again);
         assert_true(hak_is_pow2(size) && size >= 64 * MIB);
         assert_int_equal((uintptr_t)start % (4 * MIB), 0);
     }
-    assert_non_null(hak_os_place(6, &size));
-    assert_null(hak_os_place(1000, &size));
+    assert_non_null(hak_os_window(6, &size));
+    assert_null(hak_os_window(1000, &size));
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* place.c: chooses a window of addresses without asking the system. */
-#include "os/place.h"
+/* window.c: chooses a window of addresses without asking the system. */
+#include "os/window.h"
 
 #include "os/os.h"
 
@@ -45,7 +45,7 @@ static char *in_a_hole(size_t size) {
     return somewhere_in((uintptr_t)hole, size / 2);
 }
 
-HAK_COMMON char *hak_os_place(unsigned attempt, size_t *size) {
+HAK_COMMON char *hak_os_window(unsigned attempt, size_t *size) {
     if (attempt < SIZES) {
         *size = sizes[attempt];
         return below_stack(size);
