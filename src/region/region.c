@@ -8,7 +8,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "os/window.h"
-#include "region/filled.h"
+#include "region/thp_wish.h"
 #include "region/verify.h"
 #include "region/superslab_list.h"
 #include "region/thp.h"
@@ -201,7 +201,7 @@ static HAK_COMMON bool is_large(void) {
 /* What superslabs that are about to be mapped want. */
 static HAK_COMMON hak_thp_wish_t wish_for(bool dense) {
     if (!dense || !is_large()) return HAK_THP_NONE;
-    return hak_filled_wish(region.supers, hak_load_relaxed(&region.carved));
+    return hak_thp_wish_of(region.supers, hak_load_relaxed(&region.carved));
 }
 
 static HAK_COMMON bool grow(bool dense) {

@@ -12,9 +12,9 @@
  *   UNDECIDED -> PROBED    the same, except for the first 2 MiB of the zone, which are advised
  *                          against huge pages: inside a huge page nobody can tell which parts the
  *                          program uses
- *   UNDECIDED -> SPARSE    the heap was dense, but the program does not fill its blocks (filled.h):
- *                          mapped memory of the zone is advised against huge pages, which some
- *                          kernels make without a request
+ *   UNDECIDED -> SPARSE    the heap was dense, but the program does not fill its blocks
+ *                          (thp_wish.h): mapped memory of the zone is advised against huge pages,
+ *                          which some kernels make without a request
  *   WISHED, PROBED -> REFUSED  a part of the zone that may have huge pages was purged, and the
  *                          kernel would fill the gap again to make one. Mapped memory of the zone
  *                          is advised against huge pages; holes are not, since other code may have
@@ -54,7 +54,7 @@ hak_thp_range_t hak_thp_range(unsigned zone);
 
 /* Called when units of the heap have just been mapped: advises the kernel according to their zones.
  * `wish` decides the state of a zone that is not decided: pool/pool.c says whether the heap is
- * dense, region.c whether it is large, filled.c whether its pages are used. The second is called
+ * dense, region.c whether it is large, thp_wish.c whether its pages are used. The second is called
  * when a superslab has been unmapped. Region lock held. */
 void hak_thp_mapped(char *heap, hak_thp_range_t units, hak_thp_wish_t wish);
 void hak_thp_unmapped(hak_thp_range_t superslab);

@@ -1,4 +1,4 @@
-/* filled.c: a look asks the kernel about few superslabs, and the probes that it reads are not counted among
+/* thp_wish.c: a look asks the kernel about few superslabs, and the probes that it reads are not counted among
  * those with huge pages. */
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #include "classes/classes.h"
 #include "os/os.h"
 #include "pool/pool.h"
-#include "region/filled.h"
+#include "region/thp_wish.h"
 #include "region/region.h"
 #include "region/thp.h"
 
@@ -60,7 +60,7 @@ static void looks_are_short(const hak_thp_wish_t *wishes, unsigned wish_count, u
         for (all_absent = false;; all_absent = true) {
             calls = 0;
             hak_thp_wish_t wish =
-                hak_filled_wish(supers, hak_thp_range(zone).end >> hak_map.super_shift);
+                hak_thp_wish_of(supers, hak_thp_range(zone).end >> hak_map.super_shift);
             REQUIRE(calls <= CALLS_MOST, "%u calls with %u zones", calls, zone + 1);
             assert_int_equal(wish, all_absent && calls ? HAK_THP_AGAINST : HAK_THP_PROBE);
             if (calls > most) most = calls;
@@ -135,5 +135,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_look_is_short),
         cmocka_unit_test(probes_do_not_count_as_huge),
     };
-    return cmocka_run_group_tests_name("filled", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("thp_wish", tests, NULL, NULL);
 }

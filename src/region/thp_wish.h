@@ -1,4 +1,4 @@
-/* filled.h: checks that the program fills its blocks, before huge pages are requested.
+/* thp_wish.h: checks that the program fills its blocks, before huge pages are requested.
  *
  * A program may use one page of each 32 KiB buffer and leave the other pages untouched. In a huge
  * page all of them are resident. So before a dense heap with many blocks above a page gets huge
@@ -26,4 +26,4 @@
 /* What a dense heap that grows wants. Superslabs below `carved` were handed out, or are holes.
  * Region lock held. If the kernel does not tell which pages are in memory, huge pages are
  * requested. */
-hak_thp_wish_t hak_filled_wish(const hak_superslab_t *supers, size_t carved);
+hak_thp_wish_t hak_thp_wish_of(const hak_superslab_t *supers, size_t carved);

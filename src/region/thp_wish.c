@@ -1,5 +1,5 @@
-/* filled.c: which share of the newest slabs' pages is in memory. */
-#include "region/filled.h"
+/* thp_wish.c: which share of the newest slabs' pages is in memory. */
+#include "region/thp_wish.h"
 
 #include "classes/classes.h"
 #include "os/os.h"
@@ -69,7 +69,7 @@ static bool count_range(const hak_superslab_t *supers, hak_thp_range_t units, pa
     return true;
 }
 
-hak_thp_wish_t hak_filled_wish(const hak_superslab_t *supers, size_t carved) {
+hak_thp_wish_t hak_thp_wish_of(const hak_superslab_t *supers, size_t carved) {
     pages_t pages = {0, 0};
     unsigned samples_left = SAMPLES;
     size_t end = (carved - carved / YOUNG) << hak_map.super_shift;
