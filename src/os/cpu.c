@@ -1,9 +1,9 @@
-/* cpu.c: how many CPUs the process may use: those of its affinity, but no more than the quotas of
- * its control groups allow.
+/* cpu.c: what the process may use: the CPUs of its affinity, but no more than the quotas of its
+ * control groups allow, and the memory that these allow.
  *
- * The affinity is read by the first call of hak_os_cpu_count, and again by each look. The quotas
- * (cgroup.c) are read by a look only (hak_os_cpu_look), since a short program does not need
- * them. */
+ * The first call of hak_os_cpu_count reads the affinity, and each look (hak_os_look_at_limits)
+ * reads it again. Only a look reads the control groups (cgroup.c), since a short program does not
+ * need them. */
 #include "os/cpu.h"
 
 #include <fcntl.h>
@@ -144,7 +144,7 @@ static unsigned look_at_affinity(void) {
 
 HAK_COMMON uint64_t hak_os_memory_limit(void) { return hak_load_relaxed(&known_bytes); }
 
-bool hak_os_cpu_look(void) {
+bool hak_os_look_at_limits(void) {
     unsigned before = hak_os_cpu_count(), now = look_at_affinity();
     uint64_t bytes_before = hak_os_memory_limit();
     hak_cgroup_limits_t limits =

@@ -1,4 +1,4 @@
-/* cpu.h: how many CPUs the process may use, and which one the caller runs on. */
+/* cpu.h: what the process may use, CPUs and memory, and which CPU the caller runs on. */
 #pragma once
 
 #include "base/base.h"
@@ -7,9 +7,10 @@
  * at the affinity only. */
 unsigned hak_os_cpu_count(void);
 
-/* Looks again, at the affinity and at the quotas of the process's control groups. That takes some
- * syscalls, so callers do it now and then only. True when a number has changed. */
-bool hak_os_cpu_look(void);
+/* Looks again at the affinity, and at the limits of CPU time and memory of the process's control
+ * groups. That takes some syscalls, so callers do it now and then only. True when a number has
+ * changed. */
+bool hak_os_look_at_limits(void);
 
 /* Bytes of memory that the control groups of the process allow, as of the last look; UINT64_MAX for
  * no limit, 0 before the first look. */

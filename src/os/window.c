@@ -1,4 +1,5 @@
-/* window.c: chooses a window of addresses without asking the system. */
+/* window.c: chooses a window of addresses: first without a system call, then in holes that the
+ * system finds. */
 #include "os/window.h"
 
 #include "os/os.h"

@@ -85,7 +85,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
 /* Adapts shards and budgets. */
 HAK_NEXT void hak_thread_look_at_limits(void) {
     hak_nodes_look();
-    const bool changed = hak_os_cpu_look();
+    const bool changed = hak_os_look_at_limits();
     hak_lock_acquire(&hak_thread_list_lock);
     const uint32_t process = hak_gate_process();
     if (changed) hak_shard_recount();

@@ -163,9 +163,9 @@ static _Atomic unsigned made_up;
 static _Atomic bool has_changed;
 
 unsigned __real_hak_os_cpu_count(void);
-bool __real_hak_os_cpu_look(void);
+bool __real_hak_os_look_at_limits(void);
 unsigned __wrap_hak_os_cpu_count(void);
-bool __wrap_hak_os_cpu_look(void);
+bool __wrap_hak_os_look_at_limits(void);
 
 unsigned __wrap_hak_os_cpu_count(void) {
     return atomic_load(&made_up) ? atomic_load(&made_up) : __real_hak_os_cpu_count();
@@ -173,9 +173,10 @@ unsigned __wrap_hak_os_cpu_count(void) {
 
 static _Atomic unsigned looks;
 
-bool __wrap_hak_os_cpu_look(void) {
+bool __wrap_hak_os_look_at_limits(void) {
     atomic_fetch_add(&looks, 1);
-    return atomic_load(&made_up) ? atomic_exchange(&has_changed, false) : __real_hak_os_cpu_look();
+    return atomic_load(&made_up) ? atomic_exchange(&has_changed, false)
+                                 : __real_hak_os_look_at_limits();
 }
 
 /* The limit of a made-up group, as of the last look. */
