@@ -232,16 +232,16 @@ const char *hak_os_reason(int error) {
         const char text[56];
     } reasons[] = {{EACCES, "permission denied"},
                    {EPERM, "permission denied"},
-                   {ENOENT, "there is no such folder"},
-                   {ENOTDIR, "there is no such folder"},
+                   {ENOENT, "the folder does not exist"},
+                   {ENOTDIR, "the folder does not exist"},
                    {EISDIR, "it is a directory"},
                    {ENOSPC, "no space is left"},
                    {EROFS, "the file system is read-only"},
                    {ELOOP, "it is a link in a folder that every user may write to"},
-                   {ENXIO, "nobody reads it"},
-                   {EINVAL, "it is no file for text"},
-                   {EPIPE, "its reader takes no more"},
-                   {EAGAIN, "its reader takes no more"}};
+                   {ENXIO, "no process reads from it"},
+                   {EINVAL, "it is not a file, a terminal or a pipe"},
+                   {EPIPE, "its reader is gone"},
+                   {EAGAIN, "its reader has read nothing for a second"}};
     for (unsigned i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].error == error) return reasons[i].text;
     return "the system reports an error";

@@ -161,7 +161,7 @@ static void test_fifo(void) {
     use("fifo");
     CHECK(mkfifo(path, 0600) == 0, "no FIFO");
     check_ended_by(misuse("inside", path, NULL, &end), SIGABRT);
-    CHECK(strstr(end.err, "nobody reads it"), "stderr: %s", end.err);
+    CHECK(strstr(end.err, "no process reads from it"), "stderr: %s", end.err);
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     struct run run = {"inside", path, NULL};
     child_run(execute, &run, SECONDS, &end);

@@ -322,18 +322,18 @@ def case_fifo(folder):
     """A FIFO is not waited for: neither for a reader, nor for long where the reader rests."""
     path = os.path.join(folder, "fifo")
     os.mkfifo(path)
-    one_line(path, "nobody reads it")
+    one_line(path, "no process reads from it")
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     fcntl.fcntl(reader, 1031, 1 << 20)  # F_SETPIPE_SZ
     expect("stderr", run(STATS="json", STATS_FILE=path).err, b"")
     parse(os.read(reader, 1 << 20))
     fcntl.fcntl(reader, 1031, 4096)
-    one_line(path, "its reader takes no more", "json")  # more than the pipe holds
+    one_line(path, "its reader has read nothing for a second", "json")  # more than the pipe holds
     os.close(reader)
     plain = os.path.join(folder, "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(plain)
-        one_line(plain, "nobody reads it")
+        one_line(plain, "no process reads from it")
 
 
 def case_gone(_):
@@ -359,7 +359,7 @@ def case_file(folder):
             report = parse(text.read())
         expect("name", name, f"stats.{report['pid']}.{report['pid']}%")
         expect("mode", stat.S_IMODE(os.stat(file).st_mode), 0o600)
-    for options, reason in (({"STATS_FILE": "/nonexistent/x"}, "there is no such folder"),
+    for options, reason in (({"STATS_FILE": "/nonexistent/x"}, "the folder does not exist"),
                             ({"STATS_FILE": folder}, "it is a directory"),
                             ({"STATS_FILE": "/dev/full"}, "no space is left")):
         for form in ("text", "json"):
