@@ -7,7 +7,7 @@
 /* What is asked for, in grains. */
 typedef struct {
     size_t grains, align;
-    bool zero;            /* all bytes, which are few, or a whole chunk */
+    bool zero;            /* all bytes, which are few */
     hak_flight_t *flight; /* of the block; NULL: it is in none */
 } hak_cut_t;
 

@@ -7,6 +7,7 @@
 #include "meta/meta.h"
 #include "os/gate.h"
 #include "os/lock.h"
+#include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
 
@@ -68,7 +69,7 @@ HAK_FAST_PATH void *cut(hak_user_heap_t *heap, fine_t *fine, size_t at, const ha
     HAK_ADD_OWNED(&heap->blocks, 1);
     HAK_ADD_OWNED(&heap->bytes, grains << fine->shift);
     char *block = hak_chunk_address(fine, at);
-    if (request->zero && fine->shift != HAK_CHUNK_WHOLE) memset(block, 0, grains << fine->shift);
+    if (request->zero) memset(block, 0, grains << fine->shift);
     if (request->flight) hak_user_heap_take_off(heap, request->flight, block);
     return block;
 }
@@ -192,7 +193,7 @@ static void *enter_chunk(hak_user_heap_t *heap, fine_t *fine, const hak_cut_t *r
 
 /* The same, and the chunk is made first. Inside the gate while it is in nobody's list. */
 static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shift,
-                        const hak_cut_t *request) {
+                        const hak_cut_t *request, size_t *dirty) {
     const size_t bytes = (size_t)unit_count << HAK_UNIT_SHIFT;
     void *block = NULL;
     bool zeroed = false;
@@ -201,8 +202,7 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
     hak_gate_enter();
     const bool is_charged = hak_user_heap_charge(heap, bytes);
     fine->units = is_charged ? hak_pool_take(unit_count, &zeroed) : NULL;
-    if (fine->units && shift == HAK_CHUNK_WHOLE && request->zero && !zeroed)
-        memset(fine->units[0].base, 0, bytes);
+    *dirty = zeroed ? 0 : bytes;
     if (fine->units)
         block = enter_chunk(heap, fine, request);
     else
@@ -214,12 +214,13 @@ static void *take_fresh(hak_user_heap_t *heap, unsigned unit_count, unsigned shi
 
 /* A block of up to 64 KiB. */
 static void *alloc(hak_user_heap_t *heap, unsigned shift, const hak_cut_t *request) {
+    size_t dirty;
     hak_lock_acquire(&heap->lock);
     void *block =
         is_swept(heap, request) ? sweep(heap, request) : find_room(heap, request, LOOKS_MAX);
     hak_lock_release(&heap->lock);
     if (HAK_LIKELY(block != NULL)) return block;
-    block = take_fresh(heap, is_process(heap) ? hak_superslab_units() : 1, shift, request);
+    block = take_fresh(heap, is_process(heap) ? hak_superslab_units() : 1, shift, request, &dirty);
     if (HAK_LIKELY(block != NULL)) return block;
     HAK_HOLD(&heap->lock);
     return find_room(heap, request, SIZE_MAX);
@@ -345,30 +346,39 @@ HAK_COMMON hak_user_heap_t *hak_fine_heap_of(const void *block) {
 
 /* ---- heaps of the program ---- */
 
-/* A block of up to 64 KiB. Zeroes that take a while are not written under the lock: meanwhile the block
- * is in flight. */
-static void *alloc_cut(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
-                       hak_flight_t *flight) {
-    hak_flight_t own = {0};
-    hak_cut_t request = request_of(size, align, OWN_SHIFT);
-    const bool is_long = zero && request.grains > SHORT;
-    request.zero = zero && !is_long;
-    request.flight = flight || !is_long ? flight : &own;
-    void *block = alloc(heap, OWN_SHIFT, &request);
-    if (block && is_long) memset(block, 0, request.grains << OWN_SHIFT);
-    hak_user_heap_land(&own);
-    return block;
+/* A block above 64 KiB: a chunk alone or, if it is longer than a superslab or there is no row of units, a mapping.
+ * *dirty: so many bytes at its start may not be zero. */
+static void *alloc_apart(hak_user_heap_t *heap, size_t size, size_t align, hak_flight_t *flight,
+                         size_t *dirty) {
+    const hak_cut_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, false, flight};
+    void *block = NULL;
+    if (align <= HAK_UNIT_SIZE && size <= hak_superslab_size())
+        block = take_fresh(heap, (unsigned)request.grains, HAK_CHUNK_WHOLE, &request, dirty);
+    return block ? block : hak_user_heap_huge_alloc(heap, size, align, flight, dirty);
 }
 
+static void zero_late(void *block, size_t size) {
+    if (hak_region_unit_of(block))
+        memset(block, 0, size);
+    else
+        hak_os_zero(block, size); /* a mapping, whose pages may be absent */
+}
+
+/* Zeroes that take a while are written neither under the lock nor inside the gate: meanwhile the block is in flight. */
 void *hak_fine_alloc_in(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
                         hak_flight_t *flight) {
-    void *block = NULL;
-    if (hak_max(size, align) <= HAK_UNIT_SIZE) return alloc_cut(heap, size, align, zero, flight);
-    if (align <= HAK_UNIT_SIZE && size <= hak_superslab_size()) {
-        const hak_cut_t request = {(size + HAK_UNIT_SIZE - 1) >> HAK_UNIT_SHIFT, 1, zero, flight};
-        block = take_fresh(heap, (unsigned)request.grains, HAK_CHUNK_WHOLE, &request);
-    }
-    return block ? block : hak_user_heap_huge_alloc(heap, size, align, zero, flight);
+    hak_flight_t own = {0};
+    hak_cut_t request = request_of(size, align, OWN_SHIFT);
+    const bool is_apart = hak_max(size, align) > HAK_UNIT_SIZE;
+    const bool is_late = zero && (is_apart || request.grains > SHORT);
+    size_t dirty = request.grains << OWN_SHIFT;
+    request.zero = zero && !is_late;
+    request.flight = flight || !is_late ? flight : &own;
+    void *block = is_apart ? alloc_apart(heap, size, align, request.flight, &dirty)
+                           : alloc(heap, OWN_SHIFT, &request);
+    if (block && is_late) zero_late(block, dirty);
+    hak_user_heap_land(&own);
+    return block;
 }
 
 /* Sets all blocks of a chunk free, but those in flight; `leave` is called for each. Returns their number. */

@@ -137,12 +137,17 @@ static char *find_block(size_t size, size_t align, size_t *dirty) {
     return NULL;
 }
 
-void *hak_huge_alloc(size_t size, size_t align, bool zero) {
-    size_t page = hak_os_page_size(), dirty;
-    size = hak_align_up(size, page);
+void *hak_huge_take(size_t size, size_t align, size_t *dirty) {
+    size_t page = hak_os_page_size();
     hak_gate_enter();
-    char *block = find_block(size, hak_max(align, page), &dirty);
+    char *block = find_block(hak_align_up(size, page), hak_max(align, page), dirty);
     hak_gate_leave();
+    return block;
+}
+
+void *hak_huge_alloc(size_t size, size_t align, bool zero) {
+    size_t dirty;
+    char *block = hak_huge_take(size, align, &dirty);
     if (block && zero) hak_os_zero(block, dirty);
     return block;
 }

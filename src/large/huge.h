@@ -79,6 +79,9 @@ size_t hak_huge_count(void);
  * NULL without memory. */
 void *hak_huge_alloc(size_t size, size_t align, bool zero);
 
+/* The same, not zeroed. *dirty: so many bytes at its start may not be zero. */
+void *hak_huge_take(size_t size, size_t align, size_t *dirty);
+
 /* Size of the mapping that starts at `block`, 0 when there is none. */
 size_t hak_huge_size(const void *block);
 

@@ -26,9 +26,8 @@
  * makes it to the landing. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
  * could be another block when the thread writes.
  *
- * The thread is outside the gate meanwhile, since no fork shall wait for a long copy (it does wait for the zeroes of a
- * new block with a mapping of its own). So in the child of a fork
- * the list may lead to flights of threads that stayed behind, on stacks that serve others by then. The heap
+ * The thread is outside the gate meanwhile, since no fork shall wait for long zeroes or a long copy. So in the child of
+ * a fork the list may lead to flights of threads that stayed behind, on stacks that serve others by then. The heap
  * knows the process that its list is of: who takes off in another process begins a new list, and nobody else
  * looks at it there. In the child such a block is in use like any other that the thread had. A thread that forks in a
  * signal handler, while a block of its own is in flight, has another process when it lands: then its flight is in

@@ -73,20 +73,20 @@ static void leave_heap(record_t *record) {
 }
 
 /* Fills the record in; false without memory. */
-static bool make(record_t *record, size_t align, bool zero, hak_flight_t *flight) {
-    record->block = hak_huge_alloc(record->size, align, zero);
+static bool make(record_t *record, size_t align, hak_flight_t *flight, size_t *dirty) {
+    record->block = hak_huge_take(record->size, align, dirty);
     return record->block && enter(record, flight);
 }
 
-void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
-                               hak_flight_t *flight) {
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
+                               hak_flight_t *flight, size_t *dirty) {
     size = hak_align_up(hak_max(size, 1), hak_os_page_size());
     record_t *record = hak_meta_alloc(sizeof *record);
     if (!record) return NULL;
     *record = (record_t){.heap = heap, .size = size};
     hak_gate_enter();
     const bool is_charged = hak_user_heap_charge(heap, size);
-    const bool is_made = is_charged && make(record, align, zero, flight);
+    const bool is_made = is_charged && make(record, align, flight, dirty);
     void *block = is_made ? record->block : NULL;
     if (is_charged && !is_made) hak_user_heap_discharge(heap, size);
     if (!is_made) hak_meta_free(record, sizeof *record);

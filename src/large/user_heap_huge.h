@@ -28,10 +28,10 @@
 #include "error/check.h"
 #include "large/user_heap.h"
 
-/* A block of the heap, in flight unless `flight` is NULL. NULL without memory, or without room under the
- * heap's limit. */
-void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align, bool zero,
-                               hak_flight_t *flight);
+/* A block of the heap, in flight unless `flight` is NULL. *dirty: so many bytes at its start may not be zero. NULL
+ * without memory, or without room under the heap's limit. */
+void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
+                               hak_flight_t *flight, size_t *dirty);
 
 /* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
 size_t hak_user_heap_huge_free(void *block);

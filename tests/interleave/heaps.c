@@ -151,6 +151,7 @@ void heaps_write(void) {
 void zeroes_of_heap(void) {
     const char *block = hakmem_heap_calloc(heap, 1, RAGGED);
     EXPLORE_CHECK(block && hakmem_heap_calloc(heap, 1, SMALL), "no block");
+    EXPLORE_CHECK(hakmem_heap_calloc(heap, 1, HUGE), "no block");
 }
 void blocks_of_heap(void) {
     hakmem_heap_of(hakmem_heap_malloc(heap, HUGE)); /* it may be gone, or the other heap's */

@@ -163,8 +163,8 @@ GROUPS = {
             (r"SHARDS_PLAIN = \d+", "SHARDS_PLAIN = 1"),
             (r"SLABS_EACH = \d+", "SLABS_EACH = 1"),
             # Bytes that are written at once are no step.
-            (r"if \(block && is_long\) memset\(",
-             "extern void heaps_write(void);\nif (block && is_long) heaps_write(), memset("),
+            (r"if \(block && is_late\) zero_late\(",
+             "extern void heaps_write(void);\nif (block && is_late) heaps_write(), zero_late("),
             (r"if \(request->from\)\s+memcpy\(",
              "extern void heaps_write(void);\nif (request->from) heaps_write(), memcpy("),
             # Two bits of a peak's number.

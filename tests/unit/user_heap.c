@@ -1,6 +1,7 @@
 /* user_heap.c: the table of the program's heaps, and what a unit is after it was a large block. */
 #include "unit.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -124,12 +125,53 @@ static void a_slab_is_no_large_block_from_its_making_on(void **state) {
     hak_pool_give(unit, 1);
 }
 
+static struct {
+    char *start;
+    size_t size;
+    unsigned inside, depth; /* the depth at the gate; inside: of the test */
+    int faults;
+} zeroes;
+
+static void note_depth(int signal_number) {
+    (void)signal_number;
+    zeroes.depth = hak_gate_thread.depth - zeroes.inside;
+    zeroes.faults++;
+    mprotect(zeroes.start, zeroes.size, PROT_READ | PROT_WRITE);
+}
+
+/* The first write of a zero to memory that was used before gets a signal: there the thread is outside the gate, and the
+ * block is in flight. */
+static void no_fork_waits_for_zeroes(void **state) {
+    (void)state;
+    static const size_t sizes[] = {256 << 10, 1 << 20, 3 << 20};
+    hakmem_heap_t *heap = hakmem_heap_new(0);
+    zeroes.inside = hak_gate_thread.depth;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        zeroes.size = sizes[i];
+        assert_non_null(zeroes.start = hakmem_heap_malloc(heap, zeroes.size));
+        memset(zeroes.start, 1, zeroes.size);
+        hakmem_free(zeroes.start);
+        assert_int_equal(mprotect(zeroes.start, zeroes.size, PROT_NONE), 0);
+        zeroes.faults = 0;
+        void (*before)(int) = signal(SIGSEGV, note_depth);
+        char *block = hakmem_heap_calloc(heap, 1, zeroes.size);
+        signal(SIGSEGV, before);
+        assert_ptr_equal(block, zeroes.start);
+        assert_int_equal(zeroes.faults, 1);
+        assert_int_equal(zeroes.depth, 0);
+        assert_true(block[0] == 0 && memcmp(block, block + 1, zeroes.size - 1) == 0);
+    }
+    hakmem_heap_destroy(heap);
+    assert_int_equal(hak_verify(), 0);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     unit_need_environment(argv, (const char *const[]){"HAKMEM_PURGE_THREAD=0", NULL});
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(walks_pass_over_heaps_that_were),
         cmocka_unit_test(each_heap_is_found),
+        cmocka_unit_test(no_fork_waits_for_zeroes),
         cmocka_unit_test(a_chunk_is_no_large_block),
         cmocka_unit_test(a_slab_is_no_large_block_from_its_making_on),
     };
