@@ -46,6 +46,7 @@ NAVIGATION = {
                "The engine's folders": "src/README.md", "Loops": "docs/LOOP_BOUNDS.md",
                "Decisions": "docs/decisions/README.md"},
     "Measured": {"Comparison": "docs/PERF_COMPARISON_ALLOCATORS.md", "Cost": "docs/benchmarks/COST.md",
+                 "Scale": "docs/benchmarks/SCALE.md",
                  "Benchmarks": "docs/benchmarks/README.md", "The lab": "bench/README.md"},
     "Working on it": {"Contributing": "CONTRIBUTING.md", "Tests": "tests/README.md", "Security": "SECURITY.md"},
 }

@@ -32,7 +32,7 @@ def program(tmp_path_factory):
 def models(tmp_path_factory):
     """{name: Library} of the small allocators."""
     folder, found = tmp_path_factory.mktemp("models"), {}
-    for name in ("private", "locked", "broken"):
+    for name in ("private", "locked", "broken", "constant"):
         path = scale_build.model(SOURCES / "models" / f"{name}.c", folder / f"lib{name}.so")
         found[name] = scale_build.Library(name, name, path)
     for mode, name in enumerate(("shared", "paired", "apart")):
@@ -150,6 +150,15 @@ def test_a_full_cache_forgets(runner, models):
     assert small["fetches"] > large["fetches"] + OPS / 4
 
 
+def test_what_nobody_writes_is_copied_and_not_moved(runner, models):
+    """A line that a full cache has given up, and other CPUs still have."""
+    runner.machine |= {"cache-kib": 16, "ways": 1, "warm": 3000, "ops": 3000}
+    counts = count(runner, models["constant"], "ring", 4)
+    assert counts["copies"] > counts["operations"] / 4
+    assert total(counts, "moves") == total(counts, "false_moves") == 0
+    assert count(runner, models["private"], "ring", 4)["copies"] == 0
+
+
 def test_the_same_seed_gives_the_same_figures(runner, models):
     for load in ("pool", "churn", "server"):
         first, again = (count(runner, models["locked"], load, 4, seed=3) for _ in range(2))
@@ -206,6 +215,7 @@ def test_the_machine_is_described(tmp_path):
         (["--alloc", "best"], "unknown allocator 'best'"),
         (["--seeds", "0"], "not in 1..100"),
         (["--ways", "7"], "a multiple of --ways"),
+        (["--publish"], "belong together"),
     ],
 )
 def test_bad_input_gives_one_line(words, said):
@@ -237,3 +247,31 @@ def test_table_and_page_are_written(program, models, tmp_path, monkeypatch, caps
     shown = capsys.readouterr().out
     assert "bound Mop/s" in shown and "counters" in shown
     assert show.digits(0.00004) == "4.0e-05"
+
+    def refuse(cell):
+        raise AssertionError(f"{cell} is counted already")
+
+    monkeypatch.setattr(command.Runner, "run", lambda self, cell: refuse(cell))
+    _, options = front.read(["scale", *map(str, words[:-2]), "--resume", str(tmp_path / "out")])
+    assert command.run(options) == 0
+    assert json.loads((tmp_path / "out/scale.json").read_text())["loads"] == document["loads"]
+
+
+def test_the_page_keeps_what_is_written_by_hand(tmp_path):
+    from hakmem_lab.scale import published
+
+    def row(transfers):
+        one = {name: {"median": transfers} for name in published.SHOWN}
+        return {"allocator": "hakmem", "cpus": 4, "runs": 3, "figures": one}
+
+    document = {
+        "commit": "0123", "cpus": [2, 4], "machine": {name: 7 for name in MACHINE}, "seeds": 3,
+        "allocators": {"hakmem": {"title": "HAKMEM"}, "null": {"title": "null"}},
+        "loads": [{"name": "ring", "rows": [row(0.25)], "tops": []}],
+    }  # fmt: skip
+    page = tmp_path / "SCALE.md"
+    page.write_text(f"old\n\n{published.BY_HAND}\n\nkept\n")
+    published.write([document, document], page)
+    text = page.read_text()
+    assert text.count("| ring | 4 | 0.25 · 0.25 · 0.25 · 0.25 |") == 2 and "null" not in text.split("|")[3]
+    assert text.endswith(f"{published.BY_HAND}\n\nkept\n") and "old" not in text

@@ -71,6 +71,8 @@ detail_t *lines_detail(line_t *line, uint64_t number) {
     detail_t *detail = line->detail = take(sizeof *detail);
     detail->line = number;
     detail->version = 1;
+    detail->is_written = line->written != 0;
+    if (line->first != NOBODY) detail->seen[line->first / 64] = (uint64_t)1 << line->first % 64;
     for (int i = 0; i < LINE_WORDS; i++) {
         bool is_written = line->written >> i & 1;
         detail->word_writer[i] = is_written ? line->first : NOBODY;

@@ -7,6 +7,8 @@
 typedef struct detail {
     uint64_t line; /* address / LINE_SIZE */
     uint64_t sharers[CPUS_MOST / 64];
+    uint64_t seen[CPUS_MOST / 64]; /* CPUs that have held the line as it is now */
+    bool is_written;
     uint32_t version; /* grows when the line gets another writer */
     uint32_t word_version[LINE_WORDS];
     int16_t word_writer[LINE_WORDS]; /* NOBODY: never written */

@@ -1,6 +1,8 @@
 /* machine.c: caches and transfers. */
 #include "machine.h"
 
+#include <string.h>
+
 #include "lines.h"
 #include "sites.h"
 
@@ -42,12 +44,16 @@ static way_t *find(unsigned cpu, uint64_t line) {
     return NULL;
 }
 
-static void set_sharer(detail_t *detail, unsigned cpu, bool on) {
+static void set_bit(uint64_t *bits, unsigned cpu, bool on) {
     uint64_t bit = (uint64_t)1 << cpu % 64;
     if (on)
-        detail->sharers[cpu / 64] |= bit;
+        bits[cpu / 64] |= bit;
     else
-        detail->sharers[cpu / 64] &= ~bit;
+        bits[cpu / 64] &= ~bit;
+}
+
+static void set_sharer(detail_t *detail, unsigned cpu, bool on) {
+    set_bit(detail->sharers, cpu, on);
 }
 
 static void convict(way_t *way) {
@@ -99,6 +105,9 @@ static void write_words(line_t *record, unsigned cpu, uint32_t words) {
         record->written |= (uint16_t)words;
         return;
     }
+    detail->is_written = true;
+    memset(detail->seen, 0, sizeof detail->seen);
+    set_bit(detail->seen, cpu, true);
     for (; words; words &= words - 1) {
         int i = __builtin_ctz(words);
         detail->word_writer[i] = (int16_t)cpu;
@@ -196,6 +205,11 @@ static void transfer(way_t *way, uint64_t line, unsigned cpu, bool writes, uint3
     }
 }
 
+/* True when nobody has written in the line since the CPU last held it, or ever. */
+static bool has_seen(const detail_t *detail, unsigned cpu) {
+    return !detail->is_written || (detail->seen[cpu / 64] >> cpu % 64 & 1);
+}
+
 /* The CPU has no copy, or a shared one and wants to write. */
 static void miss(way_t *way, uint64_t line, unsigned cpu, bool writes, uint32_t words,
                  const void *pc) {
@@ -204,16 +218,20 @@ static void miss(way_t *way, uint64_t line, unsigned cpu, bool writes, uint32_t 
         lines_detail(record, line);
     if (record->first == NOBODY) record->first = (int16_t)cpu;
     holders_t holders = holders_of(record, cpu);
-    if (holders.others) {
+    bool copies = holders.others && !writes && has_seen(record->detail, cpu);
+    if (copies) share_of_owner(record, line);
+    if (holders.others && !copies) {
         transfer(way, line, cpu, writes, words, &holders, pc);
     } else if (way->state == LOST) {
         machine_totals.fetches++;
+        machine_totals.copies += copies;
         machine_clock[cpu] += machine_options.fetch_ns;
     }
     bool owns = writes || !holders.others;
     way->state = owns ? OWNED : SHARED;
     if (owns) record->owner = (int16_t)cpu;
     if (!record->detail) return;
+    set_bit(record->detail->seen, cpu, true);
     set_sharer(record->detail, cpu, !owns);
     if (owns) record->detail->version++; /* what others knew is older */
 }
@@ -254,6 +272,7 @@ static void drop(uint64_t number, line_t *record) {
     record->written = 0;
     if (!record->detail) return;
     record->detail->version++;
+    record->detail->is_written = false;
     for (int i = 0; i < LINE_WORDS; i++) record->detail->word_writer[i] = NOBODY;
 }
 

@@ -4,6 +4,8 @@
  * a line which another CPU holds, or writes one which another CPU holds, makes a transfer:
  *   move     it had no copy; the line comes from another CPU's cache
  *   upgrade  it had a shared copy and now owns the line; no data moves
+ * Where nobody has written since the CPU last held the line, or ever, a read is a copy and no transfer: all
+ * caches have the line as memory has it, so the cache that CPUs share serves it as it serves a fetch.
  * Each transfer costs near_ns within a node and far_ns between nodes. Transfers that change the owner
  * of a line are served one after the other; a CPU that comes meanwhile waits at the line. A line
  * that no CPU holds is a fetch: from memory or from a cache that CPUs share.
@@ -29,7 +31,7 @@ typedef struct {
 
 /* What was counted since the last reset. */
 typedef struct {
-    uint64_t accesses, fetches, kernel_calls;
+    uint64_t accesses, fetches, copies, kernel_calls;
 } machine_totals_t;
 
 extern machine_options_t machine_options;

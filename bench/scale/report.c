@@ -93,9 +93,9 @@ static void print_lines(void) {
 
 void report_print(void) {
     printf("{\"operations\":%" PRIu64 ",\"ns\":%" PRIu64 ",\"accesses\":%" PRIu64
-           ",\"fetches\":%" PRIu64 ",\"kernel_calls\":%" PRIu64 ",",
+           ",\"fetches\":%" PRIu64 ",\"copies\":%" PRIu64 ",\"kernel_calls\":%" PRIu64 ",",
            load_operations(), load_ns(), machine_totals.accesses, machine_totals.fetches,
-           machine_totals.kernel_calls);
+           machine_totals.copies, machine_totals.kernel_calls);
     print_place("malloc", (const void *)malloc);
     printf(",\n");
     print_sites();

@@ -9,6 +9,9 @@ enum {
     SIZES = 11,       /* of stacks: 2, 4, ... 2048 slots */
     CHUNK_FIRST = 64, /* slots */
     CHUNK_MOST = 4096,
+    GAP =
+        2, /* slots; the word in front of a stack is read (hak_cache_may_hold), so a chunk begins with some
+                that nobody writes, not with a stack behind a word that another CPU may write */
 };
 
 /* It lies at the beginning of the first chunk. */
@@ -51,7 +54,7 @@ static bool renew(hak_stacks_t *stacks, unsigned shard, size_t least) {
         hak_stacks_put(stacks, stacks->end - slots, slots);
         stacks->end -= slots;
     }
-    stacks->next = chunk;
+    stacks->next = size > least ? chunk + GAP : chunk;
     stacks->end = chunk + size;
     stacks->slots += size;
     return true;

@@ -11,12 +11,13 @@ void *__real_hak_meta_alloc(size_t size);
 void *__wrap_hak_meta_alloc(size_t size);
 
 static unsigned takes; /* of records */
+static void *record;   /* the last one */
 static bool has_no_memory;
 
 void *__wrap_hak_meta_alloc(size_t size) {
     if (has_no_memory) return NULL;
     takes++;
-    return __real_hak_meta_alloc(size);
+    return record = __real_hak_meta_alloc(size);
 }
 
 static void stacks_do_not_overlap(void **state) {
@@ -53,6 +54,16 @@ static void stacks_do_not_overlap(void **state) {
         if (held[i].stack) assert_non_null(hak_stacks_take(&stacks, 0, held[i].slots));
     assert_int_equal(takes, 0);
     memset(held, 0, sizeof held);
+}
+
+/* The word in front of a stack is read, so it must not be one that another CPU writes. */
+static void no_small_stack_begins_a_record(void **state) {
+    (void)state;
+    hak_stacks_t *stacks = NULL;
+    for (unsigned i = 0; i < 2000; i++) {
+        void **stack = hak_stacks_take(&stacks, 0, 2u << i % 5);
+        REQUIRE(stack != record, "stack %u of %u slots begins its record", i, 2u << i % 5);
+    }
 }
 
 static void without_memory_all_stays(void **state) {
@@ -96,6 +107,7 @@ static void growth_takes_few_records(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stacks_do_not_overlap),
+        cmocka_unit_test(no_small_stack_begins_a_record),
         cmocka_unit_test(without_memory_all_stays),
         cmocka_unit_test(growth_takes_few_records),
     };

@@ -14,7 +14,8 @@ from ..errors import LabError
 from ..machine import revision
 from ..paths import ROOT, build_folder, built
 from ..progress import Meter
-from . import build, figures, show, validate
+from . import build, figures, published, show, validate
+from .kept import Kept
 from .options import allocators_of, cpus_of, loads_of, machine_of
 from .runs import Cell, Runner
 from .symbols import Names
@@ -30,8 +31,8 @@ def operations(program) -> dict:
 class Collected:
     """What the runs counted, cell by cell."""
 
-    def __init__(self, most_lines, subject):
-        self.names = Names()
+    def __init__(self, most_lines, subject, kept):
+        self.names, self.kept = Names(), kept
         self.figures, self.tops, self.notes = {}, {}, []
         self.most_lines, self.subject = most_lines, subject
 
@@ -40,19 +41,33 @@ class Collected:
             self.notes.append(f"{cell.library.title}, {cell.load}, {cell.cpus} CPUs, seed "
                               f"{cell.seed}: {outcome}")  # fmt: skip
             return
-        found = figures.of_run(self.names, outcome)
-        self.figures.setdefault(cell.key, {})[cell.seed] = found
+        found = {"figures": figures.of_run(self.names, outcome)}
         if cell.library.name == self.subject and cell.seed == 1 and self.most_lines:
-            self.tops[cell.key] = {
+            found["top"] = {
                 "allocator": cell.library.name, "cpus": cell.cpus,
                 "lines": figures.top_lines(self.names, outcome, self.most_lines),
                 "places": figures.top_places(self.names, outcome, self.most_lines),
             }  # fmt: skip
+        self.kept.put(cell, found)
+        self.add(cell, found)
+
+    def add(self, cell, found) -> None:
+        self.figures.setdefault(cell.key, {})[cell.seed] = found["figures"]
+        if "top" in found:
+            self.tops[cell.key] = found["top"]
+
+    def left(self, cells) -> list:
+        """The cells that an earlier run has not counted; those that it has are added."""
+        found = [(cell, self.kept.get(cell)) for cell in cells]
+        for cell, known in found:
+            if known:
+                self.add(cell, known)
+        return [cell for cell, known in found if not known]
 
     def rows(self, load, libraries, cpus) -> list:
         keys = [(load, library.name, n) for library in libraries for n in cpus]
         return [
-            {"allocator": key[1], "cpus": key[2],
+            {"allocator": key[1], "cpus": key[2], "runs": len(self.figures[key]),
              "figures": figures.combine([run for _, run in sorted(self.figures[key].items())])}
             for key in keys
             if key in self.figures
@@ -104,7 +119,16 @@ def measure(runner, cells, jobs, collected) -> bool:
     return False
 
 
+def folder_of(options) -> Path:
+    stamp = time.strftime("%Y-%m-%d_%H%M%S")
+    named = options.resume or options.out
+    return Path(named) if named else ROOT / "build" / "scale-runs" / stamp
+
+
 def run(options) -> int:
+    if options.source:
+        published.write(published.read(options.source.split(",")))
+        return 0
     output = Console(highlight=False)
     if not output.is_terminal:
         output = Console(width=PLAIN_WIDTH + 20, highlight=False)
@@ -114,18 +138,22 @@ def run(options) -> int:
         raise LabError("none of the allocators could be built")
     if options.validate:
         return validate.run(options, program, libraries, output)
-    # The slowest runs first, so that no CPU waits at the end.
-    cells = [Cell(load, library, n, seed) for n in reversed(cpus_of(options)) for load in loads
+    # The slowest runs first, so that no CPU waits at the end; with --quick-first all rows have a run soon.
+    order = cpus_of(options) if options.quick_first else reversed(cpus_of(options))
+    cells = [Cell(load, library, n, seed) for n in order for load in loads
              for library in libraries for seed in range(1, options.seeds + 1)]  # fmt: skip
-    collected = Collected(options.lines, libraries[0].name)
+    if options.quick_first:
+        cells.sort(key=lambda cell: cell.seed)
+    folder = folder_of(options)
+    kept = Kept(folder, program, machine_of(options), options.lines)
+    collected = Collected(options.lines, libraries[0].name, kept)
+    cells = collected.left(cells)
     with tempfile.TemporaryDirectory(prefix="hakmem-scale-") as described:
         runner = Runner(program, machine_of(options), Path(described), options.limit)
         stopped = measure(runner, cells, options.jobs or os.cpu_count() or 1, collected)
     if not collected.figures:
         raise LabError(collected.notes[0] if collected.notes else "stopped before the first result")
     document = document_of(collected, options, libraries, loads, operations(program), stopped)
-    stamp = time.strftime("%Y-%m-%d_%H%M%S")
-    folder = Path(options.out) if options.out else ROOT / "build" / "scale-runs" / stamp
     write(document, folder)
     show.print_all(output, document)
     output.print("", f"files: {folder / 'scale.json'}, {folder / 'scale.html'}", soft_wrap=True)

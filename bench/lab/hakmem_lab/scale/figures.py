@@ -13,7 +13,8 @@ FIGURES = {  # name -> what it is
     "updates": "atomic read-modify-write operations",
     "failed": "compare-and-swaps and try-locks that failed",
     "wait_ns": "waiting for lines and locks",
-    "fetches": "lines that no CPU's cache had",
+    "fetches": "lines from memory, or from a cache that CPUs share",
+    "copies": "of them, lines that CPUs only read, which others' caches have, too",
     "accesses": "instrumented memory accesses, touches of blocks included",
     "kernel_calls": "calls that map or unmap memory",
 }
@@ -56,7 +57,7 @@ def of_run(names, counts) -> dict:
         "updates": sum(s["updates"] for s in sites),
         "failed": sum(s["failed"] for s in sites),
         "wait_ns": sum(s["line_wait_ns"] + s["wait_ns"] for s in sites),
-        **{name: counts[name] for name in ("fetches", "accesses", "kernel_calls")},
+        **{name: counts[name] for name in ("fetches", "copies", "accesses", "kernel_calls")},
     }
     found = {name: total / counts["operations"] for name, total in totals.items()}
     found["bound_mops"] = counts["operations"] * 1000 / max(counts["ns"], 1)

@@ -90,6 +90,14 @@ def parser() -> Parser:
     scale.add_argument("--limit", type=number(float, 1, 86400), default=600,
                        help="seconds that one run may take (600)")  # fmt: skip
     scale.add_argument("--out", help="folder for the results (default: build/scale-runs/<time>)")
+    scale.add_argument("--resume", metavar="FOLDER",
+                       help="go on with an interrupted run: what its cells.jsonl has is not counted again")  # fmt: skip
+    scale.add_argument("--quick-first", action="store_true",
+                       help="few CPUs and one run of each row first, more afterwards")  # fmt: skip
+    scale.add_argument("--from", dest="source", metavar="FOLDER[,FOLDER]",
+                       help="run nothing, use the scale.json of earlier runs: with --publish")  # fmt: skip
+    scale.add_argument("--publish", action="store_true",
+                       help="make docs/benchmarks/SCALE.md of them")  # fmt: skip
     scale.add_argument("--build", help="CMake build folder with the program scale")
     scale.add_argument("--validate", action="store_true",
                        help="rank the allocators by time on two real CPUs and compare with N = 2")  # fmt: skip
@@ -101,6 +109,8 @@ def parser() -> Parser:
         loads_of(options)
         cpus_of(options)
         allocators_of(options)
+        if bool(options.source) != options.publish:
+            raise BadInput("--from FOLDER and --publish belong together")
         if options.cache_kib * 1024 // 64 % options.ways:
             raise BadInput("--cache-kib must be a multiple of --ways lines of 64 bytes")
 
