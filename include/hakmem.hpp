@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: MIT
  *
  * A program that is linked with libhakmem, or runs with it preloaded, allocates from it with every
- * plain container already. This header is for programs that ask for it by name: where the library is
- * built with HAKMEM_PREFIXED_ONLY, or where only some containers shall use it.
+ * plain container already. This header is for programs that ask for it by name: when the library is
+ * built with HAKMEM_PREFIXED_ONLY, or when only some containers are to use it.
  *
  *     std::vector<int, hakmem::allocator<int>> numbers;
  *     std::pmr::string text("...", hakmem::get_resource());
@@ -108,9 +108,10 @@ bool operator!=(const allocator<T> &, const allocator<U> &) noexcept {
     return false;
 }
 
-/* A heap of the program's own (hakmem_heap_new in hakmem.h), which ends with this object: its blocks, and
- * containers that still have some, must not be used any more then. It can be moved, not copied; it has no
- * heap once it was moved from. Any thread may call the functions, as hakmem.h says. */
+/* A heap of the program's own (hakmem_heap_new in hakmem.h). The heap is destroyed with this
+ * object; its blocks, and containers that still hold any, must not be used after that. The object
+ * can be moved, not copied: move construction leaves the source without a heap, move assignment
+ * swaps the two heaps. Any thread may call the functions, as hakmem.h says. */
 class heap {
     hakmem_heap_t *handle_;
 
@@ -132,8 +133,8 @@ class heap {
 
     hakmem_heap_t *handle() const noexcept { return handle_; }
 
-    /* Memory at a multiple of alignment, a power of two. The first throws std::bad_alloc, the second
-     * returns a null pointer. hakmem_free and free take it as well as deallocate. */
+    /* Memory at a multiple of alignment, a power of two. The first throws std::bad_alloc, the
+     * second returns a null pointer. The memory is freed by deallocate, hakmem_free or free. */
     HAKMEM_ATTR(warn_unused_result) void *allocate(std::size_t size, std::size_t alignment = 16) {
         void *block = try_allocate(size, alignment);
         if (!block) detail::throw_bad_alloc();
@@ -154,7 +155,7 @@ class heap {
 
     void set_limit(std::size_t limit) noexcept { hakmem_heap_set_limit(handle_, limit); }
 
-    /* All 0 once it was moved from. */
+    /* All 0 for an object without a heap. */
     hakmem_heap_stat stat() const noexcept {
         hakmem_heap_stat found = hakmem_heap_stat();
         hakmem_heap_stats(handle_, &found, sizeof found);
@@ -162,8 +163,9 @@ class heap {
     }
 };
 
-/* An Allocator over a heap, which lives longer. Two are equal if they have the same heap; it goes with
- * the contents when containers are moved or swapped, and stays where they are copied. */
+/* An Allocator over a heap, which must outlive it. Two are equal if they have the same heap. It
+ * moves with the contents when containers are moved or swapped; copy assignment does not change
+ * it. */
 template <typename T> class heap_allocator {
     hakmem_heap_t *handle_;
 
@@ -205,7 +207,8 @@ bool operator!=(const heap_allocator<T> &one, const heap_allocator<U> &other) no
 
 #if defined(__cpp_lib_memory_resource)
 
-/* A memory resource over a heap, which lives longer. Two are equal if they have the same heap. */
+/* A memory resource over a heap, which must outlive it. Two are equal if they have the same
+ * heap. */
 class heap_resource : public std::pmr::memory_resource {
     hakmem_heap_t *handle_;
 
@@ -247,7 +250,8 @@ class memory_resource : public std::pmr::memory_resource {
     }
 };
 
-/* The one of the program. It is never destroyed, so containers with static storage may use it. */
+/* The resource of the program. It is never destroyed, so containers with static storage may use
+ * it. */
 inline std::pmr::memory_resource *get_resource() noexcept {
     alignas(memory_resource) static unsigned char place[sizeof(memory_resource)];
     static memory_resource *const resource = new (place) memory_resource;

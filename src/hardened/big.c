@@ -74,7 +74,7 @@ const void *hak_big_in_unit(const hak_unit_t *unit) {
     return found && (char *)start >= unit->base ? start : NULL;
 }
 
-/* The block is in nobody's hands but the caller's. False without memory for the note. */
+/* Stores a note; only the caller has the block. False without memory for the note. */
 static bool set_note(void *block, uint64_t note) {
     if (is_huge(block)) {
         uint64_t none = hak_huge_note(block);

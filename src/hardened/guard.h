@@ -1,4 +1,4 @@
-/* guard.h: pages that nobody can read or write.
+/* guard.h: guard pages, which cannot be read or written.
  *
  * Where the kernel has MADV_GUARD_INSTALL (Linux 6.13), a guard is made by it: the mapping stays
  * whole, whatever the number of guards. Elsewhere it is made by mprotect, which adds up to two

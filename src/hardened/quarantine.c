@@ -17,7 +17,7 @@ enum {
     ROOM_MOST = 2048,       /* entries of one that has grown */
     ROOM_LEAST = 4,         /* the same for large blocks */
     ROOM_BYTES = 32 * 1024, /* of blocks in a stock, unless that is too few */
-    LOW_PART = 4,           /* a refill is due at one part of so many of a stock */
+    LOW_PART = 4,           /* a refill is due at this part of a stock */
 };
 
 static void describe(hak_stock_t *stock, const hak_class_t *info) {
@@ -54,7 +54,7 @@ hak_quarantine_t *hak_quarantine_make(hak_cache_t *cache) {
     return quarantine;
 }
 
-/* Gives a stock room for so many entries; false without memory. */
+/* Gives a stock room for `room` entries; false without memory. */
 static bool resize(hak_stock_t *stock, unsigned room) {
     hak_entry_t *entries = hak_meta_alloc(room * sizeof *entries), *old = stock->entries;
     if (!entries) return false;

@@ -49,7 +49,7 @@ typedef struct {
     _Atomic uint16_t resting; /* owner writes; blocks of the class in the quarantine */
     uint16_t room;            /* for entries; 0 before the first */
     uint16_t light_room;      /* the same of a light class, else 0 */
-    uint16_t low;             /* a refill is due at so many */
+    uint16_t low;             /* a refill is due when so few are left */
     uint8_t level;            /* as in hak_class_t; NO_LEVEL of what free_small leaves alone */
     bool overflowed;          /* the last slow call was a free */
 } hak_stock_t;
@@ -71,7 +71,7 @@ enum {
 typedef struct {
     void *block; /* NULL for none */
     size_t size; /* bytes, as its heap counts them */
-    bool guard;  /* nobody can access it */
+    bool guard;  /* the block cannot be accessed */
     bool is_huge;
 } hak_kept_t;
 

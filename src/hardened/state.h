@@ -72,7 +72,7 @@ HAK_FAST_PATH bool hak_state_swap(_Atomic uint32_t *at, uint32_t *word, uint32_t
     return hak_cas_acquire(at, word, changed);
 }
 
-/* Makes a block in use FREE; false when it is none. `*word`: its word, as read before. */
+/* Makes a block FREE; false when it is not in use. `*word`: its word, as read before. */
 HAK_FAST_PATH bool hak_state_claim(_Atomic uint32_t *at, uint32_t *word) {
     while (hak_state_is_used(*word))
         if (HAK_LIKELY(hak_state_swap(at, word, HAK_STATE_FREE))) return true;
@@ -86,7 +86,7 @@ hak_states_t *hak_state_tables(hak_superslab_t *super);
  * `unit` counts from the map's first one. */
 _Atomic uint32_t *hak_state_make(size_t unit, const hak_class_t *info, uint32_t index);
 
-/* The place of a unit in the tables of its superslab, which has at most so many units. */
+/* The index of a unit in the tables of its superslab. */
 HAK_FAST_PATH unsigned hak_state_place(size_t unit) { return unit % HAK_SUPERSLAB_UNITS_MAX; }
 
 HAK_FAST_PATH _Atomic uint32_t *hak_state_words(size_t unit, unsigned level) {

@@ -8,7 +8,7 @@
 
 static const char statement[] = "the bytes behind the block are as they were";
 
-/* The owner may free the block meanwhile and so write to it. */
+/* The owner may free the block meanwhile, and so write to it. */
 HAK_RACES static bool canary_holds(const char *block, size_t used, size_t end) {
     return hak_canary_holds(block, used, end);
 }

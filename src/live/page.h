@@ -79,7 +79,7 @@ typedef struct {
     uint32_t range_count;  /* entries of `ranges` */
     uint32_t ranges_total; /* number of ranges, also of those for which there is no room */
     uint32_t superslab_count;  /* entries of `superslabs` */
-    uint32_t superslab_stride; /* every so many superslabs one is listed; 1: all are */
+    uint32_t superslab_stride; /* every n-th superslab is listed; 1: all are */
     uint32_t superslab_units;  /* units of 64 KiB in a superslab */
     hak_cache_stats_t caches[HAK_LIVE_CACHES];
     hak_live_range_t ranges[HAK_LIVE_RANGES];

@@ -29,7 +29,7 @@ enum {
 typedef struct {
     char *base;       /* constant once placed; NULL before */
     size_t committed; /* bytes that can be read and written; only grows */
-    size_t uncharged; /* of them: nobody writes there, so the limit does not count them */
+    size_t uncharged; /* of these, never written, so the limit does not count them */
     size_t reserved;  /* bytes mapped from base on */
     size_t limit;     /* constant; bytes that may be mapped from base on */
     const char *name; /* constant; in /proc/PID/maps */

@@ -19,7 +19,7 @@
  * Rejected:
  *  - M3 before M2: a thread could hold a lock of a record that no walk finds. The check of lock
  *    ranks (os/lock_rank.h) finds a lock's rank by such a walk.
- *  - addresses for all records at once: mlockall counts addresses that nobody uses. */
+ *  - addresses for all records at once: mlockall also counts unused addresses. */
 #pragma once
 
 #include "base/base.h"

@@ -11,7 +11,7 @@ enum {
     FIRST = 1 << LEAST_SHIFT, /* bytes of an area before its first record: the word before each
                                  record can be read */
     SHIFT_COUNT = 40,
-    AREAS_MAX = 8, /* more than one where an area's growth met somebody else's mapping */
+    AREAS_MAX = 8, /* more than one where a foreign mapping stopped an area */
 };
 
 /* A free block's first word links it: these are our blocks, not the user's. */

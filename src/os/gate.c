@@ -266,8 +266,7 @@ static bool nest(void) {
 }
 
 /* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few.
- * The wait also ends in the child of a fork that interrupted it, where there is nobody to wait
- * for. */
+ * The wait also ends in the child of a fork that interrupted it, where no other thread is. */
 static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
     for (unsigned i = 0; atomic_load(&post->inside) != rest;
          i++) { /* partner: leave; enter of a crowd */

@@ -51,10 +51,10 @@
  * before that looks at the gate itself. To enter or leave a crowd takes two steps: the count goes
  * up before the note is made, and down after the note is gone. So a count is never less than the
  * number of threads inside. A handler that interrupts between the two steps counts by itself. If it
- * forks, its fork counts its own thread as another one, and waits in vain for that second, but
- * misses nobody. If it finds the gate closed, it waits for a fork that waits for this count, until
- * the round of that fork ends. A thread that finds itself in another process after the two steps is
- * the only thread there, and sets the count to what its note says.
+ * forks, its fork takes its own thread for another one and waits the full second, but misses no
+ * thread. If it finds the gate closed, it waits for a fork that waits for this count, until the
+ * round of that fork ends. A thread that finds itself in another process after the two steps is the
+ * only thread there, and sets the count to what its note says.
  *
  * Two forks may wait for each other: the fork of a handler waits for the gate that another fork has
  * closed, and the other fork waits for the handler's thread to leave. So a fork of a thread outside

@@ -43,7 +43,7 @@ static void take(hak_maps_line_t *line, char c) {
     }
 }
 
-/* All lines, and who wants them. */
+/* A walk over all lines: the present line, and the visitor. */
 typedef struct {
     hak_maps_line_t line;
     hak_maps_visitor_t visit;

@@ -168,7 +168,7 @@ HAK_NEXT void hak_nodes_look(void) {
         hak_store_release(&hak_node_count, machine.count); /* partner: hak_has_nodes */
 }
 
-/* ---- Who belongs to which -------------------------------------------------------------------- */
+/* ---- Nodes of places and numbers ------------------------------------------------------------- */
 
 HAK_BEHIND unsigned hak_node_place(unsigned cpu) {
     return cpu < HAK_NODE_CPUS ? machine.place[cpu] : cpu % machine.first[machine.count];

@@ -17,8 +17,8 @@ enum {
     LOOK_INTERVAL = 32,       /* samples of a class between two looks at it */
     MEMORY = 512,             /* samples of a class after which all its counts are halved */
     SAVED_LEAST = 256 * 1024, /* least bytes that a new class must save */
-    SAVED_PART = 32,          /* it must also save one part in so many of what the blocks take */
-    WASTED_MOST = 8,          /* no class wastes more than one part in so many of a block */
+    SAVED_PART = 32,          /* it must also save this part of what the blocks take */
+    WASTED_MOST = 8,          /* no class wastes more than this part of a block */
     SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
 };
 

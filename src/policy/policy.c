@@ -5,7 +5,7 @@ enum {
     LOCK_WEIGHT = 4,
     WARM_WEIGHT = LOCK_WEIGHT + 1, /* the lock and the miss that the refill has saved */
     AVERAGED_LOOKS = 4,
-    BONUS_OF = 2, /* the score of a promoted band is raised by one part in so many */
+    BONUS_OF = 2, /* the score of a promoted band is raised by this part */
     MS_PER_SECOND = 1000,
 };
 

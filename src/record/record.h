@@ -67,7 +67,7 @@ hak_record_state_t hak_record_close(const void *block);
 
 hak_record_t hak_record_read(const void *block);
 
-/* Errors that records have shown; whoever reports one counts it. */
+/* Errors that records have shown; the code that reports one counts it. */
 extern _Atomic uint64_t hak_record_errors;
 
 /* Records in use in a superslab. */

@@ -273,7 +273,7 @@ hak_superslab_t *hak_region_take_superslab(bool dense) {
     if (hak_load_relaxed(&region.carved) >= region.limit && !grow(dense)) return NULL;
     size_t number = hak_load_relaxed(&region.carved);
     hak_superslab_t *super = make_superslab(number);
-    /* Last: who looks a pointer up sees filled descriptors below it. */
+    /* Last: a thread that looks a pointer up sees complete descriptors below it. */
     hak_store_release(&region.carved, number + 1);
     return super;
 }

@@ -7,7 +7,7 @@
 
 enum {
     NEWEST = 4,       /* superslabs with slabs whose classes are looked at */
-    PASSED_MOST = 16, /* superslabs, until so many are found */
+    PASSED_MOST = 16, /* superslabs looked at, to find these */
     SHARE = 8,        /* an eighth of the slabs, or of the pages, is much */
     SAMPLES = 4,      /* superslabs whose pages are looked at, the newest that have small ones */
     SAMPLES_ZONE = 2, /* of one zone */

@@ -19,7 +19,7 @@
 typedef struct hak_unit {
     char *base;               /* of the unit; constant once that is committed */
     _Atomic(uint64_t *) bits; /* bin lock to write, its words: bitmap; 1 = free block; remote words
-                                 follow. Whoever frees a block twice reads it at any time */
+                                 follow. A double free may read it at any time */
     union {
         uint64_t words_free;       /* bitmap */
         struct {                   /* large heap lock; see large/extent.h */
@@ -49,7 +49,7 @@ typedef struct hak_unit {
     bool listed : 1;        /* bin lock; in the list of partly free slabs */
     bool lifted : 1;        /* bin lock; bound, and claimed while a batch is given */
     bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
-    bool stocked : 1;       /* whoever has it in hand; taken ahead of need (shard/stock.h) */
+    bool stocked : 1;       /* thread that holds it; taken ahead of need (shard/stock.h) */
 } hak_unit_t;
 
 _Static_assert(sizeof(hak_unit_t) == HAK_LINE, "a slab descriptor is one cache line");

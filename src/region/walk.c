@@ -14,7 +14,7 @@ static bool is_mapped(const hak_region_walk_t *walk, size_t super) {
     return hak_load_relaxed(&walk->supers[super].mapped);
 }
 
-/* Superslabs of a zone below `end`. */
+/* The superslabs of a zone below `end`. */
 static hak_thp_range_t supers_of(unsigned zone, size_t end) {
     hak_thp_range_t units = hak_thp_range(zone);
     return (hak_thp_range_t){units.first >> hak_map.super_shift,

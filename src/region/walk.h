@@ -30,7 +30,8 @@ typedef struct hak_region_walk {
 bool hak_region_walk_next(const hak_region_walk_t *walk, size_t *at, size_t end, bool mapped,
                           size_t *looks);
 
-/* The first run of mapped units in a range; an empty one at its end where there is none. */
+/* The first run of mapped units in a range; if there is none, an empty run at the end of the
+ * range. */
 hak_thp_range_t hak_region_walk_run(const hak_region_walk_t *walk, hak_thp_range_t units);
 
 /* Walks over a piece of the ranges below `carved`. Holes are left out, since other code may have

@@ -72,7 +72,7 @@ bool hak_stats_is_used(const uint64_t *class_rows) {
     return false;
 }
 
-/* Where the figures of a section are in hak_stats_t: so many items, each with the same rows. */
+/* Where the figures of a section are in hak_stats_t: `items` items of `rows` rows each. */
 typedef struct {
     uint16_t offset, items, rows;
 } section_t;
