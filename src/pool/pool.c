@@ -36,9 +36,9 @@ static uint32_t run_starts(uint32_t mask, unsigned count) {
     return mask;
 }
 
-/* Chooses a superslab of a node for `count` units: the one that received the last free, if it has a dirty
- * span of that length, whose pages are resident and probably in the CPU's cache; otherwise the
- * tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
+/* Chooses a superslab of a node for `count` units: the one that received the last free, if it has a
+ * dirty span of that length, whose pages are resident and probably in the CPU's cache; otherwise
+ * the tightest fit, which may need fresh pages. A single unit never needs a fresh page while a free
  * dirty unit of the node exists. */
 static hak_superslab_t *choose(unsigned node, unsigned count) {
     const hak_lists_t *lists = &hak_lists[node];
@@ -50,7 +50,8 @@ static hak_superslab_t *choose(unsigned node, unsigned count) {
     return NULL;
 }
 
-/* A superslab without pages, which another node had: it is anybody's, for whoever touches it first places it. */
+/* A superslab without pages from another node's lists. Any node may take it, since the first touch
+ * decides where its pages are. */
 static HAK_BEHIND hak_superslab_t *choose_untouched(unsigned here) {
     for (unsigned node = 0; node < hak_nodes(); node++) {
         hak_superslab_t *super = hak_lists[node].by_span[hak_superslab_units()];
@@ -71,9 +72,9 @@ size_t hak_pool_superslabs(void) {
     return hak_load_relaxed(&hak_pool_stats.stage3) - gone;
 }
 
-/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them
- * (the units of large heaps, ragged slabs and heaps' first chunks do not count): then new superslabs will be filled,
- * too. False where a limit counts, which a huge page could exceed. Under the lock. */
+/* True when at least 7 of 8 units of all superslabs are in use by slabs whose blocks fill them:
+ * then new superslabs will be filled, too. Units of large heaps, ragged slabs and heaps' first
+ * chunks do not count. False under a LIMIT, which a huge page could exceed. Under the lock. */
 static bool is_dense(void) {
     size_t units = hak_pool_superslabs() * hak_superslab_units();
     size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
@@ -132,8 +133,8 @@ static hak_superslab_t *fresh_superslab(void) {
     return super;
 }
 
-/* Counts units with pages by where they are, and makes a superslab without pages the node's that takes the first
- * of it. It is in no list. */
+/* Counts units with pages as near or far, and gives a superslab without pages to the node that
+ * takes its first unit. The superslab is in no list. */
 static HAK_BEHIND void place(hak_superslab_t *super, size_t was_dirty) {
     const unsigned here = hak_node_here();
     hak_lists_place(super, here);
@@ -179,14 +180,16 @@ bool hak_pool_borrow(bool is_near) {
     return lent;
 }
 
-/* Units of a superslab that exists. A limit on the address space may have come since the heap grew last:
- * what is free then would be used up by slabs, of which a part stays empty. Lock held. */
+/* Counts units taken from existing superslabs. Now and then looks at the limit on the address
+ * space, which may have been set since the heap grew last: slabs that stay partly empty would use
+ * up what is free. Lock held. */
 static void count_stage2(unsigned count) {
     HAK_ADD_OWNED(&hak_pool_stats.stage2, count);
     if (hak_load_relaxed(&hak_pool_stats.stage2) % LOOK_UNITS < count) hak_region_look_at_limit();
 }
 
-/* The last resort: memory of another node; once others have lent some, of any node. Lock held. */
+/* The last resort: memory of another node or, once the large heaps have lent some, of any node.
+ * Lock held. */
 static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zeroed) {
     hak_unit_t *unit = NULL;
     for (unsigned tries = 0; !unit && tries < 2 && (!tries || hak_pool_borrow(false)); tries++) {
@@ -199,9 +202,9 @@ static HAK_BEHIND hak_unit_t *take_far(unsigned here, unsigned count, bool *zero
     return unit;
 }
 
-/* Used memory of the own node comes first, since its pages exist. Then memory without pages: a fault costs once
- * what a line from another node costs at each miss. What another node has freed is left for it, or to a purge, and
- * serves only where there is nothing else. Lock held. */
+/* Used memory of the own node comes first, since its pages exist. Then comes memory without pages:
+ * a fault costs once, a line of another node costs at each miss. What another node has freed is
+ * left to that node or to a purge, and serves only if there is nothing else. Lock held. */
 static hak_unit_t *take_locked(unsigned count, bool *zeroed) {
     const unsigned here = hak_node_here();
     hak_superslab_t *super = choose(here, count);
@@ -231,7 +234,8 @@ HAK_BEHIND bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigne
     HAK_HOLD(&hak_pool_lock);
     if (start + count > hak_superslab_units()) return false;
     const uint32_t mask = hak_unit_mask(start, count);
-    /* While the block is in use, so is its superslab. A block that is freed meanwhile by mistake says nothing of it. */
+    /* While the block is in use, so is its superslab. If the program frees the block meanwhile, by
+     * mistake, that need not hold. */
     if (super->free & hak_unit_mask(start - before, before)) return false;
     return (super->free & mask) == mask && take_row(super, start, count, &zeroed);
 }
@@ -361,7 +365,7 @@ static void hand_over(hak_superslab_t *super) {
     large_units += hak_superslab_units();
 }
 
-/* Whose superslabs make a row: those of one node, or of any, and those without pages. */
+/* The nodes whose superslabs make a row: one node or any; those without pages always count. */
 enum { ANY_NODE = HAK_NODES_MAX };
 
 /* Under the lock. */
@@ -410,11 +414,10 @@ static HAK_NEXT hak_superslab_t *find_row_from(hak_superslab_t **super, unsigned
     return NULL;
 }
 
-/* Finds a row of `least` to `most` wholly free superslabs of the row's node; returns the first. One half of the
- * search starts at the superslabs that
- * became free last. The other half continues where the previous search ended, since single
- * superslabs gather at the front of the list. Rejected: looking at all of them, since that would
- * be a walk as long as the heap. Under the lock. */
+/* Finds a row of `least` to `most` wholly free superslabs of the row's node; returns the first. One
+ * half of the search starts at the superslabs that became free last. The other half continues where
+ * the previous search ended, since single superslabs gather at the front of the list. Rejected:
+ * looking at all of them, since that would be a walk as long as the heap. Under the lock. */
 static hak_superslab_t *find_row(hak_lists_t *lists, row_t *row) {
     hak_superslab_t *newest = lists->by_span[hak_superslab_units()];
     hak_superslab_t *found = find_row_from(&newest, ROWS_LOOKED_AT / 2, row);
@@ -423,7 +426,8 @@ static hak_superslab_t *find_row(hak_lists_t *lists, row_t *row) {
     return find_row_from(&lists->rows_seen, ROWS_LOOKED_AT / 2, row);
 }
 
-/* The same among what other nodes have freed: without pages or, for ANY_NODE, all. Under the lock. */
+/* The same among the superslabs of other nodes: those without pages or, for ANY_NODE, all. Under
+ * the lock. */
 static HAK_BEHIND hak_superslab_t *find_row_elsewhere(row_t *row) {
     hak_superslab_t *found = NULL;
     for (unsigned node = 0; !found && node < hak_nodes(); node++) {
@@ -433,8 +437,8 @@ static HAK_BEHIND hak_superslab_t *find_row_elsewhere(row_t *row) {
     return found;
 }
 
-/* Makes a row out of unmapped superslabs, which are mapped again, and free ones between them.
- * *count as in find_row. Under the lock. */
+/* Makes a row out of unmapped superslabs, which it maps again, and free ones between them. *count
+ * as in find_row. Under the lock. */
 static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) {
     hak_superslab_t *first;
     for (unsigned i = 0; i < ROWS_LOOKED_AT && (first = hak_region_take_unmapped(false)) != NULL;
@@ -450,8 +454,8 @@ static hak_superslab_t *map_row(unsigned least, unsigned most, unsigned *count) 
     return NULL;
 }
 
-/* While the region has unmapped superslabs it grows by no more than is needed, because the
- * records of what it grows by stay for ever. */
+/* While the region has unmapped superslabs, it grows by no more than is needed, because the records
+ * of new superslabs are never given back. */
 HAK_NEXT hak_superslab_t *hak_pool_take_superslabs(unsigned least, unsigned most, unsigned *taken) {
     HAK_HOLD(&hak_pool_lock);
     row_t row = {least, most, hak_node_here(), 0};

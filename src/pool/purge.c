@@ -58,16 +58,16 @@ HAK_COMMON void hak_pool_count_given(uint64_t now) {
     if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
 }
 
-/* A superslab has become a hole: where the one at this place is free, the region may keep it no longer. Under the
- * lock. */
+/* A superslab has become a hole. If the neighbour `super` is free and kept, the region may now
+ * allow to unmap it. Under the lock. */
 static HAK_BEHIND void ask_again(hak_superslab_t *super) {
     if (!super || !super->kept) return;
     hak_lists_remove(super);
     hak_lists_insert(super);
 }
 
-/* Unmaps a wholly free superslab. Where it stays mapped only its place in the lists has changed. Under the
- * lock. */
+/* Unmaps a wholly free superslab. If it stays mapped, only its place in the lists has changed.
+ * Under the lock. */
 static hak_region_answer_t unmap(hak_superslab_t *super) {
     unsigned dirty_units = hak_lists_dirty_count(super);
     hak_lists_remove_dirty(super);
@@ -87,8 +87,8 @@ static hak_region_answer_t unmap(hak_superslab_t *super) {
     return answer;
 }
 
-/* Unmaps the first of a node's free superslabs; with `unasked` only one that is not kept. NULL when there is none, or
- * it is `end`. */
+/* Unmaps the first of a node's free superslabs; with `unasked`, only one that is not kept. NULL
+ * when there is none, or when it is `end`. */
 static hak_superslab_t *unmap_first(const hak_lists_t *lists, bool unasked,
                                     const hak_superslab_t *end, hak_region_answer_t *answer) {
     HAK_HOLD(&hak_pool_lock);
@@ -98,12 +98,12 @@ static hak_superslab_t *unmap_first(const hak_lists_t *lists, bool unasked,
     return super;
 }
 
-/* Unmaps a node's free superslabs until the region keeps one: unmapping that one would split a mapping, and so would
- * any other that it keeps. Then it asks the region for all of which it has not been asked yet, because one next
- * to a hole splits no mapping. What the region keeps is not asked for again until a neighbour is a hole. What the
- * kernel refuses goes behind all that has not been asked for, and waits for the next call. So each superslab is
- * asked for once, and again for each neighbour that becomes a hole; `left` bounds that, since other threads may
- * free some all the time. */
+/* Unmaps a node's free superslabs until the region keeps one because unmapping it would split a
+ * mapping. Then it tries all superslabs that were not tried yet, because one next to a hole splits
+ * no mapping. A superslab that the region keeps is not tried again until a neighbour becomes a
+ * hole. A superslab that the kernel refuses goes behind all untried ones and waits for the next
+ * call. So each superslab is tried once, and again for each neighbour that becomes a hole. `left`
+ * bounds the number of tries, since other threads may free superslabs meanwhile. */
 static size_t unmap_free(const hak_lists_t *lists) {
     size_t unmapped = 0;
     unsigned refused = 0;
@@ -121,8 +121,8 @@ static size_t unmap_free(const hak_lists_t *lists) {
     return unmapped * hak_superslab_size();
 }
 
-/* First the pool takes wholly free superslabs from large heaps, as many as there are at most: some have locked
- * pages, which the kernel does not purge, but they can be unmapped. Then it unmaps what is free. */
+/* First takes back the wholly free superslabs of large heaps; some have locked pages, which cannot
+ * be purged but can be unmapped. The number of superslabs bounds that. Then unmaps what is free. */
 size_t hak_pool_unmap_free(void) {
     size_t bytes = 0;
     hak_lock_acquire(&hak_pool_lock);
@@ -152,8 +152,8 @@ static uint32_t purge_span(hak_superslab_t *super, unsigned start, unsigned coun
     return purge_halves(super, start, count, splits);
 }
 
-/* What the kernel refused as a whole is purged by halves, as often as *splits says: one locked page keeps its unit
- * then, not the span. */
+/* If the kernel refuses the whole span, purges it by halves, at most *splits times: then a locked
+ * page keeps its own unit, not the span. */
 static HAK_BEHIND uint32_t purge_halves(hak_superslab_t *super, unsigned start, unsigned count,
                                         unsigned *splits) {
     if (count == 1 || *splits == 0) return 0;
@@ -174,8 +174,8 @@ static uint32_t purge_units(hak_superslab_t *super, uint32_t claimed, unsigned s
     return clean;
 }
 
-/* Keeps units dirty whose pages the kernel refused to purge (they are locked): they are as if they were freed
- * now, and a later purge tries again. */
+/* Keeps units dirty whose pages the kernel refused to purge, since they are locked. They count as
+ * freed now, and a later purge tries again. */
 static HAK_BEHIND void keep_dirty(hak_superslab_t *super, uint32_t mask) {
     HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_bit_count(mask));
     super->freed_ms = hak_os_now_ms();
@@ -183,8 +183,9 @@ static HAK_BEHIND void keep_dirty(hak_superslab_t *super, uint32_t mask) {
     hak_lists_append_dirty(super);
 }
 
-/* A walk over what is of age. `last`: those that were last in the lists when it began, and are not yet behind it.
- * What the kernel refuses goes behind them, so it is asked for each superslab once. */
+/* A walk over the superslabs that are of age. `last`: those that were last in the lists when the
+ * walk began, unless it has passed them. Refused superslabs go behind them, so the kernel is asked
+ * for each superslab once. */
 typedef struct {
     uint64_t now;
     const hak_superslab_t *last[HAK_NODES_MAX][2];
@@ -193,8 +194,8 @@ typedef struct {
     bool round; /* also superslabs with slabs in use */
 } aged_t;
 
-/* The next superslab of one list to purge. Outside a round, superslabs with slabs in use are moved to
- * `held`. Under the lock. */
+/* The next superslab of one list to purge. Outside a round, superslabs with slabs in use are moved
+ * to `held`. Under the lock. */
 static hak_superslab_t *next_of_list(aged_t *aged, unsigned node, unsigned list,
                                      hak_budget_t *budget) {
     const hak_superslab_t **last = &aged->last[node][list];
@@ -249,7 +250,8 @@ static unsigned purge_superslab(hak_superslab_t *super, unsigned *splits, hak_bu
     hak_lock_acquire(&hak_pool_lock);
     hak_gate_leave();
     unsigned units = clean ? hak_bit_count(clean) : 0;
-    /* All may be locked, in the others, too; a locked unit alone says nothing of them. */
+    /* If several units were refused, those of the other superslabs are probably locked, too; a
+     * single refused unit says nothing about them. */
     if (units == 0 && claimed & (claimed - 1)) *splits = 0;
     HAK_ADD_OWNED(&hak_pool_stats.purged_units, units);
     if (partial) HAK_ADD_OWNED(&hak_pool_stats.purged_partial, units);
