@@ -1,8 +1,8 @@
-/* room.h: memory for the small records of a shard, cut out of rooms without a lock.
+/* room.h: a bump allocator without a lock, for the small records of a shard.
  *
- * A room is cut up from low to high addresses; nothing is given back to it. So a shard takes the
- * process-wide hak_meta_lock once for each room, not once for each slab. Different shards write to
- * different cache lines.
+ * A room is a chunk of memory that is cut up from low to high addresses; nothing is given back to
+ * it. So a shard takes the process-wide hak_meta_lock once for each room, not once for each slab.
+ * Different shards write to different cache lines.
  *
  * PROTOCOL
  *
