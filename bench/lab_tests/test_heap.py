@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.errors import BadInput, LabError
-from hakmem_lab.heap import command, output, page, pprof, read, state, words
+from hakmem_lab.heap import command, output, page, perf_map, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0 ms 2500 peak_ms 1500
@@ -163,6 +163,30 @@ def test_a_program_that_freed_all_and_pythons_own_memory_are_told_of(tmp_path):
     assert "62 % of what was in use at the peak, 97.7 KiB in 1 blocks, came from one call: 0x1030" in told[0]
     assert any("PYTHONMALLOC=malloc" in text for text in words.warnings(of_program(tmp_path, "python3.11", 100)))
     assert not any("PYTHONMALLOC" in text for text in words.warnings(of_program(tmp_path, "python3.11")))
+
+
+PERF_MAP = """1000 12 py::handle:/home/user/app.py
+1020 8 py::loads:/usr/lib/python3.12/json/__init__.py
+nonsense
+ff zz py::bad:/x
+1030 8 LazyCompile:~onRequest /srv/app.js:10:3
+"""
+
+
+def test_functions_made_at_run_time_are_named(tmp_path, monkeypatch):
+    """Python's, without the interpreter between them; the warning names the innermost one of them."""
+    monkeypatch.setattr(perf_map, "FOLDER", tmp_path)
+    (tmp_path / "perf-77.map").write_text(PERF_MAP)
+    text = TEXT.replace("@ 0x1011 0x1021", "@ 0x1061 0x1021 0x1051 0x1011 0x1041")
+    found = of_program(tmp_path, "python3.12", text=text)
+    small, large = found.sites
+    assert found.stack(small) == ["handle (app.py)", "loads (json/__init__.py)", "0x1060"]
+    assert found.stack(large) == ["loads (json/__init__.py)", "LazyCompile:~onRequest /srv/app.js:10:3"]
+    told = words.warnings(found)
+    assert "comes from one call: loads (json/__init__.py)" in told[0]
+    assert not any("PYTHONPERFSUPPORT" in one for one in told)
+    (tmp_path / "perf-77.map").unlink()
+    assert any("PYTHONPERFSUPPORT=1" in one for one in words.warnings(of_program(tmp_path, "python3.12", text=text)))
 
 
 def test_the_line_of_a_call_is_told(profile):

@@ -4,7 +4,7 @@
  * and where the return address and the frame pointer of the caller lie. Distributions build without
  * frame pointers, so the tables come first. Code without tables, such as what a just-in-time compiler
  * makes, usually has frame pointers; one counts if it points up the stack and a return address
- * follows it.
+ * follows it. The trampolines that Python makes for profilers have neither, but the call is all that they do.
  *
  * WHERE THE TABLES ARE. _dl_find_object of glibc 2.35 tells without a lock. Elsewhere the file's
  * headers tell, found by /proc/self/maps: dl_iterate_phdr takes a lock that a thread in dlopen may
@@ -23,6 +23,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,7 +42,9 @@ enum {
 
 #if defined(__x86_64__)
 #define STRIPPED(pc) (pc)
+#define IS_X86_64 1
 #else
+#define IS_X86_64 0
 #define STRIPPED(pc) ((pc) & (((uintptr_t)1 << 48) - 1)) /* a signature lies above the address */
 #endif
 
@@ -49,6 +52,7 @@ enum {
 
 typedef struct {
     uintptr_t page, size; /* the last page that is known to be readable */
+    uintptr_t code;       /* the same, of those with code */
     struct walk *kept;    /* gets the words that matter; NULL: nothing is kept */
 } reader_t;
 
@@ -280,6 +284,27 @@ static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     return true;
 }
 
+/* By the code behind a call, where that returns at once: `add $n, %rsp; ret`, or `ret` alone. */
+static bool step_by_code(reader_t *reader, frame_t *frame) {
+    enum { ADD_TO_SP = 0xc48348, RET = 0xc3 };
+    uintptr_t pc = frame->pc, at = frame->sp;
+    uint64_t code;
+    if (!IS_X86_64 || pc % reader->size > reader->size - sizeof code) return false;
+    if (pc - reader->code >= reader->size) {
+        if (!is_readable(pc & ~(uintptr_t)(WORD - 1))) return false;
+        reader->code = pc & ~(reader->size - 1);
+    }
+    memcpy(&code, (const void *)pc, sizeof code);
+    if ((code & 0x80ffffff) == ADD_TO_SP) {
+        at += code >> 24 & 0x7f;
+        code >>= 32;
+    }
+    if ((code & 0xff) != RET || !read_word(reader, at, &frame->pc)) return false;
+    note_return(reader->kept, at, frame->pc);
+    frame->sp = at + WORD;
+    return true;
+}
+
 /* By a rule that cannot be packed. Such a walk is not kept. */
 static bool step_by_rule(reader_t *reader, const hak_unwind_rule_t *rule, frame_t *frame) {
     frame_t caller = *frame;
@@ -302,7 +327,8 @@ HAK_FAST_PATH bool step(reader_t *reader, object_t *object, hak_unwind_common_t 
     if (HAK_UNLIKELY(!word)) return step_by_rule(reader, &rule, frame);
     hak_unwind_base_t base = (hak_unwind_base_t)(word >> BASE_SHIFT & 3);
     if (HAK_UNLIKELY(base >= HAK_UNWIND_CFA))
-        return base == HAK_UNWIND_NONE && step_by_pointer(reader, frame);
+        return base == HAK_UNWIND_NONE &&
+               (step_by_code(reader, frame) || step_by_pointer(reader, frame));
     if (base == HAK_UNWIND_FP) note_fp(reader->kept, frame);
     uintptr_t cfa =
         (base == HAK_UNWIND_SP ? frame->sp : frame->fp) + field(word, CFA_SHIFT, CFA_BITS);
@@ -353,7 +379,7 @@ HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsi
     frame_t frame = {.fp_at = 0};
     HERE(frame);
     walk_t *walk = claim(site, frame.sp);
-    reader_t reader = {0, hak_os_page_size(), walk};
+    reader_t reader = {.size = hak_os_page_size(), .kept = walk};
     reader.page = frame.sp & ~(reader.size - 1);
     unsigned inner = 0, count = 0;
     if (walk && walk->site == site && walk->sp == frame.sp && walk->most == most &&

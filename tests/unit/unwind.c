@@ -94,6 +94,43 @@ static void frame_pointers_serve_without_tables(void **state) {
     for (unsigned depth = 0; depth < 60; depth++) check_chain(chain_by_pointers, depth, walk);
 }
 
+#if defined(__x86_64__)
+/* Calls its fourth argument, as the functions do that Python makes for profilers: they have no tables, and leave the
+ * frame pointer alone. */
+static const unsigned char trampoline[] = {0x48, 0x83, 0xec, 0x08, /* sub $8, %rsp */
+                                           0xff, 0xd1,             /* call *%rcx */
+                                           0x48, 0x83, 0xc4, 0x08, /* add $8, %rsp */
+                                           0xc3};                  /* ret */
+
+static void (*made)(chain_t *, void *, void *, void (*)(chain_t *));
+
+static void through_a_trampoline(chain_t *chain) {
+    chain->expected[chain->count++] = (uintptr_t)HAK_CALLER();
+    made(chain, NULL, NULL, walk);
+    __asm__ volatile("" : : : "memory"); /* no tail call */
+}
+
+static void trampolines_are_seen_through(void **state) {
+    (void)state;
+    const size_t size = 4096;
+    char *code =
+        mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    memcpy(code, trampoline, sizeof trampoline);
+    memcpy(&made, &code, sizeof made);
+    for (unsigned again = 0; again < 2; again++) { /* the second walk is a kept one */
+        chain_t chain = {.bottom = through_a_trampoline};
+        chain_by_tables(&chain, 20);
+        assert_in_range(chain.found[0], (uintptr_t)code, (uintptr_t)code + sizeof trampoline);
+        assert_int_equal(chain.expected[chain.count - 1],
+                         chain.found[2]); /* found[1] is above it */
+        chain.expected[chain.count++] = chain.found[1];
+        require_same(&chain, chain.count);
+    }
+    munmap(code, size);
+}
+#endif
+
 /* Of the first frame alone the answer is right; the test is that the walk comes back. */
 static void without_both_the_walk_ends(void **state) {
     (void)state;
@@ -210,6 +247,9 @@ int main(void) {
         cmocka_unit_test(walks_of_other_callers_differ),
         cmocka_unit_test(walks_between_walks_do_not_disturb),
         cmocka_unit_test(frame_pointers_serve_without_tables),
+#if defined(__x86_64__)
+        cmocka_unit_test(trampolines_are_seen_through),
+#endif
         cmocka_unit_test(without_both_the_walk_ends),
         cmocka_unit_test(no_more_than_asked_for),
         cmocka_unit_test(threads_walk_at_once),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import LabError
+from .perf_map import PerfMap, without_interpreter
 
 SITE = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$")
 REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+) peak (\d+) peak_bytes (\d+)$")
@@ -97,6 +98,11 @@ class Profile:
         return self.live < self.peak / 20
 
     @property
+    def has_python(self):
+        """Whether functions of Python are named."""
+        return any(frame.lines[0][0].startswith("py::") for frame in self.frames.values())
+
+    @property
     def allocated(self):
         """Bytes in all."""
         return sum(site.all_bytes for site in self.sites)
@@ -117,7 +123,7 @@ class Profile:
         names = []
         for address in site.frames:
             names += [line[0] for line in self.frames[address].lines]
-        return names[::-1]
+        return without_interpreter(names[::-1])
 
 
 def read(path) -> Profile:
@@ -198,10 +204,11 @@ def _ask(path, addresses) -> dict:
 
 def _name(profile) -> None:
     """Fills profile.frames. A frame's place is in the instruction that calls, before the address."""
-    wanted = {}
+    wanted, made = {}, PerfMap(profile.process)
     for address in {address for site in profile.sites for address in site.frames}:
         mapping = next((m for m in profile.mappings if m.start <= address - 1 < m.end), None)
-        profile.frames[address] = Frame(mapping, [(f"{address - 1:#x}", "", 0)])
+        line = made.line(address - 1) or (f"{address - 1:#x}", "", 0)
+        profile.frames[address] = Frame(mapping, [line])
         if mapping and mapping.path.startswith("/"):
             wanted.setdefault(mapping.path, []).append((address, mapping))
     for path, group in wanted.items():

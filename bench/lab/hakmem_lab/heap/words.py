@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from html import escape
 
+from .perf_map import up_to_python
 from .read import size
 from .state import GRAIN, calls_of_class
 
@@ -12,8 +13,8 @@ PYTHON_OWN = 512  # bytes of a block, at most, that Python does not ask malloc f
 
 
 def caller(stack) -> str:
-    """The innermost function that is not of a library of containers."""
-    own = [name for name in stack if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
+    """The innermost function that is not of a library of containers; of Python's own, where there are some."""
+    own = [name for name in up_to_python(stack) if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
     return (own or stack or ["?"])[-1]
 
 
@@ -68,9 +69,14 @@ def _of_calls(profile, at_peak) -> list:
     """[(bytes, words)] of calls with much in use, now or at the peak."""
     whole = profile.peak if at_peak else profile.live
     what, comes = ("was in use at the peak", "came") if at_peak else ("is in use", "comes")
+    sums = defaultdict(lambda: [0, 0])
+    for stack, (count, objects) in by_stack(profile, at_peak).items():
+        entry = sums[up_to_python(stack)]
+        entry[0] += count
+        entry[1] += objects
     return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {objects:,}"
              f" blocks, {comes} from one call: {escape(placed(profile, stack))}")
-            for stack, (count, objects) in by_stack(profile, at_peak).items()
+            for stack, (count, objects) in sums.items()
             if whole and count >= whole / 8]  # fmt: skip
 
 
@@ -108,6 +114,9 @@ def _notes(profile) -> list:
     if profile.program.startswith("python") and small < made / 20:
         found.append("Python keeps its small objects in memory of its own, of which HAKMEM knows nothing:"
                      " PYTHONMALLOC=malloc shows them")  # fmt: skip
+    if profile.program.startswith("python") and not profile.has_python:
+        found.append("the calls are those of Python itself: with PYTHONPERFSUPPORT=1, Python 3.12 and later tell"
+                     " their functions")  # fmt: skip
     if profile.dropped:
         found.append(f"{profile.dropped:,} sampled blocks are missing: too many call stacks")
     if profile.samples < 100:
