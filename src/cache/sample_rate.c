@@ -9,9 +9,9 @@
 #include "shard/shard.h"
 
 enum {
-    SHARE_BYTES = 16 * 1024, /* of blocks in a share, at most, but... */
+    SHARE_BYTES = 32 * 1024, /* of blocks in a share, at most, but... */
     SLOTS_LEAST = 32,        /* ...so many slots in any case, sentinel included, and... */
-    SLOTS_MOST = 256,        /* ...not more than these */
+    SLOTS_MOST = 512,        /* ...not more than these */
 };
 
 static _Atomic uint64_t rate; /* 0 until a cache is rationed, then constant; each writes the same */
