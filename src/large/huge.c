@@ -188,8 +188,9 @@ bool hak_huge_swap_note(const void *block, uint64_t *note, uint64_t new_note) {
 
 /* Most programs have never had any; the first of another thread may be missed until the next
  * round. */
-HAK_COMMON size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget) {
-    return hak_load_relaxed(&hak_huge_stats.mapped) ? hak_kept_purge(delay_ms, budget) : 0;
+HAK_COMMON bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget,
+                                     size_t *bytes) {
+    return !hak_load_relaxed(&hak_huge_stats.mapped) || hak_kept_purge(at, delay_ms, budget, bytes);
 }
 
 bool hak_huge_each_piece(hak_huge_cursor_t *cursor, hak_mapping_visitor_t visit, void *context) {

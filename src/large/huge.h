@@ -117,9 +117,9 @@ bool hak_huge_was_freed(const void *pointer, size_t *size);
 /* Bytes of the block, 0 when `block` is no huge block. */
 size_t hak_huge_free(void *block);
 
-/* Unmaps what has been kept for `delay_ms`, as far as the budget allows; returns bytes. It is done
- * when the budget is not spent. */
-size_t hak_huge_purge_piece(uint32_t delay_ms, hak_budget_t *budget);
+/* Unmaps what has been kept for `delay_ms`, as far as the budget allows, and adds the bytes; true when all is done.
+ * *at, 0 at first, says where the next piece goes on. */
+bool hak_huge_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
 /* Calls `visit` for each huge block and each kept mapping, under a lock: it must not allocate. */
 void hak_huge_each_range(hak_range_visitor_t visit, void *context);

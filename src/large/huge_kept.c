@@ -324,12 +324,17 @@ static size_t purge(hak_stretches_t *part, uint32_t delay_ms, hak_budget_t *budg
     return bytes;
 }
 
-size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget) {
-    size_t bytes = 0;
-    unsigned at = 0;
-    for (hak_stretches_t *part; (part = next_part(&at, 0)) != NULL;)
-        bytes += purge(part, delay_ms, budget);
-    return bytes;
+/* What is left of a part when a piece ends is the next one's first. */
+bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
+    const unsigned count = hak_load_relaxed(&parts_used);
+    for (; *at < count && !hak_budget_is_spent(budget); ++*at) {
+        hak_stretches_t *part = &hak_kept_parts[*at];
+        if (!hak_load_relaxed(&part->longest)) continue;
+        *bytes += purge(part, delay_ms, budget);
+        if (hak_budget_is_spent(budget)) break;
+        hak_budget_look(budget, 1);
+    }
+    return *at >= count;
 }
 
 /* ---- searches ---- */

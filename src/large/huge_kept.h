@@ -49,8 +49,8 @@ void hak_kept_unmap(char *start, size_t size);
 /* True when more is kept than may be. */
 bool hak_kept_is_too_much(void);
 
-/* Unmaps what has been kept for `delay_ms`, as far as the budget allows; returns bytes. */
-size_t hak_kept_purge(uint32_t delay_ms, hak_budget_t *budget);
+/* As hak_huge_purge_piece; *at is the number of a part. */
+bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
 /* Blocks that were served from what is kept, since the process began. */
 uint64_t hak_kept_reused(void);

@@ -97,8 +97,8 @@ static void merge(hak_heap_t *heap, hak_unit_t *unit) {
     hak_heap_free(heap, block_start(unit, word), hak_large_length(word));
 }
 
-/* Empties the transfer array into the extents. True if it held a block. Heap lock held. */
-static bool drain_transferred(hak_heap_t *heap) {
+/* Empties the transfer array into the extents; returns the blocks it held. Heap lock held. */
+static unsigned drain_transferred(hak_heap_t *heap) {
     hak_unit_t *units[HAK_TRANSFER_MAX];
     hak_lock_acquire(&heap->transfer_lock);
     unsigned count = heap->transfer_count;
@@ -107,18 +107,18 @@ static bool drain_transferred(hak_heap_t *heap) {
     hak_store_relaxed(&heap->transfer_grains, 0);
     hak_lock_release(&heap->transfer_lock);
     for (unsigned i = 0; i < count; i++) merge(heap, units[i]);
-    return count != 0;
+    return count;
 }
 
 /* ---- recent blocks: all under the heap's lock ---- */
 
-/* Merges the oldest until at most `count` blocks of `grains` together are left. True if it merged any. */
-static bool merge_recent(hak_heap_t *heap, unsigned count, size_t grains) {
+/* Merges the oldest until at most `count` blocks of `grains` together are left; returns how many. */
+static unsigned merge_recent(hak_heap_t *heap, unsigned count, size_t grains) {
     hak_unit_t *unit;
-    bool any = false;
-    for (; (unit = hak_recent_take_beyond(&heap->recent, count, grains)) != NULL; any = true)
+    unsigned merged = 0;
+    for (; (unit = hak_recent_take_beyond(&heap->recent, count, grains)) != NULL; merged++)
         merge(heap, unit);
-    return any;
+    return merged;
 }
 
 static void keep_recent(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
@@ -136,10 +136,10 @@ static bool reuse_recent(hak_heap_t *heap, request_t *request) {
     return true;
 }
 
-/* Merges all freed blocks that wait. True if there were any. Heap lock held. */
-static bool drain(hak_heap_t *heap) {
-    bool any = merge_recent(heap, 0, 0);
-    return drain_transferred(heap) || any;
+/* Merges all freed blocks that wait; returns how many. Heap lock held. */
+static unsigned drain(hak_heap_t *heap) {
+    unsigned merged = merge_recent(heap, 0, 0);
+    return drain_transferred(heap) + merged;
 }
 
 /* ---- allocation ---- */
@@ -290,9 +290,9 @@ static outcome_t steal(request_t *request, bool all) {
     return said;
 }
 
-static void drain_all(hak_heap_t *heap) {
+static unsigned drain_all(hak_heap_t *heap) {
     HAK_HOLD(&heap->lock);
-    drain(heap);
+    return drain(heap);
 }
 
 static bool waits(const hak_heap_t *heap) {
@@ -487,12 +487,16 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-static size_t purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget) {
-    if (waits(heap)) drain_all(heap);
-    size_t purged = hak_heap_purge(heap, delay_ms, budget);
+/* A look for the heap, one for each block that merges; these cost no superslab of this heap its look. True when
+ * all is done. */
+static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
+    const unsigned merged = waits(heap) ? drain_all(heap) : 0;
+    *bytes += hak_heap_purge(heap, delay_ms, budget);
+    const bool is_done = !hak_budget_is_spent(budget);
+    hak_budget_look(budget, 1 + merged);
     HAK_HOLD(&heap->lock);
     publish_idle(heap, 0);
-    return purged;
+    return is_done;
 }
 
 /* Most programs have no heap that was ever used. A look without the lock may miss the first
@@ -501,9 +505,9 @@ size_t hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budg
     size_t purged = 0;
     while ((*at = hak_lazy_table_next(&hak_heap_table, *at)) < HAK_HEAPS_MAX) {
         hak_heap_t *heap = hak_heap_at(*at);
-        if (hak_load_relaxed(&heap->runs)) purged += purge_heap(heap, delay_ms, budget);
-        if (hak_budget_is_spent(budget)) break;
+        if (hak_load_relaxed(&heap->runs) && !purge_heap(heap, delay_ms, budget, &purged)) break;
         ++*at;
+        if (hak_budget_is_spent(budget)) break;
     }
     return purged;
 }

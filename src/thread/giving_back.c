@@ -79,7 +79,7 @@ enum {
 typedef struct {
     unsigned stages;   /* the stages that are left; 0 at the end */
     unsigned left;     /* caches that may still be emptied */
-    unsigned heap;     /* number of the next large heap */
+    unsigned at;       /* number of the next large heap, or part of what is kept of huge blocks */
     hak_walk_t walk;   /* bins and their sparse slabs */
     uint32_t delay_ms; /* only memory that has been free for so long */
     hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
@@ -107,14 +107,13 @@ static bool go_on(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     case BINS:
         return hak_shard_release_piece(&pass->walk, budget);
     case LARGE:
-        *bytes += hak_large_purge_piece(&pass->heap, pass->delay_ms, budget);
-        return pass->heap >= HAK_HEAPS_MAX;
+        *bytes += hak_large_purge_piece(&pass->at, pass->delay_ms, budget);
+        return pass->at >= HAK_HEAPS_MAX;
     case LARGE_SPARSE:
-        *bytes += hak_large_purge_sparse_piece(&pass->heap, budget);
-        return pass->heap >= HAK_HEAPS_MAX;
+        *bytes += hak_large_purge_sparse_piece(&pass->at, budget);
+        return pass->at >= HAK_HEAPS_MAX;
     case HUGE:
-        *bytes += hak_huge_purge_piece(pass->delay_ms, budget);
-        return !hak_budget_is_spent(budget);
+        return hak_huge_purge_piece(&pass->at, pass->delay_ms, budget, bytes);
     case SPARSE:
         return hak_shard_purge_piece(&pass->walk, pass->bins, pass->delay_ms, budget, bytes);
     default:
@@ -129,6 +128,7 @@ static bool piece_of(pass_t *pass, hak_budget_t *budget, size_t *bytes) {
     while (pass->stages && !hak_budget_is_spent(budget)) {
         if (!go_on(pass, budget, bytes)) continue;
         pass->walk = (hak_walk_t){0};
+        pass->at = 0;
         pass->stages &= pass->stages - 1;
     }
     return !pass->stages;

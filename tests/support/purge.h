@@ -10,7 +10,10 @@
 /* What has been kept for `delay_ms`, and what has been free for so long in large heaps; bytes. */
 static inline size_t purge_huge(uint32_t delay_ms) {
     hak_budget_t budget = HAK_BUDGET_ALL;
-    return hak_huge_purge_piece(delay_ms, &budget);
+    unsigned part = 0;
+    size_t bytes = 0;
+    hak_huge_purge_piece(&part, delay_ms, &budget, &bytes);
+    return bytes;
 }
 
 static inline size_t purge_large(uint32_t delay_ms) {

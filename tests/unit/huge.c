@@ -317,13 +317,45 @@ static void a_piece_gives_whole_pages_back(void **state) {
     assert_true(kept >= SIZE);
     for (unsigned odd = 1; odd < 4096; odd += 1023) {
         hak_budget_t budget = {64, PIECE + odd};
-        size_t given = hak_huge_purge_piece(0, &budget);
+        size_t given = 0;
+        unsigned part = 0;
+        hak_huge_purge_piece(&part, 0, &budget, &given);
         REQUIRE(given >= PIECE / 2 && given <= PIECE + odd && given % hak_os_page_size() == 0,
                 "%zu bytes of a budget of %u", given, PIECE + odd);
         kept -= given;
         assert_int_equal(hak_huge_stats.kept_bytes, kept);
     }
     purge_huge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+}
+
+/* A piece goes over some of the parts, and the next one over others. */
+static void a_piece_looks_at_few_parts(void **state) {
+    enum { PARTS = 40, SIZE = 512 << 10, LOOKS = 10, LONG_MS = 1000000 };
+    static char *held[PARTS];
+    const uint8_t home = hak_cache->shard;
+    (void)state;
+    purge_huge(0);
+    for (unsigned i = 0; i < PARTS; i++) assert_non_null(held[i] = hak_huge_alloc(SIZE, 1, false));
+    for (unsigned i = 0; i < PARTS; i++) {
+        hak_cache->shard = (uint8_t)i;
+        assert_true(hak_huge_free(held[i]));
+    }
+    hak_cache->shard = home;
+    unsigned part = 0, pieces = 0;
+    size_t bytes = 0;
+    for (bool is_done = false; !is_done; pieces++) {
+        hak_budget_t budget = {LOOKS, SIZE_MAX};
+        is_done = hak_huge_purge_piece(&part, LONG_MS, &budget, &bytes);
+    }
+    REQUIRE(pieces >= PARTS / LOOKS && pieces <= 2 * PARTS / LOOKS, "%u pieces", pieces);
+    assert_int_equal(bytes, 0);
+    part = 0;
+    for (bool is_done = false; !is_done;) {
+        hak_budget_t budget = {LOOKS, SIZE_MAX};
+        is_done = hak_huge_purge_piece(&part, 0, &budget, &bytes);
+    }
+    assert_int_equal(bytes, PARTS * SIZE);
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
@@ -463,6 +495,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),
+        cmocka_unit_test(a_piece_looks_at_few_parts),
         cmocka_unit_test(zeroing_brings_no_pages),
         cmocka_unit_test(blocks_freed_last_are_known),
         cmocka_unit_test(every_knob_shows),

@@ -99,10 +99,32 @@ static void pieces_pass_over(const void *unused) {
     CHECK(hak_large_idle() == 0, "%zu bytes are idle after pieces", hak_large_idle());
 }
 
+/* A heap costs a look, and so does a block that merges. */
+static void pieces_count_merges(const void *unused) {
+    enum { HEAPS = 12, EACH = 2, LOOKS = 9 };
+    void *blocks[HEAPS * EACH];
+    unsigned heap = 0;
+    (void)unused;
+    for (unsigned i = 0; i < HEAPS * EACH; i++)
+        CHECK((blocks[i] = hak_large_alloc(i / EACH, 72 << 10, 1, false)) != NULL, "no memory");
+    for (unsigned i = 0; i < HEAPS * EACH; i++)
+        CHECK(hak_large_free(i / EACH, blocks[i]), "no block");
+    hak_budget_t some = {LOOKS, SIZE_MAX};
+    hak_large_purge_piece(&heap, PIECE_LOOKS * 1000, &some);
+    CHECK(heap == LOOKS / (1 + EACH), "a piece of %u looks visits %u heaps", LOOKS, heap);
+    unsigned pieces = 1;
+    for (; heap < HAK_HEAPS_MAX; pieces++) {
+        some = (hak_budget_t){LOOKS, SIZE_MAX};
+        hak_large_purge_piece(&heap, PIECE_LOOKS * 1000, &some);
+    }
+    CHECK(pieces <= 1 + HEAPS * (1 + EACH) / LOOKS, "%u pieces", pieces);
+}
+
 static void what_is_in_use_again_hides_nothing(void **state) {
     (void)state;
     unit_child(all_goes_back_at_once, NULL, SECONDS, "a purge");
     unit_child(pieces_pass_over, NULL, SECONDS, "pieces");
+    unit_child(pieces_count_merges, NULL, SECONDS, "merges");
 }
 
 /* ---- what the kernel does not take ---- */
