@@ -67,7 +67,7 @@ static bool enter(char *block, size_t size) {
 /* Lengthens a mapping, in place or at another address. What is several mappings to the
  * kernel it may move, if not lengthen. NULL when it refuses: then all is as it was. */
 static char *extend(char *start, size_t old_size, size_t size) {
-    char *moved = hak_os_remap(start, old_size, size, true);
+    char *moved = hak_os_remap(start, old_size, size);
     if (moved || !hak_os_moves_several()) return moved;
     moved = hak_os_map(size, hak_os_page_size());
     if (!moved) return NULL;

@@ -103,9 +103,9 @@ bool hak_os_unmap(void *addr, size_t size);
 /* Gives a mapping a name in /proc/PID/maps, if the kernel supports names. */
 void hak_os_name(void *addr, size_t size, const char *name);
 
-/* Resizes a mapping of hak_os_map. If `may_move` the kernel may move the pages to another address,
- * without copying. NULL when refused; then the old mapping is unchanged. */
-void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move);
+/* Resizes a mapping of hak_os_map. The kernel may move the pages to another address, without
+ * copying. NULL when refused; then the old mapping is unchanged. */
+void *hak_os_remap(void *addr, size_t old_size, size_t new_size);
 
 /* Moves the pages of `size` bytes, of one mapping or several, to `to`, an untouched mapping of the
  * caller, and unmaps the old range. False: the old range and its contents are unchanged, and `to`

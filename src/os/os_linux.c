@@ -297,11 +297,11 @@ static char moves; /* its address stands for the process's mappings */
 #define ENTER_ADDRESSES() ((void)0)
 #endif
 
-void *hak_os_remap(void *addr, size_t old_size, size_t new_size, bool may_move) {
+void *hak_os_remap(void *addr, size_t old_size, size_t new_size) {
     HAK_KEEP_ERRNO();
     count_call(&hak_os_stats.mremap);
     LEAVE_ADDRESSES();
-    void *moved = mremap(addr, old_size, new_size, may_move ? MREMAP_MAYMOVE : 0);
+    void *moved = mremap(addr, old_size, new_size, MREMAP_MAYMOVE);
     ENTER_ADDRESSES();
     return moved == MAP_FAILED ? NULL : moved;
 }

@@ -135,7 +135,7 @@ static void move_units(unsigned from, size_t length, unsigned to) {
     give_back(from, length);
 }
 
-void *hak_os_remap(void *start, size_t old_size, size_t size, bool may_move) {
+void *hak_os_remap(void *start, size_t old_size, size_t size) {
     unsigned first = unit_of(start);
     size_t old_length = old_size / UNIT, length = size / UNIT;
     call("remap");
@@ -148,7 +148,7 @@ void *hak_os_remap(void *start, size_t old_size, size_t size, bool may_move) {
         return start;
     }
     unsigned to = find_hole(length);
-    if (to == UNITS || !may_move) return NULL;
+    if (to == UNITS) return NULL;
     set(to, length, (unit_t){OURS, 0, 0});
     move_units(first, old_length, to);
     return address_of(to);
