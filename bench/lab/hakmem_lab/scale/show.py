@@ -43,7 +43,7 @@ def settings_line(document) -> str:
         f"quantum {m['quantum-ns']} ns, {document['seeds']} seeds (medians), {m['warm']} operations "
         f"of each thread to warm up and {m['ops']} measured; cache {m['cache-kib']} KiB, "
         f"{m['ways']} ways; nodes of {m['node']} CPUs; near {m['near-ns']} ns, far {m['far-ns']} ns, "
-        f"fetch {m['fetch-ns']} ns, access {m['hit-ns']} ns"
+        f"fetch {m['fetch-ns']} ns, access {m['hit-ns']} ns; {m['seats']} threads on each CPU of server"
     )
 
 
