@@ -1,5 +1,6 @@
 """`hakmem prof` and `hakmem report`: a profile is read, becomes pprof's form, and a page."""
 
+import argparse
 import gzip
 import json
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.errors import BadInput, LabError
-from hakmem_lab.heap import command, output, page, perf_map, pprof, read, state, words
+from hakmem_lab.heap import command, options, output, page, perf_map, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0 ms 2500 peak_ms 1500
@@ -70,6 +71,14 @@ def test_damaged_files_are_refused(tmp_path, change):
     path.write_text(TEXT.replace(change, "?"))
     with pytest.raises(LabError):
         read.read(path)
+
+
+@pytest.mark.parametrize("text", ("", "GIF89a", '{"rss": 1}'))
+def test_foreign_files_are_refused_before_anything_is_installed(tmp_path, text):
+    path = tmp_path / "foreign"
+    path.write_text(text)
+    with pytest.raises(BadInput, match="no heap profile"):
+        options.prof_parser().check(argparse.Namespace(source=str(path), out=None))
 
 
 @pytest.mark.parametrize("number", ["none", "", "0", "60", "²"])

@@ -333,6 +333,7 @@ def case_errors(folder):
         (["replay"], 2, "no trace given"), (["replay", "--no", "x"], 2, "is not known"),
         (["replay", "a", "b"], 2, "is not known"), (["replay", "--alloc", "emacs", "x"], 2, "no allocator"),
         (["replay", "--alloc=/no/such.so", "x"], 2, "not on this machine"),
+        (["replay", "--alloc=", "x"], 2, "names no allocator"), (["replay", "--alloc=,", "x"], 2, "names no allocator"),
         (["replay", "--touch=some", LOAD], 2, "is not known"), (["replay", "/no/such"], 1, "No such file"),
         (["replay", LOAD], 1, "is not a trace"),
     ]

@@ -201,6 +201,8 @@ int command_replay(int argc, char **argv) {
         argv += count;
     }
     if (!trace) fail(STATUS_USAGE, "replay: no trace given");
+    if (!allocators[strspn(allocators, ",")])
+        fail(STATUS_USAGE, "replay: --alloc names no allocator");
     words[used] = trace;
     find_part("replay", STATUS_USAGE, "hakmem-replay", program);
     for (char *rest, *name = strtok_r(allocators, ",", &rest); name;

@@ -7,6 +7,8 @@ from ..cli import Parser
 from ..errors import BadInput
 from . import output
 
+PROFILE = (b"heap profile:",)  # how the files begin
+
 
 def is_process(source) -> bool:
     return source.isascii() and source.isdigit()
@@ -18,7 +20,7 @@ def profile_for(source) -> Path:
     return source.with_name(source.name + ".pb.gz")
 
 
-def _check(sources) -> None:
+def _check(sources, beginnings) -> None:
     """Before anything is built or installed for them. A pipe is not opened, since it gives its text once."""
     for source in sources:
         if is_process(source):
@@ -29,6 +31,8 @@ def _check(sources) -> None:
             raise BadInput(f"{source}: no such file{why}")
         elif os.path.isdir(source) or not os.access(source, os.R_OK):
             raise BadInput(f"{source} is not a file that can be read")
+        elif os.path.isfile(source) and not Path(source).open("rb").read(64).lstrip().startswith(beginnings):
+            raise BadInput(f"{source} is no heap profile of HAKMEM")
 
 
 def prof_parser():
@@ -41,7 +45,7 @@ def prof_parser():
     parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz); one that is there stays as FILE.pb.gz.old")
 
     def check(options):
-        _check([options.source])
+        _check([options.source], PROFILE)
         if options.out or not is_process(options.source):
             output.check(options.out or profile_for(options.source), [options.source])
 
@@ -60,7 +64,7 @@ def report_parser():
                         help="the page to write (default: heap.html); one that is there stays as heap.html.old")  # fmt: skip
 
     def check(options):
-        _check(options.sources)
+        _check(options.sources, (*PROFILE, b"{"))
         output.check(options.out, options.sources)
 
     parser.check = check
