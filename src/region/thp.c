@@ -8,9 +8,11 @@
 enum { UNDECIDED, PLAIN, SPARSE, WISHED, PROBED, REFUSED };
 enum { NO_ADVICE, FOR, AGAINST };
 enum { DOUBLING_SHIFT = 4 }; /* log2 of the zones in each doubling */
+enum { AGAIN_MS = 500 };     /* after the kernel had no room for advice, until it is asked again */
 
 static _Atomic uint8_t states[HAK_THP_ZONES_MAX]; /* region lock to write */
 static size_t mapped[HAK_THP_ZONES_MAX];          /* region lock; units that are */
+static uint64_t again_ms;                         /* region lock; 0, or see AGAIN_MS */
 
 HAK_COMMON unsigned hak_thp_of(size_t unit) {
     size_t step = unit / HAK_THP_UNITS;
@@ -122,11 +124,14 @@ bool hak_thp_refuses(size_t unit) { return hak_load_relaxed(&states[hak_thp_of(u
 void hak_thp_refuse(const hak_region_walk_t *walk, size_t unit) {
     unsigned zone = hak_thp_of(unit);
     hak_thp_range_t units = hak_thp_range(zone), run;
-    if (!hak_thp_asks(unit)) return;
+    if (!hak_thp_asks(unit) || (again_ms && hak_os_now_ms() < again_ms)) return;
     for (; units.first < units.end; units.first = run.end) {
         run = hak_region_walk_run(walk, units);
-        if (!advise(walk->heap, run.first, run.end, false)) return;
+        if (advise(walk->heap, run.first, run.end, false)) continue;
+        again_ms = hak_os_now_ms() + AGAIN_MS;
+        return;
     }
+    again_ms = 0;
     hak_store_relaxed(&states[zone], REFUSED);
 }
 

@@ -19,7 +19,8 @@
  *                          kernel would fill the gap again to make one. Mapped memory of the zone
  *                          is advised against huge pages; holes are not, since other code may have
  *                          memory there. If the kernel refuses the advice for some of it because of
- *                          too many mappings, the state stays, and the next purge tries again
+ *                          too many mappings, the state stays. Purges try again half a second
+ *                          later, since each attempt walks over the zone
  *   any       -> UNDECIDED all superslabs of the zone are holes: their gaps, and the page tables
  *                          that keep the kernel from making huge pages, went with the mappings
  *
