@@ -157,6 +157,24 @@ static void check_lines(void) {
     CHECK(ftruncate(file, sizeof *page) == 0, "not lengthened");
 }
 
+/* A page names a part of a mapping that is far longer than any memory: nobody waits for a look at its pages. */
+static void check_length(void) {
+    static hak_live_page_t copy;
+    const char *problem;
+    resident_t resident;
+    const size_t length = (size_t)64 << 40;
+    char *mapping = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) return; /* fewer addresses, or a limit on them */
+    make_page();
+    mapping[0] = mapping[length - 1] = 1;
+    page->ranges[0] =
+        (hak_live_range_t){.start = (uintptr_t)mapping + PAGE_SIZE, .size = length / 2};
+    CHECK(live_read(getpid(), &copy, &problem) == LIVE_READ, "a long range: %s", problem);
+    CHECK(resident_measure(getpid(), &copy, &resident) == NULL, "not measured");
+    munmap(mapping, length);
+}
+
 /* `name` becomes the number of this process. */
 static void prepare(char name[NAME_SIZE]) {
     file = memfd_create(HAK_LIVE_NAME, 0);
@@ -172,8 +190,10 @@ int main(int argc, char **argv) {
     size_t count = (size_t)argument(argc, argv, 1, 300), believed = 0;
     struct rng rng = rng_make((uint64_t)argument(argc, argv, 2, 1));
     char name[NAME_SIZE];
-    watchdog(100 + (unsigned)(count / 100), "damaged pages");
+    watchdog(15, "a page with a long range");
     prepare(name);
+    check_length();
+    watchdog(100 + (unsigned)(count / 100), "damaged pages");
     check_lines();
     for (size_t i = 0; i < count; i++) {
         make_page();

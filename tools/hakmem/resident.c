@@ -3,7 +3,10 @@
  * /proc/PID/smaps lists the mappings and how much of each is resident, /proc/PID/pagemap which
  * pages are resident. The live page tells what an address belongs to, and how much of a page is in
  * use. The bytes of a heap page that blocks cover count as in use; the other bytes are sparse in a
- * slab, and dirty elsewhere. */
+ * slab, and dirty elsewhere.
+ *
+ * Of addresses without end (2 TiB of small pages) no page is looked at: what the look has not come to has
+ * as much in memory as the rest of its mapping. */
 #include "resident.h"
 
 #include <errno.h>
@@ -20,7 +23,11 @@
 #define OF_FILE ((uint64_t)1 << 61)
 #define MAPPED_ONCE ((uint64_t)1 << 56)
 
-enum { PATH_SIZE = 64, BATCH = 4096 };
+enum {
+    PATH_SIZE = 64,
+    BATCH = 4096,
+    PAGES_MOST = 1 << 29, /* that are looked at: seconds */
+};
 
 typedef struct {
     uint64_t start, end, rss, swap;
@@ -32,6 +39,7 @@ typedef struct {
     mapping_t *mappings;
     size_t count, room;
     int pagemap;
+    uint64_t pages_left; /* of PAGES_MOST */
     const hak_live_page_t *page;
     const hak_live_range_t *ranges[HAK_LIVE_RANGES]; /* by address, without overlaps */
     size_t range_count;
@@ -160,11 +168,27 @@ static bool is_resident(uint64_t entry, const mapping_t *mapping) {
     return entry & PRESENT && (mapping->shared || entry & (OF_FILE | MAPPED_ONCE));
 }
 
+/* `bytes` times part / whole. */
+static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
+    if (whole == 0) return 0;
+    return (uint64_t)((double)bytes * ((double)hak_min(part, whole) / (double)whole));
+}
+
+/* The resident bytes of a part of a mapping that is too long for a look at its pages. */
+static uint64_t estimate(measure_t *measure, const mapping_t *mapping, uint64_t size,
+                         bool is_heap) {
+    uint64_t bytes = share(mapping->rss, size, mapping->end - mapping->start);
+    if (is_heap) measure->unknown += bytes;
+    return bytes;
+}
+
 /* Adds the resident bytes of a part of a mapping; in the heap, page by page. */
 static uint64_t count_pages(measure_t *measure, const mapping_t *mapping, uint64_t start,
                             uint64_t end, bool is_heap) {
     static uint64_t entries[BATCH];
-    uint64_t size = measure->page->head.page_size, bytes = 0;
+    uint64_t size = measure->page->head.page_size, bytes = 0, pages = (end - start) / size;
+    if (pages > measure->pages_left) return estimate(measure, mapping, end - start, is_heap);
+    measure->pages_left -= pages;
     for (uint64_t at = start; at < end;) {
         size_t want = (size_t)hak_min((end - at + size - 1) / size, BATCH) * sizeof *entries;
         ssize_t got = pread(measure->pagemap, entries, want, (off_t)(at / size * sizeof *entries));
@@ -216,12 +240,6 @@ static void count_mapping(measure_t *measure, const mapping_t *mapping) {
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* `bytes` times part / whole. */
-static uint64_t share(uint64_t bytes, uint64_t part, uint64_t whole) {
-    if (whole == 0) return 0;
-    return (uint64_t)((double)bytes * ((double)hak_min(part, whole) / (double)whole));
-}
-
 /* Superslabs for which the page has no room, and new ones, are assumed to be like the others. */
 static void spread_unknown(measure_t *measure) {
     uint64_t known = measure->sparse + measure->dirty, unknown = measure->unknown;
@@ -266,7 +284,8 @@ static void add_up(measure_t *measure, resident_t *resident) {
 const char *resident_measure(pid_t pid, const hak_live_page_t *page, resident_t *resident) {
     static measure_t measure;
     char path[PATH_SIZE];
-    measure = (measure_t){.page = page, .mappings = measure.mappings, .room = measure.room};
+    measure = (measure_t){
+        .pages_left = PAGES_MOST, .page = page, .mappings = measure.mappings, .room = measure.room};
     *resident = (resident_t){0};
     memset(grains, 0, sizeof grains);
     snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
