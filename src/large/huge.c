@@ -32,6 +32,13 @@ static hak_mapping_t *lock_and_find(const void *block, hak_huge_table_t **table)
     return found;
 }
 
+/* Ends a section that may have emptied the former slots of its table: they go back. Inside the gate. */
+static void leave_table(hak_huge_table_t *table) {
+    const hak_slots_t empty = hak_huge_table_take_empty(table);
+    hak_lock_release(&table->lock);
+    if (HAK_UNLIKELY(empty.slots != NULL)) hak_huge_table_unmake(empty);
+}
+
 /* Makes more slots where they are needed; false without memory. Another thread may have put others in
  * their place meanwhile, and others may use up the room: the caller looks again. */
 static bool make_room(hak_huge_table_t *table) {
@@ -51,16 +58,13 @@ static bool make_room(hak_huge_table_t *table) {
 /* Enters a block that is in the caller's hands; false where its table cannot grow. */
 static bool enter(char *block, size_t size) {
     hak_huge_table_t *table = hak_huge_table_of((uintptr_t)block);
-    hak_slots_t empty = {NULL, 0, 0};
     bool entered;
     do {
-        HAK_HOLD(&table->lock);
+        hak_lock_acquire(&table->lock);
         entered = !hak_huge_table_wanted(table);
-        if (!entered) continue;
-        hak_huge_table_put(table, (uintptr_t)block, size);
-        empty = hak_huge_table_take_empty(table);
+        if (entered) hak_huge_table_put(table, (uintptr_t)block, size);
+        leave_table(table);
     } while (!entered && make_room(table));
-    if (HAK_UNLIKELY(empty.slots != NULL)) hak_huge_table_unmake(empty);
     return entered;
 }
 
@@ -286,7 +290,7 @@ size_t hak_huge_free(void *block) {
     hak_mapping_t *mapping = lock_and_find(block, &table);
     size_t size = mapping ? mapping->size : 0;
     if (mapping) hak_huge_table_remove(table, mapping);
-    hak_lock_release(&table->lock);
+    leave_table(table);
     if (size) hak_kept_keep(block, size);
     hak_gate_leave();
     return size;
@@ -295,8 +299,9 @@ size_t hak_huge_free(void *block) {
 /* ---- resize ---- */
 
 static void put_back(hak_huge_table_t *table, char *block, size_t size) {
-    HAK_HOLD(&table->lock);
+    hak_lock_acquire(&table->lock);
     hak_huge_table_put_back(table, (uintptr_t)block, size);
+    leave_table(table);
 }
 
 /* Enters a block that has moved; the room in its former table is let go, unless it must stay there. */
@@ -342,7 +347,7 @@ void *hak_huge_resize(void *block, size_t size) {
     hak_mapping_t *mapping = lock_and_find(block, &table);
     size_t old_size = mapping ? mapping->size : 0;
     if (mapping) hak_huge_table_take_in_hand(table, mapping);
-    hak_lock_release(&table->lock);
+    leave_table(table);
     char *resized = old_size ? resize_in_hand(table, block, old_size, size) : NULL;
     hak_gate_leave();
     return resized;

@@ -119,13 +119,13 @@ hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table) {
 void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots) {
     const hak_slots_t larger = *slots;
     if (larger.size <= table->current.size || table->former.used) return;
-    *slots = hak_huge_table_take_empty(table);
     if (table->gone)
         memcpy(larger.slots + larger.size, table->current.slots + table->current.size,
                HAK_FREED_MAX * sizeof *larger.slots);
     table->former = table->current;
     table->current = larger;
     table->next_out = 0;
+    *slots = hak_huge_table_take_empty(table); /* all of its blocks may be in hand */
 }
 
 /* A removal moves entries only into holes at next_out or behind it. So the slots below stay empty. */

@@ -3,8 +3,8 @@
  *
  * Open addressing, at most half full. When it is full, a larger one is made without the lock and
  * takes its place; what the smaller one holds moves over a few entries at a time, with the blocks
- * that are entered. So nothing here that is done under the lock is as long as the table. Who enters the block with
- * which the smaller one is empty takes it out, and gives its pages back without the lock.
+ * that are entered. So nothing here that is done under the lock is as long as the table. Who enters or takes out the
+ * block with which the smaller one is empty takes it out, and gives its pages back without the lock.
  *
  * A block that is taken out is entered in a ring in the same section, for the line about a second free.
  * So whoever does not find it in the table finds it there, unless HAK_FREED_MAX others went since.
@@ -59,11 +59,12 @@ size_t hak_huge_table_wanted(const hak_huge_table_t *table);
 /* So many slots, all free, and room for the ring; NULL in them without memory. Without the lock. */
 hak_slots_t hak_huge_table_make(size_t count);
 
-/* From now on those. Afterwards *slots are for the caller to give back: those that were emptied, if there are
- * any; the same when there are as many in the table by now, or earlier ones are not empty yet. */
+/* From now on those. Afterwards *slots are for the caller to give back: those before, if they are empty; the same
+ * when there are as many in the table by now, or earlier ones are not empty yet. */
 void hak_huge_table_use(hak_huge_table_t *table, hak_slots_t *slots);
 
-/* Takes the slots out that have been emptied; none, with NULL in them, is the usual answer. */
+/* Takes the slots out that have been emptied; none, with NULL in them, is the usual answer. At the end of each section
+ * in which a block is entered or taken out: so none wait in a table. */
 hak_slots_t hak_huge_table_take_empty(hak_huge_table_t *table);
 
 /* Gives slots back that are in no table, or NULL in them. Makes a system call: without the lock. */

@@ -171,6 +171,22 @@ static void two_in_a_small_table(void) {
     model.moves = true;
 }
 
+static void one_in_a_small_table(void) {
+    begin_with_a_small_table();
+    make(0, 2, false);
+    model.moves = true;
+}
+
+/* Of three blocks of a table that has just grown, one is among its former slots yet. */
+static void three_in_a_grown_table(void) {
+    begin_with_a_small_table();
+    make(0, 1, false);
+    make(1, 1, false);
+    make(2, 2, false); /* what is behind these is the other table's */
+    EXPLORE_CHECK(hak_huge_table[1].former.used, "the table has no former slots");
+    model.moves = true;
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void free_0(void) { release(0); }
@@ -333,6 +349,13 @@ static const explore_scenario_t scenarios[] = {
      two_in_a_small_table,
      {grow_0, zeroed_3},
      RULES},
+    {"former slots become empty by a request and a free",
+     three_in_a_grown_table,
+     {zeroed_3, free_1},
+     RULES},
+    {"the same by two frees", three_in_a_grown_table, {free_0, free_1}, RULES},
+    {"the same by a resize", three_in_a_grown_table, {grow_1, plain_3}, RULES},
+    {"a table grows whose blocks are in hand", one_in_a_small_table, {grow_0, plain_2}, RULES},
     {"a block is freed twice at once",
      one_given_up,
      {known_free_of_0, known_free_of_0},

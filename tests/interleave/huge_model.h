@@ -31,8 +31,9 @@ static struct HAK_ALIGNED(64) {
     size_t committed, limit; /* 0: none */
     bool may_refuse;         /* requests */
     bool forked;
-    unsigned tables; /* made so far */
-    unsigned places; /* asked for so far, by the second part */
+    unsigned tables;     /* made so far */
+    unsigned given_back; /* a bit for each of them */
+    unsigned places;     /* asked for so far, by the second part */
     bool has_no_records;
 } model;
 
@@ -218,7 +219,11 @@ void *hak_meta_alloc_zeroed(size_t size) { /* of longer tables than there are he
 }
 /* Slots that were given back are nobody's. */
 void hak_meta_free(void *block, size_t size) {
-    if ((uintptr_t)block - (uintptr_t)tables < sizeof tables) memory_forbid(block, size);
+    const size_t table = ((uintptr_t)block - (uintptr_t)tables) / sizeof *tables;
+    if (table >= TABLES) return;
+    EXPLORE_CHECK(!(model.given_back >> table & 1), "table %zu is given back twice", table);
+    model.given_back |= 1u << table;
+    memory_forbid(block, size);
 }
 void hak_meta_free_zeroed(void *block, size_t size) { hak_meta_free(block, size); }
 
@@ -349,6 +354,19 @@ static __attribute__((no_sanitize("thread"))) size_t in_hand(void) {
     return blocks_in_hand;
 }
 
+/* Slots are in a table, or were given back; none wait there that are empty. */
+static __attribute__((no_sanitize("thread"))) void check_slots(void) {
+    unsigned used = 0;
+    for (unsigned i = 0; i < HAK_HUGE_TABLE_MAX; i++) {
+        const hak_huge_table_t *table = &hak_huge_table[i];
+        used += (table->current.size > 0) + (table->former.size > 0);
+        EXPLORE_CHECK(!table->former.size || table->former.used, "table %u has empty slots", i);
+    }
+    EXPLORE_CHECK(used + hak_bit_count(model.given_back) == model.tables,
+                  "of %u tables %u are used, and %u were given back", model.tables, used,
+                  hak_bit_count(model.given_back));
+}
+
 /* Everything is known, and counted; then everything that is kept goes back. */
 static void finally(void) {
     unsigned char seen[UNITS] = {0};
@@ -371,6 +389,7 @@ static void finally(void) {
     EXPLORE_CHECK(hak_huge_stats.held_bytes == ours * (size_t)UNIT, "%zu bytes held of %u units",
                   (size_t)hak_huge_stats.held_bytes, ours);
     EXPLORE_CHECK(in_hand() == 0, "%zu blocks are in hand", in_hand());
+    check_slots();
     hak_store_relaxed(&hak_huge_stats.mapped, 1);
     while (purge_huge(0)) {
     }

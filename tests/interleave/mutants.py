@@ -58,6 +58,7 @@ GROUPS = {
         ["tests/interleave/huge.c"],
         [
             (r"LEAST_SLOTS = \d+", "LEAST_SLOTS = 2"),
+            (r"EMPTIED_AT_ONCE = \d+", "EMPTIED_AT_ONCE = 3"),
             (r"HAK_STRETCHES_MAX = \d+", "HAK_STRETCHES_MAX = 2"),
             (r"HAK_FREED_MAX = \d+", "HAK_FREED_MAX = 3"),
             (r"HAK_KEPT_PARTS = \d+", "HAK_KEPT_PARTS = 2"),
