@@ -129,14 +129,27 @@ static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, s
     return is_done ? pointer : NULL;
 }
 
-/* The same with what is known of the block. Its sample ends, and it may get another one. */
-static void *resize_whole(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
-                          const void *site) {
+/* The same with what is known of the block. Its sample ends, and it may get another one. In flight all the while:
+ * who frees the whole heap meanwhile would leave behind what is known of a block that is no more. */
+static HAK_OUT_OF_LINE void *resize_known(hak_user_heap_t *heap, void *pointer, size_t old,
+                                          size_t size, const void *site) {
+    hak_flight_t flight = {0};
+    if (!hak_fine_hold(heap, pointer, &flight)) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
     void *moved = resize_in_place(heap, pointer, old, size);
-    if (HAK_UNLIKELY(sample != NULL)) hak_sample_end(sample, !moved); /* else free ends it */
-    if (moved && hak_samples_on()) hak_malloc_sampled_note(moved, HAK_CLASS_LARGE, size, site);
-    return hak_block_record(moved, size, site);
+    if (sample) hak_sample_end(sample, !moved); /* else free ends it */
+    const bool is_due =
+        moved && hak_samples_on() && hak_malloc_sampled_enter(moved, HAK_CLASS_LARGE, size, site);
+    hak_block_record(moved, size, site);
+    hak_user_heap_land(&flight);
+    if (is_due) hak_malloc_sampled_write();
+    return moved;
+}
+
+static void *resize_whole(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
+                          const void *site) {
+    return hak_samples_on() || hak_records_on() ? resize_known(heap, pointer, old, size, site)
+                                                : resize_in_place(heap, pointer, old, size);
 }
 
 /* True when a block serves the new size as it is: less than an eighth of it is left over. */

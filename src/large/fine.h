@@ -64,6 +64,10 @@ size_t hak_fine_free(void *block);
 bool hak_fine_resize(void *block, size_t size);
 bool hak_fine_extend(hak_user_heap_t *heap, void *block, size_t old, size_t size);
 
+/* A block of the heap, of any size, is in flight from now on (user_heap.h); false when none that is in use begins
+ * there. */
+bool hak_fine_hold(hak_user_heap_t *heap, const void *block, hak_flight_t *flight);
+
 /* Frees all blocks that a heap has now, chunk by chunk, but those in flight; `leave` is called for each
  * before, unless it is NULL: it must take no lock of a lower rank. Returns their number. */
 size_t hak_fine_free_all(hak_user_heap_t *heap, void (*leave)(const void *block));

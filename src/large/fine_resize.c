@@ -1,6 +1,7 @@
 /* fine_resize.c: blocks of the program's heaps that become longer or shorter where they are. */
 #include "base/bits.h"
 #include "large/chunk.h"
+#include "large/user_heap_huge.h"
 #include "os/gate.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -98,4 +99,14 @@ bool hak_fine_extend(hak_user_heap_t *heap, void *block, size_t old, size_t size
     if (is_charged && !is_done) hak_user_heap_discharge(heap, more << HAK_UNIT_SHIFT);
     hak_gate_leave();
     return is_done;
+}
+
+bool hak_fine_hold(hak_user_heap_t *heap, const void *block, hak_flight_t *flight) {
+    size_t at;
+    hak_user_heap_t *found;
+    if (!hak_region_unit_of(block)) return hak_user_heap_huge_hold(heap, block, flight);
+    const bool is_held = hak_chunk_lock(block, &found, &at) && found == heap;
+    if (is_held) hak_user_heap_take_off(heap, flight, block);
+    hak_lock_release(&found->lock);
+    return is_held;
 }

@@ -23,7 +23,7 @@
  *
  * BLOCKS IN FLIGHT. A thread may still write to a block when the heap has it already: zeroes, the bytes of a
  * block that is resized, a debug record, a sample. Such a block is in flight, from the section of the lock that
- * makes it to the landing. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
+ * makes it to the landing. So is one that is resized where it is, while its sample or record is taken out and made. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
  * could be another block when the thread writes.
  *
  * The thread is outside the gate meanwhile, since no fork shall wait for long zeroes or a long copy. So in the child of
@@ -102,8 +102,10 @@ void hak_user_heap_recycle(hak_user_heap_t *heap);
 bool hak_user_heap_charge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
 
-/* The block is in flight; lock held. The second ends that, and takes the lock. */
+/* The block is in flight; lock held. The second: a block in flight, if it is that, has moved; lock held. The third
+ * ends a flight, and takes the lock. */
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
+void hak_user_heap_fly_on(hak_user_heap_t *heap, const void *from, const void *to);
 void hak_user_heap_land(hak_flight_t *flight);
 
 /* The blocks in flight, by `next`. Lock held. */

@@ -112,6 +112,7 @@ static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, siz
     uint64_t none = 0;
     HAK_HOLD(&heap->lock);
     if (record->is_listed) unlist(record);
+    hak_user_heap_fly_on(heap, record->block, block);
     record->block = block;
     record->size = size;
     HAK_ADD_OWNED(&heap->committed, -charged);
@@ -188,6 +189,14 @@ hak_user_heap_t *hak_user_heap_huge_heap(const void *block) {
     hak_user_heap_t *heap = NULL;
     if (HAK_UNLIKELY(hak_load_relaxed(&total))) hak_huge_look(block, keep_heap, &heap);
     return heap;
+}
+
+HAK_BEHIND bool hak_user_heap_huge_hold(hak_user_heap_t *heap, const void *block,
+                                        hak_flight_t *flight) {
+    HAK_HOLD(&heap->lock);
+    const bool is_held = hak_user_heap_huge_heap(block) == heap;
+    if (is_held) hak_user_heap_take_off(heap, flight, block);
+    return is_held;
 }
 
 HAK_SLOW_PATH size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {

@@ -39,6 +39,9 @@ size_t hak_user_heap_huge_free(void *block);
 /* Resizes a huge block of a heap to so many bytes, more than 1 MiB: its new address, or NULL; then it is as it was. */
 void *hak_user_heap_huge_resize(void *block, size_t size);
 
+/* A huge block of the heap is in flight from now on, and stays so when it is resized; false when none begins there. */
+bool hak_user_heap_huge_hold(hak_user_heap_t *heap, const void *block, hak_flight_t *flight);
+
 /* All of a heap from before an epoch, but those in flight; `leave` is called for each before, inside the
  * gate, unless it is NULL. Returns their number. */
 size_t hak_user_heap_huge_free_all(hak_user_heap_t *heap, uint32_t epoch,
