@@ -6,6 +6,7 @@
 
 #include "os/cpu.h"
 #include "os/file.h"
+#include "os/gate.h"
 #include "os/os.h"
 
 enum {
@@ -156,16 +157,22 @@ void hak_nodes_begin(void) {
     hak_store_relaxed(&began_on, cpu < 0 ? 0 : (unsigned)cpu + 1);
 }
 
-HAK_NEXT void hak_nodes_look(void) {
+static HAK_BEHIND void look(void) {
     unsigned none = 0;
-    if (hak_os_is_single_threaded()) return; /* at home in shard 0, wherever it runs */
-    if (hak_load_relaxed(&hak_node_count) || !hak_cas_acquire(&hak_node_count, &none, READING))
-        return;
-    if (hak_os_cpu_count() < CPUS_LEAST) return;
+    if (!hak_cas_acquire(&hak_node_count, &none, READING)) return;
     hak_nodes_begin();
     HAK_KEEP_ERRNO();
     if (hak_nodes_read(&machine, "/sys/devices/system/node", hak_load_relaxed(&began_on) - 1))
         hak_store_release(&hak_node_count, machine.count); /* partner: hak_has_nodes */
+}
+
+/* Inside the gate: nobody would end the look in the child of a fork. */
+HAK_NEXT void hak_nodes_look(void) {
+    if (hak_os_is_single_threaded()) return; /* at home in shard 0, wherever it runs */
+    if (hak_load_relaxed(&hak_node_count) || hak_os_cpu_count() < CPUS_LEAST) return;
+    hak_gate_enter();
+    look();
+    hak_gate_leave();
 }
 
 /* ---- Nodes of places and numbers ------------------------------------------------------------- */

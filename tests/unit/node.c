@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "commit/commit.h"
 #include "hakmem.h"
@@ -47,6 +49,8 @@ bool __wrap_hak_os_cpu_is_allowed(unsigned number) { return !confined || number 
 uint64_t __wrap_hak_os_now_ms(void);
 uint64_t __wrap_hak_os_now_ms(void) { return 1000000; }
 
+static void (*while_read)(void); /* once, while the description is read */
+
 void __real_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
 void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context);
 void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context) {
@@ -56,6 +60,9 @@ void __wrap_hak_os_each_char(const char *path, hak_os_take_t each, void *context
     if (strncmp(path, system, sizeof system - 1) == 0) {
         snprintf(place, sizeof place, "%s%s", root, path + sizeof system - 1);
         path = place;
+        void (*call)(void) = while_read;
+        while_read = NULL;
+        if (call) call();
     }
     __real_hak_os_each_char(path, each, context);
 }
@@ -416,6 +423,32 @@ static void nothing_is_lost_where_a_node_is_empty(const void *context) {
     hak_commit_release(room);
 }
 
+/* The child of a fork that comes while another thread reads the description has the nodes, too. */
+static _Atomic pid_t child;
+
+static void *fork_one(void *unused) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(hak_nodes() == shape.nodes ? 0 : 1);
+    atomic_store(&child, pid);
+    return unused;
+}
+
+static void fork_meanwhile(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, fork_one, NULL) == 0 && pthread_detach(thread) == 0,
+          "no thread");
+    for (unsigned i = 0; i < 100 && !atomic_load(&child); i++) usleep(1000);
+}
+
+static void a_fork_waits_for_the_look(const void *context) {
+    int status;
+    free(malloc(1)); /* with a cache come the handlers of a fork */
+    while_read = fork_meanwhile;
+    begin(context);
+    while (!atomic_load(&child)) usleep(1000);
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the child has one node");
+}
+
 static const shape_t shapes[] = {{2, false}, {2, true}, {8, false}, {8, true}};
 
 static void on_each(void (*body)(const void *context), const char *what) {
@@ -434,6 +467,7 @@ ON_EACH(units_come_from_the_own_node)
 ON_EACH(untouched_memory_serves_anybody)
 ON_EACH(blocks_come_from_the_own_node)
 ON_EACH(nothing_is_lost_where_a_node_is_empty)
+ON_EACH(a_fork_waits_for_the_look)
 
 /* A process that may use few CPUs opens no file for that. */
 static void few_cpus(const void *unused) {
@@ -479,6 +513,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_untouched_memory_serves_anybody),
         cmocka_unit_test(test_blocks_come_from_the_own_node),
         cmocka_unit_test(test_nothing_is_lost_where_a_node_is_empty),
+        cmocka_unit_test(test_a_fork_waits_for_the_look),
     };
     return cmocka_run_group_tests_name("node", tests, NULL, NULL);
 }
