@@ -51,7 +51,7 @@ ifneq ($(filter bench-report,$(MAKECMDGOALS)),)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test test-full test-changed check suites \
+.PHONY: all $(PRESETS) nolto pgo build-deps lint-deps test-build-deps test-deps test-built test test-full test-changed check suites \
         package-test lab-test run bench bench-report deb site install format lint clean help
 
 # The root's names are those of one build: of release, or of debug where that alone was asked for.
@@ -70,7 +70,7 @@ nolto: ## Build build/nolto: as release, without LTO (the lab's allocator hakmem
 
 # Tests need a package that a plain build does not: a fresh folder has them only for a test goal, and
 # keeps them from then on; debug, which is for those who change the engine, always has them.
-TEST_GOALS := $(filter test test-full test-changed check suites,$(MAKECMDGOALS))
+TEST_GOALS := $(filter test-built check suites,$(MAKECMDGOALS))
 TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
           's/^HAKMEM_BUILD_TESTS:BOOL=//p' build/$@/CMakeCache.txt 2>/dev/null),OFF))
 
@@ -83,7 +83,7 @@ define BUILD
 endef
 
 debug: test-build-deps
-$(PRESETS) nolto: build-deps $(if $(filter test test-full test-changed,$(MAKECMDGOALS)),test-deps)
+$(PRESETS) nolto: build-deps
 	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
@@ -99,13 +99,27 @@ pgo: all ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-p
 	@$(call PGO_STEP,use)
 	@python3 tests/hotpath/disassembly.py build/pgo/libhakmem.so
 
-test: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run the short doses of all tests, on every preset
+# One job installs what the tests need, which is mostly waiting; the other builds one preset after the other.
+GET_READY = +@$(MAKE) --no-print-directory -j2 test-built
+
+ifneq ($(filter test-built,$(MAKECMDGOALS)),)
+test-built: test-deps all $(TEST_PRESETS)
+$(VENV)/.ready: | test-deps
+debug: | release
+asan: | release $(filter debug,$(TEST_PRESETS))
+tsan: | release $(filter debug asan,$(TEST_PRESETS))
+endif
+
+test: build-deps test-build-deps ## Run the short doses of all tests, on every preset
+	$(GET_READY) $(VENV)/.ready
 	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -LE long -j $(TEST_JOBS)
 
-test-full: test-deps all $(TEST_PRESETS) $(VENV)/.ready ## Run all tests with their full doses
+test-full: build-deps test-build-deps ## Run all tests with their full doses
+	$(GET_READY) $(VENV)/.ready
 	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -j $(TEST_JOBS)
 
-test-changed: test-deps all $(TEST_PRESETS) ## Run the long doses that the changes since SINCE ask for (default: origin/main)
+test-changed: build-deps test-build-deps ## Run the long doses that the changes since SINCE ask for (default: origin/main)
+	$(GET_READY)
 	@python3 tests/changed.py '$(SINCE)' >build/long-doses
 	@failed=''; while read -r preset tests; do echo "== long doses: $$preset"; \
 	    ctest --preset $$preset -L '^long$$' -R "$$tests" -j $(TEST_JOBS) </dev/null || failed="$$failed $$preset"; \
