@@ -125,7 +125,7 @@ def first_words(text):
 
 
 def main():
-    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-") or sys.argv[2:] not in ([], ["--check"]):
         sys.exit(__doc__)
     build, checks = pathlib.Path(sys.argv[1]).resolve(), len(sys.argv) == 3
     pages = {path: path.read_text() for path in GUIDES.glob("*.md") if "<!-- run: " in path.read_text()}

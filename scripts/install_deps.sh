@@ -6,6 +6,7 @@
 # A word that starts with "py:" is a Python module instead of a command (py:venv=python3-venv), one that
 # starts with "h:" a C header (h:zlib.h=zlib1g-dev).
 set -eu
+case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 
 present() {
     case $1 in

@@ -160,7 +160,7 @@ pre.manual { font-size: 0.68rem; line-height: 1.35; }
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-") and sys.argv[1] != "--check":
         sys.exit(__doc__)
     site = Site()
     pages = site.build()

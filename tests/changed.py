@@ -76,8 +76,10 @@ def changed_since(commit):
 
 
 def main():
-    if sys.argv[1] == "--check":
+    if sys.argv[1:2] == ["--check"] and len(sys.argv) == 3:
         return check(sys.argv[2])
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     for preset, pattern in wanted(changed_since(sys.argv[1])).items():
         print(preset, pattern)
 

@@ -3,6 +3,7 @@
 # With the word "build": what it takes to build them, and to run those that need no other program;
 # with the word "packages": what the tests of packages need beside that.
 set -eu
+case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 
 # zlib is what `hakmem record` and `hakmem replay` need beside the library.

@@ -3,6 +3,7 @@
 # run beside them. Those that are marked long are left out where ctest is told so (-LE long). What failed
 # is said at the end once more.
 set -eu
+case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 presets=$1 python=$2
 shift 2
 

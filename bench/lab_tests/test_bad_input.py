@@ -179,6 +179,20 @@ def test_every_script_reads_before_it_builds(tried, name):
     one_line(tried, [script(f"{name}.sh"), *words, "--no-such-option"], USAGE, "--no-such-option")
 
 
+HELPERS = ("scripts/install_deps.sh", "scripts/guides.py", "scripts/site.py", "tests/install_deps.sh",
+           "tests/run.sh", "tests/fuzz/run.sh", "tests/changed.py")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_helpers_explain_themselves_and_do_nothing_else(tried, tmp_path, name):
+    """Nothing is installed, started or written, least of all a folder of the name -h."""
+    command = [ROOT / name, "-h"]
+    done = start(command if name.endswith(".sh") else ["python3", *command], cwd=tmp_path)
+    tried.append(name)
+    assert done.returncode in (1, 2) and done.stderr.count(b"\n") > 1 and not done.stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_names_of_allocators_need_no_package(tried):
     command = [script("lab"), "compare", "--alloc", "emacs", "--", "true"]
     one_line(tried, command, USAGE, "unknown allocator 'emacs'")

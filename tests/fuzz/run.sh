@@ -5,6 +5,7 @@
 # `make fuzz SECONDS=3600` builds the targets and calls it. What it learns lies in build/fuzz/corpus, an
 # input that breaks something in build/fuzz/found: mend it, and put it into tests/fuzz/corpus.
 set -eu
+case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 KEPT=40
 cd "$(dirname "$0")/../.."
 ops='ops settings json page trace'
