@@ -43,6 +43,7 @@ static unsigned current, thread_count, step_count;
 
 static bounded_run_t own_run, *run = &own_run; /* the search's; of a bounded one, all processes' */
 static unsigned path_position;                 /* choices below the path's length are repeated */
+static unsigned order;                         /* in which the choices are taken; 0: as they come */
 
 static uint64_t *known_states; /* open addressing; 0 is free */
 static size_t known_size, known_count;
@@ -153,6 +154,13 @@ static void switch_apart(unsigned before, unsigned next) {
 
 /* ---- Choices and switches -------------------------------------------------------------------- */
 
+/* The choice that is tried first here: in odd orders any, in even ones mostly that of order 0. */
+static unsigned first_by_chance(unsigned count) {
+    if (order == 0) return 0;
+    uint64_t chance = memory_mix(order, path_position) >> 8;
+    return order % 2 || chance % 8 == 0 ? (unsigned)((chance >> 8) % count) : 0;
+}
+
 static unsigned choose(unsigned count, bool is_preemption) {
     if (count <= 1) return 0;
     if (path_position == run->path_length) {
@@ -163,7 +171,7 @@ static unsigned choose(unsigned count, bool is_preemption) {
     }
     bounded_choice_t *choice = &run->path[path_position++];
     if (choice->count != count) explore_fail("the checked code is not deterministic");
-    return choice->taken;
+    return (choice->taken + first_by_chance(count)) % count;
 }
 
 unsigned explore_choose(unsigned count) {
@@ -366,9 +374,10 @@ void explore_report(void) {
     for (unsigned i = first; i < run->note_count; i++) puts(run->notes[i]);
 }
 
-explore_result_t explore(const explore_scenario_t *what, uint64_t limit) {
+explore_result_t explore(const explore_scenario_t *what, unsigned in_order, uint64_t limit) {
     explore_result_t result = {0};
     scenario = what;
+    order = in_order;
     for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++) make_thread(i);
     if (what->bounds) {
         run = bounded_run();

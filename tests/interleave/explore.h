@@ -44,8 +44,10 @@ typedef struct {
     bool exhausted;      /* no execution is left */
 } explore_result_t;
 
-/* Explores a scenario until it is exhausted, an execution fails, or `limit` of them were right. */
-explore_result_t explore(const explore_scenario_t *scenario, uint64_t limit);
+/* Explores a scenario until it is exhausted, an execution fails, or `limit` of them were right. Each order
+ * begins elsewhere: depth first, an early choice is changed last, so what it hides is found late in one order
+ * and at once in another. A bounded search has order 0 only. */
+explore_result_t explore(const explore_scenario_t *scenario, unsigned order, uint64_t limit);
 
 /* Prints the execution that failed, step by step. */
 void explore_report(void);
