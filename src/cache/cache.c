@@ -20,6 +20,10 @@
  * grows as its blocks pin fewer pages. Each tier counts its own slow calls: mid magazines that
  * are often slow must not make tiny magazines, which seldom are, look idle.
  *
+ * CLASSES THAT WERE LEFT. Blocks in a magazine, one in each slab perhaps, also keep whole slabs from a program that
+ * goes on with other classes. So before a refill makes the heap grow, magazines are emptied that hold nearly
+ * all blocks of their class that are in no slab.
+ *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
  * but needs large batches. During such a stream the stack of a tiny magazine grows slowly, and
  * to some KiB of blocks at most; a stack of that size is moved as a whole. */
@@ -60,7 +64,9 @@ enum {
     FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
     UPGRADED_BYTES = 8 * 1024,
-    REFILLED = 0, /* the direction of a slow call, a flag in a magazine's batch */
+    LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
+    LEFT_TIMES = 4,    /* see below */
+    REFILLED = 0,      /* the direction of a slow call, a flag in a magazine's batch */
     FLUSHED = 0x8000,
 };
 
@@ -293,6 +299,21 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
         give(cache, class_index, blocks, count);
 }
 
+/* Gives back what the thread and its shard keep of classes that the program has left, so that whole slabs serve
+ * instead of pages that are not there yet. Classes that it uses in turn would take the same slabs from each other;
+ * so one time in LEFT_TIMES the heap must grow before the next. */
+static HAK_NEXT void give_left(hak_cache_t *cache) {
+    const uint32_t before = hak_shard_heap_units();
+    for (unsigned i = 1, magazines = 0; i <= HAK_CLASS_COUNT && magazines < LEFT_MOST; i++) {
+        if (!*hak_load_relaxed(&cache->magazines[i].top)) continue;
+        if (!hak_shard_is_left(cache->shard, i, held(cache, i))) continue;
+        empty(cache, i);
+        magazines++;
+    }
+    hak_shard_release_kept(cache->shard);
+    cache->heap_units = cache->slow_count % LEFT_TIMES ? hak_shard_heap_units() : before;
+}
+
 static bool is_braked(const hak_magazine_t *magazine) {
     return magazine->limit &&
            magazine->limit != (uint32_t)(uintptr_t)(magazine->base + magazine->slots - 1);
@@ -429,6 +450,8 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
+    if (HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
+        give_left(cache);
     unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {

@@ -147,6 +147,21 @@ HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
            !hak_option(HAK_OPTION_HARDENED);
 }
 
+/* Units in use, modulo 2^32. */
+uint32_t hak_shard_heap_units(void);
+
+/* True when a take for the class would touch pages that are not there yet, since the home bin has no block for it
+ * and the pool no unit with pages, and the heap has grown or shrunk by a part since it had `before` units in use.
+ * No lock: a hint. */
+bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before);
+
+/* True when the program has left a class: nearly all of its touched blocks are free, in the home bin or among
+ * `cached` ones that the caller holds, and they have some pages. The same. */
+bool hak_shard_is_left(unsigned home, unsigned class_index, size_t cached);
+
+/* Gives empty slabs that bins of the shard keep to the pool, if they have some pages. */
+void hak_shard_release_kept(unsigned home);
+
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want
  * must be 1, and *zeroed tells whether the block is known to be zero. */

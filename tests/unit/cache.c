@@ -4,6 +4,7 @@
 #include "cache_calls.h"
 
 #include "classes/dyn.h"
+#include "pool/pool.h"
 
 /* The equations at the top of cache.h, and the sum of the stacks. */
 static void check_cache(hak_cache_t *cache) {
@@ -276,6 +277,53 @@ static void bins_at_rest_are_emptied(void **state) {
 
 /* Blocks of calloc come one by one where they are known to be zero: no refill says that the
  * class is in use. */
+/* Blocks that fill a unit each, until the pool has no unit with pages left. */
+static unsigned use_up_pages(hak_cache_t *cache, void **blocks) {
+    unsigned count = 0;
+    while (hak_pool_stats.dirty_units) blocks[count++] = take(cache, HAK_CLASS_FIXED);
+    return count;
+}
+
+static void give_all(hak_cache_t *cache, void **blocks, unsigned count) {
+    while (count) give(cache, blocks[--count]);
+}
+
+static void slabs_of_classes_that_were_left_serve_others(void **state) {
+    enum { FIRST = 58, LEFT = 8, OTHER = 33 }; /* 64 blocks of 1 KiB in a slab */
+    static void *units[HELD_MAX], *blocks[LEFT * 64];
+    (void)state;
+    hak_cache_t *cache = make_cache(16 * MIB);
+    const unsigned count = use_up_pages(cache, units);
+    const size_t before = hak_pool_stats.used_units;
+    for (unsigned i = 0; i < LEFT; i++) swing(cache, FIRST + i, 1);
+    for (unsigned i = 0; i < LEFT * 64; i++) blocks[i] = take(cache, OTHER);
+    REQUIRE(hak_pool_stats.used_units <= before + LEFT + 1, "%zu units more than before",
+            hak_pool_stats.used_units - before);
+    for (unsigned i = 0; i < LEFT; i++) assert_int_equal(hak_cache_count(cache, FIRST + i), 0);
+    give_all(cache, blocks, LEFT * 64);
+    give_all(cache, units, count);
+    drop_cache(cache);
+}
+
+static void classes_in_turn_get_a_slab_each(void **state) {
+    enum { FIRST = 58, CLASSES = 4, ROUNDS = 40 };
+    static void *units[HELD_MAX];
+    (void)state;
+    hak_cache_t *cache = make_cache(16 * MIB);
+    const unsigned count = use_up_pages(cache, units);
+    uint64_t settled = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        if (round == ROUNDS / 2) settled = hak_pool_stats.stage2 + hak_pool_stats.stage3;
+        for (unsigned i = 0; i < CLASSES; i++) {
+            swing(cache, FIRST + i, 1);
+            hak_cache_flush_all(cache);
+        }
+    }
+    assert_int_equal(hak_pool_stats.stage2 + hak_pool_stats.stage3, settled);
+    give_all(cache, units, count);
+    drop_cache(cache);
+}
+
 static void a_zeroed_block_is_a_use(void **state) {
     (void)state;
     enum { CLASS = 49, BUSY = 57 };
@@ -365,6 +413,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
         cmocka_unit_test(bins_at_rest_are_emptied),
+        cmocka_unit_test(slabs_of_classes_that_were_left_serve_others),
+        cmocka_unit_test(classes_in_turn_get_a_slab_each),
         cmocka_unit_test(a_zeroed_block_is_a_use),
         cmocka_unit_test(a_flush_empties_all),
         cmocka_unit_test(a_reset_forgets_all),

@@ -165,6 +165,10 @@ void make_world(void) {
         if (cache != hak_cache && cache->holds) world.waiting = cache;
     CHECK(world.waiting, "no cache waits");
     bind_some();
+    free_all_of(SMALL, 300); /* a heap that grows took the empty slab that the bin had kept */
+    world.slab = world.bin->head;
+    CHECK(world.slab && world.bin->empty, "no listed slab, or none is kept");
+    world.super = hak_region_superslab_of(world.slab);
     make_dirty();
     world.record = hak_meta_alloc(65536);
     hak_meta_free(world.record, 65536);
