@@ -34,7 +34,6 @@
 #include "stats/exit.h"
 #include "thread/fork.h"
 #include "thread/giving_back.h"
-#include "thread/known_free.h"
 #include "thread/thread.h"
 
 _Atomic size_t hak_mapping_threshold = HAK_LARGE_MAX + 1;
@@ -309,14 +308,8 @@ HAK_FAST_PATH bool release_whole(void *pointer, const hak_unit_t *unit) {
     return true;
 }
 
-/* True when a mid block has the tag, and is found among the free ones. Else a mid block has the tag from now on. */
-static bool is_known_free(hak_cache_t *cache, void *pointer, const hak_block_t *block) {
-    return block->class_index > HAK_CLASS_TINY && HAK_UNLIKELY(!hak_tag(pointer)) &&
-           hak_known_free(cache, block->unit, block->class_index, pointer);
-}
-
-/* Frees a block of a class; false for a double free: it is one of the newest blocks of its magazine, or of the
- * depot, or is known to be free. */
+/* Frees a block of a class; false when it is one of the newest blocks of its magazine, or of the depot: a
+ * double free. */
 static bool release_cached(void *pointer, const char *function, const hak_block_t *block,
                            size_t size) {
     hak_cache_t *cache = hak_thread_cache_of_free();
@@ -325,7 +318,6 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     if (!has_stack && hak_records_on() && !hak_block_record_close(function, block, size))
         return true;
     if (has_stack && hak_cache_holds(magazine, pointer)) return false;
-    if (is_known_free(cache, pointer, block)) return false;
     if (!hak_cache_overflow(cache, block->class_index, pointer)) return false;
     hak_purge_tick_free(1);
     count_call(block, HAK_CALL_FREED);
@@ -358,7 +350,7 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
 
 /* Frees a block in a process that is not on the hardened path. */
 static HAK_OUT_OF_LINE void release(void *pointer, const char *function, size_t size) {
-    if (hak_push_mid(pointer)) return;
+    if (hak_push_coloured(pointer)) return;
     if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/sample.h */
     release_other(pointer, function, size);
 }

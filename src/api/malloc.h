@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "cache/cache.h"
-#include "cache/tag.h"
 
 /* Least size of a block that becomes a mapping of its own, at most HAK_LARGE_MAX + 1. Atomic, since
  * mallopt may change it. */
@@ -79,7 +78,7 @@ HAK_FAST_PATH bool hak_push_on(hak_magazine_t *magazine, void *block, bool begin
 
 /* Pushes a block on the thread's magazine of its class. False when the slow path must decide: for
  * NULL, a foreign pointer, a large block, a full magazine, a double free, a pointer that is not the
- * start of a block, or a mid class. */
+ * start of a block, or a class whose slabs have colours. */
 HAK_FAST_PATH bool hak_push(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
@@ -111,24 +110,23 @@ HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
     return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
 }
 
-/* hak_push for a block of a mid class, whose slabs may have colours. It checks in every build that a block begins at the
+/* hak_push for a block of a class with colours. It checks in every build that a block begins at the
  * address: hak_shard_flush must not see an address before the first block. */
-HAK_FAST_PATH bool hak_push_mid(void *block) {
+HAK_FAST_PATH bool hak_push_coloured(void *block) {
     uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
     if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
     size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
     const hak_class_t *info = &hak_classes[offset >> HAK_MAGAZINE_SHIFT];
     hak_magazine_t *magazine = hak_cache_magazine(hak_cache, offset);
     void **top = hak_load_relaxed(&magazine->top);
-    if (HAK_UNLIKELY(info <= &hak_classes[HAK_CLASS_TINY] || !magazine->slots)) return false;
+    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !magazine->slots)) return false;
     if (HAK_UNLIKELY(top >= magazine->base + magazine->slots - 1)) return false;
     if (HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
     if (HAK_UNLIKELY(
             !hak_is_block_start(hak_block_offset((uintptr_t)block, info), magazine->start_test)))
         return false;
-    if (HAK_UNLIKELY(!hak_tag(block))) return false;
     top[1] = block;
-    hak_store_release(&magazine->top, top + 1); /* partner: hak_cache_has */
+    hak_store_relaxed(&magazine->top, top + 1);
     HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
     HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_TLS_SLL);
     return true;

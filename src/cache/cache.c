@@ -137,26 +137,6 @@ HAK_BEHIND size_t hak_cache_count(hak_cache_t *cache, unsigned class_index) {
     return count;
 }
 
-/* The owner may be writing to a slot above those. */
-HAK_RACES static bool stack_has(void *const *first, size_t count, const void *block) {
-    for (size_t i = 0; i < count; i++)
-        if (first[i] == block) return true;
-    return false;
-}
-
-HAK_BEHIND bool hak_cache_has(hak_cache_t *cache, unsigned class_index, const void *block) {
-    const hak_magazine_t *magazine = &cache->magazines[class_index];
-    bool has = false;
-    if (HAK_UNLIKELY(hak_gate_is_lost(&cache->post))) return false;
-    hak_lock_acquire(&cache->stack_lock);
-    if (magazine->slots && !hak_load_acquire(&cache->moves)) { /* partner: flush */
-        void **top = hak_load_acquire(&magazine->top);         /* partner: each push */
-        has = stack_has(magazine->base + 1, (size_t)(top - magazine->base), block);
-    }
-    hak_lock_release(&cache->stack_lock);
-    return has;
-}
-
 static unsigned way_of(const hak_magazine_t *magazine) { return magazine->batch & FLUSHED; }
 
 static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index) == HAK_MID; }
@@ -193,7 +173,9 @@ static bool resize(hak_cache_t *cache, unsigned class_index, unsigned slots) {
     hak_store_relaxed(&magazine->top, base + count);
     magazine->start_test = hak_classes[class_index].start_test;
     magazine->base = base;
-    magazine->limit = is_mid(class_index) ? 0 : (uint32_t)(uintptr_t)(base + slots - 1);
+    magazine->limit = hak_class_is_coloured(&hak_classes[class_index])
+                          ? 0
+                          : (uint32_t)(uintptr_t)(base + slots - 1);
     magazine->slots = (uint16_t)slots;
     hak_lock_release(&cache->stack_lock);
     if (old_slots) hak_stacks_put(cache->stacks, old, (unsigned)old_slots);
@@ -222,14 +204,12 @@ static void give(hak_cache_t *cache, unsigned class_index, void *const *blocks, 
 static void flush(hak_cache_t *cache, unsigned class_index, size_t count, bool to_depot) {
     hak_magazine_t *magazine = &cache->magazines[class_index];
     HAK_PROBE(flush, hak_classes[class_index].size, count);
-    hak_store_relaxed(&cache->moves, true);
     size_t kept = hak_lifo_put(cache, class_index, magazine->base + 1, count);
     if (to_depot) kept += hak_depot_put(class_index, magazine->base + 1 + kept, count - kept);
     if (count > kept) give(cache, class_index, magazine->base + 1 + kept, count - kept);
     size_t left = count_of(magazine) - count;
     memmove(magazine->base + 1, magazine->base + 1 + count, left * sizeof(void *));
     hak_store_relaxed(&magazine->top, magazine->base + left);
-    hak_store_release(&cache->moves, false); /* partner: hak_cache_has */
 }
 
 /* Halves the stack of a magazine. */
@@ -320,7 +300,7 @@ static bool is_braked(const hak_magazine_t *magazine) {
 }
 
 static void set_limit(hak_magazine_t *magazine, unsigned slots) {
-    if (magazine->limit) /* if it is 0 the class is a mid one, or the magazine has no stack */
+    if (magazine->limit) /* if it is 0 the class has colours, or the magazine no stack */
         magazine->limit = (uint32_t)(uintptr_t)(magazine->base + slots - 1);
 }
 
@@ -467,7 +447,7 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     }
     if (taken == 0) return NULL;
     HAK_PROBE(refill, hak_classes[class_index].size, taken);
-    hak_store_release(&magazine->top, magazine->base + taken - 1); /* partner: hak_cache_has */
+    hak_store_relaxed(&magazine->top, magazine->base + taken - 1);
     HAK_CACHE_CHECK_AFTER(cache, class_index);
     return magazine->base[taken];
 }
@@ -503,7 +483,7 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     HAK_COUNT_CALL(class_index, HAK_CALL_TLS_SLL);
     void **top = hak_load_relaxed(&magazine->top) + 1;
     *top = block;
-    hak_store_release(&magazine->top, top); /* partner: hak_cache_has */
+    hak_store_relaxed(&magazine->top, top);
     HAK_CACHE_CHECK_AFTER(cache, class_index);
     return true;
 }

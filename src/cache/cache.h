@@ -1,7 +1,6 @@
 /* cache.h: a thread's free blocks, one array per size class.
  *
- * A magazine is a stack of block addresses. It never accesses the blocks themselves; free writes a word of mid
- * blocks (tag.h).
+ * A magazine is a stack of block addresses. It never accesses the blocks themselves.
  *
  *   base -> [NULL] [block] [block] ... [block]            ...
  *             ^sentinel                  ^top      ^limit
@@ -12,9 +11,9 @@
  *         path. limit is
  *           base + slots - 1  usually;
  *           less              in a braked magazine;
- *           0                 in a magazine without a stack (all zero), and in those of mid classes:
- *                             their blocks have tags, and their slabs may have colours, so that the
- *                             slow path must check where a block begins.
+ *           0                 in a magazine without a stack (all zero), and in those of classes
+ *                             whose slabs have colours, since there the slow path must check
+ *                             where the block begins.
  *         Only the low 32 bits are compared. If a stack crosses a multiple of 4 GiB, its
  *         magazine counts as full too early, and the slow path finds the room.
  *
@@ -24,22 +23,7 @@
  * pointers and large blocks lead to magazines that always count as full.
  *
  * A cache belongs to its thread. Other threads only count the blocks of a magazine, for
- * statistics, or look whether a mid block is among them: they read `top` without a lock, and the rest under
- * the stack lock.
- *
- * LOOKS. A thread that looks for a block that is in use must not see it in a stack that it has left. A stale
- * address may lie above `top`, so a push stores the address first and raises `top` then. And blocks that leave a
- * stack for another thread are given first and taken out of the stack then; so `moves` is set before, and
- * cleared after, and a look at such a cache finds nothing.
- *
- *   push    slot = block; top = slot                          release: a thread that sees `top` sees the slot
- *   flush   moves = true; gives blocks; top is lower; moves = false
- *   look    moves is false; reads `top`, then the slots up to it
- *
- * A thread that uses a block got it after a pop or a flush, and so sees what these did first.
- *
- * Rejected: the stack lock around a flush, which takes the locks of bins; a fence in all threads, which does
- * not help where a thread was stopped between two stores. */
+ * statistics: they read `top` without a lock, and the rest under the stack lock. */
 #pragma once
 
 #include "base/base.h"
@@ -67,12 +51,11 @@ typedef struct hak_cache {
     hak_gate_post_t post;                  /* whether its thread is inside the engine. In the child
                                               of a fork the posts and caches of the parent's
                                               other threads are lost */
-    uint8_t shard;      /* stack lock to write; home, changes only between two threads */
-    bool holds;         /* lock of its group; waits with blocks in its magazines */
-    bool braked;        /* owner; see hak_cache_brake */
-    bool rationed;      /* owner; see sample_rate.h */
-    bool unguarded;     /* owner; rationed, and only the profiler counts */
-    _Atomic bool moves; /* owner writes; blocks of its stacks are given away: see LOOKS */
+    uint8_t shard;  /* stack lock to write; home, changes only between two threads */
+    bool holds;     /* lock of its group; waits with blocks in its magazines */
+    bool braked;    /* owner; see hak_cache_brake */
+    bool rationed;  /* owner; see sample_rate.h */
+    bool unguarded; /* owner; rationed, and only the profiler counts */
     uint8_t upgraded[HAK_CLASS_LIMIT];     /* blocks of the class above given for this one */
     uint8_t streak[HAK_CLASS_LIMIT];       /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
@@ -204,6 +187,3 @@ size_t hak_cache_budget(hak_tier_t tier);
 
 /* Number of blocks of a class that a cache holds; 0 for a lost cache. Any thread may call it. */
 size_t hak_cache_count(hak_cache_t *cache, unsigned class_index);
-
-/* True when a block is in a mid magazine of a cache; never for a block that is in use. Any thread may call it. */
-bool hak_cache_has(hak_cache_t *cache, unsigned class_index, const void *block);

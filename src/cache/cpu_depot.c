@@ -222,21 +222,6 @@ HAK_NEXT bool hak_depot_give(unsigned class_index, void *block) {
     return is_new;
 }
 
-static bool has(hak_depot_t *depot, const void *block) {
-    bool found = false;
-    if (!hak_load_relaxed(&depot->count) || !hak_lock_try(&depot->lock)) return false;
-    for (size_t i = hak_load_relaxed(&depot->count); i-- > 0 && !found;)
-        found = depot->blocks[i] == block;
-    hak_lock_release(&depot->lock);
-    return found;
-}
-
-HAK_BEHIND bool hak_depot_has(unsigned class_index, const void *block) {
-    for (unsigned cpu = 0; (cpu = hak_lazy_table_next(&rows, cpu)) < HAK_LAZY_TABLE_MOST; cpu++)
-        if (has(&hak_depot_row(cpu)[class_index], block)) return true;
-    return false;
-}
-
 /* Gives up to `most` blocks of the depot that the walk has come to; *taken: how many. False when another
  * thread has the lock. */
 static bool sweep(const hak_walk_t *walk, hak_depot_t *depot, unsigned most, bool all,

@@ -75,9 +75,6 @@ void *hak_depot_get(unsigned class_index);
 /* Takes one from such a thread; false when it is one of the two put last: a double free. */
 bool hak_depot_give(unsigned class_index, void *block);
 
-/* True when a depot has the block; those whose lock is held are left out. */
-bool hak_depot_has(unsigned class_index, const void *block);
-
 /* The shard of the CPU that the caller runs on, which is made. */
 unsigned hak_depot_shard(void);
 

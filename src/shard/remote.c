@@ -87,18 +87,6 @@ uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, 
     return HAK_UNLIKELY(is_twice) ? mask : 0;
 }
 
-/* The words belong to the bin meanwhile. F0 for a bitmap that can be read in any case. */
-HAK_RACES bool hak_remote_is_free(const hak_unit_t *slab, unsigned class_index, const void *block) {
-    const hak_class_t *info = &hak_classes[class_index];
-    uint64_t *bits = hak_load_acquire(&slab->bits);
-    if (hak_owner_class(hak_load_acquire(&slab->owner)) != class_index) return false;
-    const uint32_t index =
-        hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
-    const uint64_t free =
-        bits[index / 64] | hak_load_relaxed(&hak_slab_remote_of(bits, info->words)[index / 64]);
-    return free >> index % 64 & 1;
-}
-
 /* Takes blocks of a word that came back twice out of the counts. */
 static HAK_BEHIND void note_twice(const hak_unit_t *slab, const hak_class_t *info, unsigned word,
                                   uint64_t bits, hak_twice_t *twice) {

@@ -8,10 +8,6 @@
  * already. */
 uint64_t hak_remote_free(hak_unit_t *slab, unsigned class_index, unsigned word, uint64_t mask);
 
-/* True when a block of a slab is free in the bitmap, or a remote word. Never for a block in use, whose bit
- * nobody sets. Takes no lock. The caller has seen that the slab is of the class. */
-bool hak_remote_is_free(const hak_unit_t *slab, unsigned class_index, const void *block);
-
 /* Merges the pending remote blocks of a bin, slab by slab until they were *most or more, of
  * which the rest is left there: 0 when there may be further ones. The other slabs stay pending,
  * and those that a thread is carving. Slabs that became free and are not kept are linked by

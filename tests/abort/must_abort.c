@@ -101,25 +101,6 @@ static void double_free_around_one_other(size_t size) {
     _exit(0);
 }
 
-/* The call itself must find it, wherever the block lies by now: in the thread's cache, in one that waits for a
- * thread, in a slab. */
-static void double_free_after(size_t size, size_t count) {
-    static void *others[5000];
-    if (size > MIB / 8) count = count > 20 ? 20 : count;
-    void *block = API(malloc)(size);
-    memset(block, 1, 16);
-    for (size_t i = 0; i < count; i++) others[i] = API(malloc)(size);
-    *offender = block;
-    API(free)(block);
-    for (size_t i = 0; i < count; i++) API(free)(others[i]);
-    API(free)(block);
-    _exit(0);
-}
-
-static void double_free_after_fifty_others(size_t size) { double_free_after(size, 50); }
-
-static void double_free_after_thousands(size_t size) { double_free_after(size, 5000); }
-
 static void double_free_after_many_others(size_t size) { run_thread(free_among_many, &size); }
 
 static void *free_block(void *block) {
@@ -132,47 +113,6 @@ static void double_free_by_two_threads(size_t size) {
     *offender = block;
     run_thread(free_block, block);
     run_thread(free_block, block);
-}
-
-/* The threads are there before, so that no block of a start lies where the block was. offender[1]: whose turn
- * it is. */
-static void *take_turn(void *block) {
-    API(free)(API(malloc)(1));
-    offender[1] = (void *)1;
-    while (offender[1] != block) usleep(100);
-    API(free)(block);
-    offender[1] = NULL;
-    pause();
-    return NULL;
-}
-
-static void give_turn(void *block) {
-    pthread_t thread;
-    *offender = memset(block, 1, 16);
-    CHECK(pthread_create(&thread, NULL, take_turn, block) == 0, "no thread");
-    while (offender[1] == NULL) usleep(100);
-}
-
-static void await_turn(void *block) {
-    offender[1] = block;
-    while (offender[1] != NULL) usleep(100);
-}
-
-/* In the cache of a thread that goes on. */
-static void double_free_by_another_thread(size_t size) {
-    void *block = API(malloc)(size);
-    give_turn(block);
-    API(free)(block);
-    await_turn(block);
-    _exit(0);
-}
-
-static void double_free_of_a_resting_thread(size_t size) {
-    void *block = API(malloc)(size);
-    give_turn(block);
-    await_turn(block);
-    API(free)(block);
-    _exit(0);
 }
 
 /* All that was freed has gone back to the system. */
@@ -379,17 +319,7 @@ static const struct misuse {
 static const struct misuse realloc_of_freed = {"realloc of a freed block", realloc_after_free,
                                                "realloc", "double free", NULL};
 
-/* Above 2 KiB the call itself finds it, wherever the block lies by now. */
-static const struct misuse found_at_once[] = {
-    {"double free after fifty others", double_free_after_fifty_others, "free", "double free", NULL},
-    {"double free after thousands", double_free_after_thousands, "free", "double free", NULL},
-    {"double free by another thread", double_free_by_another_thread, "free", "double free", NULL},
-    {"double free of a resting thread", double_free_of_a_resting_thread, "free", "double free",
-     NULL},
-};
-
 #define MISUSE_COUNT (sizeof misuses / sizeof misuses[0])
-#define AT_ONCE_COUNT (sizeof found_at_once / sizeof found_at_once[0])
 #define SIZE_COUNT (sizeof sizes / sizeof sizes[0])
 
 struct trial {
@@ -439,7 +369,7 @@ static bool line_is(const char *line, const struct misuse *misuse, const char *k
 static void check(const struct misuse *misuse, size_t size, bool reported) {
     struct trial trial = {misuse, size};
     struct child_end end;
-    offender[0] = offender[1] = NULL;
+    *offender = NULL;
     child_run(commit, &trial, CHILD_LIMIT, &end);
     const char *line_end = strchr(end.err, '\n');
     if (!end.in_time)
@@ -476,8 +406,6 @@ static void check_control(size_t size) {
 static void check_all(size_t size, bool reported) {
     check_control(size);
     for (size_t k = 0; k < MISUSE_COUNT; k++) check(&misuses[k], size, reported);
-    for (size_t k = 0; size > 2048 && k < AT_ONCE_COUNT; k++)
-        check(&found_at_once[k], size, reported);
     if (size > 65536) check(&realloc_of_freed, size, reported);
 }
 

@@ -122,13 +122,6 @@ void program_free(unsigned slot) {
     hakmem_free(block);
 }
 
-void program_free_tagged(unsigned slot) {
-    void *block = leave(slot);
-    explore_note("free(%p), %zu bytes, with the tag", block, slots[slot].size);
-    *(void **)block = (void *)hak_map.entries;
-    hakmem_free(block);
-}
-
 void program_heap_malloc(hakmem_heap_t *heap, unsigned slot, size_t size) {
     void *block = hakmem_heap_malloc(heap, size);
     EXPLORE_CHECK(hakmem_heap_of(block) == heap, "heap_malloc(%zu) = %p is in another heap", size,

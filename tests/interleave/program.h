@@ -23,9 +23,6 @@ void program_realloc(unsigned slot, size_t size);
 void program_free(unsigned slot);
 size_t program_usable(unsigned slot);
 
-/* Frees the block of a slot with the tag in it, as if the program had copied that (cache/tag.h). */
-void program_free_tagged(unsigned slot);
-
 /* A block of a heap of the program's own, which program_free frees, too; and blocks that go with it. */
 void program_heap_malloc(hakmem_heap_t *heap, unsigned slot, size_t size);
 void program_forget(unsigned first, unsigned count);

@@ -195,32 +195,6 @@ static void set_threshold(void) {
     program_malloc(9, 200 * KIB);
 }
 
-/* A block was in the cache of its first thread and is in use now; it has the tag when another thread frees it.
- * The first thread frees another block, whose address comes to lie where that of the block was. */
-static void send_cached(void) {
-    program_malloc_all(0, 2, PAGES);
-    program_free(0);
-    program_malloc(0, PAGES);
-    program_post(0);
-    program_free(1);
-}
-static void await_and_free_tagged(void) {
-    program_await(0);
-    program_free_tagged(0);
-}
-
-/* The blocks come from a shard, to which their first thread gives them right now. */
-static void rings_of_one(void) { program_start(OPTIONS("SHARDS=1", "POOL_RING_CAP=1")); }
-static void overflow_twice(void) {
-    program_malloc_all(0, 3, PAGES);
-    program_free_all(0, 3);
-}
-static void take_and_free_tagged(void) {
-    program_malloc_all(32, 2, PAGES);
-    program_free_tagged(32);
-    program_free_tagged(33);
-}
-
 /* Blocks that threads without a cache free. */
 static void with_blocks(void) {
     program_start(OPTIONS("SHARDS=1"));

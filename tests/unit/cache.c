@@ -20,7 +20,7 @@ static void check_cache(hak_cache_t *cache) {
         }
         REQUIRE(hak_is_pow2(magazine->slots), "magazine %u has %u slots", i, magazine->slots);
         REQUIRE(magazine->base[0] == NULL, "magazine %u has no sentinel", i);
-        void **limit = hak_tier_of_class(i) == HAK_MID ? NULL : last_slot(magazine);
+        void **limit = hak_class_is_coloured(&hak_classes[i]) ? NULL : last_slot(magazine);
         REQUIRE(magazine->limit == (uint32_t)(uintptr_t)limit, "magazine %u ends elsewhere", i);
         REQUIRE(top >= magazine->base && top <= last_slot(magazine), "magazine %u: top is outside",
                 i);
