@@ -244,9 +244,9 @@ static HAK_BEHIND void check_extent(hak_check_t *check, const hak_extents_t *ext
                     (uint32_t)(grains * HAK_UNIT_GRAINS) | grain_of(end_of(start, grains) - 1));
 }
 
-HAK_SLOW_PATH void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
-                                     void (*visit)(const hak_unit_t *unit, void *context),
-                                     void *context) {
+HAK_BEHIND void hak_extents_check(hak_check_t *check, const hak_extents_t *extents,
+                                  void (*visit)(const hak_unit_t *unit, void *context),
+                                  void *context) {
     for (unsigned bin = 0; bin < HAK_EXTENT_BINS; bin++) {
         size_t violations = check->violations;
         const hak_unit_t *before = NULL, *unit = extents->bins[bin];
@@ -261,8 +261,8 @@ HAK_SLOW_PATH void hak_extents_check(hak_check_t *check, const hak_extents_t *ex
     }
 }
 
-HAK_SLOW_PATH void hak_extents_check_bin(hak_check_t *check, const hak_extents_t *extents,
-                                         unsigned bin) {
+HAK_BEHIND void hak_extents_check_bin(hak_check_t *check, const hak_extents_t *extents,
+                                      unsigned bin) {
     const hak_unit_t *unit = extents->bins[bin];
     hak_check_that(check, "extents", extents, "a bin is filled <=> its bit is set",
                    (unit != NULL) == (extents->filled[bin / 64] >> bin % 64 & 1));

@@ -78,8 +78,8 @@ static bool make(record_t *record, size_t align, hak_flight_t *flight, size_t *d
     return record->block && enter(record, flight);
 }
 
-void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
-                               hak_flight_t *flight, size_t *dirty) {
+HAK_BEHIND void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
+                                          hak_flight_t *flight, size_t *dirty) {
     size = hak_align_up(hak_max(size, 1), hak_os_page_size());
     record_t *record = hak_meta_alloc(sizeof *record);
     if (!record) return NULL;
@@ -199,7 +199,7 @@ HAK_BEHIND bool hak_user_heap_huge_hold(hak_user_heap_t *heap, const void *block
     return is_held;
 }
 
-HAK_SLOW_PATH size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {
+HAK_BEHIND size_t hak_user_heap_huge_check(hak_check_t *check, const hak_user_heap_t *heap) {
     size_t blocks = 0, bytes = 0;
     for (const hak_ring_t *at = heap->mapped; at; at = at->next == heap->mapped ? NULL : at->next) {
         const record_t *record = (const record_t *)at;

@@ -267,7 +267,7 @@ void hak_thread_renumber(void) {
     if (has_cache()) hak_cache->tid = hak_os_thread_id();
 }
 
-HAK_NEXT void hak_thread_forget_others(void) {
+HAK_BEHIND void hak_thread_forget_others(void) {
     hak_group_forget_others(has_cache() ? hak_cache : NULL);
     hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
 }
