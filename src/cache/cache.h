@@ -106,8 +106,8 @@ HAK_FAST_PATH hak_cache_counts_t *hak_cache_counts(hak_cache_t *cache, hak_band_
 /* The caches of threads that have none yet, and of threads that no longer have one. */
 extern const hak_cache_t hak_cache_none, hak_cache_dead;
 
-/* The calling thread's cache: one pointer of static TLS, so that the library can be
- * loaded late in a process. The build sets the TLS model (musl has its own needs). */
+/* The calling thread's cache. The library has less than 100 bytes of static TLS in all, so it can
+ * be loaded late in a process. The build sets the TLS model (musl has its own needs). */
 extern __thread hak_cache_t *hak_cache;
 
 _Static_assert(offsetof(hak_cache_t, magazines) == 0 && offsetof(hak_magazine_t, top) == 0,

@@ -160,6 +160,7 @@ void hak_nodes_begin(void) {
 static HAK_BEHIND void look(void) {
     unsigned none = 0;
     if (!hak_cas_acquire(&hak_node_count, &none, READING)) return;
+    if (hak_os_cpu_count() < CPUS_LEAST) return;
     hak_nodes_begin();
     HAK_KEEP_ERRNO();
     if (hak_nodes_read(&machine, "/sys/devices/system/node", hak_load_relaxed(&began_on) - 1))
@@ -169,7 +170,7 @@ static HAK_BEHIND void look(void) {
 /* Inside the gate: nobody would end the look in the child of a fork. */
 HAK_NEXT void hak_nodes_look(void) {
     if (hak_os_is_single_threaded()) return; /* at home in shard 0, wherever it runs */
-    if (hak_load_relaxed(&hak_node_count) || hak_os_cpu_count() < CPUS_LEAST) return;
+    if (hak_load_relaxed(&hak_node_count)) return;
     hak_gate_enter();
     look();
     hak_gate_leave();
