@@ -239,6 +239,7 @@ static void note_other(walk_t *walk, uintptr_t at, uintptr_t value) {
 typedef struct {
     uintptr_t pc, sp, fp;
     uintptr_t fp_at; /* where the frame pointer was saved; 0: it is that of the beginning */
+    bool guessed;    /* a frame pointer told pc */
 } frame_t;
 
 /* The frame pointer tells the next frame. */
@@ -280,16 +281,18 @@ static bool step_by_pointer(reader_t *reader, frame_t *frame) {
     if (at < frame->sp || !read_word(reader, at, &fp)) return false;
     if (!read_word(reader, at + WORD, &pc)) return false;
     note_return(reader->kept, at + WORD, pc);
-    *frame = (frame_t){pc, at + 2 * (uintptr_t)WORD, fp, at};
+    *frame = (frame_t){pc, at + 2 * (uintptr_t)WORD, fp, at, true};
     return true;
 }
 
-/* By the code behind a call, where that returns at once: `add $n, %rsp; ret`, or `ret` alone. */
+/* By the code behind a call, where that returns at once: `add $n, %rsp; ret`, or `ret` alone. Not where a frame
+ * pointer told the return address: if that was no frame pointer, it may be any number. */
 static bool step_by_code(reader_t *reader, frame_t *frame) {
     enum { ADD_TO_SP = 0xc48348, RET = 0xc3 };
     uintptr_t pc = frame->pc, at = frame->sp;
     uint64_t code;
-    if (!IS_X86_64 || pc % reader->size > reader->size - sizeof code) return false;
+    if (!IS_X86_64 || frame->guessed || pc % reader->size > reader->size - sizeof code)
+        return false;
     if (pc - reader->code >= reader->size) {
         if (!is_readable(pc & ~(uintptr_t)(WORD - 1))) return false;
         reader->code = pc & ~(reader->size - 1);
@@ -316,6 +319,7 @@ static bool step_by_rule(reader_t *reader, const hak_unwind_rule_t *rule, frame_
     if (rule->fp.kind == HAK_UNWIND_SAVED && !find(reader, &rule->fp, frame, cfa, &caller.fp))
         return false;
     caller.sp = cfa;
+    caller.guessed = false;
     *frame = caller;
     return true;
 }
@@ -339,6 +343,7 @@ HAK_FAST_PATH bool step(reader_t *reader, object_t *object, hak_unwind_common_t 
     }
     uintptr_t at = cfa - field(word, RA_SHIFT, RA_BITS);
     if (cfa <= frame->sp || !read_word(reader, at, &frame->pc)) return false;
+    frame->guessed = false;
     note_return(reader->kept, at, frame->pc);
     frame->sp = cfa;
     if (!(word >> FP_SAVED_SHIFT & 1)) return true;
@@ -380,7 +385,7 @@ HAK_OUT_OF_LINE unsigned hak_os_unwind(const void *site, uintptr_t *frames, unsi
     HERE(frame);
     walk_t *walk = claim(site, frame.sp);
     reader_t reader = {.size = hak_os_page_size(), .kept = walk};
-    reader.page = frame.sp & ~(reader.size - 1);
+    reader.page = reader.code = frame.sp & ~(reader.size - 1);
     unsigned inner = 0, count = 0;
     if (walk && walk->site == site && walk->sp == frame.sp && walk->most == most &&
         (!walk->has_fp || walk->fp == frame.fp))

@@ -129,6 +129,32 @@ static void trampolines_are_seen_through(void **state) {
     }
     munmap(code, size);
 }
+
+/* Code without tables that uses the frame pointer for something else: it points to two words of the stack, and
+ * the second is no return address. */
+static const unsigned char other_use[] = {0x55,             /* push %rbp */
+                                          0x48, 0x89, 0xd5, /* mov %rdx, %rbp */
+                                          0xff, 0xd1,       /* call *%rcx */
+                                          0x5d,             /* pop %rbp */
+                                          0xc3};            /* ret */
+
+static void what_is_no_frame_ends_the_walk(void **state) {
+    (void)state;
+    const size_t size = 4096;
+    char *code =
+        mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    memcpy(code, other_use, sizeof other_use);
+    memcpy(&made, &code, sizeof made);
+    static const uintptr_t no_code[] = {1, 42, 4088, (uintptr_t)1 << 40, UINTPTR_MAX - 7};
+    for (unsigned i = 0; i < sizeof no_code / sizeof *no_code; i++) {
+        uintptr_t words[2] = {0, no_code[i]};
+        chain_t chain = {.bottom = walk};
+        made(&chain, NULL, words, walk);
+        assert_in_range(chain.found[0], (uintptr_t)code, (uintptr_t)code + sizeof other_use);
+    }
+    munmap(code, size);
+}
 #endif
 
 /* Of the first frame alone the answer is right; the test is that the walk comes back. */
@@ -249,6 +275,7 @@ int main(void) {
         cmocka_unit_test(frame_pointers_serve_without_tables),
 #if defined(__x86_64__)
         cmocka_unit_test(trampolines_are_seen_through),
+        cmocka_unit_test(what_is_no_frame_ends_the_walk),
 #endif
         cmocka_unit_test(without_both_the_walk_ends),
         cmocka_unit_test(no_more_than_asked_for),
