@@ -119,11 +119,14 @@ void *hakmem_heap_aligned_alloc(hakmem_heap_t *handle, size_t align, size_t size
     return NULL;
 }
 
-/* The new address of a block of the heap that is resized without a copy, or NULL: it has to move. */
-static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, size_t size) {
+/* The new address of a block of the heap that is resized without a copy, or NULL: it has to move. `flight`: in
+ * which it is, or NULL. */
+static void *resize_in_place(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
+                             hak_flight_t *flight) {
     if (HAK_UNLIKELY(size > PTRDIFF_MAX)) return NULL;
     if (!hak_region_unit_of(pointer))
-        return size > hak_superslab_size() ? hak_user_heap_huge_resize(pointer, size) : NULL;
+        return size > hak_superslab_size() ? hak_user_heap_huge_resize(pointer, size, flight)
+                                           : NULL;
     const bool is_done =
         hak_fine_resize(pointer, size) || (size > old && hak_fine_extend(heap, pointer, old, size));
     return is_done ? pointer : NULL;
@@ -136,7 +139,7 @@ static HAK_OUT_OF_LINE void *resize_known(hak_user_heap_t *heap, void *pointer, 
     hak_flight_t flight = {0};
     if (!hak_fine_hold(heap, pointer, &flight)) return NULL;
     hak_sample_t *sample = hak_samples_on() ? hak_sample_take(pointer) : NULL;
-    void *moved = resize_in_place(heap, pointer, old, size);
+    void *moved = resize_in_place(heap, pointer, old, size, &flight);
     if (sample) hak_sample_end(sample, !moved); /* else free ends it */
     const bool is_due =
         moved && hak_samples_on() && hak_malloc_sampled_enter(moved, HAK_CLASS_LARGE, size, site);
@@ -149,7 +152,17 @@ static HAK_OUT_OF_LINE void *resize_known(hak_user_heap_t *heap, void *pointer, 
 static void *resize_whole(hak_user_heap_t *heap, void *pointer, size_t old, size_t size,
                           const void *site) {
     return hak_samples_on() || hak_records_on() ? resize_known(heap, pointer, old, size, site)
-                                                : resize_in_place(heap, pointer, old, size);
+                                                : resize_in_place(heap, pointer, old, size, NULL);
+}
+
+/* The block stays, for a new size. In flight while its record is made, as above. */
+static void *stays(hak_user_heap_t *heap, void *pointer, size_t size, const void *site) {
+    hak_flight_t flight = {0};
+    if (hak_records_on() && hak_fine_hold(heap, pointer, &flight)) {
+        hak_block_record(pointer, size, site);
+        hak_user_heap_land(&flight);
+    }
+    return pointer;
 }
 
 /* True when a block serves the new size as it is: less than an eighth of it is left over. */
@@ -161,7 +174,7 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
                            const void *site) {
     const bool is_own = hak_fine_heap_of(pointer) == heap;
     const int error = errno;
-    if (is_own && fits(old, size)) return hak_block_record(pointer, size, site);
+    if (is_own && fits(old, size)) return stays(heap, pointer, size, site);
     void *stayed = is_own ? resize_whole(heap, pointer, old, size, site) : NULL;
     if (HAK_LIKELY(stayed != NULL)) return stayed;
     const request_t request = {.size = size, .align = 1, .from = pointer, .old = old, .site = site};
@@ -171,7 +184,7 @@ void *hak_user_heap_resize(hak_user_heap_t *heap, void *pointer, size_t old, siz
             return NULL; /* else it stays: few programs expect that to fail */
         errno = error;
         if (hak_region_unit_of(pointer)) hak_fine_resize(pointer, HAK_UNIT_SIZE);
-        return hak_block_record(pointer, size, site);
+        return stays(heap, pointer, size, site);
     }
     hakmem_free(pointer);
     return moved;

@@ -195,12 +195,6 @@ void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const v
     heap->in_flight = flight;
 }
 
-void hak_user_heap_fly_on(hak_user_heap_t *heap, const void *from, const void *to) {
-    if (from == to || heap->process != hak_gate_process()) return;
-    for (hak_flight_t *flight = heap->in_flight; flight; flight = flight->next)
-        if (flight->block == from) flight->block = to;
-}
-
 void hak_user_heap_land(hak_flight_t *flight) {
     if (!flight->heap) return;
     hak_lock_acquire(&flight->heap->lock);

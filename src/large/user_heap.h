@@ -23,8 +23,12 @@
  *
  * BLOCKS IN FLIGHT. A thread may still write to a block when the heap has it already: zeroes, the bytes of a
  * block that is resized, a debug record, a sample. Such a block is in flight, from the section of the lock that
- * makes it to the landing. So is one that is resized where it is, while its sample or record is taken out and made. Who frees the whole heap leaves it, and its chunk, to the heap: else its memory
- * could be another block when the thread writes.
+ * makes it to the landing. So is one that is resized where it is, while its sample or record is taken out and made,
+ * and one that stays as it is, while its record is made for the new size. Who frees the whole heap leaves it, and its
+ * chunk, to the heap: else its memory could be another block when the thread writes.
+ *
+ * A huge block that is resized may move. Its thread then changes its own flight, and no other one: the former address
+ * is the kernel's again by then, and another block of the heap may be in flight there.
  *
  * The thread is outside the gate meanwhile, since no fork shall wait for long zeroes or a long copy. So in the child of
  * a fork the list may lead to flights of threads that stayed behind, on stacks that serve others by then. The heap
@@ -49,8 +53,8 @@ struct hak_user_heap;
 typedef struct hak_flight {
     struct hak_flight *next, **at; /* lock of the heap */
     struct hak_user_heap *heap;
-    const void *block;
-    uint32_t process; /* of the list that it is in */
+    const void *block; /* lock of the heap; its thread changes it when the block has moved */
+    uint32_t process;  /* of the list that it is in */
 } hak_flight_t;
 
 typedef struct hak_user_heap {
@@ -102,10 +106,8 @@ void hak_user_heap_recycle(hak_user_heap_t *heap);
 bool hak_user_heap_charge(hak_user_heap_t *heap, size_t bytes);
 void hak_user_heap_discharge(hak_user_heap_t *heap, size_t bytes);
 
-/* The block is in flight; lock held. The second: a block in flight, if it is that, has moved; lock held. The third
- * ends a flight, and takes the lock. */
+/* The block is in flight; lock held. The second ends a flight, and takes the lock. */
 void hak_user_heap_take_off(hak_user_heap_t *heap, hak_flight_t *flight, const void *block);
-void hak_user_heap_fly_on(hak_user_heap_t *heap, const void *from, const void *to);
 void hak_user_heap_land(hak_flight_t *flight);
 
 /* The blocks in flight, by `next`. Lock held. */

@@ -107,12 +107,13 @@ size_t hak_user_heap_huge_free(void *block) {
 
 /* A record in hand, whose block has `size` bytes at `block` now, comes back to its heap, where its former size and
  * `charged` bytes more count as committed. False when the program has freed the block by mistake. */
-static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, size_t charged) {
+static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, size_t charged,
+                                 hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
     uint64_t none = 0;
     HAK_HOLD(&heap->lock);
     if (record->is_listed) unlist(record);
-    hak_user_heap_fly_on(heap, record->block, block);
+    if (flight) flight->block = block;
     record->block = block;
     record->size = size;
     HAK_ADD_OWNED(&heap->committed, -charged);
@@ -123,25 +124,25 @@ static HAK_BEHIND bool come_back(record_t *record, void *block, size_t size, siz
 }
 
 /* The block of a record in hand; NULL when it stays as it was. */
-static HAK_BEHIND char *resize_in_hand(record_t *record, size_t size) {
+static HAK_BEHIND char *resize_in_hand(record_t *record, size_t size, hak_flight_t *flight) {
     hak_user_heap_t *heap = record->heap;
     const size_t more = size > record->size ? size - record->size : 0;
     const bool is_charged = more && hak_user_heap_charge(heap, more);
     char *moved = is_charged || !more ? hak_huge_resize(record->block, size) : NULL;
     const bool is_back = come_back(record, moved ? moved : record->block,
-                                   moved ? size : record->size, is_charged ? more : 0);
+                                   moved ? size : record->size, is_charged ? more : 0, flight);
     if (!is_back) free_record(record);
     return is_back ? moved : NULL;
 }
 
-HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size) {
+HAK_BEHIND void *hak_user_heap_huge_resize(void *block, size_t size, hak_flight_t *flight) {
     size = hak_align_up(size, hak_os_page_size());
     if (HAK_LIKELY(!hak_load_relaxed(&total))) return NULL;
     hak_gate_enter();
     uint64_t note = hak_huge_note(block);
     record_t *record = record_of(note);
     const bool is_in_hand = record && hak_huge_swap_note(block, &note, 0);
-    char *moved = is_in_hand ? resize_in_hand(record, size) : NULL;
+    char *moved = is_in_hand ? resize_in_hand(record, size, flight) : NULL;
     hak_gate_leave();
     return moved;
 }

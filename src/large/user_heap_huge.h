@@ -36,10 +36,11 @@ void *hak_user_heap_huge_alloc(hak_user_heap_t *heap, size_t size, size_t align,
 /* Frees a huge block, whether a heap of the program has it or none, as hak_huge_free does. */
 size_t hak_user_heap_huge_free(void *block);
 
-/* Resizes a huge block of a heap to so many bytes, more than 1 MiB: its new address, or NULL; then it is as it was. */
-void *hak_user_heap_huge_resize(void *block, size_t size);
+/* Resizes a huge block of a heap to so many bytes, more than 1 MiB: its new address, or NULL; then it is as it was.
+ * `flight`: that of the calling thread in which it is, or NULL; the block stays in it. */
+void *hak_user_heap_huge_resize(void *block, size_t size, hak_flight_t *flight);
 
-/* A huge block of the heap is in flight from now on, and stays so when it is resized; false when none begins there. */
+/* A huge block of the heap is in flight from now on; false when none begins there. */
 bool hak_user_heap_huge_hold(hak_user_heap_t *heap, const void *block, hak_flight_t *flight);
 
 /* All of a heap from before an epoch, but those in flight; `leave` is called for each before, inside the

@@ -201,9 +201,22 @@ void resize_in_heap(void) {
     program_free_all(0, 3);
 }
 
+/* A block stays for a new size while the heap is emptied. The program must not do that, but no debug record is left
+ * of a block that is gone. */
+void with_records_and_reports(void) {
+    with_blocks_in_flight(OPTIONS("SHARDS=2", "HDR_LIGHT=1", "ON_ERROR=report"));
+}
+void stay_in_heap(void) {
+    (void)!hakmem_heap_realloc(heap, hakmem_heap_malloc(heap, RAGGED), RAGGED - 1);
+}
+void check_stayed_heap(void) {
+    process.reports = 0;
+    check_left_heap();
+}
+
 /* A mistake of the program, but for the heap's records: at most one of the two has an effect. */
 void resize_huge_only(void) {
     void *block = hakmem_heap_malloc(heap, HUGE);
-    hak_user_heap_huge_resize(block, 2 * HUGE);
+    hak_user_heap_huge_resize(block, 2 * HUGE, NULL);
     EXPLORE_CHECK(hakmem_heap_malloc(heap, SMALL), "no block");
 }

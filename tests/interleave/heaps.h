@@ -34,4 +34,7 @@ void check_left_heap(void);
 void fork_beside_flight(void);
 void check_forked_heap(void);
 void resize_in_heap(void);
+void with_records_and_reports(void);
+void stay_in_heap(void);
+void check_stayed_heap(void);
 void resize_huge_only(void);
