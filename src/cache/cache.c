@@ -21,8 +21,9 @@
  * are often slow must not make tiny magazines, which seldom are, look idle.
  *
  * CLASSES THAT WERE LEFT. Blocks in a magazine, one in each slab perhaps, also keep whole slabs from a program that
- * goes on with other classes. So before a refill makes the heap grow, magazines are emptied that hold nearly
- * all blocks of their class that are in no slab.
+ * goes on with other classes. So before a refill may make the heap grow, magazines are emptied that hold nearly
+ * all blocks of their class that are in no slab. Where depots are open, threads are too many for that: each would
+ * look at all classes.
  *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
  * but needs large batches. During such a stream the stack of a tiny magazine grows slowly, and
@@ -281,7 +282,7 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
 
 /* Gives back what the thread and its shard keep of classes that the program has left, so that whole slabs serve
  * instead of pages that are not there yet. Classes that it uses in turn would take the same slabs from each other;
- * so one time in LEFT_TIMES the heap must grow before the next. */
+ * so one time in LEFT_TIMES the next comparison is with the heap as it was before: to take them again is no growth. */
 static HAK_NEXT void give_left(hak_cache_t *cache) {
     const uint32_t before = hak_shard_heap_units();
     for (unsigned i = 1, magazines = 0; i <= HAK_CLASS_COUNT && magazines < LEFT_MOST; i++) {
@@ -291,7 +292,7 @@ static HAK_NEXT void give_left(hak_cache_t *cache) {
         magazines++;
     }
     hak_shard_release_kept(cache->shard);
-    cache->heap_units = cache->slow_count % LEFT_TIMES ? hak_shard_heap_units() : before;
+    cache->heap_units = ++cache->lefts % LEFT_TIMES ? hak_shard_heap_units() : before;
 }
 
 static bool is_braked(const hak_magazine_t *magazine) {
@@ -430,8 +431,6 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
         count_refill(cache, class_index, taken);
         return taken ? one[1] : NULL;
     }
-    if (HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
-        give_left(cache);
     unsigned want = next_batch(cache, class_index);
     unsigned taken = (unsigned)hak_lifo_take(cache, class_index, magazine->base, want);
     if (HAK_WAY_FOUND(HAK_WAY_REFILL_LIFO, taken)) {
@@ -439,6 +438,9 @@ void *hak_cache_refill(hak_cache_t *cache, unsigned class_index, bool *zeroed) {
     } else if (!hak_depot_is_open() ||
                !HAK_WAY_FOUND(HAK_WAY_REFILL_DEPOT, taken = (unsigned)hak_depot_take(
                                                         class_index, magazine->base, want))) {
+        if (!hak_depot_is_open() &&
+            HAK_UNLIKELY(hak_shard_must_grow(cache->shard, class_index, cache->heap_units)))
+            give_left(cache);
         if (hak_policy_promoted(class_index))
             taken = hak_warm_cache_refill(cache, class_index, want, magazine->base);
         else

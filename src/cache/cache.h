@@ -66,6 +66,7 @@ typedef struct hak_cache {
     uint32_t used_at[HAK_CLASS_LIMIT];     /* `clock` at the last slow call of the magazine */
     uint16_t seen[HAK_CLASS_LIMIT];        /* bits of `top` at the last look for idle magazines */
     uint32_t heap_units;                   /* in use when it last gave back classes that were left */
+    uint8_t lefts;                         /* how often it did, modulo 256 */
     uint16_t victim;                       /* magazine that is asked next to give up room */
     size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
     struct hak_stacks *stacks;             /* owner; see stacks.h */

@@ -150,9 +150,9 @@ HAK_FAST_PATH bool hak_shard_leaves(unsigned class_index) {
 /* Units in use, modulo 2^32. */
 uint32_t hak_shard_heap_units(void);
 
-/* True when a take for the class would touch pages that are not there yet, since the home bin has no block for it
+/* True when a take for the class may touch pages that are not there yet, since the home bin has no block for it
  * and the pool no unit with pages, and the heap has grown or shrunk by a part since it had `before` units in use.
- * No lock: a hint. */
+ * Other shards are not asked. No lock: a hint. */
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before);
 
 /* True when the program has left a class: nearly all of its touched blocks are free, in the home bin or among

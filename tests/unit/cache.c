@@ -275,8 +275,6 @@ static void bins_at_rest_are_emptied(void **state) {
     drop_cache(cache);
 }
 
-/* Blocks of calloc come one by one where they are known to be zero: no refill says that the
- * class is in use. */
 /* Blocks that fill a unit each, until the pool has no unit with pages left. */
 static unsigned use_up_pages(hak_cache_t *cache, void **blocks) {
     unsigned count = 0;
@@ -305,10 +303,10 @@ static void slabs_of_classes_that_were_left_serve_others(void **state) {
     drop_cache(cache);
 }
 
-static void classes_in_turn_get_a_slab_each(void **state) {
-    enum { FIRST = 58, CLASSES = 4, ROUNDS = 40 };
+/* With so many other slow calls in each round. */
+static void take_turns(unsigned others) {
+    enum { FIRST = 58, CLASSES = 4, OTHER = 33, ROUNDS = 40 };
     static void *units[HELD_MAX];
-    (void)state;
     hak_cache_t *cache = make_cache(16 * MIB);
     const unsigned count = use_up_pages(cache, units);
     uint64_t settled = 0;
@@ -318,12 +316,23 @@ static void classes_in_turn_get_a_slab_each(void **state) {
             swing(cache, FIRST + i, 1);
             hak_cache_flush_all(cache);
         }
+        for (unsigned i = 0; i < others; i++) {
+            swing(cache, OTHER, 1);
+            hak_cache_flush_all(cache);
+        }
     }
     assert_int_equal(hak_pool_stats.stage2 + hak_pool_stats.stage3, settled);
     give_all(cache, units, count);
     drop_cache(cache);
 }
 
+static void classes_in_turn_get_a_slab_each(void **state) {
+    (void)state;
+    for (unsigned others = 0; others < 5; others++) take_turns(others);
+}
+
+/* Blocks of calloc come one by one where they are known to be zero: no refill says that the
+ * class is in use. */
 static void a_zeroed_block_is_a_use(void **state) {
     (void)state;
     enum { CLASS = 49, BUSY = 57 };
