@@ -23,6 +23,7 @@ enum {
     BLOCKS = 8192,
     LARGE = 200 * 1024,
     HUGE = 3 * 1024 * 1024,
+    ROOM = 80, /* units, for the blocks of BOUND bytes */
 };
 
 /* ---- the engine's own static variables ---- */
@@ -144,6 +145,14 @@ static void make_dirty(void) {
     CHECK(world.dirty, "no free unit with pages");
 }
 
+/* Units with pages: where there are none, a refill takes the empty slabs that bins keep. */
+static void make_room(void) {
+    hak_unit_t *units[ROOM];
+    bool zeroed;
+    for (unsigned i = 0; i < ROOM; i++) units[i] = hak_pool_take(1, &zeroed);
+    for (unsigned i = 0; i < ROOM; i++) hak_pool_give(units[i], 1);
+}
+
 /* A thread that moves to another CPU takes large blocks from another heap, and frees to a transfer array:
  * then the heap lacks what a row breaks. */
 static void stay_on_one_cpu(void) {
@@ -159,16 +168,14 @@ void make_world(void) {
     map_image();
     make_small();
     make_large();
+    make_room();
     pthread_create(&thread, NULL, allocate, NULL);
     pthread_join(thread, NULL);
     for (hak_cache_t *cache = hak_thread_caches(); cache; cache = cache->next)
         if (cache != hak_cache && cache->holds) world.waiting = cache;
     CHECK(world.waiting, "no cache waits");
     bind_some();
-    free_all_of(SMALL, 300); /* a heap that grows took the empty slab that the bin had kept */
-    world.slab = world.bin->head;
-    CHECK(world.slab && world.bin->empty, "no listed slab, or none is kept");
-    world.super = hak_region_superslab_of(world.slab);
+    CHECK(world.slab->listed && world.bin->empty, "no listed slab, or none is kept");
     make_dirty();
     world.record = hak_meta_alloc(65536);
     hak_meta_free(world.record, 65536);
