@@ -487,13 +487,14 @@ bool hak_large_resize(void *block, size_t size) {
     return done;
 }
 
-/* A look for the heap, one for each block that merges; these cost no superslab of this heap its look. True when
- * all is done. */
+/* A look for a heap with idle memory, one for each block that merges; these cost no superslab of this heap its look.
+ * True when all is done. */
 static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned merged = waits(heap) ? drain_all(heap) : 0;
+    const bool is_idle = hak_load_relaxed(&heap->idle) != 0;
     *bytes += hak_heap_purge(heap, delay_ms, budget);
     const bool is_done = !hak_budget_is_spent(budget);
-    hak_budget_look(budget, 1 + merged);
+    hak_budget_look(budget, is_idle + merged);
     HAK_HOLD(&heap->lock);
     publish_idle(heap, 0);
     return is_done;

@@ -79,7 +79,7 @@ enum {
 typedef struct {
     unsigned stages;   /* the stages that are left; 0 at the end */
     unsigned left;     /* caches that may still be emptied */
-    unsigned at;       /* number of the next large heap, or part of what is kept of huge blocks */
+    unsigned at;       /* number of the next large heap; HUGE: see hak_kept_purge */
     hak_walk_t walk;   /* bins and their sparse slabs */
     uint32_t delay_ms; /* only memory that has been free for so long */
     hak_sparse_t bins; /* SPARE or ALL: also memory that IDLE leaves for a later look */
@@ -146,6 +146,7 @@ static size_t all_of(pass_t *pass, hak_budget_t each) {
 static _Atomic bool busy HAK_OWN_LINE; /* see above; it orders the accesses of one owner after those
                                           of the last */
 static pass_t the_pass HAK_OWN_LINE;   /* owner */
+static pass_t pass_ahead HAK_OWN_LINE; /* owner; see get_ahead */
 static _Atomic bool has_pass
     HAK_READ_OFTEN; /* the owner writes; the_pass is not at its end; for others a hint */
 static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the_pass */
@@ -232,14 +233,20 @@ typedef struct {
     bool is_due;     /* a pass is due */
 } call_t;
 
-/* Gives back the excess, whatever its age. */
+/* Gives back the excess, whatever its age. Goes on where the last call ended, so that looks in vain hide nothing behind
+ * them; at the end of that pass a new one begins, once. */
 static void get_ahead(hak_budget_t *budget) {
     size_t excess = hak_purge_ahead_excess(), most = hak_min(excess, budget->bytes), bytes = 0;
     if (excess == 0) return;
     hak_budget_t some = {budget->looks, most};
     bool is_fixed = hak_option(HAK_OPTION_HUGE_CACHE) >= 0;
-    pass_t ahead = begin(is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS, 0, HAK_SPARSE_SPARE);
-    piece_of(&ahead, &some, &bytes);
+    const unsigned stages = is_fixed ? LARGE | UNITS : LARGE | HUGE | UNITS;
+    pass_ahead.stages &= stages; /* HUGE_CACHE may have been set meanwhile */
+    for (bool is_new = false; !is_new && !hak_budget_is_spent(&some);) {
+        is_new = !pass_ahead.stages;
+        if (is_new) pass_ahead = begin(stages, 0, HAK_SPARSE_SPARE);
+        piece_of(&pass_ahead, &some, &bytes);
+    }
     hak_purge_ahead_gave(bytes);
     hak_budget_look(budget, budget->looks - some.looks);
     hak_budget_give(budget, most - some.bytes);
@@ -395,7 +402,7 @@ void hak_purge_for(size_t size) {
 void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
     hak_purge_ahead_forget();
-    the_pass.stages = 0;
+    the_pass.stages = pass_ahead.stages = 0;
     end_pass();
     hak_store_relaxed(&busy, false);
 }

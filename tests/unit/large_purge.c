@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "hakmem.h"
 #include "large/heap.h"
 #include "large/large.h"
 #include "large/view.h"
@@ -11,6 +12,7 @@
 #include "pool/pool.h"
 #include "purge.h"
 #include "region/region.h"
+#include "thread/giving_back.h"
 
 enum {
     REUSED = 64,
@@ -99,7 +101,7 @@ static void pieces_pass_over(const void *unused) {
     CHECK(hak_large_idle() == 0, "%zu bytes are idle after pieces", hak_large_idle());
 }
 
-/* A heap costs a look, and so does a block that merges. */
+/* A heap that has something to give costs a look, and so does a block that merges. */
 static void pieces_count_merges(const void *unused) {
     enum { HEAPS = 12, EACH = 2, LOOKS = 9 };
     void *blocks[HEAPS * EACH];
@@ -118,6 +120,31 @@ static void pieces_count_merges(const void *unused) {
         hak_large_purge_piece(&heap, PIECE_LOOKS * 1000, &some);
     }
     CHECK(pieces <= 1 + HEAPS * (1 + EACH) / LOOKS, "%u pieces", pieces);
+    purge_large(0);
+    some = (hak_budget_t){LOOKS, SIZE_MAX};
+    heap = 0;
+    hak_large_purge_piece(&heap, 0, &some);
+    CHECK(heap == HAK_HEAPS_MAX && some.looks == LOOKS,
+          "%u heaps without idle memory, %u looks left", heap, some.looks);
+}
+
+/* Frees that give back ahead of time come to the last heap, though the kernel takes nothing of those before it. */
+static void frees_come_to_all_heaps(const void *unused) {
+    enum { HEAPS = 16, EACH = 12, CALLS = 4 * HEAPS * (EACH + 1) / 64 };
+    char *blocks[HEAPS * EACH];
+    (void)unused;
+    for (unsigned i = 0; i < HEAPS * EACH; i++) {
+        CHECK((blocks[i] = hak_large_alloc(i / EACH, WHOLE, WHOLE, false)) != NULL, "no memory");
+        memset(blocks[i], 1, WHOLE);
+    }
+    refuses = true;
+    taken = blocks[HEAPS * EACH - 1];
+    for (unsigned i = 0; i < HEAPS * EACH; i++)
+        CHECK(hak_large_free(i / EACH, blocks[i]), "no block");
+    CHECK(hakmem_option_set("PURGE_DELAY_MS", "1000") == 0, "no option");
+    const size_t idle = hak_large_idle();
+    for (unsigned i = 0; i < CALLS; i++) hak_purge_look(1, true);
+    CHECK(hak_large_idle() == idle - WHOLE, "%zu bytes idle, then %zu", idle, hak_large_idle());
 }
 
 static void what_is_in_use_again_hides_nothing(void **state) {
@@ -125,6 +152,7 @@ static void what_is_in_use_again_hides_nothing(void **state) {
     unit_child(all_goes_back_at_once, NULL, SECONDS, "a purge");
     unit_child(pieces_pass_over, NULL, SECONDS, "pieces");
     unit_child(pieces_count_merges, NULL, SECONDS, "merges");
+    unit_child(frees_come_to_all_heaps, NULL, SECONDS, "frees");
 }
 
 /* ---- what the kernel does not take ---- */
