@@ -25,6 +25,7 @@ HAK_LOCK_RANKS(kept_rows, HUGE, hak_kept_parts, sizeof hak_kept_parts, sizeof *h
 enum { STEP_SHIFT = 18, LONGEST_MOST = UINT8_MAX };
 
 static _Atomic unsigned parts_used HAK_READ_OFTEN; /* parts behind have never kept anything */
+static _Atomic unsigned purged_next HAK_OWN_LINE;  /* a part; where the next purge begins */
 
 void hak_kept_hold(size_t bytes) { (void)hak_add_relaxed(&hak_huge_stats.held_bytes, bytes); }
 
@@ -324,17 +325,23 @@ static size_t purge(hak_stretches_t *part, uint32_t delay_ms, hak_budget_t *budg
     return bytes;
 }
 
-/* What is left of a part when a piece ends is the next one's first. */
+/* Each piece, of whatever pass, begins behind the part where the last one ended, so that no threads lose what they keep
+ * more often than others. A part that the budget cut short may have more: the pass ends after a round without one. */
 bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes) {
     const unsigned count = hak_load_relaxed(&parts_used);
-    for (; *at < count && !hak_budget_is_spent(budget); ++*at) {
-        hak_stretches_t *part = &hak_kept_parts[*at];
+    unsigned i = hak_load_relaxed(&purged_next);
+    for (; *at < count && !hak_budget_is_spent(budget); i++) {
+        hak_stretches_t *part = &hak_kept_parts[i % count];
+        ++*at;
         if (!hak_load_relaxed(&part->longest)) continue;
-        *bytes += purge(part, delay_ms, budget);
-        if (hak_budget_is_spent(budget)) break;
+        const size_t gone = purge(part, delay_ms, budget);
+        *bytes += gone;
+        if (gone && hak_budget_is_spent(budget)) *at = 0;
         hak_budget_look(budget, 1);
     }
-    return *at >= count;
+    const bool is_done = *at >= count;
+    hak_store_relaxed(&purged_next, count ? (i + is_done) % count : 0);
+    return is_done;
 }
 
 /* ---- searches ---- */

@@ -49,7 +49,7 @@ void hak_kept_unmap(char *start, size_t size);
 /* True when more is kept than may be. */
 bool hak_kept_is_too_much(void);
 
-/* As hak_huge_purge_piece; *at is the number of a part. */
+/* As hak_huge_purge_piece; *at: parts of which nothing is left to do, one after the other. */
 bool hak_kept_purge(unsigned *at, uint32_t delay_ms, hak_budget_t *budget, size_t *bytes);
 
 /* Blocks that were served from what is kept, since the process began. */

@@ -47,6 +47,7 @@ static void begin_with_a_small_table(void) {
     memset(hak_kept_parts, 0, sizeof hak_kept_parts);
     hak_store_relaxed(&has_strays, false);
     hak_store_relaxed(&parts_used, HAK_KEPT_PARTS);
+    hak_store_relaxed(&purged_next, 0);
     for (unsigned i = 0; i < HAK_KEPT_PARTS; i++)
         hak_stretches_use_places(&hak_kept_parts[i], places[i]);
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++) caches[i].shard = (uint8_t)i;
@@ -305,6 +306,7 @@ static const char *describe(const volatile void *variable) {
            : variable == &has_strays     ? "whether there are strays"
            : variable == &table_count    ? "the number of tables"
            : variable == &parts_used     ? "the number of parts"
+           : variable == &purged_next    ? "the next part to purge"
                                          : NULL;
 }
 

@@ -359,6 +359,31 @@ static void a_piece_looks_at_few_parts(void **state) {
     assert_int_equal(hak_huge_stats.kept_bytes, 0);
 }
 
+/* The same part gets a mapping before each pass; passes that end early still come to the others. */
+static void passes_begin_with_other_parts(void **state) {
+    enum { PARTS = 4, SIZE = 512 << 10, PASSES = 16 };
+    const uint8_t home = hak_cache->shard;
+    char *held[PARTS + PASSES];
+    (void)state;
+    purge_huge(0);
+    for (unsigned i = 0; i < PARTS + PASSES; i++)
+        assert_non_null(held[i] = hak_huge_alloc(SIZE, 1, false));
+    for (unsigned i = 0; i < PARTS + PASSES; i++) {
+        hak_cache->shard = (uint8_t)(i < PARTS ? i : 0);
+        assert_int_equal(hak_huge_free(held[i]), SIZE);
+        hak_budget_t budget = {64, SIZE};
+        unsigned part = 0;
+        size_t bytes = 0;
+        if (i >= PARTS) hak_huge_purge_piece(&part, 0, &budget, &bytes);
+    }
+    hak_cache->shard = home;
+    for (unsigned i = 1; i < PARTS; i++)
+        REQUIRE(hak_kept_parts[i].bytes == 0, "part %u has lost nothing", i);
+    REQUIRE(hak_kept_parts[0].bytes > 0, "the first part has lost all");
+    purge_huge(0);
+    assert_int_equal(hak_huge_stats.kept_bytes, 0);
+}
+
 /* What calloc takes from what is kept stays as absent as the program left it. */
 static void zeroing_brings_no_pages(void **state) {
     enum { SIZE = 64 << 20, DENSE = SIZE / 8, STEP = SIZE / 16 };
@@ -496,6 +521,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_piece_gives_whole_pages_back),
         cmocka_unit_test(what_is_old_stays_so),
         cmocka_unit_test(a_piece_looks_at_few_parts),
+        cmocka_unit_test(passes_begin_with_other_parts),
         cmocka_unit_test(zeroing_brings_no_pages),
         cmocka_unit_test(blocks_freed_last_are_known),
         cmocka_unit_test(every_knob_shows),
