@@ -9,7 +9,7 @@
  * and again. Only what it does tells the two apart: memory in use that falls and rises again is a
  * swing, and so much more is kept from then on. It sinks by an eighth of itself at every
  * interval without a further swing. When it had sunk too far, so that what was given back is
- * touched again, the interval doubles, until it has been forgotten wholly. So a program pays for
+ * touched again, the interval doubles, until it has been forgotten. So a program pays for
  * the first swing, and for a few of those that are seconds apart.
  *
  *   low    least in use since it last fell;  fallen  by how much it had fallen there
@@ -19,7 +19,7 @@
  * or belongs to another tier. Only a page that is touched after others were given back tells that they were missed.
  *
  *   given  bytes that frees have given back, and that were not touched again
- *   missed those that were: so much more is kept, as far as it is a part of what is in use
+ *   missed those that were, at most what is in use: so much more is kept, as far as it is a part of that
  *   kept   = max(LEAST, peak / PART, swing) + min(missed, used / MISSED_PART), slowly sinking */
 #include "thread/purge_ahead.h"
 
@@ -37,7 +37,7 @@ enum {
     FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
     STEP = 512 * 1024,        /* less is not worth a piece */
     INTERVAL_MS = 250,
-    INTERVALS_MOST = 32, /* after so many nothing is left of what was learnt */
+    INTERVALS_MOST = 32, /* after so many 1.4 % are left of what was learnt */
     DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
 };
 
@@ -99,20 +99,20 @@ static void sink(uint64_t now_ms) {
         passed(&ahead.missed_sunk_ms, now_ms, INTERVAL_MS << ahead.missed_doublings);
     ahead.given = sunk(ahead.given, intervals);
     ahead.missed = sunk(ahead.missed, intervals);
-    ahead.missed_has_sunk |= intervals != 0;
+    ahead.missed_has_sunk |= intervals != 0 && ahead.missed >= STEP;
     if (ahead.swing < LEAST) ahead.doublings = 0;
     if (ahead.missed < STEP) ahead.missed_doublings = 0;
 }
 
 /* What was committed since the last look is touched, for the first time or again: as much of it as was given back
- * would have served. */
-static void follow_missed(void) {
+ * may have served, though units do not serve a huge mapping. */
+static void follow_missed(size_t used) {
     size_t now = hak_commit_bytes(),
            again = hak_min(ahead.given, now - hak_min(now, ahead.committed_then));
     ahead.committed_then = now;
     ahead.given -= again;
-    ahead.missed += again;
-    if (!again || !ahead.missed_has_sunk) return;
+    ahead.missed = hak_min(ahead.missed + again, used);
+    if (again < STEP || !ahead.missed_has_sunk) return;
     ahead.missed_doublings += ahead.missed_doublings < DOUBLINGS_MOST;
     ahead.missed_has_sunk = false;
 }
@@ -146,7 +146,7 @@ void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
     sink(now_ms);
     follow(used);
-    follow_missed();
+    follow_missed(used);
     ahead.peak = hak_max(ahead.peak, used);
     size_t most = hak_max(LEAST, hak_max(ahead.peak / PART, ahead.swing)) +
                   hak_min(ahead.missed, used / MISSED_PART);

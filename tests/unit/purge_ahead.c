@@ -135,6 +135,41 @@ static void the_missed_are_few(const void *unused) {
     CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept for ever", kept());
 }
 
+/* What was missed while little was in use is no reason to keep more once much is. */
+static void no_more_is_missed_than_was_in_use(const void *unused) {
+    enum { ROUNDS = 20, GAPS = 64, MUCH = 1024 };
+    (void)unused;
+    begin();
+    touch(GAPS);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        give_back(GAPS);
+        touch(GAPS);
+        spend(8, LOOK_MS);
+    }
+    spend(MUCH, LOOK_MS);
+    CHECK(is_about(kept(), LEAST_MIB + 8), "%zu MiB are kept", kept());
+}
+
+/* A page now and then that is missed does not keep the rest from being forgotten. */
+static void little_that_is_missed_keeps_little(const void *unused) {
+    enum { GAPS = 64, SECONDS = 10, LITTLE = 128 << 10 };
+    (void)unused;
+    begin();
+    touch(512);
+    spend(512, 1000);
+    give_back(GAPS);
+    touch(GAPS);
+    spend(512, LOOK_MS);
+    CHECK(is_about(kept(), LEAST_MIB + GAPS), "%zu MiB are kept", kept());
+    for (unsigned i = 0; i < SECONDS * 4; i++) {
+        hak_commit_release(LITTLE);
+        hak_purge_ahead_gave(LITTLE);
+        CHECK(hak_commit_charge(LITTLE), "no memory");
+        spend(512, 250);
+    }
+    CHECK(is_about(kept(), LEAST_MIB), "%zu MiB are kept", kept());
+}
+
 static void each(void **state) {
     (void)state;
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
@@ -144,6 +179,8 @@ static void each(void **state) {
     unit_child(what_was_learnt_is_forgotten, NULL, 20, "swings that end");
     unit_child(what_was_missed_is_kept, NULL, 20, "gaps");
     unit_child(the_missed_are_few, NULL, 20, "steady gaps");
+    unit_child(no_more_is_missed_than_was_in_use, NULL, 20, "gaps of a small program");
+    unit_child(little_that_is_missed_keeps_little, NULL, 20, "small gaps");
 }
 
 int main(int argc, char **argv) {
