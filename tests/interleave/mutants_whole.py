@@ -251,7 +251,7 @@ MUTANTS = [
     ("whole", "a huge block goes while it is in flight",
      r"if \(hak_user_heap_is_in_flight\(heap, record->block, 1\)\)",
      r"if (false)",
-     "a heap is emptied beside copies"),
+     "a heap is emptied beside debug records"),
     ("whole", "a block that is copied to is not in flight",
      r"is_completed \? &flight : NULL",
      r"NULL",
