@@ -104,6 +104,17 @@ static const unsigned char trampoline[] = {0x48, 0x83, 0xec, 0x08, /* sub $8, %r
 
 static void (*made)(chain_t *, void *, void *, void (*)(chain_t *));
 
+/* Code on a page of its own, which `made` calls. */
+enum { CODE_SIZE = 4096 };
+static char *make(const unsigned char *bytes, size_t size) {
+    char *code = mmap(NULL, CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    memcpy(code, bytes, size);
+    memcpy(&made, &code, sizeof made);
+    return code;
+}
+
 static void through_a_trampoline(chain_t *chain) {
     chain->expected[chain->count++] = (uintptr_t)HAK_CALLER();
     made(chain, NULL, NULL, walk);
@@ -112,12 +123,7 @@ static void through_a_trampoline(chain_t *chain) {
 
 static void trampolines_are_seen_through(void **state) {
     (void)state;
-    const size_t size = 4096;
-    char *code =
-        mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(code != MAP_FAILED);
-    memcpy(code, trampoline, sizeof trampoline);
-    memcpy(&made, &code, sizeof made);
+    char *code = make(trampoline, sizeof trampoline);
     for (unsigned again = 0; again < 2; again++) { /* the second walk is a kept one */
         chain_t chain = {.bottom = through_a_trampoline};
         chain_by_tables(&chain, 20);
@@ -127,7 +133,7 @@ static void trampolines_are_seen_through(void **state) {
         chain.expected[chain.count++] = chain.found[1];
         require_same(&chain, chain.count);
     }
-    munmap(code, size);
+    munmap(code, CODE_SIZE);
 }
 
 /* Code without tables that uses the frame pointer for something else: it points to two words of the stack, and
@@ -140,12 +146,7 @@ static const unsigned char other_use[] = {0x55,             /* push %rbp */
 
 static void what_is_no_frame_ends_the_walk(void **state) {
     (void)state;
-    const size_t size = 4096;
-    char *code =
-        mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(code != MAP_FAILED);
-    memcpy(code, other_use, sizeof other_use);
-    memcpy(&made, &code, sizeof made);
+    char *code = make(other_use, sizeof other_use);
     static const uintptr_t no_code[] = {1, 42, 4088, (uintptr_t)1 << 40, UINTPTR_MAX - 7};
     for (unsigned i = 0; i < sizeof no_code / sizeof *no_code; i++) {
         uintptr_t words[2] = {0, no_code[i]};
@@ -153,7 +154,7 @@ static void what_is_no_frame_ends_the_walk(void **state) {
         made(&chain, NULL, words, walk);
         assert_in_range(chain.found[0], (uintptr_t)code, (uintptr_t)code + sizeof other_use);
     }
-    munmap(code, size);
+    munmap(code, CODE_SIZE);
 }
 #endif
 
