@@ -7,9 +7,10 @@
  *
  *   start   Choose a group: that of the CPU or, if it has far more than its share of the threads, the
  *           next one with less. The thread counts there at once. Under the group's lock: take a cache
- *           that waits there, and join. Caches with blocks wait by the CPU on which their last thread
- *           ended, whose caches have their lines and blocks: a thread on that CPU takes such a one first. If none waits: take one of another group under that group's
- *           lock, or a lost or a new one; then join under the lock of the chosen group
+ *           that waits there, and join. A cache with blocks waits by the CPU on which it was put down,
+ *           which has its lines and blocks: a thread on that CPU takes such a one first. If none
+ *           waits: take one of another group under that group's lock, or a lost or a new one; then
+ *           join under the lock of the chosen group
  *   join    The cache gets its home in the group, the number of its thread, and its post is taken
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
