@@ -3,10 +3,14 @@
     mutants.py GROUP [--heavy] --root DIR --work DIR --objects FILE... [--link=WORD] --compile WORD...
 
 A mutant is a row of one of the files mutants_*.py: what is broken, the text
-before and after, and, if it is named, the scenario that finds it; otherwise all are tried. With --heavy there are none: the sources as they are, in all scenarios. Each is
+before and after, and, if it is named, the scenario that finds it; otherwise all are tried. Each is
 compiled with the words of --compile, linked with the objects of the checker, and run. The test fails when a mutant
 survives, when the sources as they are do not hold, and when a row no longer fits the sources: then
 the row has to follow them.
+
+The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
+rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was.
+With --heavy all are tried, and the unbroken sources in the heavy scenarios, too.
 """
 
 import argparse
@@ -23,6 +27,9 @@ import mutants_os
 import mutants_rest
 import mutants_shard
 import mutants_whole
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import touched
 
 # The checked sources and headers, what else is compiled with them, and an edit that every
 # compilation gets.
@@ -189,8 +196,9 @@ GROUPS = {
     ),
 }
 
-MUTANTS = (mutants_shard.MUTANTS + mutants_large.MUTANTS + mutants_os.MUTANTS + mutants_rest.MUTANTS
-           + mutants_whole.MUTANTS)
+TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
+
+SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
 
@@ -255,8 +263,38 @@ class Build:
         self.objects.append(output)
 
 
-def explore(program, words, **notes):
-    return subprocess.run([program, *words], capture_output=True, text=True, timeout=RUN_SECONDS,
+class Selection:
+    """Which rows of a group the short dose tries."""
+
+    def __init__(self, args, unbroken):
+        self.root = args.root
+        self.unbroken = unbroken
+        self.commit = None if args.heavy else touched.base(args.root)
+        self.files = touched.sources(args.root, self.commit) if self.commit else set()
+        self.all = self.commit is None
+        # A part of the rows shows that the explorer and the scenarios still find something.
+        self.step = SAMPLE if any(file.startswith("tests/interleave/") for file in self.files) else sys.maxsize
+
+    def wants(self, table, name, pattern, replacement, *_):
+        if self.all or f'"{name}"' not in touched.old_text(self.root, self.commit, table):
+            return True
+        try:
+            file, _ = edited(self.unbroken.files, pattern, replacement)
+        except LookupError:
+            return True  # the row fails, and says why
+        return file in self.files
+
+    def rows(self, group):
+        """The rows to try, and how many the group has. One at least: a test must be able to fail."""
+        own = [(f"tests/interleave/{table.__name__}.py", *row)
+               for table in TABLES for owner, *row in table.MUTANTS if owner == group]
+        wanted = [row for i, (table, *row) in enumerate(own)
+                  if i % self.step == 0 or self.wants(table, *row)]
+        return wanted, len(own)
+
+
+def explore(program, words, seconds=RUN_SECONDS, **notes):
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=seconds,
                           env={**os.environ, **notes})
 
 
@@ -283,21 +321,20 @@ def main():
     parser.add_argument("--link", help="a word for the linker's command line")
     parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
     args = parser.parse_args()
-    rows = [row for group, *row in MUTANTS if group == args.group]
     unbroken = Build(args, "unbroken", GROUPS[args.group][2])
-    if args.heavy:
-        return subprocess.run([unbroken.program, "--heavy"]).returncode
+    rows, count = Selection(args, unbroken).rows(args.group)
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        # What the unbroken sources do is noted for coverage.py.
-        holds = pool.submit(explore, unbroken.program, [],
-                            INTERLEAVE_TRACE=str(unbroken.work / "trace"))
+        # What the unbroken sources do in the short dose is noted for coverage.py.
+        holds = (pool.submit(explore, unbroken.program, ["--heavy"], None) if args.heavy else
+                 pool.submit(explore, unbroken.program, [],
+                             INTERLEAVE_TRACE=str(unbroken.work / "trace")))
         for found, line in pool.map(lambda row: try_mutant(args, unbroken, *row), rows):
             print(line, flush=True)
             failures += not found
         print(holds.result().stdout.rstrip())
         failures += holds.result().returncode != 0
-    print(f"interleave: {len(rows)} mutants, {failures} failures")
+    print(f"interleave: {len(rows)} of {count} mutants, {failures} failures")
     return 1 if failures else 0
 
 
