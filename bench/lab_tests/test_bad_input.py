@@ -45,9 +45,14 @@ WRONG = [
     (["tune", "--trace", "/dev/null"], "it is no trace of `hakmem record`"),
     (["tune", "--out", "/dev/full", "--", "true"], "it is not a folder"),
     (["compare", "--out", "/dev/full", "--", "true"], "it is not a folder"),
+    (["compare", "--out", "/dev/full/a/b", "--", "true"], "/dev/full is not a folder"),
+    (["prof"], "no process or file given"),
+    (["heap_report"], "no process or file given"),
+    (["heap_report", "/dev/zero"], "/dev/zero is not a file"),
+    (["prof", "/dev/zero"], "/dev/zero is not a file"),
     (["prof", "/no/such"], "/no/such: no such file"),
     (["prof", HUGE], f"there is no process {HUGE}"),
-    (["heap_report", "/dev/null", "/no/such"], "/no/such: no such file"),
+    (["heap_report", "/dev/null"], "/dev/null is not a file"),
     (["heap_report", "/"], "/ is not a file"),
     (["heap_report", "²"], "²: no such file"),
     (["compare"], "no program given"),
@@ -76,7 +81,7 @@ HAKMEM = [  # the command's own words; `run` has env(1)'s statuses
     (["top"], 2), (["top", "text"], 2), (["top", HUGE], 2), (["top", "0"], 2), (["top", "-1"], 2),
     (["top", "1", "--interval", "0"], 2), (["top", "1", "--interval", HUGE], 2),
     (["top", "1", "--sort", "none"], 2), (["top", "1", "--sort"], 2), (["explain"], 2),
-    (["explain", "/no/such"], 1), (["options", "NONE"], 2), (["options", "a", "b"], 2),
+    (["explain", "--no"], 2), (["explain", "/no/such"], 1), (["options", "NONE"], 2), (["options", "a", "b"], 2),
     (["run"], 125), (["run", "--no"], 125), (["run", "--opt", "X=1", "true"], 125),
     (["run", "--profile=no-such", "true"], 125), (["run", "/no/such"], 127), (["run", "/"], 126),
 ]  # fmt: skip
@@ -213,8 +218,7 @@ def test_every_command_explains_itself(tried, capsys, monkeypatch, flag):
 
 def test_every_command_refuses_an_unknown_option(tried, capsys, monkeypatch):
     for name in (*COMMANDS, *SUITES):
-        words = {"larson": ["mixed"], "prof": ["x"], "heap_report": ["x"], "report": ["x"],
-                 "train": ["--library", "x"]}.get(name, [])  # fmt: skip
+        words = {"larson": ["mixed"], "report": ["x"], "train": ["--library", "x"]}.get(name, [])
         refused(tried, capsys, monkeypatch, [name, *words, "--no-such-option"], "--no-such-option")
 
 

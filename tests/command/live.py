@@ -225,6 +225,12 @@ def case_top_once(_):
             text = hakmem("top", program.pid, "--once", "--interval=0.2", "--sort", key)
             if f"by {key}" not in text or "\033" in text or not re.search(r"^ +224  C5 ", text, re.M):
                 harness.fail(f"top by {key}: {text}")
+        reader, writer = os.pipe()  # as of `| head -1`: no line, as of any other command
+        os.close(reader)
+        ended = subprocess.run([COMMAND, "top", str(program.pid), "--interval", "0.1"], stdin=subprocess.DEVNULL,
+                               stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60)
+        os.close(writer)
+        expect("a reader that is gone", (ended.returncode, ended.stderr), (-signal.SIGPIPE, b""))
 
 
 class Screen:
@@ -324,6 +330,9 @@ def case_errors(folder):
     expect_line("a file of the library", hakmem("explain", path, status=1), "hakmem stat PID --json")
     for arguments in (("--interval", "0"), ("--interval=x"), ("--sort", "size"), ("--once", "--x"), ("x",), ("1", "2")):
         expect_line(f"top {arguments}", hakmem("top", *arguments, status=2), "top: ")
+    for command in ("explain", "options"):
+        for words in (("--bogus",), ("--bogus", "x"), ("x", "--bogus")):
+            expect_line(f"{command} {words}", hakmem(command, *words, status=2), "'--bogus' is not known")
     ended = subprocess.Popen(["true"])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # a zombie now
     expect_line("a zombie", hakmem("stat", ended.pid, status=1), "there is no process")

@@ -286,6 +286,30 @@ def case_damaged(folder):
             harness.fail(f"{what}: status {result.status}: {text!r}")
 
 
+def case_full(folder):
+    """A disk without room: before the program starts nothing is started and what was there stays; later the program
+    goes on, the last line says why, and the trace can be replayed as far as it goes."""
+    trace = os.path.join(folder, "full")
+    program = ["sh", "-c", 'trap "" XFSZ; ulimit -f "$1"; shift; exec "$@"', "sh"]
+    with open(trace, "w") as file:
+        file.write("precious")
+    result = harness.run([*program, "0", COMMAND, "record", "--out", trace, "--", "echo", "ran"])
+    expect("status, output", (result.status, result.out), (125, b""))
+    expect("one line", result.err.count(b"\n"), 1)
+    expect("files", os.listdir(folder), ["full"])
+    with open(trace) as file:
+        expect("what was there", file.read(), "precious")
+    os.remove(trace)
+    result = harness.run([*program, "100", COMMAND, "record", "--out", trace, "--", LOAD, "1", "150000"])
+    if result.status != 0 or b"(the rest is missing: " not in result.err or b"peak" not in result.out:
+        harness.fail(f"status {result.status}: {result.last_words()}")
+    expect("bytes", os.path.getsize(trace) in (100 * 512, 100 * 1024), True)  # a block of dash, of bash
+    found = replay(trace, "--alloc=system")
+    expect("complete", found["complete"], False)
+    if found["steps"] < 1000:
+        harness.fail(f"only {found['steps']} steps")
+
+
 def case_kept(folder):
     """A trace that is there stays as FILE.old, and a line says so; a start that fails leaves it."""
     trace = os.path.join(folder, "t")
@@ -330,6 +354,7 @@ def case_errors(folder):
         (["record", "/no/such"], 127, "no such program"), (["record", "/"], 126, "not an executable"),
         (["record", "--out", "/no/such/file", "true"], 125, "/no/such/file"),
         (["record", "--out=", "true"], 125, "empty"),
+        (["record", "--out", "/dev/full", "true"], 125, "/dev/full: No space left on device"),
         (["replay"], 2, "no trace given"), (["replay", "--no", "x"], 2, "is not known"),
         (["replay", "a", "b"], 2, "is not known"), (["replay", "--alloc", "emacs", "x"], 2, "no allocator"),
         (["replay", "--alloc=/no/such.so", "x"], 2, "not on this machine"),

@@ -102,7 +102,11 @@ static void print_all(const source_t *source) {
 }
 
 int command_explain(int argc, char **argv) {
-    if (argc != 2 || argv[1][0] == '-')
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] == '-')
+            fail(STATUS_USAGE, "explain: '%.64s' is not known; `hakmem --help` shows the form",
+                 argv[i]);
+    if (argc != 2)
         fail(STATUS_USAGE, "explain: one process or file; `hakmem --help` shows the form");
     if (is_elf_file(argv[1])) return explain_core(argv[1]);
     source_t source = source_read("explain", argv[1]);

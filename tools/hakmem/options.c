@@ -111,11 +111,12 @@ static void print_one(hak_option_t option) {
 int command_options(int argc, char **argv) {
     int status;
     if (argc > 1 && translate_options(argc, argv, &status)) return status;
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] == '-' && strcmp(argv[i], "--all") != 0)
+            fail(STATUS_USAGE, "options: '%.64s' is not known; `hakmem --help` shows the form",
+                 argv[i]);
     if (argc > 2) fail(STATUS_USAGE, "options: one name at most; `hakmem --help` shows the form");
     bool all = argc == 2 && strcmp(argv[1], "--all") == 0;
-    if (argc == 2 && argv[1][0] == '-' && !all)
-        fail(STATUS_USAGE, "options: '%.64s' is not known; `hakmem --help` shows the form",
-             argv[1]);
     int option = argc == 2 && !all ? find_option(argv[1], STATUS_USAGE) : -1;
     hak_options_load();
     if (option >= 0)

@@ -90,9 +90,10 @@ void terminal_enter(bool wanted) {
     is_there = wanted && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && kind &&
                strcmp(kind, "dumb") != 0 && tcgetattr(STDIN_FILENO, &before) == 0;
     has_colours = is_there && (!no_colour || !*no_colour);
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) handle(numbers[i], on_signal);
     if (!is_there) return;
+    handle(SIGPIPE, on_signal); /* otherwise it ends the command: whoever read is gone */
     handle(SIGWINCH, on_signal);
     handle(SIGTSTP, on_signal);
     handle(SIGCONT, on_signal);

@@ -74,29 +74,32 @@ static void trace_path(const char *name, char path[2 * PATH_MAX]) {
         fail(STATUS_RUN, "record: the name of the trace is too long");
 }
 
-/* Makes the file of the trace. What is there stays, as FILE.old: it may be a recording of hours. True when
- * that is so. */
-static bool make_trace(const char *path, const char *kept) {
-    struct stat there;
-    bool is_kept = stat(path, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0;
-    if (is_kept && rename(path, kept) != 0)
-        fail(STATUS_RUN, "record: %s cannot be kept as %s: %s", path, kept, strerror(errno));
-    FILE *file = fopen(path, "w");
-    if (!file) {
-        int error = errno;
-        if (is_kept) rename(kept, path);
-        fail(STATUS_RUN, "record: %s: %s", path, strerror(error));
-    }
-    fclose(file);
-    return is_kept;
-}
-
-/* The program could not be started: the files are as they were, but for an older FILE.old. */
+/* The program is not started: the files are as they were, but for an older FILE.old. */
 static void unmake_trace(const char *path, const char *kept, bool is_kept) {
     struct stat there;
     if (stat(path, &there) != 0 || !S_ISREG(there.st_mode)) return;
     unlink(path);
     if (is_kept) rename(kept, path);
+}
+
+/* Makes the file of the trace, with its first bytes: a full disk is told before the program starts. What is
+ * there stays, as FILE.old: it may be a recording of hours. True when that is so. */
+static bool make_trace(const char *path, const char *kept) {
+    struct stat there;
+    bool is_kept = stat(path, &there) == 0 && S_ISREG(there.st_mode) && there.st_size > 0;
+    if (is_kept && rename(path, kept) != 0)
+        fail(STATUS_RUN, "record: %s cannot be kept as %s: %s", path, kept, strerror(errno));
+    FILE *file = fopen(path, "we");
+    bool is_written = file && fputs(TRACE_MAGIC, file) >= 0;
+    if (!file || fclose(file) != 0 || !is_written) {
+        int error = errno;
+        if (file)
+            unmake_trace(path, kept, is_kept);
+        else if (is_kept)
+            rename(kept, path);
+        fail(STATUS_RUN, "record: %s: %s", path, strerror(error));
+    }
+    return is_kept;
 }
 
 int command_record(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* writer.c: see writer.h. */
 #include "writer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -47,7 +48,8 @@ static uint64_t limit;                   /* constant after begin */
 static double event_ns;                  /* constant after begin */
 static uint64_t written, taken, flushes; /* lock `file`: bytes of the file, events in it */
 static double flush_ns;                  /* lock `file` */
-static bool is_full, has_failed;         /* lock `file` */
+static bool is_full;                     /* lock `file` */
+static int failure;                      /* lock `file`: errno of what could not be written, or 0 */
 static z_stream packer;                  /* lock `file` */
 static _Alignas(16) unsigned char arena[ARENA_SIZE], packed[PACKED_SIZE];
 static size_t arena_used;
@@ -94,13 +96,23 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     if (write(STDERR_FILENO, text, (size_t)length + 1) < 0) return;
 }
 
+/* A full disk takes a part of it, and refuses the rest by an error. */
+static bool write_whole(int file, const unsigned char *from, size_t size) {
+    while (size) {
+        ssize_t done = write(file, from, size);
+        if (done < 0 && errno != EINTR) return false;
+        if (done > 0) from += done, size -= (size_t)done;
+    }
+    return true;
+}
+
 /* Appends to the file; `file` is held. */
 static void append(const void *first, size_t first_size, const void *second, size_t second_size) {
     int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    bool good = file >= 0 && write(file, first, first_size) == (ssize_t)first_size &&
-                write(file, second, second_size) == (ssize_t)second_size;
+    if (file < 0 || !write_whole(file, first, first_size) ||
+        !write_whole(file, second, second_size))
+        failure = errno;
     if (file >= 0) close(file);
-    if (!good) has_failed = true;
     written += first_size + second_size;
 }
 
@@ -112,7 +124,7 @@ static void write_chunk(uint32_t number, uint32_t events, const void *plain, siz
     packer.next_out = packed;
     packer.avail_out = PACKED_SIZE;
     if (deflate(&packer, Z_FINISH) != Z_STREAM_END) {
-        has_failed = true;
+        failure = EIO;
         return;
     }
     trace_chunk_t chunk = {number, events, (uint32_t)length, PACKED_SIZE - packer.avail_out};
@@ -123,12 +135,12 @@ static void write_chunk(uint32_t number, uint32_t events, const void *plain, siz
 static void flush(thread_t *thread) {
     double began = now_ns(CLOCK_THREAD_CPUTIME_ID);
     lock(&file_lock);
-    if (thread->events && !is_full && !has_failed) {
+    if (thread->events && !is_full && !failure) {
         write_chunk(thread->number, thread->events, thread->plain, thread->length);
         taken += thread->events;
         flushes++;
     }
-    if (written >= limit || has_failed) {
+    if (written >= limit || failure) {
         is_full = written >= limit;
         atomic_store_explicit(&is_stopped, true, memory_order_relaxed);
     }
@@ -233,14 +245,15 @@ static void calibrate(void) {
 /* Creates the file that `path` names. */
 static void create(void) {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    has_failed = file < 0 || write(file, TRACE_MAGIC, TRACE_MAGIC_SIZE) != TRACE_MAGIC_SIZE;
+    bool is_good = file >= 0 && write_whole(file, (const void *)TRACE_MAGIC, TRACE_MAGIC_SIZE);
+    failure = is_good ? 0 : errno;
     if (file >= 0) close(file);
     written = TRACE_MAGIC_SIZE;
     taken = flushes = 0;
     flush_ns = 0;
     is_full = false;
-    if (has_failed) say("hakmem record: cannot write %s", path);
-    atomic_store(&is_stopped, has_failed);
+    if (failure) say("hakmem record: cannot write %s", path);
+    atomic_store(&is_stopped, failure != 0);
 }
 
 static void before_fork(void) {
@@ -343,17 +356,18 @@ void writer_end(void) {
         unlock(&thread->lock);
     }
     lock(&file_lock);
-    if (!has_failed) write_end();
+    if (!failure) write_end();
     double cost = (double)taken * event_ns + flush_ns, whole = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     bool is_small = written < 1 << 20;
-    say("hakmem record: %llu events of %u thread%s in %s, %.1f %s%s; recording took about %.2f s, "
-        "%.0f %% of the CPU time",
+    say("hakmem record: %llu events of %u thread%s in %s, %.1f %s%s%s%s; recording took about "
+        "%.2f s, %.0f %% of the CPU time",
         (unsigned long long)taken, threads, threads == 1 ? "" : "s", path,
         (double)written / (is_small ? 1 << 10 : 1 << 20), is_small ? "KiB" : "MiB",
-        has_failed ? " (it could not be written)"
-        : is_full  ? " (the limit: the rest is missing)"
-                   : "",
-        cost / 1e9, whole > 0 ? 100 * cost / whole : 0.0);
+        failure   ? " (the rest is missing: "
+        : is_full ? " (the limit: the rest is missing)"
+                  : "",
+        failure ? strerror(failure) : "", failure ? ")" : "", cost / 1e9,
+        whole > 0 ? 100 * cost / whole : 0.0);
     *path = 0;
     unlock(&file_lock);
     unlock(&list_lock);

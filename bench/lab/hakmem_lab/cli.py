@@ -33,10 +33,16 @@ RESULTS = ("setup.json", "tune.json")  # in the folder of a comparison, and of a
 
 
 def free_folder(folder) -> None:
-    """BadInput for one with the results of an earlier run, which may be those of hours."""
-    if folder and Path(folder).exists() and not Path(folder).is_dir():
-        raise BadInput(f"--out {folder}: it is not a folder")
-    if folder and any((Path(folder) / name).is_file() for name in RESULTS):
+    """BadInput for one that cannot be made or written, before anything is built for it, and for one with the
+    results of an earlier run, which may be those of hours."""
+    if not folder:
+        return
+    there = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise BadInput(f"--out {folder}: {'it' if there == Path(folder).absolute() else there} is not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(f"--out {folder}: no permission to write in {there}")
+    if any((Path(folder) / name).is_file() for name in RESULTS):
         raise BadInput(f"--out {folder}: it has the results of an earlier run; go on with --resume {folder},"
                        " or name another folder")  # fmt: skip
 
@@ -51,7 +57,8 @@ def whole(action) -> None:
         status = 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
         if not isinstance(error, BrokenPipeError):
-            print(f"lab: cannot write the output: {error.strerror}", file=sys.stderr)
+            name = os.environ.get("HAKMEM_BENCH_NAME") or "lab"  # what the user typed
+            print(f"{name}: cannot write the output: {error.strerror}", file=sys.stderr)
     raise SystemExit(status)
 
 

@@ -1,6 +1,7 @@
 """The options of `hakmem prof` and `hakmem report`. The standard library only: see front.py."""
 
 import os
+import stat
 from pathlib import Path
 
 from ..cli import Parser
@@ -20,8 +21,15 @@ def profile_for(source) -> Path:
     return source.with_name(source.name + ".pb.gz")
 
 
+def _is_device(path) -> bool:
+    """A terminal, or /dev/zero: what is read there may have no end."""
+    return stat.S_ISCHR(os.stat(path).st_mode) or stat.S_ISBLK(os.stat(path).st_mode)
+
+
 def _check(sources, beginnings) -> None:
     """Before anything is built or installed for them. A pipe is not opened, since it gives its text once."""
+    if not sources:
+        raise BadInput("no process or file given")
     for source in sources:
         if is_process(source):
             if not os.path.exists(f"/proc/{source}"):
@@ -29,7 +37,7 @@ def _check(sources, beginnings) -> None:
         elif not os.path.exists(source):
             why = "; a program that allocates little, or ends by a signal or _exit, leaves no profile" if "*" in source else ""
             raise BadInput(f"{source}: no such file{why}")
-        elif os.path.isdir(source) or not os.access(source, os.R_OK):
+        elif os.path.isdir(source) or _is_device(source) or not os.access(source, os.R_OK):
             raise BadInput(f"{source} is not a file that can be read")
         elif os.path.isfile(source) and not Path(source).open("rb").read(64).lstrip().startswith(beginnings):
             raise BadInput(f"{source} is no heap profile of HAKMEM")
@@ -37,15 +45,16 @@ def _check(sources, beginnings) -> None:
 
 def prof_parser():
     parser = Parser(
+        usage="%(prog)s [-h] [-o OUT] PID|FILE",
         description="Writes a heap profile as pprof's profile.proto (gzip), with the names of functions."
-    )
-    parser.add_argument(
-        "source", metavar="PID|FILE", help="a process under HAKMEM_PROF=1, or a file that one wrote"
-    )
+    )  # fmt: skip
+    # Optional for argparse, which would otherwise name it before an option that is not known.
+    parser.add_argument("source", metavar="PID|FILE", nargs="?",
+                        help="a process under HAKMEM_PROF=1, or a file that one wrote")  # fmt: skip
     parser.add_argument("-o", "--out", type=Path, help="the file to write (default: FILE.pb.gz); one that is there stays as FILE.pb.gz.old")
 
     def check(options):
-        _check([options.source], PROFILE)
+        _check([options.source] if options.source else [], PROFILE)
         if options.out or not is_process(options.source):
             output.check(options.out or profile_for(options.source), [options.source])
 
@@ -54,9 +63,10 @@ def prof_parser():
 
 
 def report_parser():
-    parser = Parser(description="Draws a running process, heap profiles and JSON of `hakmem stat` as one HTML page"
+    parser = Parser(usage="%(prog)s [-h] [-o OUT] PID|FILE...",
+                    description="Draws a running process, heap profiles and JSON of `hakmem stat` as one HTML page"
                     " that opens from disk.")  # fmt: skip
-    parser.add_argument("sources", metavar="PID|FILE", nargs="+",
+    parser.add_argument("sources", metavar="PID|FILE", nargs="*",
                         help="a process; a profile (of several the page has the last, how it differs from the"
                         " first, and all of them over time); JSON of `hakmem stat PID --json --map`, or lines"
                         " of it over time (--every)")  # fmt: skip
