@@ -16,6 +16,9 @@ enum {
     CROWDS = 256,
     FIRST_CROWDS = 8, /* of a small machine, beside what is in memory anyway */
     CROWD_WORDS = CROWDS / 64,
+    COUNT_BITS = 22, /* of a crowd: the kernel has no more threads */
+    ONE_FORK = 1 << COUNT_BITS,
+    COUNT_MASK = ONE_FORK - 1,
 };
 
 __thread hak_gate_thread_t hak_gate_thread;
@@ -86,16 +89,15 @@ bool hak_gate_is_awaited(void) { return is_closed() && !hak_gate_is_mine(); }
 
 /* ---- Enter and leave ------------------------------------------------------------------------- */
 
-/* Repairs the count of a crowd in the child of a fork that a signal handler made between the two
- * steps of this thread: the count may be one too high or too low. This is the only thread there, so
- * the right count is known. */
-static void settle(hak_gate_post_t *crowd, uint32_t process) {
-    if (HAK_UNLIKELY(process != hak_gate_process()))
-        hak_store_relaxed(&crowd->inside, hak_load_relaxed(&hak_gate_thread.noted_at) == crowd);
-}
-
-static void uncount(hak_gate_post_t *crowd) {
-    atomic_fetch_sub_explicit(&crowd->inside, 1, memory_order_release); /* partner: close */
+/* Takes one back from a crowd that had the word `seen` when the thread counted there, or while it
+ * still did. If the thread is in the child of a later fork, the count there is without it. */
+static void uncount(hak_gate_post_t *crowd, uint32_t seen) {
+    uint32_t now = hak_load_relaxed(&crowd->inside);
+    while (now >> COUNT_BITS == seen >> COUNT_BITS &&
+           !atomic_compare_exchange_weak_explicit(&crowd->inside, &now, now - 1,
+                                                  memory_order_release, /* partner: close */
+                                                  memory_order_relaxed))
+        continue;
 }
 
 HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
@@ -104,12 +106,10 @@ HAK_FAST_PATH void unnote_at(hak_gate_post_t *post) {
         hak_store_release(&post->inside, 0); /* partner: close */
         return;
     }
-    const uint32_t process = hak_gate_process();
     hak_gate_thread.leaving++; /* a handler that forks must not wait for this thread for ever */
-    if (atomic_exchange(&hak_gate_thread.noted_at, NULL)) {
-        uncount(post);
-        settle(post, process);
-    }
+    atomic_signal_fence(memory_order_seq_cst);
+    const uint32_t seen = hak_load_relaxed(&post->inside);
+    if (atomic_exchange(&hak_gate_thread.noted_at, NULL)) uncount(post, seen);
     atomic_signal_fence(memory_order_seq_cst);
     hak_gate_thread.leaving--;
 }
@@ -145,13 +145,11 @@ static bool enter_crowd(hak_gate_post_t *crowd, bool waits) {
     for (;;) {
         for (; !may_pass(); wait_outside(NULL)) /* see hak_gate_reset */
             if (!waits) return false;
-        const uint32_t process = hak_gate_process();
         hak_gate_post_t *none = NULL;
-        (void)atomic_fetch_add(&crowd->inside, 1); /* partner: close */
+        const uint32_t seen = atomic_fetch_add(&crowd->inside, 1); /* partner: close */
         const bool passes = may_pass();
         if (!passes || !atomic_compare_exchange_strong(&hak_gate_thread.noted_at, &none, crowd))
-            uncount(crowd);
-        settle(crowd, process);
+            uncount(crowd, seen);
         if (passes) return true;
     }
 }
@@ -268,7 +266,7 @@ static bool nest(void) {
 /* Waits until a post's count is `rest`; false when `*tries` sleeps of a millisecond were too few.
  * The wait also ends in the child of a fork that interrupted it, where no other thread is. */
 static bool await(const hak_gate_post_t *post, uint32_t rest, uint64_t *tries) {
-    for (unsigned i = 0; atomic_load(&post->inside) != rest;
+    for (unsigned i = 0; (atomic_load(&post->inside) & COUNT_MASK) != rest;
          i++) { /* partner: leave; enter of a crowd */
         if (i < SPIN_COUNT) {
             hak_cpu_relax();
@@ -345,12 +343,24 @@ void hak_gate_open(void) {
     hak_os_futex_wake(futex(), true);
 }
 
+/* Ends a step into a crowd, or out of one, that the fork's signal handler has interrupted, as a
+ * handler would that enters and leaves: on its way in the thread is noted, on its way out it is not.
+ * The interrupted code finds that. Returns where the thread is noted. */
+static hak_gate_post_t *end_step(void) {
+    hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    if (hak_gate_thread.post) return noted;
+    if (!noted && hak_gate_thread.depth) noted = crowd_of(0);
+    if (hak_gate_thread.leaving && !hak_gate_thread.depth) noted = NULL;
+    hak_store_relaxed(&hak_gate_thread.noted_at, noted);
+    return noted;
+}
+
 /* If the fork came from a signal handler that interrupted enter or leave, the thread counts as
  * inside until it has left. A thread that another library's fork handler has started in the child
  * still finds the gate closed, so it counts nowhere yet. */
 void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
-    const hak_gate_post_t *noted = hak_load_relaxed(&hak_gate_thread.noted_at);
+    const hak_gate_post_t *noted = end_step();
     hak_store_relaxed(&hak_gate.generation, hak_load_relaxed(&hak_gate.generation) + 1);
     hak_gate_thread.nested = 0;
     if (own) hak_gate_take(own);
@@ -359,7 +369,8 @@ void hak_gate_reset(void) {
     for (unsigned word = 0; word < CROWD_WORDS; word++) {
         for (uint64_t bits = hak_load_relaxed(&hak_gate.crowds[word]); bits; bits &= bits - 1) {
             hak_gate_post_t *post = crowd_at(word * 64 + hak_lowest_bit(bits));
-            hak_store_relaxed(&post->inside, noted == post);
+            const uint32_t forks = (hak_load_relaxed(&post->inside) | COUNT_MASK) + 1;
+            hak_store_relaxed(&post->inside, forks + (noted == post));
         }
     }
 }

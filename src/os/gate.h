@@ -53,8 +53,14 @@
  * number of threads inside. A handler that interrupts between the two steps counts by itself. If it
  * forks, its fork takes its own thread for another one and waits the full second, but misses no
  * thread. If it finds the gate closed, it waits for a fork that waits for this count, until the
- * round of that fork ends. A thread that finds itself in another process after the two steps is the
- * only thread there, and sets the count to what its note says.
+ * round of that fork ends.
+ *
+ * In the child of such a fork the count begins anew, and the child ends the step: a thread on its
+ * way in is noted and counted, one on its way out is neither. Then the interrupted code goes on.
+ * What it has added to the count was the parent's, so it must not take that back in the child,
+ * which may have other threads in the crowd by then. The word of a crowd says which it is: beside
+ * the count it has the number of forks so far, and the thread takes back only from the word of the
+ * process in which it counted.
  *
  * Two forks may wait for each other: the fork of a handler waits for the gate that another fork has
  * closed, and the other fork waits for the handler's thread to leave. So a fork of a thread outside
@@ -79,6 +85,8 @@
  *  - A thread notes its crowd before it counts there, or before it looks at the gate. A handler
  *    that comes between is inside uncounted, or passes a closed gate, and its own fork takes the
  *    count of another thread for that of its thread.
+ *  - A thread that finds itself in another process after the two steps sets the count to what its
+ *    note says. The handler may have started threads in the child, which count there.
  *  - One counter for all threads inside. Every slow call of every thread would write to its line.
  *  - One crowd. With 192 CPUs, three quarters of the time that starting and ending threads waited
  *    was for its line. With one crowd for eight CPUs, each call of a novice moved five lines.
@@ -90,7 +98,7 @@
 #include "base/base.h"
 
 typedef struct hak_gate_post {
-    _Atomic uint32_t inside;    /* written by its thread; of a crowd: a count */
+    _Atomic uint32_t inside;    /* written by its thread; of a crowd: a count, and above it forks */
     _Atomic uint32_t process;   /* number of its thread's process, or NOBODY: free, or a crowd's */
     struct hak_gate_post *next; /* constant once listed */
 } hak_gate_post_t;

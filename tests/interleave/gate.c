@@ -292,6 +292,32 @@ static void crowd_and_handler(void) { crowd_with(be_inside); }
 static void crowd_and_fork(void) { crowd_with(handler_forks); }
 static void crowd_and_child(void) { crowd_with(handler_returns_in_child); }
 
+/* The same, where another handler interrupts the first one inside, and forks there. */
+static void handler_is_inside_in_child(void) {
+    hak_gate_enter();
+    handler_returns_in_child();
+    EXPLORE_CHECK(hak_gate_thread.noted_at, "a handler is inside no more");
+    hak_gate_leave();
+}
+static void crowd_and_handlers_child(void) { crowd_with(handler_is_inside_in_child); }
+
+/* The same, where the handler starts a thread in the child before it returns. */
+static void handler_starts_in_child(void) {
+    hak_gate_close(NULL, NULL);
+    explore_step();
+    begin_child();
+    atomic_store(&in_child.is_so, 1);
+}
+static void crowd_and_started(void) {
+    crowd_with(handler_starts_in_child);
+    atomic_store(&in_child.is_so, 1);
+    fork_and_open();
+}
+static void second_started_in_child(void) {
+    explore_await(is_in_child, NULL);
+    second_of_the_crowd();
+}
+
 /* A fork in a signal handler that interrupted its thread inside. */
 static void fork_inside(void) {
     hak_gate_use(&posts[1].post);
@@ -414,8 +440,8 @@ static void finally(void) {
         EXPLORE_CHECK(hak_gate_is_lost(&posts[i].post) || !posts[i].post.inside, "post %u is left",
                       i);
     for (unsigned i = 0; i < TESTED_CROWDS; i++)
-        EXPLORE_CHECK(crowd_at(tested[i])->inside == 0, "%u of crowd %u are left",
-                      crowd_at(tested[i])->inside, tested[i]);
+        EXPLORE_CHECK((crowd_at(tested[i])->inside & COUNT_MASK) == 0, "%u of crowd %u are left",
+                      crowd_at(tested[i])->inside & COUNT_MASK, tested[i]);
     check_closed();
 }
 
@@ -495,6 +521,10 @@ static const explore_scenario_t scenarios[] = {
      prepare_interrupted_crowd,
      {crowd_and_child},
      RULES},
+    {"one of the crowd in the child of a handler that is inside",
+     prepare_interrupted_crowd,
+     {crowd_and_handlers_child},
+     RULES},
     {"one of a crowd of two whose handler forks",
      prepare_interrupted_pair,
      {crowd_and_fork, second_of_the_crowd},
@@ -502,6 +532,10 @@ static const explore_scenario_t scenarios[] = {
     {"one of a crowd of two in the child of its handler",
      prepare_interrupted_pair,
      {crowd_and_child, second_of_the_crowd},
+     RULES},
+    {"one of the crowd whose handler starts a thread in the child",
+     prepare_interrupted_pair,
+     {crowd_and_started, second_started_in_child},
      RULES},
     {"one of the crowd and a handler, and a fork",
      prepare_interrupted_rounds,

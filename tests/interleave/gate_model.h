@@ -81,7 +81,7 @@ bool hak_os_barrier(void) {
 /* No steps of the explorer: its own look at the state. */
 __attribute__((no_sanitize_thread)) static uint32_t noted(void) {
     uint32_t sum = 0;
-    for (unsigned i = 0; i < TESTED_CROWDS; i++) sum += crowd_at(tested[i])->inside;
+    for (unsigned i = 0; i < TESTED_CROWDS; i++) sum += crowd_at(tested[i])->inside & COUNT_MASK;
     for (unsigned i = 0; i < POSTS; i++) sum += posts[i].post.inside;
     return sum;
 }

@@ -65,7 +65,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
           (volatile uint##bits##_t * p, uint##bits##_t value, int order)) {   \
         bool tracked = memory_is_tracked(p);                                  \
         if (tracked) memory_fence();                                          \
-        if (tracked) memory_atomic_begin(p, sizeof *p);                       \
+        tracked ? memory_atomic_begin(p, sizeof *p) : memory_interrupt();     \
         uint##bits##_t old = *p;                                              \
         *p = (uint##bits##_t)(next);                                          \
         if (tracked) memory_atomic_end(p, #name, true, true, order, old, *p); \
@@ -86,7 +86,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
           (volatile uint##bits##_t * p, uint##bits##_t value, int order)) {                       \
         bool tracked = memory_is_tracked(p);                                                      \
         if (tracked && memory_delays(p, value, order)) return;                                    \
-        if (tracked) memory_atomic_begin(p, sizeof *p);                                           \
+        tracked ? memory_atomic_begin(p, sizeof *p) : memory_interrupt();                         \
         uint##bits##_t old = *p;                                                                  \
         *p = value;                                                                               \
         if (tracked) memory_atomic_end(p, "store", false, true, order, old, value);               \
@@ -101,7 +101,7 @@ ENTRY(void *, __tsan_memmove, (void *to, const void *from, size_t size)) {
                               uint##bits##_t value, int order, int failure_order) {               \
         bool tracked = memory_is_tracked(p);                                                      \
         if (tracked) memory_fence();                                                              \
-        if (tracked) memory_atomic_begin(p, sizeof *p);                                           \
+        tracked ? memory_atomic_begin(p, sizeof *p) : memory_interrupt();                         \
         uint##bits##_t old = *p;                                                                  \
         bool equal = old == *expected;                                                            \
         if (equal) *p = value;                                                                    \

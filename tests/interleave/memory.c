@@ -254,8 +254,12 @@ static void check_plain_writes(const volatile void *address, size_t size) {
 
 void (*memory_signal)(void);
 
-void memory_atomic_begin(const volatile void *address, size_t size) {
+void memory_interrupt(void) {
     if (memory_signal && explore_thread() != 0) memory_signal();
+}
+
+void memory_atomic_begin(const volatile void *address, size_t size) {
+    memory_interrupt();
     explore_step_at(address);
     if (explore_thread() == 0) return;
     check_allowed(address, size);

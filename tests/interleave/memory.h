@@ -38,8 +38,10 @@ void memory_write(const volatile void *address, size_t size);
 /* Memory that nobody may access any more in this execution. */
 void memory_forbid(const volatile void *start, size_t size);
 
-/* Unless it is NULL, a thread calls it before each such operation, as a signal would interrupt it there. */
+/* Unless it is NULL, a thread calls it before each such operation, as a signal would interrupt it there; and before
+ * those that change what is not tracked: the second. */
 extern void (*memory_signal)(void);
+void memory_interrupt(void);
 
 /* An atomic operation on a tracked variable: begin is the step, then the operation is carried out,
  * then end records it. `order` is one of the compiler's __ATOMIC_*. */
