@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -353,13 +352,24 @@ static __attribute__((noinline, no_sanitize_thread)) void set_mark(char *at) {
     *(uintptr_t *)(void *)at = mark_of(at);
 }
 
-/* True while the page that the caller has marked is still there. The kernel copies the word, since
- * another mapping at the address may be unreadable. */
+/* The kernel compares the word, since another mapping at the address may be unreadable: it begins to
+ * wait only where the word is `value`. Even strict filters of system calls allow that. */
+static bool has_word(char *at, uint32_t value) {
+    const struct timespec none = {0, 0};
+    errno = 0;
+    syscall(SYS_futex, at, WAIT_PRIVATE, value, &none, NULL, 0);
+    return errno == 0 || errno == ETIMEDOUT || errno == EINTR;
+}
+
+/* True while the page that the caller has marked is still there. */
 static bool has_mark(char *at) {
-    uintptr_t found = 0;
-    const struct iovec to = {&found, sizeof found}, of = {at, sizeof found};
-    syscall(SYS_process_vm_readv, getpid(), &to, 1, &of, 1, 0);
-    return found == mark_of(at);
+    uint32_t words[sizeof(uintptr_t) / sizeof(uint32_t)];
+    const uintptr_t mark = mark_of(at);
+    bool has = true;
+    memcpy(words, &mark, sizeof mark);
+    for (unsigned i = 0; has && i < sizeof words / sizeof *words; i++)
+        has = has_word(at + i * sizeof *words, words[i]);
+    return has;
 }
 
 /* A kernel that moves several mappings in one call (6.17) may fail half-way, without telling where.

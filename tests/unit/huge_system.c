@@ -3,6 +3,8 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -10,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -211,6 +214,25 @@ static void a_move_that_is_refused_at_once_keeps_no_addresses(void **state) {
     refuse_first = false;
 }
 
+/* A filter, from here on. Containers have such ones: debuggers use the call. */
+static void refuse_to_read_memory(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void the_same_where_memory_cannot_be_read(void **state) {
+    refuse_to_read_memory();
+    a_move_that_stops_half_way_changes_nothing(state);
+    a_move_that_is_refused_at_once_keeps_no_addresses(state);
+}
+
 /* ---- other calls while one waits for the system ---- */
 
 static void *resize_held(void *block) { return hak_huge_resize(block, 16 << 20); }
@@ -373,6 +395,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_move_that_is_refused_at_once_keeps_no_addresses),
         cmocka_unit_test(a_resize_holds_nobody_up),
         cmocka_unit_test(a_fork_loses_no_mapping),
+        cmocka_unit_test(the_same_where_memory_cannot_be_read), /* the last: the filter stays */
     };
     return cmocka_run_group_tests_name("huge_system", tests, NULL, NULL);
 }
