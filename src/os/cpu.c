@@ -19,7 +19,7 @@
 enum { MASK_WORDS = 128, KEPT_WORDS = 16 }; /* 8192 CPUs; the numbers of the first 1024 are kept */
 
 static _Atomic uint64_t allowed[KEPT_WORDS]; /* CPUs that were allowed at the last look */
-static _Atomic uint64_t plain
+static _Atomic uint64_t in_order
     HAK_READ_OFTEN;             /* the first word of them; 0 where CPUs go by their nodes */
 static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
@@ -51,7 +51,7 @@ static HAK_COMMON void add_affinity(cpus_t *cpus, unsigned thread) {
 static HAK_COMMON unsigned note_allowed(const cpus_t *cpus) {
     unsigned count = cpus->others;
     hak_store_relaxed(&others, cpus->others);
-    hak_store_relaxed(&plain, hak_has_nodes() ? 0 : cpus->words[0]);
+    hak_store_relaxed(&in_order, hak_has_nodes() ? 0 : cpus->words[0]);
     for (unsigned i = 0; i < KEPT_WORDS; i++) {
         count += hak_bit_count(cpus->words[i]);
         if (cpus->words[i] != hak_load_relaxed(&allowed[i]))
@@ -88,12 +88,13 @@ static HAK_OUT_OF_LINE unsigned index_of(unsigned cpu) {
     return before + hak_bit_count(seen & below);
 }
 
+/* Where all CPUs up to the caller's are allowed, as on most machines, its number is its index. */
 HAK_COMMON unsigned hak_os_this_cpu(void) {
     HAK_KEEP_ERRNO();
     int got = sched_getcpu();
     unsigned cpu = got < 0 ? 0 : (unsigned)got;
     uint64_t up_to = ((uint64_t)2 << cpu % 64) - 1;
-    return HAK_LIKELY(cpu < 64 && !(up_to & ~hak_load_relaxed(&plain))) ? cpu : index_of(cpu);
+    return HAK_LIKELY(cpu < 64 && !(up_to & ~hak_load_relaxed(&in_order))) ? cpu : index_of(cpu);
 }
 
 /* ---- Looks ----------------------------------------------------------------------------------- */

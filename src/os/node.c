@@ -67,8 +67,8 @@ static HAK_BEHIND void each_number(const char *path, void (*visit)(unsigned, voi
 typedef struct {
     const char *root;
     uint16_t node[HAK_NODE_CPUS];
-    unsigned allowed, others; /* CPUs of the present node that the process may use, and may not */
-    unsigned listed, count;   /* nodes that there are; those with allowed CPUs so far */
+    unsigned allowed;       /* CPUs of the present node that the process may use */
+    unsigned listed, count; /* nodes that there are; those with allowed CPUs so far */
 } found_t;
 
 static HAK_BEHIND void count_listed(unsigned number, void *context) {
@@ -81,10 +81,7 @@ static HAK_BEHIND void take_cpu(unsigned cpu, void *context) {
     found_t *found = context;
     if (cpu >= HAK_NODE_CPUS) return;
     found->node[cpu] = (uint16_t)found->count;
-    if (hak_os_cpu_is_allowed(cpu))
-        found->allowed++;
-    else
-        found->others++;
+    found->allowed += hak_os_cpu_is_allowed(cpu);
 }
 
 static HAK_BEHIND char *append(char *to, const char *text) {
@@ -103,7 +100,12 @@ static HAK_BEHIND void take_node(unsigned number, void *context) {
     append(append(append(append(path, found->root), "/node"), digit), "/cpulist");
     found->allowed = 0;
     each_number(path, take_cpu, found);
-    if (found->allowed) found->count++;
+    if (found->allowed) {
+        found->count++;
+        return;
+    }
+    for (unsigned cpu = 0; cpu < HAK_NODE_CPUS; cpu++)
+        if (found->node[cpu] == found->count) found->node[cpu] = NO_NODE;
 }
 
 /* The number of a node that was found as number `node`, when `first` becomes number 0. */
@@ -130,6 +132,14 @@ static HAK_BEHIND void place_node(hak_nodes_t *nodes, const found_t *found, unsi
     nodes->first[node + 1] = (uint16_t)next;
 }
 
+/* CPUs of no node that counts share all places: the process may get them later, and threads of many CPUs in one place
+ * would wait for each other. */
+static HAK_BEHIND void place_others(hak_nodes_t *nodes, const found_t *found) {
+    for (unsigned cpu = 0; cpu < HAK_NODE_CPUS; cpu++)
+        if (found->node[cpu] == NO_NODE)
+            nodes->place[cpu] = (uint16_t)(cpu % nodes->first[nodes->count]);
+}
+
 HAK_BEHIND bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned began) {
     char path[PATH_SIZE];
     found_t found = {.root = root};
@@ -145,8 +155,8 @@ HAK_BEHIND bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned be
     if (first >= found.count) first = 0;
     nodes->count = hak_min(found.count, HAK_NODES_MAX);
     nodes->first[0] = 0;
-    memset(nodes->place, 0, sizeof nodes->place);
     for (unsigned node = 0; node < nodes->count; node++) place_node(nodes, &found, node, first);
+    place_others(nodes, &found);
     return true;
 }
 
