@@ -350,8 +350,12 @@ HAK_NEXT void hak_shard_release_kept(unsigned home) {
     const hak_bin_counts_t *figures = hak_bin_counts(home, 0);
     const hak_bin_t *bins = hak_bin_of(home, 0);
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        /* What a bin counts lies on a page that is there; its own may never be. */
-        if (!hak_load_relaxed(&figures[i].counts[HAK_SHARD_LOCKS])) continue;
+        /* What a bin counts lies on a page that is there; its own may never be. One of the two may have gone
+         * round to 0. */
+        const _Atomic uint16_t *of_bin = figures[i].counts;
+        if (!hak_load_relaxed(&of_bin[HAK_SHARD_LOCKS]) &&
+            !hak_load_relaxed(&of_bin[HAK_SHARD_TAKEN]))
+            continue;
         if (HAK_LIKELY(!hak_load_relaxed(&bins[i].empty)) || !has_pages(&bins[i], i)) continue;
         visit_t visit = {.most = DRAIN_MOST};
         drain_and_release(home, i, &visit);

@@ -111,6 +111,23 @@ static void one_empty_slab_is_kept_the_next_released(void **state) {
     assert_int_equal(bin->listed_count, 0);
 }
 
+/* What a thread gives up of a class that it has left, with the next slab of the heap: also where the bin has counted
+ * just as much as goes round. */
+static void the_kept_slab_serves_other_classes(void **state) {
+    (void)state;
+    void *blocks[4];
+    hak_bin_t *bin = hak_bin_of(HOME, FOUR);
+    for (unsigned round = 0; round < 2; round++) {
+        take(HOME, FOUR, 4, blocks);
+        give(HOME, FOUR, blocks, 4);
+        assert_non_null(bin->empty);
+        const unsigned locks = hak_bin_counts(HOME, FOUR)->counts[HAK_SHARD_LOCKS];
+        if (round) hak_bin_count(HOME, FOUR, HAK_SHARD_LOCKS, UINT16_MAX + 1 - locks);
+        hak_shard_release_kept(HOME);
+        assert_null(bin->empty);
+    }
+}
+
 static void a_sweep_spares_a_slab_that_was_just_kept(void **state) {
     (void)state;
     void *blocks[4];
@@ -518,6 +535,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(slabs_of_one_block_come_together),
         cmocka_unit_test(given_blocks_are_taken_again_lowest_first),
         cmocka_unit_test(one_empty_slab_is_kept_the_next_released),
+        cmocka_unit_test(the_kept_slab_serves_other_classes),
         cmocka_unit_test(a_sweep_spares_a_slab_that_was_just_kept),
         cmocka_unit_test(a_zeroed_block_is_zero),
         cmocka_unit_test(whole_words_in_both_directions),
