@@ -169,7 +169,7 @@ def test_a_program_that_freed_all_and_pythons_own_memory_are_told_of(tmp_path):
     drawn = page.draw([of_program(tmp_path, "prog", text=freed)])
     assert "In use, by call" not in drawn and "Allocated in all" in drawn
     assert drawn.index("In use at the peak, by call") < drawn.index("Allocated in all") and "156.2 KiB, 1.5 s after" in drawn
-    assert "62 % of what was in use at the peak, 97.7 KiB in 1 blocks, came from one call: 0x1030" in told[0]
+    assert "62 % of what was in use at the peak, 97.7 KiB in 1 block, came from one call: 0x1030" in told[0]
     assert any("PYTHONMALLOC=malloc" in text for text in words.warnings(of_program(tmp_path, "python3.11", 100)))
     assert not any("PYTHONMALLOC" in text for text in words.warnings(of_program(tmp_path, "python3.11")))
 
@@ -208,7 +208,7 @@ def test_what_is_left_of_a_peak_comes_before_the_peak(tmp_path):
     """A program that frees most of what it has, but not all, has a leak in what is left."""
     text = TEXT.replace("1000: 40000 [", "0: 0 [").replace("peak 1500 peak_bytes 60000", "peak 6000 peak_bytes 240000")
     told = words.warnings(of_program(tmp_path, "prog", text=text))
-    assert told[0].startswith("100 % of what is in use, 97.7 KiB in 1 blocks, comes from one call: 0x1030")
+    assert told[0].startswith("100 % of what is in use, 97.7 KiB in 1 block, comes from one call: 0x1030")
     assert told[1].startswith("71 % of what was in use at the peak") and not any("little is in use" in one for one in told)
     drawn = page.draw([of_program(tmp_path, "prog", text=text)])
     assert drawn.index("In use, by call") < drawn.index("In use at the peak, by call")
@@ -237,7 +237,14 @@ def test_two_profiles_are_compared(profile, tmp_path):
 # each; free and large units.
 RESIDENT = dict.fromkeys(("live", "rounding", "sparse", "caches", "dirty", "metadata", "other"), 1 << 20)
 FULL, FEW = " ".join(["64:" + "f" * 16] * 16), " ".join(["64:" + "1" * 16] * 14 + ["free:" + "." * 16, "large:" + "0" * 16])
-CHART = {"stride": 1, **{hex(i << 20): FULL if i % 8 == 0 else FEW for i in range(1, 201)}}
+FEW_PAGES = 14 * 16  # with two blocks each
+
+
+def pins_of(pages):
+    return {"64": {"pages": pages, "used": pages * 2 * 64}} if pages else {}
+
+
+CHART = {"stride": 1, "pins": pins_of(175 * FEW_PAGES), **{hex(i << 20): FULL if i % 8 == 0 else FEW for i in range(1, 201)}}
 
 
 def text_of(time=None, chart=CHART, rss=200 << 20):
@@ -247,30 +254,32 @@ def text_of(time=None, chart=CHART, rss=200 << 20):
 
 def test_few_blocks_that_pin_many_pages_come_first(profile):
     (looked,) = state.read(text_of(), "x")
-    (pin,) = looked.pins()
-    assert (pin.size, pin.pages) == (64, 175 * 14 * 16)
-    assert 0.9 < pin.free / (pin.pages * 4096) < 1 and 1 < pin.blocks / pin.pages < 3
+    (pin,) = looked.pins
+    assert (pin.size, pin.pages) == (64, 175 * FEW_PAGES)
+    assert pin.free == pin.pages * (4096 - 128) and pin.blocks == 2 * pin.pages
     told = words.warnings(profile, looked)
-    assert told[0].startswith("74 % of resident memory, 148.0 MiB, is pinned by ")
+    assert told[0].startswith("74 % of resident memory, 148.3 MiB, is pinned by ")
     assert "100 % of the blocks of this size in use come from one call: 0x1010" in told[0]
     assert told[1:] == words.warnings(profile)
 
 
 def test_a_heap_that_is_well_used_has_no_such_warning(profile):
-    (looked,) = state.read(text_of(chart={"stride": 1, "0x100000": FULL}), "x")
-    assert looked.pins() == [] and words.warnings(profile, looked) == words.warnings(profile)
-    (looked,) = state.read(text_of(chart={"stride": 1, "0x100000": FEW}), "x")
-    assert looked.pins() and words.warnings(profile, looked) == words.warnings(profile)
+    (looked,) = state.read(text_of(chart={"stride": 1, "pins": {}, "0x100000": FULL}), "x")
+    assert looked.pins == [] and words.warnings(profile, looked) == words.warnings(profile)
+    (looked,) = state.read(text_of(chart={"stride": 1, "pins": pins_of(FEW_PAGES), "0x100000": FEW}), "x")
+    assert looked.pins and words.warnings(profile, looked) == words.warnings(profile)
 
 
 def test_one_superslab_stands_for_as_many_as_the_map_says(profile):
     (one,) = state.read(text_of(), "x")
     (three,) = state.read(text_of(chart={**CHART, "stride": 3}), "x")
-    assert three.pins()[0].free == 3 * one.pins()[0].free
+    assert three.pins[0].free == 3 * one.pins[0].free
 
 
-@pytest.mark.parametrize("text", ["{", "{}", text_of(chart={"0x1": "64:0"}), text_of(chart={"x": FULL}),
-                                  text_of(chart={"0x1": FULL.replace("f", "g")}), text_of(chart=[]),
+@pytest.mark.parametrize("text", ["{", "{}", text_of(chart={"stride": 1, "pins": {}, "0x1": "64:0"}),
+                                  text_of(chart={"stride": 1, "pins": {}, "x": FULL}), text_of(chart={"0x1": FULL}),
+                                  text_of(chart={"stride": 1, "pins": {"64": 1}, "0x1": FULL}),
+                                  text_of(chart={"stride": 1, "pins": {}, "0x1": FULL.replace("f", "g")}), text_of(chart=[0]),
                                   text_of(1.0).replace("resident", "x")])  # fmt: skip
 def test_damaged_states_are_refused(text):
     with pytest.raises(LabError):
@@ -298,5 +307,13 @@ def test_the_page_in_a_browser(browser, profile, tmp_path, width):
     assert len(opened.query_selector_all(".js-plotly-plot")) == 8 and max(drawn) <= width
     assert len(opened.query_selector_all(".heatmaplayer image")) == 1
     assert len(opened.query_selector_all("text.legendtext")) >= 10
-    assert "148.0 MiB, is pinned by" in opened.query_selector("li").inner_text()
+    assert "148.3 MiB, is pinned by" in opened.query_selector("li").inner_text()
     context.close()
+
+
+@pytest.mark.parametrize("most", [0, 1, 5000, 3 << 20, (8 << 20) + 1, 7 << 40])
+def test_an_axis_of_bytes_has_a_few_ticks_in_powers_of_two(most):
+    axis = page.bytes_axis("in use", most)
+    assert 2 <= len(axis["tickvals"]) <= 10 and axis["tickvals"][-1] > most
+    step = axis["tickvals"][1]
+    assert step & (step - 1) == 0 and axis["ticktext"][0] == "0 B"

@@ -362,7 +362,7 @@ def case_culprit(library, program, command):
         process.communicate(b"\n", timeout=60)
         told = words.warnings(lab_read.read(f"{folder}/p.1"), looked[0])
     pattern = (r"(\d+) % of resident memory, .* is pinned by ([\d,]+) blocks of 128 bytes, 3 % of a page each;"
-               r" (\d+) % of the blocks of this size in use come from one call: remembers$")
+               r" (\d+) % of the blocks of this size in use come from one call: remembers( \(\S+\))?$")
     found = re.match(pattern, told[0])
     if not found or int(found.group(1)) < 50 or int(found.group(3)) < 95:
         harness.fail(f"the report says {told}")

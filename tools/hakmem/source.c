@@ -100,11 +100,45 @@ static size_t describe_unit(char *to, size_t size, uint32_t superslab, unsigned 
     return used;
 }
 
+/* By size of the blocks: pages of slabs with blocks in at most a quarter, which few blocks keep, and the bytes
+ * of these. */
+static void write_pins(hak_out_t *out) {
+    static struct {
+        uint64_t pages, used;
+    } pins[HAK_CLASS_LARGE];
+    memset(pins, 0, sizeof pins);
+    for (uint32_t i = 0; i < page.superslab_count; i++)
+        for (unsigned k = 0; k < page.superslab_units; k++) {
+            const hak_live_unit_t *unit = &page.superslabs[i].units[k];
+            uint16_t resident = resident_grains(i, k);
+            if (unit->class_index == HAK_CLASS_NONE || unit->class_index >= HAK_CLASS_LARGE)
+                continue;
+            for (unsigned grain = 0; grain < HAK_UNIT_GRAINS; grain++) {
+                unsigned used = resident >> grain & 1 ? unit->used[grain] : 0;
+                if (used == 0 || used > HAK_GRAIN_SIZE / 4) continue;
+                pins[unit->class_index].pages++;
+                pins[unit->class_index].used += used;
+            }
+        }
+    hak_out_open(out, "pins", '{');
+    for (unsigned class = 1; class < HAK_CLASS_LARGE; class ++) {
+        char name[16];
+        if (!pins[class].pages) continue;
+        snprintf(name, sizeof name, "%u", (unsigned)hak_classes[class].size);
+        hak_out_open(out, name, '{');
+        hak_out_member(out, "pages", pins[class].pages);
+        hak_out_member(out, "used", pins[class].used);
+        hak_out_close(out, '}');
+    }
+    hak_out_close(out, '}');
+}
+
 static void write_map(hak_out_t *out) {
     enum { UNIT_SIZE = 32 };
     static char text[HAK_SUPERSLAB_UNITS_MAX * UNIT_SIZE];
     hak_out_open(out, "map", '{');
     hak_out_member(out, "stride", page.superslab_stride);
+    write_pins(out);
     for (uint32_t i = 0; i < page.superslab_count; i++) {
         size_t used = 0;
         char name[32];

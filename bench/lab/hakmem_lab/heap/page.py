@@ -20,12 +20,24 @@ h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:co
 td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #ddd;vertical-align:top}
 td{white-space:nowrap}td:last-child{white-space:normal}
 td:last-child,th:last-child{text-align:left;overflow-wrap:anywhere;min-width:11rem}.scroll{overflow-x:auto}
-li{margin:.2rem 0;overflow-wrap:anywhere}small{color:#666}
+ul{padding-left:1.3rem}li{margin:.2rem 0;overflow-wrap:anywhere}small{color:#666}
 @media(max-width:600px){body{padding:.6rem}td,th{padding:.25rem .2rem;font-size:.78rem}
 td:last-child,th:last-child{min-width:5.5rem}}"""
 MEANING = {"live": "live blocks", "rounding": "class rounding", "sparse": "sparse pages",
            "caches": "thread caches", "dirty": "dirty", "metadata": "metadata", "other": "not HAKMEM's"}  # fmt: skip
 LAYOUT = {"margin": {"l": 4, "r": 4, "t": 8, "b": 4}, "font": {"size": 13}}
+
+
+def bytes_axis(title, most) -> dict:
+    """An axis from 0 to `most` whose ticks are whole powers of two, named as all sizes of the page are."""
+    step = 1 << max(int(most) // 4, 1).bit_length() - 1
+    ticks = [i * step for i in range(int(most) // step + 2)]
+    return {"title": title, "rangemode": "tozero", "automargin": True,
+            "tickvals": ticks, "ticktext": [_short(tick) for tick in ticks]}  # fmt: skip
+
+
+def _short(tick) -> str:
+    return size(tick).replace(".0 ", " ")
 
 
 def _tree(weighted) -> dict:
@@ -52,7 +64,7 @@ def flame(profile, value) -> go.Figure:
         text=[size(sums[stack]) for stack in kept], tiling={"orientation": "v", "flip": "y"},
         hovertemplate="%{label}<br>%{text}, %{percentRoot:.1%}<extra></extra>",
         texttemplate="%{label}  %{text}", marker={"colorscale": "YlOrRd"}))  # fmt: skip
-    figure.update_layout(height=60 + 22 * depth, **LAYOUT)
+    figure.update_layout(height=60 + 22 * depth, uniformtext={"minsize": 11, "mode": "hide"}, **LAYOUT)
     return figure
 
 
@@ -68,9 +80,9 @@ def classes(profile) -> go.Figure:
     figure = go.Figure([
         go.Bar(name="asked for", x=names, y=[asked[i] for i in order]),
         go.Bar(name="rounding", x=names, y=[max(given[i] - asked[i], 0) for i in order])])  # fmt: skip
-    figure.update_layout(barmode="stack", height=340, legend={"orientation": "h", "y": 1.15},
+    figure.update_layout(barmode="stack", height=340, legend={"orientation": "h", "y": 1.15, "traceorder": "normal"},
                          xaxis={"type": "category", "title": "bytes of a block"},
-                         yaxis={"title": "bytes in use"}, **LAYOUT)  # fmt: skip
+                         yaxis=bytes_axis("in use", max(given.values(), default=0)), **LAYOUT)  # fmt: skip
     return figure
 
 
@@ -120,7 +132,7 @@ def _over_time(names, times, values, title) -> go.Figure:
     figure = go.Figure([go.Scatter(name=name, x=times, y=row, stackgroup="all", mode="lines")
                         for name, row in zip(names, values)])  # fmt: skip
     figure.update_layout(height=380, legend={"orientation": "h", "y": -0.2}, hovermode="x unified",
-                         yaxis={"title": "bytes", "rangemode": "tozero", "automargin": True},
+                         yaxis=bytes_axis("", max(map(sum, zip(*values)))),
                          xaxis={"title": title, "automargin": True}, **LAYOUT)  # fmt: skip
     return figure
 
@@ -170,7 +182,7 @@ def chart(state) -> go.Figure:
 def _pins(state, profile) -> str:
     lines = ["<div class=scroll><table><tr><th>block</th><th>pages</th><th>blocks in them</th><th>free in them</th>"
              "<th>part of resident</th><th>calls that have most blocks of this size in use</th></tr>"]  # fmt: skip
-    for pin in state.pins()[:TOP]:
+    for pin in state.pins[:TOP]:
         calls = calls_of_class(profile, pin.size)[:3] if profile else []
         named = "<br>".join(f"{part(share, 1)} {escape(caller(stack))}" for stack, share in calls) or "?"
         lines.append(f"<tr><td>{pin.size:,} B</td><td>{pin.pages:,}</td><td>{pin.blocks:,}</td><td>{size(pin.free)}</td>"

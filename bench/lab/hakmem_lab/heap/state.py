@@ -9,18 +9,21 @@ from ..errors import LabError
 
 GRAIN, UNIT = 4096, 16  # bytes of a grain, grains of a unit
 PARTS = ("live", "rounding", "sparse", "caches", "dirty", "metadata", "other")
-SPARSE = 4  # sixteenths of a grain in use: below it, few blocks pin a page
 LEVELS = "." + "0123456789abcdef"
 
 
 @dataclass
 class Pin:
-    """The sparsely used pages of slabs of one class."""
+    """The pages of slabs of one class of which at most a quarter is in use: few blocks pin each."""
 
     size: int  # bytes of a block
-    pages: int = 0
-    free: int = 0  # bytes in them that nobody uses
-    used: int = 0  # estimated: the map has sixteenths
+    pages: int
+    used: int  # bytes of the blocks in them
+
+    @property
+    def free(self):
+        """Bytes in them that nobody uses."""
+        return self.pages * GRAIN - self.used
 
     @property
     def blocks(self):
@@ -36,25 +39,17 @@ class State:
     resident: dict
     rows: list = field(default_factory=list)  # of the map: (address, [(class, grains)])
     stride: int = 1  # every so many superslabs one has a row
+    pins: list = field(default_factory=list)  # [Pin], the most free bytes first
 
     @property
     def rss(self):
         return self.resident["rss"]
 
-    def pins(self):
-        """[Pin], the most free bytes first."""
-        found = {}
-        for _, units in self.rows:
-            for kind, grains in units:
-                for digit in grains if kind.isdigit() else "":
-                    if digit in ".0" or int(digit, 16) > SPARSE:
-                        continue
-                    pin = found.setdefault(kind, Pin(int(kind)))
-                    used = int((int(digit, 16) - 0.5) / 15 * GRAIN)
-                    pin.pages += self.stride
-                    pin.free += self.stride * (GRAIN - used)
-                    pin.used += self.stride * used
-        return sorted(found.values(), key=lambda pin: -pin.free)
+
+def _pins(told, stride) -> list:
+    """Of the map's superslabs, each of which stands for `stride`."""
+    found = [Pin(int(kind), stride * int(one["pages"]), stride * int(one["used"])) for kind, one in told.items()]
+    return sorted(found, key=lambda pin: -pin.free)
 
 
 def _state(text, where) -> State:
@@ -63,7 +58,9 @@ def _state(text, where) -> State:
         resident = {name: int(root["resident"][name]) for name in ("rss", *PARTS)}
         state = State(int(root["pid"]), root.get("time"), resident)
         chart = root.get("map", {})
-        state.stride = int(chart.pop("stride", 1))
+        if chart:
+            state.stride = int(chart.pop("stride"))
+            state.pins = _pins(chart.pop("pins"), state.stride)
         for address, units in chart.items():
             pairs = [tuple(unit.split(":")) for unit in units.split()]
             if any(len(pair) != 2 or len(pair[1]) != UNIT or set(pair[1]) - set(LEVELS)

@@ -25,6 +25,10 @@ def placed(profile, stack) -> str:
     return f"{name} ({place})" if place else name
 
 
+def count_of(number, what="block") -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def part(number, whole) -> str:
     return f"{100 * number / whole:.0f} %" if whole else "0 %"
 
@@ -46,15 +50,15 @@ def seconds(ms) -> str:
 def _pinned(state, profile) -> list:
     """[(bytes, words)] of classes whose few blocks keep many pages resident."""
     found = []
-    for pin in state.pins():
+    for pin in state.pins:
         if pin.free < state.rss / 20:
             break
         text = (f"{part(pin.free, state.rss)} of resident memory, {size(pin.free)}, is pinned by"
-                f" {pin.blocks:,} blocks of {pin.size:,} bytes, {part(pin.size, GRAIN)} of a page each")  # fmt: skip
+                f" {count_of(pin.blocks)} of {pin.size:,} bytes, {part(pin.size, GRAIN)} of a page each")  # fmt: skip
         calls = calls_of_class(profile, pin.size) if profile else []
         if calls:
             text += (f"; {part(calls[0][1], 1)} of the blocks of this size in use come from one call:"
-                     f" {escape(caller(calls[0][0]))}")  # fmt: skip
+                     f" {escape(placed(profile, calls[0][0]))}")  # fmt: skip
         found.append((pin.free, text))
     return found
 
@@ -74,8 +78,8 @@ def _of_calls(profile, at_peak) -> list:
         entry = sums[up_to_python(stack)]
         entry[0] += count
         entry[1] += objects
-    return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {objects:,}"
-             f" blocks, {comes} from one call: {escape(placed(profile, stack))}")
+    return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {count_of(objects)},"
+             f" {comes} from one call: {escape(placed(profile, stack))}")
             for stack, (count, objects) in sums.items()
             if whole and count >= whole / 8]  # fmt: skip
 
