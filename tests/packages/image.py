@@ -97,6 +97,8 @@ def build(folder, tree):
 
 def main():
     """Builds the image's root; its command runs, on the library, and nothing of the build is left."""
+    print("not shown: a container engine with its layers, cache and bind mounts; the steps of the Dockerfile run in"
+          " roots of debootstrap")
     with tempfile.TemporaryDirectory() as folder:
         stage, command = build(folder, sys.argv[1])
         if b"HAKMEM_PURGE_DELAY_MS" not in stage.run(command):

@@ -47,6 +47,8 @@ def check_consumers(folder, packages):
 
 def main():
     """Both sets of features."""
+    print("not shown: vcpkg itself, which resolves dependencies and features; no package registry has it, so the"
+          " port runs on stand-ins for its functions")
     with tempfile.TemporaryDirectory() as folder:
         port = os.path.join(clean.sources(folder, sys.argv[1]), "packaging", "vcpkg", "hakmem")
         with open(os.path.join(port, "vcpkg.json"), encoding="utf-8") as file:
