@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "forks.h"
@@ -11,6 +12,7 @@
 
 #define EVENTS_OF_A_LIFE 16 /* steps with something else than one block */
 #define LIVES_OF_A_PLACE 4  /* at least */
+#define TOUR_TRIES 1000
 
 struct settings settings;
 struct place *places;
@@ -121,17 +123,47 @@ static void event(struct worker *worker) {
     }
 }
 
+/* Gives back what tours before have handed over: with a limit it could be all that there is. */
+static void empty_queues(struct worker *worker) {
+    struct block received;
+    for (unsigned i = 0; i < settings.thread_count; i++)
+        while (queue_take(&places[i].queue, &received)) op_free(worker, &received);
+}
+
+/* A limit may refuse a request of some size, and not of another. */
+static bool make_in_tour(struct worker *worker, struct block *block, enum call call,
+                         enum tier tier) {
+    bool is_made = false;
+    for (unsigned tries = 0; !is_made && tries < TOUR_TRIES; tries++)
+        is_made = op_make(worker, block, call, tier);
+    return is_made;
+}
+
+/* Resizes a block some times and, if it is the tour's last one in the tier, by every call. */
+static void resize_in_tour(struct worker *worker, struct block *block, enum tier tier,
+                           bool is_last) {
+    const uint64_t(*calls)[TIER_COUNT] = worker->place->tally.calls;
+    for (unsigned tries = 0; tries < (is_last ? TOUR_TRIES : 8); tries++) {
+        bool has_all = calls[REALLOC_UP][tier] > 0 && calls[REALLOC_DOWN][tier] > 0 &&
+                       (settings.is_plain || calls[HEAP_REALLOC][tier] > 0);
+        if (tries >= 8 && has_all) break;
+        op_resize(worker, block, tier);
+    }
+}
+
 /* Every call once in every tier, so that no count of a run is 0 by chance. */
 static void tour(struct worker *worker) {
     static const enum call calls[] = {MALLOC,      CALLOC,      POSIX_MEMALIGN, ALIGNED_ALLOC,
                                       HEAP_MALLOC, HEAP_CALLOC, HEAP_ALIGNED};
     const size_t kinds = sizeof calls / sizeof calls[0] - (settings.is_plain ? 3 : 0);
     struct tally *tally = &worker->place->tally;
+    empty_queues(worker);
     for (enum tier tier = TINY; tier < TIER_COUNT; tier++)
         for (size_t i = 0; i < kinds; i++) {
             struct block block = {0};
-            if (!op_make(worker, &block, calls[i], tier)) continue;
-            for (unsigned k = 0; (i == 0 || i == 4) && k < 8; k++) op_resize(worker, &block, tier);
+            if (!make_in_tour(worker, &block, calls[i], tier)) continue;
+            if (i == 0 || i == 4)
+                resize_in_tour(worker, &block, tier, i == (settings.is_plain ? 0 : 4));
             if (i == 1)
                 op_hand_over(worker, &block);
             else
@@ -149,6 +181,19 @@ static void tour(struct worker *worker) {
     }
     while (tally->events[UNMAPPED] == 0) foreign_step(&worker->place->foreign, &worker->rng, tally);
     fork_step(worker);
+}
+
+/* One after the other, and all before the first has more blocks than its tour's: on a busy machine too, each finds
+ * the memory for it. */
+static void tour_in_turn(struct worker *worker) {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static atomic_uint toured;
+    pthread_mutex_lock(&turn);
+    tour(worker);
+    pthread_mutex_unlock(&turn);
+    atomic_fetch_add(&toured, 1);
+    while (atomic_load(&toured) < settings.thread_count) usleep(1000);
+    worker->place->has_toured = true;
 }
 
 /* Does the run still want so many operations? Takes them off the rest. */
@@ -215,8 +260,7 @@ void *worker_live(void *argument) {
     size_t interval = steps / EVENTS_OF_A_LIFE;
     running = &worker;
     tally_event(&place->tally, STARTS);
-    if (!place->has_toured) tour(&worker);
-    place->has_toured = true;
+    if (!place->has_toured) tour_in_turn(&worker);
     unsigned long long counted = place->tally.operations;
     for (unsigned i = 0; i < steps; i++) {
         if (i % 64 == 0) {
