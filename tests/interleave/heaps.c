@@ -175,6 +175,34 @@ void check_left_heap(void) {
     check_heap();
 }
 
+/* A block in flight has moved, and the heap is emptied before it lands: it stays in the heap, with its sample. */
+void with_moves(void) {
+    with_samples();
+    process.moves_all = true;
+}
+void move_in_heap(void) {
+    void *block = hakmem_heap_malloc(heap, HUGE);
+    EXPLORE_CHECK(block && hakmem_heap_realloc(heap, block, 2 * HUGE), "no block");
+}
+static bool has_moved(const void *unused) {
+    (void)unused;
+    return process.has_moved;
+}
+void empty_heap_of_moved(void) {
+    explore_await(has_moved, NULL);
+    hakmem_heap_free_all(heap);
+}
+/* The same, and another block of the heap is in flight by then, where the first one was. */
+void move_in_heap_and_empty(void) {
+    move_in_heap();
+    hakmem_heap_free_all(heap);
+    program_heap_malloc(other_heap, 8, HUGE);
+    program_heap_malloc(other_heap, 9, HUGE);
+}
+void copy_to_heap(void) {
+    EXPLORE_CHECK(hakmem_heap_realloc(heap, hakmem_malloc(LARGE), HUGE), "no block");
+}
+
 /* In the child nobody writes to the block that was in flight, and all is freed. */
 void fork_beside_flight(void) {
     heaps_write();

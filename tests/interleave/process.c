@@ -213,6 +213,10 @@ static void find_real(void *function, const char *name) {
 void *mmap(void *addr, size_t size, int prot, int flags, int file, off_t offset) {
     static void *(*real)(void *, size_t, int, int, int, off_t);
     if (!real) find_real(&real, "mmap");
+    if (!addr && process.left) {
+        addr = process.left;
+        process.left = NULL;
+    }
     void *mapped = real(addr, size, prot, flags, file, offset);
     if ((flags & MAP_SHARED) && file >= 0) process.page = mapped;
     return mapped;
@@ -229,7 +233,14 @@ void *mremap(void *addr, size_t old_size, size_t size, int flags, ...) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return real(addr, old_size, size, flags, to);
+    if (!process.moves_all || flags != MREMAP_MAYMOVE || size <= old_size)
+        return real(addr, old_size, size, flags, to);
+    to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *moved = real(addr, old_size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    process.left = addr;
+    process.has_moved = true;
+    explore_step();
+    return moved;
 }
 
 /* Others may run before the kernel acts. */

@@ -12,6 +12,9 @@ typedef struct {
     unsigned helper;        /* number of the thread that pthread_create starts; 0: it is refused */
     bool names_no_mapping;  /* prctl fails, as on an older kernel */
     bool lengthens_nothing; /* mremap moves no block to make it longer */
+    bool moves_all;         /* mremap moves each block that it makes longer */
+    bool has_moved;         /* with that, as the next: one */
+    void *left;             /* where the last one was, until the next mapping is made there */
     bool guards_nothing;    /* madvise makes no guards, as on an older kernel */
     unsigned reports;       /* texts that were written to stderr */
     uint64_t randoms;       /* numbers that the kernel has made */

@@ -13,6 +13,8 @@
 
 /* The short dose of the unbroken sources has fewer: short_dose. */
 static explore_bounds_t some = {.preemptions = 1, .most = 100, .samples = 60};
+/* What needs two. */
+static const explore_bounds_t two = {.preemptions = 2, .most = 400, .samples = 60};
 static const explore_bounds_t many = {.preemptions = 2, .most = 4000, .samples = 2000};
 
 #define CHECKED(check, how) .finally = check, .describe = program_describe, how
@@ -82,6 +84,14 @@ static const explore_scenario_t scenarios[] = {
      with_records_and_reports,
      {stay_in_heap, empty_heap},
      CHECKED(check_stayed_heap, .bounds = &some)},
+    {"a heap is emptied beside a huge block that moves",
+     with_moves,
+     {move_in_heap, empty_heap_of_moved},
+     CHECKED(check_left_heap, .bounds = &some)},
+    {"a huge block moves, and another one is where it was",
+     with_moves,
+     {move_in_heap_and_empty, copy_to_heap},
+     CHECKED(check_left_heap, .bounds = &two)},
     {"a block is in flight, and a fork",
      without_records,
      {zeroes_of_heap, fork_beside_flight},
