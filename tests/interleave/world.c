@@ -1,9 +1,8 @@
-/* world.c: stand-ins for the layers below the shards, and the checks. */
+/* world.c: stand-ins for the layers below the shards, and the checks; world_ledger.c knows who holds which block. */
 #include "world.h"
 
 #include <string.h>
 
-#include "error/error.h"
 #include "error/log.h"
 #include "explore.h"
 #include "gates.h"
@@ -18,9 +17,9 @@
 #include "shard/stats.h"
 #include "shard/flush.h"
 #include "trace.h"
+#include "world_ledger.h"
 
 enum {
-    LIVE_MAX = 256,
     BITMAPS_PER_THREAD = 3,
     GRAIN = 64, /* of the shadow of blocks' contents; all sizes are multiples */
     GRAINS = HAK_UNIT_SIZE / GRAIN,
@@ -57,19 +56,8 @@ static unsigned warm_count;
 
 static char contents[WORLD_UNITS][GRAINS] __attribute__((aligned(64)));
 
-static struct {
-    char *start;
-    size_t size;
-} live[LIVE_MAX];
-static unsigned live_count;
-static struct {
-    void *block;
-    size_t size;
-} freeing[EXPLORE_THREADS_MAX]; /* in a call of world_free */
-
-static unsigned reports, reports_expected;
 static unsigned units_there; /* in the pool at the beginning */
-static bool larson_guard, may_miss;
+static bool larson_guard;
 
 const world_array_t world_arrays[] = {
     {"slab", slabs, WORLD_UNITS, sizeof *slabs},
@@ -186,11 +174,10 @@ static void put_in_pool(hak_unit_t *slab) {
     EXPLORE_CHECK(slab->owner == 0, "a slab that has an owner is given to the pool");
     for (unsigned i = 0; i < pool.count; i++)
         EXPLORE_CHECK(pool.stack[i] != slab, "a slab is given to the pool twice");
-    EXPLORE_CHECK(slab->remote_words == 0 || reports_expected,
+    EXPLORE_CHECK(slab->remote_words == 0 || ledger_expects_reports(),
                   "a slab is given to the pool with remote blocks");
-    for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(live[i].start - slab->base >= HAK_UNIT_SIZE || live[i].start < slab->base,
-                      "a slab is given to the pool while a block of it is in use");
+    EXPLORE_CHECK(!ledger_has(slab->base, HAK_UNIT_SIZE),
+                  "a slab is given to the pool while a block of it is in use");
     pool.stack[pool.count++] = slab;
 }
 
@@ -238,23 +225,18 @@ hak_superslab_t *hak_region_superslab_of(const hak_unit_t *slab) {
     return &superslab;
 }
 
-/* Whoever has a block of these pages loses its contents. */
-bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
-    const char *addr = start;
-    (void)super;
-    for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(live[i].start + live[i].size <= addr || live[i].start >= addr + size,
-                      "pages are purged below a block in use");
-    memory_write(
-        &contents[(addr - units[0]) / HAK_UNIT_SIZE][(addr - units[0]) % HAK_UNIT_SIZE / GRAIN],
-        size / GRAIN);
-    return true;
+void world_write(const char *start, size_t size) {
+    const size_t first = (size_t)(start - units[0]) / GRAIN,
+                 last = (size_t)(start + size - 1 - units[0]) / GRAIN;
+    memory_write(&contents[first / GRAINS][first % GRAINS], last - first + 1);
 }
 
-void hak_error_double_free(const char *function, const void *block, size_t size) {
-    (void)function, (void)size;
-    explore_note("double free of %p is reported", block);
-    reports++;
+/* Whoever has a block of these pages loses its contents. */
+bool hak_region_purge(hak_superslab_t *super, void *start, size_t size) {
+    (void)super;
+    EXPLORE_CHECK(!ledger_has(start, size), "pages are purged below a block in use");
+    world_write(start, size);
+    return true;
 }
 
 void hak_log(const char *format, ...) { explore_note("%s", format); }
@@ -279,113 +261,7 @@ bool hak_os_sleep_ms(unsigned ms) {
     return true;
 }
 
-/* ---- The ledger ------------------------------------------------------------------------------ */
-
-static bool is_live(const char *start, size_t size) {
-    for (unsigned i = 0; i < live_count; i++)
-        if (start < live[i].start + live[i].size && live[i].start < start + size) return true;
-    return false;
-}
-
-static void enter_live(char *start, size_t size) {
-    EXPLORE_CHECK(!is_live(start, size), "a block in use is handed out");
-    EXPLORE_CHECK(live_count < LIVE_MAX, "the ledger is full");
-    live[live_count].start = start;
-    live[live_count++].size = size;
-}
-
-static void remove_live(const char *start) {
-    for (unsigned i = 0; i < live_count; i++)
-        if (live[i].start == start) live[i] = live[--live_count];
-}
-
-/* The holder writes to the first and the last byte of a block. */
-static void use_block(char *block, size_t size) {
-    char *shadow = contents[0];
-    size_t offset = (size_t)(block - units[0]);
-    memory_write(&shadow[offset / GRAIN], 1);
-    memory_write(&shadow[(offset + size - 1) / GRAIN], 1);
-}
-
-/* What a call has handed out. */
-static unsigned enter_taken(unsigned class_index, unsigned want, unsigned taken, void **top,
-                            void **blocks) {
-    size_t size = hak_classes[class_index].size;
-    EXPLORE_CHECK(taken <= want, "%u blocks are handed out for %u", taken, want);
-    for (unsigned i = 0; i < taken; i++) {
-        blocks[i] = top[taken - i]; /* the lowest address is the last */
-        enter_live(blocks[i], size);
-        use_block(blocks[i], size);
-    }
-    return taken;
-}
-
-unsigned world_take(unsigned home, unsigned class_index, unsigned want, void **blocks) {
-    void *top[LIVE_MAX + 1];
-    unsigned taken = hak_shard_take(home, class_index, want, top, NULL);
-    return enter_taken(class_index, want, taken, top, blocks);
-}
-
 hak_warm_t *world_warm(void) { return hak_warm_make(0, 1); }
-
-unsigned world_carve(hak_warm_t *warm, unsigned want, void **blocks) {
-    void *top[LIVE_MAX + 1];
-    unsigned taken = hak_warm_take(warm, 0, WORLD_QUAD, want, top, false);
-    return enter_taken(WORLD_QUAD, want, taken, top, blocks);
-}
-
-unsigned world_refill(hak_warm_t *warm, unsigned want, void **blocks) {
-    void *top[LIVE_MAX + 1];
-    unsigned taken = world_carve(warm, want, blocks);
-    if (taken) return taken;
-    taken = hak_shard_take_warm(0, WORLD_QUAD, want, top, warm);
-    return enter_taken(WORLD_QUAD, want, taken, top, blocks);
-}
-
-void world_free(unsigned home, unsigned class_index, void *block) {
-    unsigned thread = explore_thread();
-    use_block(block, hak_classes[class_index].size);
-    remove_live(block);
-    freeing[thread].block = block;
-    freeing[thread].size = hak_classes[class_index].size;
-    hak_shard_flush(home, class_index, &block, 1);
-    freeing[thread].block = NULL;
-}
-
-void world_free_again(unsigned home, unsigned class_index, void *block) {
-    reports_expected++;
-    hak_shard_flush(home, class_index, &block, 1);
-}
-
-void world_free_batch(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
-                      unsigned twice) {
-    reports_expected += twice < count;
-    for (unsigned i = 0; i < count; i++) {
-        if (i == twice) continue;
-        use_block(blocks[i], hak_classes[class_index].size);
-        remove_live(blocks[i]);
-    }
-    hak_shard_flush(home, class_index, blocks, count);
-}
-
-/* True when the bits say that a block was given back, merged or not. */
-static bool was_given(char *block) {
-    hak_unit_t *slab = hak_region_unit_of(block);
-    if (!slab->owner) return true;
-    const hak_class_t *info = &hak_classes[hak_owner_class(slab->owner)];
-    unsigned index = hak_block_index(hak_block_offset((uintptr_t)block, info), info->reciprocal);
-    uint64_t bits =
-        hak_slab_bits(slab)[index / 64] | hak_slab_remote(slab, info->words)[index / 64];
-    return bits >> index % 64 & 1;
-}
-
-/* A block whose free had not come to F1 stays in use in the child. */
-void world_fork(void) {
-    gates_fork();
-    for (unsigned i = 1; i < EXPLORE_THREADS_MAX; i++)
-        if (freeing[i].block && !was_given(freeing[i].block))
-            enter_live(freeing[i].block, freeing[i].size);
-}
 
 /* ---- Making the first state ------------------------------------------------------------------ */
 
@@ -421,13 +297,13 @@ void world_reset(unsigned unit_count) {
     memset(hak_bin_carries, 0, (HAK_CLASS_COUNT + 1) * sizeof *hak_bin_carries);
     memset(slabs, 0, sizeof slabs);
     memset(bitmap_count, 0, sizeof bitmap_count);
-    memset(freeing, 0, sizeof freeing);
     memset(&pool, 0, sizeof pool);
     memset(&records, 0, sizeof records);
     gates_reset(false);
-    live_count = reports = reports_expected = warm_count = 0;
+    ledger_reset();
+    warm_count = 0;
     hak_warm_seen = false;
-    larson_guard = may_miss = needs_one_slab = false;
+    larson_guard = needs_one_slab = false;
     memset(has_seen_free, 0, sizeof has_seen_free);
     for (unsigned i = 0; i < WORLD_UNITS; i++) slabs[i].base = units[i];
     units_there = unit_count;
@@ -436,11 +312,7 @@ void world_reset(unsigned unit_count) {
 
 void world_guard(void) { larson_guard = true; }
 void world_forks(void) { gates_reset(true); }
-void world_may_miss(void) { may_miss = true; }
 void world_reuses(void) { records.serve = true; }
-
-/* Double frees that no report told of. */
-static unsigned missed(void) { return may_miss ? reports_expected - reports : 0; }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -459,7 +331,8 @@ void world_check_always(void) {
 static void check_blocks(const hak_unit_t *slab, const hak_class_t *info, int number) {
     for (unsigned index = 0; index < info->count; index++) {
         bool is_free_bit = hak_slab_bits(slab)[index / 64] >> index % 64 & 1;
-        bool in_use = is_live(hak_slab_first(slab, info) + index * (size_t)info->size, info->size);
+        bool in_use =
+            ledger_has(hak_slab_first(slab, info) + index * (size_t)info->size, info->size);
         EXPLORE_CHECK(is_free_bit != in_use, "block %u of slab %d is %s", index, number,
                       in_use ? "free although it is in use" : "lost: nobody's, and not free");
     }
@@ -515,7 +388,7 @@ static void check_counts(unsigned class_index) {
     EXPLORE_CHECK(counts.used + carved == used, "class %u has %llu blocks in use, counted are %llu",
                   class_index, (unsigned long long)used,
                   (unsigned long long)(counts.used + carved));
-    EXPLORE_CHECK(may_miss || counts.remote == counts.counts[HAK_SHARD_DRAINED],
+    EXPLORE_CHECK(ledger_may_miss() || counts.remote == counts.counts[HAK_SHARD_DRAINED],
                   "%llu blocks of class %u were freed remotely, %llu were drained",
                   (unsigned long long)counts.remote, class_index,
                   (unsigned long long)counts.counts[HAK_SHARD_DRAINED]);
@@ -523,7 +396,7 @@ static void check_counts(unsigned class_index) {
 
 /* The second free of a block may count in one class, and be found in another one. */
 static void check_sums(void) {
-    uint64_t remote = 0, drained = missed();
+    uint64_t remote = 0, drained = ledger_missed();
     for (unsigned i = 0; i < CLASS_COUNT; i++) {
         const hak_shard_stats_t counts = hak_shard_stats(classes[i]);
         remote += counts.remote;
@@ -555,11 +428,8 @@ void world_check_finally(void) {
                       places_in_bin(&slabs[i]));
     }
     EXPLORE_CHECK(in_pool == pool.count, "the pool holds a slab twice");
-    for (unsigned i = 0; i < live_count; i++)
-        EXPLORE_CHECK(hak_region_unit_of(live[i].start)->owner, "a block in use has no slab");
     for (unsigned i = 0; i < CLASS_COUNT; i++) check_counts(classes[i]);
     check_sums();
     world_check_always();
-    EXPLORE_CHECK(reports + missed() == reports_expected && missed() <= 1,
-                  "%u double frees are reported, there were %u", reports, reports_expected);
+    ledger_check_finally();
 }

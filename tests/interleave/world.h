@@ -1,4 +1,4 @@
-/* world.h: what the checked code stands on, and a ledger of who holds which block.
+/* world.h: what the checked code stands on (world.c), and a ledger of who holds which block (world_ledger.c).
  *
  * The sources of src/shard/ are the real ones. Below them is the least that works: a few units as the pool,
  * an arena that reuses a bitmap on request only, a lock that waits by the explorer. */
