@@ -10,8 +10,10 @@ enum {
     CHUNK_FIRST = 64, /* slots */
     CHUNK_MOST = 4096,
     GAP =
-        2, /* slots; the word in front of a stack is read (hak_cache_may_hold), so a chunk begins with some
-                that nobody writes, not with a stack behind a word that another CPU may write */
+        2, /* slots; the word in front of a stack is read (hak_cache_may_hold), so a chunk begins with
+                some that nobody writes, not with a stack behind a word that another CPU may write. A
+                stack that is a chunk has none: the chunk would be twice as long, and the word is read
+                for the first block that goes into an empty stack only */
 };
 
 /* It lies at the beginning of the first chunk. */

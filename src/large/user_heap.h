@@ -36,6 +36,9 @@
  * looks at it there. In the child such a block is in use like any other that the thread had. A thread that forks in a
  * signal handler, while a block of its own is in flight, has another process when it lands: then its flight is in
  * no list. Its block is not spared there where a thread of the child frees the whole heap before it has landed.
+ * A handler may also fork while its thread links or unlinks a flight. In the child that thread has the lock of the heap,
+ * and ends the step: it may write to the links of flights that stayed behind. Their stacks serve nobody before the
+ * handler has returned, unless it starts threads, which POSIX does not allow it; and the list is the parent's.
  *  - Rejected: to wait for such blocks. The one that waits must be outside the gate, and with others that
  *    allocate all the time it waits for ever, or has an epoch of its own for each wait. */
 #pragma once

@@ -13,7 +13,12 @@
  * An area cannot grow past a mapping that is not HAKMEM's. The records of meta.c continue in
  * another area. The region's records cannot: they are found by their number, without a lock, so
  * they must stay in one piece, and a foreign mapping inside the map would be read as classes. The
- * region therefore waits until the mapping is gone. */
+ * region therefore waits until the mapping is gone.
+ *
+ * A program that maps over reserved addresses (MAP_FIXED) takes what is not its own. Rejected: a look when a part becomes
+ * accessible. mprotect tells nothing; a look at the contents takes fresh pages for foreign ones that are zero, brings
+ * each page into memory, and is too late by the next call; a mapping over the reserved one destroys what the program has
+ * put there. */
 #pragma once
 
 #include "base/base.h"
