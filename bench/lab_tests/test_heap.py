@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.errors import BadInput, LabError
-from hakmem_lab.heap import command, options, output, page, perf_map, pprof, read, state, words
+from hakmem_lab.heap import command, names, options, output, page, perf_map, pprof, read, state, words
 
 TEXT = """heap profile: 1000: 48000 [3000: 144000] @ heapprofile
 # hakmem rate 524288 process 77 samples 12 live 4 dropped 0 ms 2500 peak_ms 1500
@@ -317,3 +317,25 @@ def test_an_axis_of_bytes_has_a_few_ticks_in_powers_of_two(most):
     assert 2 <= len(axis["tickvals"]) <= 10 and axis["tickvals"][-1] > most
     step = axis["tickvals"][1]
     assert step & (step - 1) == 0 and axis["ticktext"][0] == "0 B"
+
+
+@pytest.mark.parametrize("name, shown", [
+    ("main", "main"), ("f(int)", "f(int)"), ("a::(anonymous namespace)::g(char const*)", "a::(anonymous namespace)::g(char const*)"),
+    ("std::vector<int>::push_back(int const&)", "std::vector<int>::push_back(int const&)"),
+    ("std::map<std::string, std::vector<int> >::operator[](std::string const&) const",
+     "std::map<…>::operator[](std::string const&) const"),
+    ("T& x::operator<< <long_type_of_the_user>(T&, int)", "T& x::operator<< <…>(T&, int)"),
+    ("bool operator<(A const&, B const&)", "bool operator<(A const&, B const&)"),
+    ("f(std::map<int, std::less<int> >, std::function<void (int)>, unsigned long, unsigned long)", "f(…)"),
+    ("std::function<void (std::string const&)>::operator()(std::string const&) const",
+     "std::function<…>::operator()(std::string const&) const"),
+    ("<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop", "<alloc::vec::Vec<T,A> as core::ops::drop::Drop>::drop"),
+    ("f<a", "f<a"), ("a)", "a)"), ("<module> (app.py)", "<module> (app.py)"), ("", ""),
+])  # fmt: skip
+def test_names_without_what_templates_are_made_of(name, shown):
+    assert names.short(name) == shown
+
+
+def test_calls_of_containers_are_those_of_the_program():
+    assert names.own(["main", "f()", "std::map<int>::operator[]", "operator new"]) == ("main", "f()")
+    assert names.own(["std::a", "operator new"]) == ("std::a", "operator new") and names.own([]) == ()

@@ -6,6 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from .names import short
 from .read import size
 from .state import LEVELS, PARTS, UNIT, calls_of_class
 from .words import by_stack, caller, part, seconds, warnings
@@ -58,7 +59,7 @@ def flame(profile, value) -> go.Figure:
     depth = max((len(stack) for stack in kept if sums[stack] >= whole * SHOWN), default=0)
     figure = go.Figure(go.Icicle(
         ids=[ids[stack] for stack in kept],
-        labels=[escape(stack[-1]) if stack else "all" for stack in kept],
+        labels=[escape(short(stack[-1])) if stack else "all" for stack in kept],
         parents=[ids[stack[:-1]] if stack else "" for stack in kept],
         values=[sums[stack] for stack in kept], branchvalues="total", maxdepth=depth + 1,
         text=[size(sums[stack]) for stack in kept], tiling={"orientation": "v", "flip": "y"},
@@ -90,7 +91,7 @@ def _table(rows, whole, places) -> str:
     lines = ["<div class=scroll><table><tr><th>bytes</th><th>part</th><th>blocks</th>"
              "<th>call, the innermost first</th></tr>"]  # fmt: skip
     for stack, (count, objects) in rows:
-        shown = [f"{name} ({places[name]})" if name in places else name for name in stack[::-1][:8]]
+        shown = [f"{short(name)} ({places[name]})" if name in places else short(name) for name in stack[::-1][:8]]
         names = " ← ".join(map(escape, shown))
         lines.append(f"<tr><td>{size(count)}</td><td>{part(count, whole)}</td>"
                      f"<td>{objects:,}</td><td>{names}</td></tr>")  # fmt: skip
@@ -150,7 +151,7 @@ def profiles_over_time(profiles) -> go.Figure:
     for profile in profiles:
         sums = defaultdict(int)
         for site in profile.sites:
-            sums[caller(profile.stack(site))] += site.live_bytes
+            sums[short(caller(profile.stack(site)))] += site.live_bytes
         by_call.append(sums)
     most = {name: max(sums[name] for sums in by_call) for name in set().union(*by_call)}
     names = sorted(most, key=lambda name: (-most[name], name))[:LINES]
@@ -184,7 +185,7 @@ def _pins(state, profile) -> str:
              "<th>part of resident</th><th>calls that have most blocks of this size in use</th></tr>"]  # fmt: skip
     for pin in state.pins[:TOP]:
         calls = calls_of_class(profile, pin.size)[:3] if profile else []
-        named = "<br>".join(f"{part(share, 1)} {escape(caller(stack))}" for stack, share in calls) or "?"
+        named = "<br>".join(f"{part(share, 1)} {escape(short(caller(stack)))}" for stack, share in calls) or "?"
         lines.append(f"<tr><td>{pin.size:,} B</td><td>{pin.pages:,}</td><td>{pin.blocks:,}</td><td>{size(pin.free)}</td>"
                      f"<td>{part(pin.free, state.rss)}</td><td>{named}</td></tr>")  # fmt: skip
     return "\n".join([*lines, "</table></div>"])

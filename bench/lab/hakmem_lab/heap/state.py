@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..errors import LabError
+from .names import own
 
 GRAIN, UNIT = 4096, 16  # bytes of a grain, grains of a unit
 PARTS = ("live", "rounding", "sparse", "caches", "dirty", "metadata", "other")
@@ -87,7 +88,7 @@ def calls_of_class(profile, size) -> list:
     sums = defaultdict(int)
     for site in profile.sites:
         if site.size == size:
-            sums[tuple(profile.stack(site))] += site.live
+            sums[own(profile.stack(site))] += site.live
     whole = sum(sums.values())
     return sorted(((stack, live / whole) for stack, live in sums.items() if live),
                   key=lambda pair: -pair[1])  # fmt: skip

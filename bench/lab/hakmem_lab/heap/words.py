@@ -1,9 +1,9 @@
 """What stands out in a profile and in the memory of a process, in words."""
 
-import re
 from collections import defaultdict
 from html import escape
 
+from .names import own, short
 from .perf_map import up_to_python
 from .read import size
 from .state import GRAIN, calls_of_class
@@ -14,15 +14,14 @@ PYTHON_OWN = 512  # bytes of a block, at most, that Python does not ask malloc f
 
 def caller(stack) -> str:
     """The innermost function that is not of a library of containers; of Python's own, where there are some."""
-    own = [name for name in up_to_python(stack) if not re.match(r"(std|__gnu_cxx)::|operator new|void\b", name)]
-    return (own or stack or ["?"])[-1]
+    return (own(up_to_python(stack)) or ("?",))[-1]
 
 
 def placed(profile, stack) -> str:
     """That function, and the line of the call where it is known."""
     name = caller(stack)
     place = profile.places().get(name)
-    return f"{name} ({place})" if place else name
+    return f"{short(name)} ({place})" if place else short(name)
 
 
 def count_of(number, what="block") -> str:
@@ -34,10 +33,10 @@ def part(number, whole) -> str:
 
 
 def by_stack(profile, at_peak=False) -> dict:
-    """{stack: [bytes, objects] in use}, now or at the peak."""
+    """{stack up to the program's own call: [bytes, objects] in use}, now or at the peak."""
     sums = defaultdict(lambda: [0, 0])
     for site in profile.sites:
-        entry = sums[tuple(profile.stack(site))]
+        entry = sums[own(profile.stack(site))]
         entry[0] += site.peak_bytes if at_peak else site.live_bytes
         entry[1] += site.peak if at_peak else site.live
     return sums

@@ -11,6 +11,7 @@ from .. import compare, samples, setup
 from ..allocators import parse_libraries
 from ..bench import PLAIN_WIDTH
 from ..errors import BadInput, LabError
+from ..front import said
 from ..paths import ROOT
 from ..tables import Row
 from . import find, show
@@ -105,5 +106,5 @@ def _finish(output, summary, folder) -> int:
     show.show(output, summary, samples.load(folder / "samples.jsonl"))
     output.print(f"page: {folder / 'report.html'}", soft_wrap=True)
     if summary["interrupted"]:
-        output.print(f"go on: compare --resume {folder}", soft_wrap=True)
+        output.print(f"go on: {said('compare')} --resume {folder}", soft_wrap=True)
     return 130 if summary["interrupted"] else 0

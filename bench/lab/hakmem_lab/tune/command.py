@@ -14,6 +14,7 @@ from ..allocators import variant
 from ..bench import PLAIN_WIDTH
 from ..cost.measure import need_tools
 from ..errors import LabError
+from ..front import said
 from ..own.command import row_of
 from ..own.measure import Kept
 from ..paths import ROOT
@@ -184,7 +185,7 @@ def _run(options, folder, home, output, console) -> int:
             return _conclude(options, session, hakmem, folder, home, found, goal, output)
     except KeyboardInterrupt:
         pass
-    output.print(f"stopped before the end; go on: tune --resume {folder}", soft_wrap=True)
+    output.print(f"stopped before the end; go on: {said('tune')} --resume {folder}", soft_wrap=True)
     return 130
 
 
