@@ -20,7 +20,7 @@ def drawn():
     """A line for each folder, the uppermost first: its name, and the first words of its row."""
     ladder = re.search(r"^Ladder: (.*)$", README, re.MULTILINE).group(1)
     texts = dict(re.findall(r"^\| `(\w+)/` \| ([^|;]+?)(?:;[^|]*)? \|", README, re.MULTILINE))
-    lines = [f"{folder:<10}{texts[folder]}" for folder in ladder.split(" < ")[::-1]]
+    lines = [f"{folder:<13}{texts[folder]}" for folder in ladder.split(" < ")[::-1]]
     return BEGIN + "```\n" + "\n".join(lines) + "\n```\n" + END
 
 

@@ -6,7 +6,7 @@
 #include "error/error.h"
 #include "hardened/guard_sample.h"
 #include "os/module.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 
 enum { ORIGIN_SIZE = 120, MODULE_SIZE = 48 };
 

@@ -9,7 +9,7 @@
 HAK_SLOW_PATH void hak_block_record_report(const char *function, const void *pointer,
                                            const hak_block_t *block);
 
-/* Debug records (record/record.h). These functions do nothing while no records are kept, and for
+/* Debug records (debug_record/record.h). These functions do nothing while no records are kept, and for
  * blocks that have none. The last two report an error and return false; the caller then ignores
  * the call. */
 

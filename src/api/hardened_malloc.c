@@ -16,11 +16,11 @@
 #include "hardened/quarantine.h"
 #include "large/large.h"
 #include "large/user_heap_huge.h"
-#include "live/live.h"
+#include "live_stats/live.h"
 #include "os/os.h"
 #include "profile/sample.h"
 #include "shard/flush.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 void hak_hardened_start(void) {

@@ -15,7 +15,7 @@
 #include "stats/report.h"
 #include "stats/stats.h"
 #include "stats/text.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 

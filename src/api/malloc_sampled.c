@@ -15,9 +15,9 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "profile/sample.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "stats/heap_profile.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 void hak_malloc_sampled_start(void) {

@@ -19,7 +19,7 @@
 #include "options/options.h"
 #include "os/os.h"
 #include "profile/sample.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */
 void *hakmem_calloc(size_t count, size_t size) {

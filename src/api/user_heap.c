@@ -17,9 +17,9 @@
 #include "large/user_heap_huge.h"
 #include "os/os.h"
 #include "profile/sample.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "region/region.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 static HAK_SLOW_PATH void report(const char *function, const void *handle) {

@@ -43,7 +43,7 @@
 #include "options/load.h"
 #include "options/options.h"
 #include "policy/policy.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "shard/flush.h"
 #include "shard/shard.h"
 
@@ -65,9 +65,9 @@ enum {
     FEW_SLOTS = 8,     /* a stack of so many slots or fewer is refilled as a whole */
     UPGRADED_MAX = 16, /* first blocks of a class taken from the class above */
     UPGRADED_BYTES = 8 * 1024,
-    LEFT_MOST = 8,     /* magazines of classes that were left, emptied by one call */
-    LEFT_TIMES = 4,    /* see below */
-    REFILLED = 0,      /* the direction of a slow call, a flag in a magazine's batch */
+    LEFT_MOST = 8,  /* magazines of classes that were left, emptied by one call */
+    LEFT_TIMES = 4, /* see below */
+    REFILLED = 0,   /* the direction of a slow call, a flag in a magazine's batch */
     FLUSHED = 0x8000,
 };
 
@@ -146,7 +146,7 @@ static bool is_mid(unsigned class_index) { return hak_tier_of_class(class_index)
  * options call the stack of a mid class its ring. */
 static unsigned slots_max(unsigned class_index) {
     if (HAK_UNLIKELY(hak_option(HAK_OPTION_HARDENED))) return 0; /* see hardened/hardened.h */
-    if (is_mid(class_index)) { /* none where debug records are kept: see record/record.h */
+    if (is_mid(class_index)) { /* none where debug records are kept: see debug_record/record.h */
         if (!hak_option(HAK_OPTION_POOL_TLS_RING) || hak_records_on()) return 0;
         return (unsigned)hak_ceil_pow2((size_t)hak_option(HAK_OPTION_POOL_RING_CAP) + 2) / 2;
     }

@@ -45,7 +45,7 @@
 #include "large/recent.h"
 #include "meta/lazy_table.h"
 #include "os/lock.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 #include "region/superslab.h"
 #include "region/superslab_list.h"
 #include "shard/shard.h"

@@ -46,7 +46,7 @@
 #include "base/base.h"
 #include "large/huge_table.h"
 #include "os/range.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 
 /* Read by anyone. A line for what changes with every block, one for what changes by system calls, one for the rest. */
 typedef struct {

@@ -13,7 +13,7 @@
 
 #include "large/huge_stretches.h"
 #include "os/range.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 
 enum { HAK_KEPT_PARTS = 64 }; /* the bits of a word */
 

@@ -8,7 +8,7 @@
 #include "large/fine.h"
 #include "large/heap.h"
 #include "options/options.h"
-#include "os/node.h"
+#include "os/numa.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/base.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 #include "region/unit.h"
 #include "region/superslab.h"
 

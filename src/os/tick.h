@@ -1,4 +1,4 @@
-/* tick.h: when a thread checks for due work (thread/giving_back.c).
+/* tick.h: when a thread checks for due work (thread/purge_trigger.c).
  *
  * Each slow call adds its bytes and HAK_TICK_CALL to a counter of its thread. Above
  * HAK_TICK_INTERVAL the thread checks for work. hak_tick_hurry makes the next slow call check, and

@@ -15,7 +15,7 @@
 
 #include "base/base.h"
 #include "os/lock.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 #include "region/region.h"
 
 /* Each take of a unit writes the first line, and reads the second one. */

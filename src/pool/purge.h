@@ -1,7 +1,7 @@
 /* purge.h: the pool's free units go back to the system; pool.h says when. */
 #pragma once
 
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 
 /* Purges units that have been free for longer than `delay_ms`, as far as the budget allows; returns
  * their number. Superslabs with slabs in use wait for a round of partial release, unless `all` is

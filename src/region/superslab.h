@@ -49,7 +49,7 @@ typedef struct hak_superslab {
     bool unmapped;                                 /* region lock; in its list of holes, by next
                                                       and prev */
     uint8_t node;                                  /* pool lock; the node of its memory, or of the
-                                                      last it had (os/node.h) */
+                                                      last it had (os/numa.h) */
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */

@@ -5,7 +5,7 @@
 #include "debug/ways.h"
 #include "options/options.h"
 #include "os/cpu.h"
-#include "os/node.h"
+#include "os/numa.h"
 #include "os/os.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -21,11 +21,12 @@ enum {
     SLABS_MOST = 4,        /* slabs that one take brings from the pool */
     DRAIN_MOST = 64,       /* blocks, so also slabs, that a sweep drains under one lock */
     DRAINS_MOST = 1 << 16, /* of one bin in one sweep */
-    CHANGED_PART = 32,     /* a heap has changed when it has more than one unit in so many more, or fewer */
-    UNITS_LEAST = 16,      /* in a smaller one the code that empties magazines costs as many pages */
-    LEFT_PART = 16,        /* a class is left when at most one touched block in so many is in use, and */
-    LEFT_BYTES = 8192,     /* they have so many bytes: less is not worth a slab that is made anew */
-    SEARCH_MOST = 16,      /* other shards that a search looks at while there is other memory */
+    CHANGED_PART =
+        32, /* a heap has changed when it has more than one unit in so many more, or fewer */
+    UNITS_LEAST = 16, /* in a smaller one the code that empties magazines costs as many pages */
+    LEFT_PART = 16,   /* a class is left when at most one touched block in so many is in use, and */
+    LEFT_BYTES = 8192, /* they have so many bytes: less is not worth a slab that is made anew */
+    SEARCH_MOST = 16,  /* other shards that a search looks at while there is other memory */
 };
 
 /* Alone in their cache line: slow calls of all threads read them, and threads write what the linker
@@ -244,7 +245,7 @@ _Atomic uint32_t hak_shard_visits_due HAK_OWN_LINE;
 
 /* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
  * `superslabs` before: always when the heap has grown, otherwise now and then. The work is done at
- * the end of the call (thread/giving_back.c). */
+ * the end of the call (thread/purge_trigger.c). */
 static void note_taken(unsigned units, uint64_t superslabs) {
     if (units == 0 || hak_shard_heap_is_small()) return;
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs)) {

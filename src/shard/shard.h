@@ -68,8 +68,8 @@
 #include "base/base.h"
 #include "options/options.h"
 #include "os/lock.h"
-#include "pool/budget.h"
-#include "record/record.h"
+#include "pool/purge_budget.h"
+#include "debug_record/record.h"
 #include "region/region.h"
 #include "region/unit.h"
 #include "shard/flush.h"
@@ -122,7 +122,7 @@ unsigned hak_shard_open(unsigned shard);
 unsigned hak_shard_homes(void);
 
 /* The home of the CPU that the caller runs on; the first one in a process of one thread, wherever it runs. Each
- * node has a row of homes (os/node.h). */
+ * node has a row of homes (os/numa.h). */
 unsigned hak_shard_here(void);
 
 /* Memory for a record of a thread at home in the shard: the shard's own while it has some (meta/room.h),

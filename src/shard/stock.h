@@ -3,7 +3,7 @@
  * While a heap grows, each shard takes slabs of its own, and on a large machine all of them wait for the
  * pool's lock. So a shard that has slabs already takes a few units more under that lock, as long as they
  * were never touched: they have no pages. They lie in its stock until it needs them, or until the next
- * pass (thread/giving_back.c) gives them back. The first shards have none, so small processes do not.
+ * pass (thread/purge_trigger.c) gives them back. The first shards have none, so small processes do not.
  *
  * PROTOCOL of a stock
  *

@@ -7,7 +7,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "thread/thread.h"
 
 enum {

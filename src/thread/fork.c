@@ -28,7 +28,7 @@
 #include "os/gate.h"
 #include "os/lock.h"
 #include "os/os.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/helper.h"
 #include "thread/thread.h"
 #include "thread/verify.h"

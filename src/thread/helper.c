@@ -3,7 +3,7 @@
  *   NONE -> STARTING -> AWAKE <-> ASLEEP -> NONE,  STARTING or AWAKE -> REFUSED
  *
  * A slow malloc starts the helper in a program that has threads and a large heap, or a watcher
- * (giving_back.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
+ * (purge_trigger.h). A free never starts it, since libc calls free with its thread lists locked; nor does a
  * constructor. The helper sleeps on its state word until a slow free finds much memory to purge. Then it
  * wakes at intervals until that is done. It ends after the last thread of the program. It blocks every
  * signal and allocates nothing. The child of a fork forgets it.
@@ -31,7 +31,7 @@
 #include "pool/pool.h"
 #include "pool/purge.h"
 #include "shard/sparse.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 enum {
@@ -223,7 +223,7 @@ void hak_helper_note(void) {
     wake();
 }
 
-/* The note is set already (pool/budget.h). The helper clears `urged` before it reads the notes; until
+/* The note is set already (pool/purge_budget.h). The helper clears `urged` before it reads the notes; until
  * then one wake-up is enough. */
 void hak_helper_urge(void) {
     atomic_thread_fence(memory_order_seq_cst);

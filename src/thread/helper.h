@@ -22,5 +22,5 @@ HAK_FAST_PATH void hak_helper_wake(void) {
     if (HAK_UNLIKELY(hak_load_relaxed(&hak_helper_state) == HAK_HELPER_ASLEEP))
         hak_helper_wake_up();
 }
-void hak_helper_start_early(void); /* for a watcher, see giving_back.h */
+void hak_helper_start_early(void); /* for a watcher, see purge_trigger.h */
 bool hak_helper_runs(void);

@@ -8,7 +8,7 @@
 #include "os/cpu.h"
 #include "os/gate.h"
 #include "os/lock.h"
-#include "os/node.h"
+#include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/cache_budget.h"

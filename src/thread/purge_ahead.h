@@ -10,7 +10,7 @@ size_t hak_purge_ahead_excess(void);
 /* Most of what was in use is gone, and it still falls, as far as the last look has seen. */
 bool hak_purge_ahead_falls(void);
 
-/* A look at what is in use. By the owner of purge work (giving_back.c). */
+/* A look at what is in use. By the owner of purge work (purge_trigger.c). */
 void hak_purge_ahead_look(uint64_t now_ms);
 
 /* Frees have given so much back. By the owner. */

@@ -15,7 +15,7 @@
 #include "options/options.h"
 #include "os/cpu.h"
 #include "os/lock.h"
-#include "os/node.h"
+#include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
 #include "thread/fork.h"

@@ -10,7 +10,7 @@ lie there. A word counts as covered where two threads of one scenario touch it a
 writes. Read are the traces that the runs of mutants.py on the unbroken sources left behind.
 
 A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_ADD_OWNED, hak_add_relaxed
-or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live/ read it.
+or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live_stats/ read it.
 The text of the sources decides that, for every use of the name.
 
 The test fails for any other word. It fails, too, when it would not miss the traces of the group that
@@ -217,7 +217,7 @@ def all_covered(args):
 
 # ---- figures ------------------------------------------------------------------------------------
 
-READERS = ("src/stats/", "src/live/", "src/api/introspect.c", "src/api/stats.c")
+READERS = ("src/stats/", "src/live_stats/", "src/api/introspect.c", "src/api/stats.c")
 WRITE = (r"(?:^|[;{{}})]|\belse)\s*(?:\(void\))?(?:HAK_ADD_OWNED|hak_add_relaxed|hak_store_relaxed|"
          r"count_call)\(\s*&?[^,;]*?{use}(?:\[[^,;]*\])*[,)]")
 RETURNED = r"\b(\w+)\([^()]*\)\s*\{{\s*return hak_load_relaxed\(&{use}\);\s*\}}"

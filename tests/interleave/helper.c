@@ -11,7 +11,7 @@
 #include "scenarios.h"
 #include "thread/helper.c" /* its words are its own, and have to be tracked */
 #include "shard/sparse.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/helper.h"
 
 enum {

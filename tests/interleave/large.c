@@ -19,7 +19,7 @@
 #include "region/region.h"
 #include "scenarios.h"
 #include "../support/purge.h"
-#include "os/node.h"
+#include "os/numa.h"
 
 enum {
     BLOCKS = 3,

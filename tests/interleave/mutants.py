@@ -114,7 +114,7 @@ GROUPS = {
              "unsigned hak_thread_count(void) {"),
         ],
     ),
-    "record": ("src/record/record.[ch] src/meta/once.[ch]", ["tests/interleave/record.c"], []),
+    "record": ("src/debug_record/record.[ch] src/meta/once.[ch]", ["tests/interleave/record.c"], []),
     "state": (
         "src/hardened/state.[ch] src/hardened/empty.[ch] src/hardened/verify.[ch] "
         "src/meta/once.[ch]",

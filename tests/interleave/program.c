@@ -14,9 +14,9 @@
 #include "hardened/quarantine.h"
 #include "hardened/state.h"
 #include "large/user_heap.h"
-#include "live/fill.h"
+#include "live_stats/fill.h"
 #include "memory.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 #include "process.h"
 #include "profile/site.h"
 #include "region/region.h"
@@ -317,7 +317,7 @@ static void check_blocks(void) {
         if (slots[i].block) check_marks(i, slots[i].size);
 }
 
-/* What lower layers want done, and count before they note it (pool/budget.h). */
+/* What lower layers want done, and count before they note it (pool/purge_budget.h). */
 static void check_notes(void) {
     uint32_t notes = hak_budget_notes;
     EXPLORE_CHECK(hak_shard_grown == 0 || notes & HAK_NOTE_GROWN,

@@ -3,7 +3,7 @@
 
 #include "explore.h"
 #include "hakmem.h"
-#include "live/fill.h"
+#include "live_stats/fill.h"
 #include "process.h"
 #include "program.h"
 #include "region/region.h"

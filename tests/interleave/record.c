@@ -1,8 +1,8 @@
-/* record.c: explores the debug records of src/record/record.h, on the real record.c.
+/* record.c: explores the debug records of src/debug_record/record.h, on the real record.c.
  *
  *   record             every scenario must hold
  *   record --broken    the sources were broken on purpose: some scenario must fail */
-#include "record/record.h"
+#include "debug_record/record.h"
 
 #include "explore.h"
 #include "memory.h"

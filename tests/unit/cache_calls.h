@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "shard/shard.h"
 
 enum { HOME = 2, SECONDS = 20, HELD_MAX = 6000 };

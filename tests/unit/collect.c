@@ -16,7 +16,7 @@
 #include "large/huge.h"
 #include "large/huge_kept.h"
 #include "large/huge_table.h"
-#include "live/live.h"
+#include "live_stats/live.h"
 #include "meta/meta.h"
 #include "pool/pool.h"
 #include "region/region.h"
@@ -24,7 +24,7 @@
 #include "shard/table.h"
 #include "stats/collect.h"
 #include "stats/stats.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 enum { LOCKS_MAX = 4096, THREADS = 4, WAITED = 2, BLOCKS = 40 };

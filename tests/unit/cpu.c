@@ -27,7 +27,7 @@
 #include "shard/shard.h"
 #include "stats/collect.h"
 #include "stats/stats.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
 /* ---- Quotas ---------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "options/load.h"
 #include "options/options.h"
 #include "policy/ace.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "shard/shard.h"
 
 /* The fixed class of a size, whatever the routes say. */

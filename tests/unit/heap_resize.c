@@ -9,7 +9,7 @@
 #include "large/huge.h"
 #include "large/user_heap_huge.h"
 #include "profile/sample.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "thread/verify.h"
 
 static hakmem_heap_t *emptied; /* after the next resize of a block, before its call returns */

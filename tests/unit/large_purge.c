@@ -12,7 +12,7 @@
 #include "pool/pool.h"
 #include "purge.h"
 #include "region/region.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 
 enum {
     REUSED = 64,

@@ -13,7 +13,7 @@
 #include "meta/meta.h"
 #include "shard/stats.h"
 #include "shard/table.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 #include "shard_batches.h"

@@ -19,7 +19,7 @@
 #include "large/large.h"
 #include "os/cpu.h"
 #include "os/file.h"
-#include "os/node.h"
+#include "os/numa.h"
 #include "pool/purge.h"
 #include "shard/table.h"
 #include "thread/home_group.h"

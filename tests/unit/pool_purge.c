@@ -9,7 +9,7 @@
 #include "commit/commit.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "pool/budget.h"
+#include "pool/purge_budget.h"
 #include "pool/pool.h"
 #include "pool/purge.h"
 #include "pool_units.h"

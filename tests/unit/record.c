@@ -11,7 +11,7 @@
 #include "hakmem.h"
 #include "os/module.h"
 #include "os/os.h"
-#include "record/record.h"
+#include "debug_record/record.h"
 #include "region/region.h"
 
 enum { SECONDS = 10 };

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "live/page.h"
+#include "live_stats/page.h"
 
 typedef enum {
     LIVE_READ,

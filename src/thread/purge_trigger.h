@@ -1,4 +1,4 @@
-/* giving_back.h: pieces of purge work; giving_back.c says who does them, and when. */
+/* purge_trigger.h: pieces of purge work; purge_trigger.c says who does them, and when. */
 #pragma once
 
 #include "os/tick.h"
@@ -9,7 +9,7 @@ typedef struct {
     _Atomic uint64_t pieces;     /* of purge work */
     _Atomic uint64_t most_looks; /* slabs that one call has looked at */
     _Atomic uint64_t most_bytes; /* that one call has given back */
-} hak_purge_stats_t;             /* written by the owner (giving_back.c), read by anyone */
+} hak_purge_stats_t;             /* written by the owner (purge_trigger.c), read by anyone */
 
 extern hak_purge_stats_t hak_purge_stats;
 

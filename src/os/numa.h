@@ -1,4 +1,4 @@
-/* node.h: nodes (NUMA): groups of CPUs that have memory of their own.
+/* numa.h: nodes (NUMA): groups of CPUs that have memory of their own.
  *
  * A process that may use more than four CPUs reads /sys/devices/system/node once, when it gets its
  * second thread. Before that, and in any other process, there is one node, number 0. The node on

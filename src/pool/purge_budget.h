@@ -1,4 +1,4 @@
-/* budget.h: how much a piece of purge work may still do; thread/giving_back.c sets the amounts.
+/* purge_budget.h: how much a piece of purge work may still do; thread/purge_trigger.c sets the amounts.
  *
  * A piece ends when its looks or its bytes are used up. Code that gives memory back asks for the
  * budget first, so that no piece gives back more than its bytes. Examining a slab, a superslab,

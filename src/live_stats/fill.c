@@ -1,11 +1,11 @@
 /* fill.c: copies options, caches, requests, addresses and slabs into a live page. */
-#include "live/fill.h"
+#include "live_stats/fill.h"
 
 #include <string.h>
 
 #include "large/huge.h"
 #include "large/view.h"
-#include "live/live.h"
+#include "live_stats/live.h"
 #include "meta/meta.h"
 #include "region/region.h"
 #include "shard/stats.h"

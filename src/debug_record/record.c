@@ -1,5 +1,5 @@
 /* record.c: tables of debug records, and the words in them. */
-#include "record/record.h"
+#include "debug_record/record.h"
 
 #include "meta/once.h"
 #include "options/load.h"

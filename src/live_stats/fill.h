@@ -1,9 +1,9 @@
-/* fill.h: fills the parts of a live page that are not statistics; internal to live/. Except for
+/* fill.h: fills the parts of a live page that are not statistics; internal to live_stats/. Except for
  * hak_live_note_request, one thread at a time calls these functions. */
 #pragma once
 
 #include "large/huge.h"
-#include "live/page.h"
+#include "live_stats/page.h"
 #include "region/region.h"
 
 /* Ranges of addresses, as many as the page has room for. */

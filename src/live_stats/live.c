@@ -7,17 +7,17 @@
  *
  * The file is kept open only for its name in /proc/PID/fd. The process writes through the mapping,
  * so the program may close the file, and another file may get its number. */
-#include "live/live.h"
+#include "live_stats/live.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "live/fill.h"
+#include "live_stats/fill.h"
 #include "meta/meta.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "stats/collect.h"
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 
 enum {
     INTERVAL_MS = 250,

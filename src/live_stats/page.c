@@ -1,5 +1,5 @@
 /* page.c: the hash of the tables that determine the layout of a live page. */
-#include "live/page.h"
+#include "live_stats/page.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* giving_back.c: who gives memory back, when, and how much.
+/* purge_trigger.c: who gives memory back, when, and how much.
  *
  * There is one kind of work, a piece, and three who do it: slow calls of malloc and free, the
  * helper thread (helper.c), and malloc_trim. A piece first does what lower layers have noted
- * (pool/budget.h), then continues a pass. A pass visits everything that can be given back:
+ * (pool/purge_budget.h), then continues a pass. A pass visits everything that can be given back:
  * waiting caches, depots, bins (remote frees, kept empty slabs), large heaps, kept huge mappings,
  * sparse slabs, free units. It is a cursor, so it may stop anywhere and continue later. Where memory is
  * over a limit, or is due before the next pass (purge_ahead.c, HUGE, ROUND), a pass of the stages concerned runs.
@@ -28,7 +28,7 @@
  * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
  * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
  * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
-#include "thread/giving_back.h"
+#include "thread/purge_trigger.h"
 
 #include "cache/cpu_depot.h"
 #include "commit/commit.h"

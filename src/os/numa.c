@@ -1,5 +1,5 @@
-/* node.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
-#include "os/node.h"
+/* numa.c: reads the description of the nodes; which CPUs and numbers belong to which node. */
+#include "os/numa.h"
 
 #include <sched.h>
 #include <string.h>

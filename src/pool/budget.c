@@ -1,4 +1,0 @@
-/* budget.c: the word that holds the notes. */
-#include "pool/budget.h"
-
-_Atomic uint32_t hak_budget_notes HAK_OWN_LINE;
