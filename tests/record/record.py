@@ -5,6 +5,7 @@
 LOAD is load.c. Each case is one function below.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -345,6 +346,23 @@ def case_kept(folder):
     expect("what could not be kept", content(os.path.join(folder, "u")), two)
 
 
+def case_static_tls(folder):
+    """An allocator that can be loaded at the start of a program only, by name and by path."""
+    library = os.path.join(os.path.dirname(LOAD), "libtest_record_static_tls.so")
+    try:
+        ctypes.CDLL(library)
+        harness.fail("dlopen takes the library: it shows nothing")
+    except OSError:
+        pass
+    trace, named = os.path.join(folder, "t"), os.path.join(folder, "libjemalloc.so.2")
+    record(trace, LOAD, "realloc")
+    shutil.copy(library, named)
+    for name, env, file in (("jemalloc", {"LD_LIBRARY_PATH": f"/no/such:{folder}"}, named), (library, {}, library)):
+        found = json.loads(must(hakmem("replay", "--json", f"--alloc={name}", trace, env=env)).out)
+        whole(found)
+        expect("allocator", found["allocator"], os.path.realpath(file))
+
+
 def case_errors(folder):
     """Bad input is one line on stderr."""
     tries = [
@@ -358,6 +376,7 @@ def case_errors(folder):
         (["replay"], 2, "no trace given"), (["replay", "--no", "x"], 2, "is not known"),
         (["replay", "a", "b"], 2, "is not known"), (["replay", "--alloc", "emacs", "x"], 2, "no allocator"),
         (["replay", "--alloc=/no/such.so", "x"], 2, "not on this machine"),
+        (["replay", f"--alloc={shutil.which('true')}", "x"], 2, "has no malloc"),
         (["replay", "--alloc=", "x"], 2, "names no allocator"), (["replay", "--alloc=,", "x"], 2, "names no allocator"),
         (["replay", "--touch=some", LOAD], 2, "is not known"), (["replay", "/no/such"], 1, "No such file"),
         (["replay", LOAD], 1, "is not a trace"),

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../record/format.h"
+#include "binary.h"
 #include "override.h"
 
 #define DEFAULT_FILE "hakmem.trace"
@@ -140,8 +141,29 @@ int command_record(int argc, char **argv) {
     fail(STATUS_NOT_EXEC, "record: %s: %s", path, strerror(error));
 }
 
+/* The file of a library by its name, in the folders where the loader looks, nearly. dlopen cannot tell: it refuses
+ * one with much static TLS, such as jemalloc, which is loaded at the start of a program or never. */
+static bool find_by_name(const char *name, char path[PATH_MAX]) {
+    const char *named = getenv("LD_LIBRARY_PATH");
+    char folders[3 * PATH_MAX], libc[PATH_MAX] = "", at[4 * PATH_MAX];
+    Dl_info about;
+    if (dladdr(dlsym(RTLD_DEFAULT, "getenv"), &about) && about.dli_fname)
+        snprintf(libc, sizeof libc, "%s", about.dli_fname);
+    char *end = strrchr(libc, '/');
+    if (end) *end = 0;
+    snprintf(folders, sizeof folders, "%.4096s:/usr/local/lib:%s:/usr/lib64:/usr/lib",
+             named ? named : "", libc);
+    for (char *rest, *folder = strtok_r(folders, ":", &rest); folder;
+         folder = strtok_r(NULL, ":", &rest)) {
+        snprintf(at, sizeof at, "%s/%s", folder, name);
+        if (realpath(at, path)) return true;
+    }
+    return false;
+}
+
 /* The library of an allocator by name or path; "" for the system's. */
 static void allocator_library(const char *name, char path[PATH_MAX]) {
+    static binary_t binary;
     *path = 0;
     if (strcmp(name, "system") == 0) return;
     if (strcmp(name, "hakmem") == 0) {
@@ -156,10 +178,9 @@ static void allocator_library(const char *name, char path[PATH_MAX]) {
              "replay: there is no allocator '%.64s'; there are hakmem, system, mimalloc, jemalloc, "
              "tcmalloc, or a path",
              name);
-    void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-    void *symbol = library ? dlsym(library, "malloc") : NULL;
-    Dl_info about;
-    if (!symbol || !dladdr(symbol, &about) || !realpath(about.dli_fname, path))
+    bool is_there = strchr(file, '/') ? realpath(file, path) != NULL : find_by_name(file, path);
+    if (is_there) binary_read(path, &binary);
+    if (!is_there || !binary.has_malloc)
         fail(STATUS_USAGE, "replay: %s is not on this machine, or has no malloc", file);
 }
 

@@ -196,7 +196,7 @@ static void tell(bool as_json, double wall, double cpu) {
               "\"cpu_s\": %.3f, \"foreign_frees\": %zu, \"lost\": %zu, \"failed\": %zu, "
               "\"complete\": %s}\n"
             : "allocator           %s\n"
-              "steps               %zu, of %u threads, %zu handovers, in the order of the trace\n"
+              "steps               %zu, threads %u, handovers %zu, in the order of the trace\n"
               "touched             %s (pages of each block, when it is allocated)\n"
               "peak live bytes     %llu requested in the trace, %llu here\n"
               "heap resident       %ld KB at that peak, %ld KB at most\n"
@@ -207,7 +207,7 @@ static void tell(bool as_json, double wall, double cpu) {
     const char *end = as_json      ? (is_whole ? "true" : "false")
                       : is_whole   ? "is whole"
                       : *trace.end ? "stops at its limit"
-                                   : "has no end: the program was killed";
+                                   : "has no end: the program was killed, or the disk full";
     printf(form, allocator(), trace.count, trace.threads, handovers, does_touch ? "all" : "none",
            (unsigned long long)trace.peak_bytes, (unsigned long long)peak_bytes,
            at_peak_kb - base_kb, peak_kb - base_kb, wall, cpu, trace.foreign, trace.lost, failures,
