@@ -213,6 +213,10 @@ def case_killed(folder):
     expect("complete", found["complete"], False)
     if found["peak_live"] < 20 * 300000:
         harness.fail(f"{found}")
+    expect("status", hakmem("record", "--out", trace, "--", "sh", "-c", "kill -KILL $$").status, -signal.SIGKILL)
+    result = hakmem("replay", trace)
+    if result.status != 1 or b"holds no events: the program was killed" not in result.err:
+        harness.fail(f"a program that was killed at once: {result.last_words()}")
 
 
 def case_python(folder):

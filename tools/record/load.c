@@ -266,7 +266,9 @@ trace_t load(const char *path) {
     close(file);
     if (memcmp(bytes, TRACE_MAGIC, TRACE_MAGIC_SIZE) != 0) load_fail("%s is not a trace", path);
     each_chunk(bytes, size, &trace, count);
-    if (trace.count == 0) load_fail("%s holds no events", path);
+    if (trace.count == 0)
+        load_fail("%s holds no events%s", path,
+                  *trace.end ? "" : ": the program was killed while they were in its memory");
     if (trace.count > trace.stamps_most) load_fail("the trace is damaged: stamps without events");
     trace.steps = load_memory(trace.count * sizeof(step_t));
     each_chunk(bytes, size, &trace, place);
