@@ -50,6 +50,8 @@ typedef struct hak_unit {
     bool lifted : 1;        /* bin lock; bound, and claimed while a batch is given */
     bool zeroed : 1;        /* constant while in use; the unit was zero when it was taken */
     bool stocked : 1;       /* thread that holds it; taken ahead of need (shard/stock.h) */
+    uint8_t looked : 4;     /* bin lock; blocks in use at the last look for free pages, on a scale
+                               (shard/sparse.c); 0 = no look since the last take */
 } hak_unit_t;
 
 _Static_assert(sizeof(hak_unit_t) == HAK_LINE, "a slab descriptor is one cache line");

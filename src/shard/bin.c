@@ -54,9 +54,13 @@ static void list_remove(hak_bin_t *bin, hak_unit_t *slab) {
     HAK_ADD_OWNED(&bin->listed_count, -1u);
 }
 
-void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab) {
-    list_remove(bin, slab);
-    hak_bin_list_last(bin, slab);
+void hak_bin_pass_over(hak_bin_t *bin, hak_unit_t *slab) {
+    if (slab == bin->tail) return;
+    bin->tail->next = bin->head;
+    bin->head->prev = bin->tail;
+    bin->tail = slab;
+    bin->head = slab->next;
+    bin->head->prev = slab->next = NULL;
 }
 
 /* Counts purged pages as touched, because the next take touches them. Bin lock held. */
@@ -77,6 +81,7 @@ static void account(hak_bin_t *bin, const hak_unit_t *slab, size_t sign) {
 void hak_bin_leave(hak_bin_t *bin, hak_unit_t *slab) {
     if (slab->purged)
         count_as_touched(bin, slab, &hak_classes[hak_owner_class(hak_load_relaxed(&slab->owner))]);
+    slab->looked = 0;
     list_remove(bin, slab);
     account(bin, slab, (size_t)-1);
 }
@@ -105,7 +110,7 @@ bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool 
     hak_store_relaxed(&slab->large, fresh << 16 | info->count);
     slab->zeroed = zeroed;
     slab->listed = slab->lifted = false;
-    slab->purged = 0;
+    slab->purged = slab->looked = 0;
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, 1);
     return true;
@@ -276,13 +281,14 @@ unsigned hak_bin_take(hak_bin_t *bin, unsigned class_index, unsigned want, void 
             hak_bin_list_last(bin, slab);
         }
         if (HAK_UNLIKELY(slab->purged)) count_as_touched(bin, slab, info);
+        slab->looked = 0;
         unsigned used = slab->fresh;
         unsigned count =
             take_blocks(slab, info, (unsigned)(end - top), fresh ? info->count : used, end);
         if (count == 0) {
             /* Never used blocks only: that slab is for last. */
             if (slab == bin->tail || passed_over++ == PASS_OVER_MAX) break;
-            hak_bin_move_last(bin, slab);
+            hak_bin_pass_over(bin, slab);
             continue;
         }
         end -= count;

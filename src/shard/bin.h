@@ -37,8 +37,8 @@ void hak_bin_list_last(hak_bin_t *bin, hak_unit_t *slab);
  * Returns how many. The slab is claimed. */
 unsigned hak_bin_carve(hak_unit_t *slab, unsigned class_index, unsigned want, void **end);
 
-/* Moves a listed slab to the end of the list: it is used last. Bin lock held. */
-void hak_bin_move_last(hak_bin_t *bin, hak_unit_t *slab);
+/* Moves the slabs from the head of the list to this one to the end: they are used last. Bin lock held. */
+void hak_bin_pass_over(hak_bin_t *bin, hak_unit_t *slab);
 
 /* The kept empty slab, taken out of its bin for release; or NULL. Bin lock held. */
 hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);

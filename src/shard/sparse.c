@@ -34,6 +34,8 @@ enum {
     POOL_PART = 8,            /* dirty units are many above one part in so many of the used ones */
     SPARE_LEAST = 256 * 1024, /* least spare bytes of a bin that is looked at */
     PART_LEAST = 32,          /* least part of a slab that is purged, in 256ths */
+    LOOKS_HELD = 64,          /* slabs that are passed under one lock */
+    LOOKED_MOST = 15,         /* `looked` has four bits */
     SWEEP_MS = 250,           /* between two passes */
     VISIT_UNITS = 4,          /* slabs taken from the pool between two visits of shards */
     LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each 64 KiB that is wanted */
@@ -84,6 +86,23 @@ static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_si
     return bytes;
 }
 
+/* The blocks of a slab that the program or caches hold, on a scale of 1 to LOOKED_MOST, two steps a doubling. */
+static unsigned scale_of_used(const hak_unit_t *slab, const hak_class_t *info) {
+    const unsigned used = slab->fresh - hak_bin_ready(slab, info);
+    if (used < 2) return 1;
+    const unsigned high = hak_highest_bit(used);
+    return (unsigned)hak_min(2 * high + (used >> (high - 1) & 1), LOOKED_MOST);
+}
+
+/* True when a look at the pages of a slab may pay: enough of its blocks are free and, if there was a look since
+ * the last take, distinctly fewer are in use now. Blocks come back one by one, and looks are many: nine of ten
+ * would be in vain. Bin lock held. */
+static bool is_worth_a_look(const hak_unit_t *slab, const hak_class_t *info) {
+    if (hak_bin_ready(slab, info) * 256u < ((unsigned)slab->purged + PART_LEAST) * info->count)
+        return false;
+    return !slab->looked || scale_of_used(slab, info) < slab->looked;
+}
+
 /* Purges one slab, unless it would give back too little; returns bytes. Bin lock held. */
 static size_t purge_slab(hak_bin_t *bin, _Atomic size_t *seen, hak_unit_t *slab,
                          const hak_class_t *info) {
@@ -92,6 +111,7 @@ static size_t purge_slab(hak_bin_t *bin, _Atomic size_t *seen, hak_unit_t *slab,
     uint32_t blocks = (uint32_t)(hak_bit_count(pages) * page_size / info->size);
     blocks = (uint32_t)hak_min(blocks, hak_bin_ready(slab, info)); /* only those with pages */
     unsigned part = (unsigned)hak_min(blocks * 256u / info->count, 255);
+    slab->looked = (uint8_t)scale_of_used(slab, info);
     if (part < (unsigned)slab->purged + PART_LEAST) return 0;
     size_t bytes = purge_pages(slab, pages, page_size);
     if (bytes == 0) return 0;
@@ -106,24 +126,40 @@ static size_t purge_slab(hak_bin_t *bin, _Atomic size_t *seen, hak_unit_t *slab,
     return bytes;
 }
 
-/* Purges up to `*looks` slabs of a bin, from the head of its list, as far as the budget allows;
- * each slab moves to the end of the list. Releases the lock between two slabs. The rest of *looks
- * is for the next piece. */
-static size_t purge_bin(unsigned shard, unsigned class_index, uint32_t *looks,
-                        hak_budget_t *budget) {
+/* Passes up to `most` slabs of a bin, from the head of its list to the first that is worth a look, and purges
+ * that one; with `all` each is. They move to the end of the list. Returns how many; 0 when none is listed. */
+static uint32_t purge_next(unsigned shard, unsigned class_index, bool all, uint32_t most,
+                           size_t *bytes) {
     hak_bin_t *bin = hak_bin_of(shard, class_index);
-    _Atomic size_t *seen = &hak_bin_rare(shard, class_index)->spare_seen;
+    const hak_class_t *info = &hak_classes[class_index];
+    HAK_HOLD(&bin->lock);
+    hak_unit_t *slab = bin->head;
+    if (!slab) return 0;
+    uint32_t passed = 1;
+    bool is_worth = all || is_worth_a_look(slab, info);
+    for (; !is_worth && passed < most && slab->next; passed++) {
+        slab = slab->next;
+        is_worth = is_worth_a_look(slab, info);
+    }
+    if (is_worth)
+        *bytes = purge_slab(bin, &hak_bin_rare(shard, class_index)->spare_seen, slab, info);
+    hak_bin_pass_over(bin, slab);
+    return passed;
+}
+
+/* Purges up to `*looks` slabs of a bin, as far as the budget allows. Releases the lock after each slab whose pages
+ * it looks at, and after LOOKS_HELD others. The rest of *looks is for the next piece. */
+static size_t purge_bin(unsigned shard, unsigned class_index, bool all, uint32_t *looks,
+                        hak_budget_t *budget) {
     size_t bytes = 0;
-    for (; *looks && !hak_budget_is_spent(budget); --*looks) {
-        hak_lock_acquire(&bin->lock);
-        hak_unit_t *slab = bin->head;
-        size_t some = slab ? purge_slab(bin, seen, slab, &hak_classes[class_index]) : 0;
-        if (slab) hak_bin_move_last(bin, slab);
-        hak_lock_release(&bin->lock);
-        hak_budget_look(budget, 1);
+    while (*looks && !hak_budget_is_spent(budget)) {
+        size_t some = 0;
+        const uint32_t most = (uint32_t)hak_min(hak_min(*looks, budget->looks), LOOKS_HELD);
+        const uint32_t passed = purge_next(shard, class_index, all, most, &some);
+        hak_budget_look(budget, hak_max(passed, 1));
         hak_budget_give(budget, some);
         bytes += some;
-        if (!slab) *looks = 1;
+        *looks = passed ? *looks - passed : 0;
     }
     return bytes;
 }
@@ -135,7 +171,7 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
     hak_budget_t some = {budget->looks,
                          hak_min(bytes, SIZE_MAX / 2) + 2 * (size_t)HAK_UNIT_SIZE - 1};
     some.bytes = hak_min(some.bytes, budget->bytes);
-    size_t given = purge_bin(shard, class_index, &looks, &some);
+    size_t given = purge_bin(shard, class_index, false, &looks, &some);
     hak_budget_look(budget, budget->looks - some.looks);
     hak_budget_give(budget, given);
     return given;
@@ -147,7 +183,7 @@ HAK_FAST_PATH bool is_spare(const hak_bin_t *bin) {
 }
 
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
-static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
+HAK_FAST_PATH size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
     if (spare <= touched / 2 || spare > touched) return 0;
     size_t bytes = spare * hak_dyn_size_of(class_index);
@@ -191,7 +227,7 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
 
 /* True when there is at most one block in use per touched page. Then a good part of the pages has
  * none, wherever the blocks lie. */
-static bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
+HAK_FAST_PATH bool is_strewn(const hak_bin_t *bin, unsigned class_index) {
     size_t touched = hak_load_relaxed(&bin->touched);
     size_t used = touched - hak_min(hak_load_relaxed(&bin->spare), touched);
     return used * hak_os_page_size() <= touched * hak_dyn_size_of(class_index);
@@ -298,7 +334,7 @@ bool hak_shard_purge_piece(hak_walk_t *walk, hak_sparse_t which, uint32_t delay_
         if (!hak_shard_is_made(walk->shard)) continue;
         for (;;) {
             if (walk->left)
-                *bytes += purge_bin(walk->shard, walk->class_index, &walk->left, budget);
+                *bytes += purge_bin(walk->shard, walk->class_index, true, &walk->left, budget);
             if (walk->left || hak_budget_is_spent(budget)) return false;
             if (++walk->class_index > HAK_CLASS_COUNT) break;
             walk->left = slabs_worth(walk->shard, walk->class_index, which, delay_ms, budget);

@@ -144,7 +144,7 @@ MUTANTS = [
      r"before - 1 >= info->count - count - 1u",
      r"before >= info->count - count"),
     ("remote", "pages go back without the lock",
-     r"hak_lock_acquire\(&bin->lock\);(\n *hak_unit_t \*slab = bin->head;\n *size_t some = slab \? purge_slab.*?\n *if \(slab\) hak_bin_move_last.*?\n) *hak_lock_release\(&bin->lock\);",
+     r"HAK_HOLD\(&bin->lock\);(\n *hak_unit_t \*slab = bin->head;\n *if \(!slab\) return 0;\n *uint32_t passed)",
      r"\1"),
     ("remote", "an empty slab is adopted without the lock of its bin",
      r"\|\| !hak_lock_try\(&other->lock\)\)( continue;\n *slab = hak_bin_release_empty\(other\);\n) *hak_lock_release\(&other->lock\);\n",

@@ -162,6 +162,59 @@ static void blocks_on_every_page_are_left_alone(void **state) {
     release_all();
 }
 
+/* In each slab a block on each page, and MORE besides on page 0. Those of each slab lie side by side in `kept`: the
+ * others on page 0 first, then page by page. */
+enum { MORE = 4, PAGES = HAK_UNIT_SIZE / PAGE_LEAST, PAGED = MORE + PAGES };
+static void keep_pages(void *(*kept)[PAGED]) {
+    static void *blocks[SMALL_BLOCKS];
+    const char *bases[SLABS] = {NULL};
+    unsigned count = 0;
+    take_many(blocks, SMALL_BLOCKS);
+    for (unsigned i = 0; i < SMALL_BLOCKS; i++) {
+        const char *base = slab_of(blocks[i])->base;
+        const size_t at = (size_t)((char *)blocks[i] - base), in_page = at % PAGE_LEAST / 64;
+        unsigned slab = 0;
+        while (bases[slab] && bases[slab] != base) slab++;
+        bases[slab] = base;
+        if (in_page == 0)
+            kept[slab][MORE + at / PAGE_LEAST] = blocks[i];
+        else if (at < PAGE_LEAST && in_page <= MORE)
+            kept[slab][in_page - 1] = blocks[i];
+        else
+            blocks[count++] = blocks[i];
+    }
+    assert_int_equal(count, SMALL_BLOCKS - SLABS * PAGED);
+    give(HOME, SMALL, blocks, count);
+}
+
+static void give_of_each(void *(*kept)[PAGED], unsigned first, unsigned count) {
+    for (unsigned i = 0; i < SLABS; i++) give(HOME, SMALL, &kept[i][first], count);
+}
+
+/* Then a slab is passed until distinctly fewer of its blocks are in use. A pass looks at each slab. */
+static void a_look_in_vain_is_not_repeated_soon(void **state) {
+    (void)state;
+    enum { TWO_PAGES = SLABS * 2 * PAGE_LEAST };
+    void *kept[SLABS][PAGED], *one[1];
+    if (hak_os_page_size() != PAGE_LEAST) skip();
+    for (int is_pass = 0; is_pass < 2; is_pass++) {
+        keep_pages(kept);
+        assert_int_equal(grow_by(SIZE_MAX), 0);
+        for (unsigned i = 0; i < SLABS; i++) assert_int_not_equal(slab_of(kept[i][0])->looked, 0);
+        give_of_each(kept, PAGED - 2, 2);
+        assert_int_equal(grow_by(SIZE_MAX), 0); /* 18 in use, not 20 */
+        if (!is_pass) give_of_each(kept, 0, MORE - 1);
+        assert_int_equal(is_pass ? purge_sparse() : grow_by(SIZE_MAX), TWO_PAGES);
+        check_bin(HOME, SMALL, 0);
+        take(HOME, SMALL, 1, one);
+        assert_int_equal(slab_of(one[0])->looked, 0);
+        give(HOME, SMALL, one, 1);
+        const unsigned first = is_pass ? 0 : MORE - 1;
+        give_of_each(kept, first, PAGED - 2 - first);
+        release_all();
+    }
+}
+
 static void idle_bins_are_purged_once(void **state) {
     (void)state;
     void *kept[SLABS];
@@ -303,6 +356,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_busy_bin_keeps_its_pages),
         cmocka_unit_test(resting_bins_pay_for_slabs),
         cmocka_unit_test(blocks_on_every_page_are_left_alone),
+        cmocka_unit_test(a_look_in_vain_is_not_repeated_soon),
         cmocka_unit_test(idle_bins_are_purged_once),
         cmocka_unit_test(no_more_is_purged_than_was_touched),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
