@@ -40,6 +40,16 @@ static pthread_key_t exit_key HAK_READ_OFTEN; /* list lock, then constant */
 static bool has_key HAK_READ_OFTEN;           /* list lock, then constant */
 static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, once */
 
+/* The thread takes a cache, or gives it up. If a signal handler forks meanwhile, the cache looks lost in the child, though
+ * this thread goes on with it: none is taken there for lost before the step has ended. */
+static __thread bool moves_cache;
+
+static void set_moves(bool moves) {
+    atomic_signal_fence(memory_order_seq_cst);
+    moves_cache = moves;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
 
 void hak_thread_flush_quarantine(hak_cache_t *cache) {
@@ -67,6 +77,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     const uint32_t process = hak_gate_process();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     if (cache == hak_cache) return; /* watch_exit */
+    set_moves(true);
     hak_thread_flush_quarantine(cache);
     const bool keeps = hak_group_may_keep(cache);
     if (keeps)
@@ -78,6 +89,7 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_group_leave(cache, keeps);
     hak_thread_fit();
     hak_gate_leave();
+    set_moves(false);
     settle(process);
     hak_helper_wake();
 }
@@ -136,6 +148,7 @@ static hak_cache_t *make_cache(void) {
 static hak_cache_t *acquire_cache(bool waiting, uint32_t *process) {
     hak_gate_enter();
     *process = hak_gate_process();
+    set_moves(true);
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache && !waiting) {
@@ -182,6 +195,7 @@ static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
         hak_cache = cache;
         hak_gate_use(&cache->post);
     }
+    set_moves(false);
     settle(process);
     if (!cache) { /* another thread may have ended meanwhile, as the last one */
         hak_helper_wake();
@@ -269,7 +283,7 @@ void hak_thread_renumber(void) {
 
 HAK_BEHIND void hak_thread_forget_others(void) {
     hak_group_forget_others(has_cache() ? hak_cache : NULL);
-    hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
+    hak_store_relaxed(&maybe_lost, moves_cache ? NULL : hak_load_relaxed(&all_caches));
 }
 
 HAK_BEHIND void hak_thread_check(hak_check_t *check) {

@@ -294,12 +294,51 @@ static atomic_uint started;
 static atomic_bool may_end;
 static pthread_key_t last_key; /* its destructor runs after the engine's */
 
-static void step(void) {
+/* In the child, before the handler returns: as many threads as there are caches, so that all that can be taken are. */
+static bool starts_threads;
+enum { STARTED_MOST = 64 };
+static _Atomic(const hak_cache_t *) caches_of_started[STARTED_MOST];
+static unsigned started_count;
+
+static void *take_cache_and_stay(void *cache) {
+    atomic_store((_Atomic(const hak_cache_t *) *)cache, hak_thread_cache());
+    for (;;) pause();
+    return NULL;
+}
+
+/* The interrupted step holds no lock: libc allocates for a thread. */
+static void start_in_child(void) {
+    enum { WAIT_MS = 50 };
+    for (const hak_cache_t *at = hak_thread_caches(); at; at = at->next) {
+        pthread_t thread;
+        CHECK(started_count < STARTED_MOST, "too many caches");
+        CHECK(pthread_create(&thread, NULL, take_cache_and_stay,
+                             &caches_of_started[started_count]) == 0,
+              "no thread");
+        for (unsigned i = 0; i < WAIT_MS && !atomic_load(&caches_of_started[started_count]); i++)
+            usleep(1000);
+        started_count++;
+    }
+}
+
+/* True when a thread that the handler has started has the cache. */
+static bool is_taken(const hak_cache_t *cache) {
+    bool is_taken = false;
+    for (unsigned i = 0; i < started_count; i++) {
+        while (!atomic_load(&caches_of_started[i])) sched_yield();
+        is_taken |= atomic_load(&caches_of_started[i]) == cache;
+    }
+    return is_taken;
+}
+
+/* `holds_nothing`: the caller is outside the engine. */
+static void step(bool holds_nothing) {
     int status = -1;
     if (fork_in == 0 || --fork_in > 0) return;
     pid_t pid = fork();
     is_child = pid == 0;
     if (is_child) alarm(SECONDS);
+    if (is_child && starts_threads && holds_nothing) start_in_child();
     if (is_child) return;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x", status);
 }
@@ -308,26 +347,26 @@ static void step(void) {
     type __real_##name parameters;                       \
     type __wrap_##name parameters;                       \
     type __wrap_##name parameters {                      \
-        step();                                          \
+        step(false);                                     \
         type result = __real_##name arguments;           \
-        step();                                          \
+        step(false);                                     \
         return result;                                   \
     }
-#define AROUND_STEP(name, parameters, arguments) \
-    void __real_##name parameters;               \
-    void __wrap_##name parameters;               \
-    void __wrap_##name parameters {              \
-        step();                                  \
-        __real_##name arguments;                 \
-        step();                                  \
+#define AROUND_STEP(name, parameters, arguments, holds_nothing) \
+    void __real_##name parameters;                              \
+    void __wrap_##name parameters;                              \
+    void __wrap_##name parameters {                             \
+        step(holds_nothing);                                    \
+        __real_##name arguments;                                \
+        step(holds_nothing);                                    \
     }
 BETWEEN_STEPS(unsigned, hak_thread_add, (unsigned more), (more))
 BETWEEN_STEPS(bool, hak_group_may_keep, (const hak_cache_t *cache), (cache))
-AROUND_STEP(hak_group_join, (hak_cache_t * cache, hak_seat_t seat), (cache, seat))
-AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps))
-AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post))
-AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post))
-AROUND_STEP(hak_gate_release, (hak_gate_post_t * post), (post))
+AROUND_STEP(hak_group_join, (hak_cache_t * cache, hak_seat_t seat), (cache, seat), false)
+AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps), false)
+AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post), true)
+AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post), false)
+AROUND_STEP(hak_gate_release, (hak_gate_post_t * post), (post), false)
 
 static void *take_cache(void *cache) {
     *(const hak_cache_t **)cache = hak_thread_cache();
@@ -337,16 +376,18 @@ static void *take_cache(void *cache) {
 /* In the child of such a fork, when the start or the end is over: the first thread has `own`, or none. */
 static _Noreturn void check_threads(const hak_cache_t *own) {
     enum { MORE = 3 };
-    CHECK(hak_thread_count() == (own != NULL), "%u threads", hak_thread_count());
+    CHECK(!own || !is_taken(own), "a thread that the handler has started has the cache, too");
+    if (!starts_threads)
+        CHECK(hak_thread_count() == (own != NULL), "%u threads", hak_thread_count());
     CHECK(!own || !hak_gate_is_lost(&own->post), "the thread's own cache is lost");
     for (unsigned i = 0; i < MORE; i++) {
         const hak_cache_t *other = NULL;
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, take_cache, &other) == 0, "no thread");
         pthread_join(thread, NULL);
-        CHECK(other && other != own, "two threads have one cache");
+        CHECK(other && other != own && !is_taken(other), "two threads have one cache");
     }
-    CHECK(hak_verify() == 0, "violations");
+    if (!starts_threads) CHECK(hak_verify() == 0, "violations");
     _exit(0);
 }
 
@@ -367,14 +408,13 @@ static void *start_and_end(void *step_count) {
     return NULL;
 }
 
-static void a_handler_forks_while_its_thread_starts_or_ends(void **state) {
+static void fork_at_each_step(void) {
     enum { STEPS = 12 };
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it allows no threads in such a child */
 #endif
     hakmem_free(hakmem_malloc(100));
-    assert_int_equal(pthread_key_create(&last_key, check_end), 0);
+    if (!last_key) assert_int_equal(pthread_key_create(&last_key, check_end), 0);
     for (unsigned i = 1; i <= 2 * STEPS; i++) {
         const unsigned steps[2] = {i <= STEPS ? i : 0, i <= STEPS ? 0 : i - STEPS};
         pthread_t thread;
@@ -382,6 +422,18 @@ static void a_handler_forks_while_its_thread_starts_or_ends(void **state) {
         pthread_join(thread, NULL);
     }
     assert_int_equal(hak_verify(), 0);
+}
+
+static void a_handler_forks_while_its_thread_starts_or_ends(void **state) {
+    (void)state;
+    fork_at_each_step();
+}
+
+static void the_handler_starts_threads(void **state) {
+    (void)state;
+    starts_threads = true;
+    fork_at_each_step();
+    starts_threads = false;
 }
 
 static void *be_counted(void *unused) {
@@ -468,6 +520,7 @@ int main(void) {
         cmocka_unit_test(a_child_finds_no_half_done_step),
         cmocka_unit_test(a_thread_that_is_inside_forks),
         cmocka_unit_test(a_handler_forks_while_its_thread_starts_or_ends),
+        cmocka_unit_test(the_handler_starts_threads),
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
     };
