@@ -4,6 +4,7 @@ The standard library only: see front.py.
 """
 
 import argparse
+import errno
 import os
 import sys
 from pathlib import Path
@@ -50,12 +51,17 @@ def free_folder(folder) -> None:
 def whole(action) -> None:
     """Ends the process with action()'s status; output that cannot be written is one line, a reader
     that is gone none."""
+    if sys.stderr is None:  # closed by the caller
+        sys.stderr = open(os.devnull, "w")
     try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         status = action()
         sys.stdout.flush()
     except OSError as error:
         status = 1
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
+        if sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of it
         if not isinstance(error, BrokenPipeError):
             name = os.environ.get("HAKMEM_BENCH_NAME") or "lab"  # what the user typed
             print(f"{name}: cannot write the output: {error.strerror}", file=sys.stderr)
