@@ -14,7 +14,7 @@ enum {
     TINY_SHARE = 15,          /* one part of so many is for the tiny tier */
     TINY_ENOUGH = 128 * 1024, /* to which a share grows, up to twice its size; mid blocks use little
                                  of theirs where there are many threads */
-    TINY_LEAST = 160 * 1024,  /* of the default, where the memory limit has room for it */
+    TINY_LEAST = 192 * 1024,  /* of the default, where the memory limit has room for it */
     BUDGET_LEAST = 64 * 1024, /* of one cache and tier */
     LIMIT_PART = 8, /* one part in so many of the memory that control groups allow is for caches */
     NOVICE_CALLS_EACH = 8,    /* calls of a novice, for each thread that has a cache... */
