@@ -36,20 +36,24 @@ def compile_program(source, target, *flags):
     )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def build(tmp_path_factory):
-    """A folder as CMake would make it, with what the lab's own tests use. Of the processes that run
-    tests side by side the first one makes it."""
+def made_once(tmp_path_factory, name, make):
+    """A folder that make fills. Of the processes that run tests side by side the first one makes it."""
     root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "build"
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             unfinished = folder.with_suffix(".unfinished")
             unfinished.mkdir()
-            make_build(unfinished)
+            make(unfinished)
             unfinished.rename(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory):
+    """A folder as CMake would make it, with what the lab's own tests use."""
+    return made_once(tmp_path_factory, "build", make_build)
 
 
 def make_build(folder):
@@ -70,10 +74,12 @@ def make_build(folder):
 @pytest.fixture(scope="session")
 def with_hakmem(build, tmp_path_factory):
     """The same with HAKMEM in it."""
-    folder = tmp_path_factory.mktemp("with") / "build"
-    shutil.copytree(build, folder)
-    real_library(folder / "libhakmem.so")
-    return folder
+
+    def make(folder):
+        shutil.copytree(build, folder, dirs_exist_ok=True)
+        real_library(folder / "libhakmem.so")
+
+    return made_once(tmp_path_factory, "with_hakmem", make)
 
 
 @pytest.fixture

@@ -12,10 +12,7 @@ import time
 import psutil
 import pytest
 from hakmem_lab.front import SCRIPTS, SUITES
-from scripts import (
-    MARK, ROOT, command, environment, fake_library, marked, name_of, real_library, script,
-    wait_until,
-)  # fmt: skip
+from scripts import MARK, ROOT, command, environment, fake_library, marked, name_of, script, wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
@@ -35,12 +32,6 @@ def new(tmp_path_factory):
     return fake_library(
         tmp_path_factory.mktemp("new") / "libhakmem.so", "-DANSWERS", f'-DKNOWN=" {ALL_KNOBS} "'
     )
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    """The library itself, as its sources are now."""
-    return real_library(tmp_path_factory.mktemp("real") / "libhakmem.so")
 
 
 def test_every_script_of_the_table_is_there():
@@ -113,10 +104,11 @@ def test_profiles_beside_other_allocators(build, new, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["head_to_head_large", "bench_large_profiles"])
-def test_the_library_has_the_large_profiles(build, real, tmp_path, name):
+def test_the_library_has_the_large_profiles(with_hakmem, tmp_path, name):
     """A profile that it lacks ends the script with the library's own words."""
     words = ("--alloc", "system") if name == "head_to_head_large" else ()
-    done = script(build, name, *words, "--lib", f"hakmem={real}", "--out", tmp_path)
+    library = with_hakmem / "libhakmem.so"
+    done = script(with_hakmem, name, *words, "--lib", f"hakmem={library}", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
     profiles = {entry for s in summary["statements"] for entry in (s["a"], s["b"])}
