@@ -56,22 +56,22 @@ typedef struct hak_cache {
     bool braked;    /* owner; see hak_cache_brake */
     bool rationed;  /* owner; see sample_rate.h */
     bool unguarded; /* owner; rationed, and only the profiler counts */
-    uint8_t upgraded[HAK_CLASS_LIMIT];     /* blocks of the class above given for this one */
-    uint8_t streak[HAK_CLASS_LIMIT];       /* slow calls in a row that went the same way; after 255
+    uint8_t upgraded[HAK_CLASS_LIMIT]; /* blocks of the class above given for this one */
+    uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
-    uint32_t tid;                          /* stack lock to write; its thread's number, or 0 */
-    uint32_t slow_count;                   /* slow calls so far */
-    uint32_t born;                         /* slow_count when its thread got it */
-    uint32_t clock[HAK_CACHED_TIERS];      /* slow calls of the tier's magazines */
-    uint32_t used_at[HAK_CLASS_LIMIT];     /* `clock` at the last slow call of the magazine */
-    uint16_t seen[HAK_CLASS_LIMIT];        /* bits of `top` at the last look for idle magazines */
-    uint32_t heap_units;                   /* in use when it last gave back classes that were left */
-    uint8_t lefts;                         /* how often it did, modulo 256 */
-    uint16_t victim;                       /* magazine that is asked next to give up room */
-    size_t capacity[HAK_CACHED_TIERS];     /* bytes of blocks that its stacks may hold */
-    struct hak_stacks *stacks;             /* owner; see stacks.h */
-    struct hak_lifo *lifos;                /* owner, stack lock to write; see lifo.h */
-    _Atomic(struct hak_warm_cache *) warm; /* owner writes; see warm_cache.h */
+    uint32_t tid;                      /* stack lock to write; its thread's number, or 0 */
+    uint32_t slow_count;               /* slow calls so far */
+    uint32_t born;                     /* slow_count when its thread got it */
+    uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */
+    uint32_t used_at[HAK_CLASS_LIMIT]; /* `clock` at the last slow call of the magazine */
+    uint16_t seen[HAK_CLASS_LIMIT];    /* bits of `top` at the last look for idle magazines */
+    uint32_t heap_units;               /* in use when it last gave back classes that were left */
+    uint8_t lefts;                     /* how often it did, modulo 256 */
+    uint16_t victim;                   /* magazine that is asked next to give up room */
+    size_t capacity[HAK_CACHED_TIERS]; /* bytes of blocks that its stacks may hold */
+    struct hak_stacks *stacks;         /* owner; see stacks.h */
+    struct hak_lifo *lifos;            /* owner, stack lock to write; see lifo.h */
+    _Atomic(struct hak_warm_cache *) warm;       /* owner writes; see warm_cache.h */
     _Atomic(struct hak_quarantine *) quarantine; /* owner writes; see hardened/quarantine.h */
     struct hak_quarantine *quick;   /* owner; the same if all parts of the hardened path are on */
     struct hak_cache *next;         /* constant once in the list of all caches */
