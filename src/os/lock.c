@@ -9,17 +9,12 @@ enum { FREE = 0, WAITED = 2 };
 
 /* Backs off while it spins: each look takes the cache line from the CPU that holds the lock, and
  * all spinning threads compete for a lock that becomes free. */
-HAK_SLOW_PATH bool hak_lock_spin(hak_lock_t *lock) {
+HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
     for (size_t left = SPIN_COUNT, pause = 1; left; left -= hak_min(left, pause)) {
-        if (hak_lock_take_free(lock)) return true;
+        if (hak_lock_take_free(lock)) return;
         for (size_t i = 0; i < pause; i++) hak_cpu_relax();
         pause = hak_min(2 * pause, PAUSE_MOST);
     }
-    return false;
-}
-
-HAK_SLOW_PATH void hak_lock_wait(hak_lock_t *lock) {
-    if (hak_lock_spin(lock)) return;
     for (;;) {
         uint32_t seen = hak_load_relaxed(&lock->state);
         if (seen != WAITED && !hak_cas_acquire(&lock->state, &seen, WAITED)) continue;

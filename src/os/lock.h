@@ -25,7 +25,6 @@ typedef struct {
 } hak_lock_t;
 
 void hak_lock_wait(hak_lock_t *lock);
-bool hak_lock_spin(hak_lock_t *lock); /* false: another thread held it all the while */
 void hak_lock_wake(hak_lock_t *lock); /* releases a lock whose state is not 1 */
 
 /* Acquire, but give up when *tries are used up; a try takes about a millisecond. */
@@ -71,19 +70,6 @@ HAK_FAST_PATH bool hak_lock_try(hak_lock_t *lock) {
 HAK_FAST_PATH void hak_lock_acquire(hak_lock_t *lock) {
     hak_gate_enter();
     hak_lock_acquire_apart(lock);
-}
-
-/* Acquire, but false where another thread holds the lock as long as the caller spins: it may have lost its
- * CPU to many others. For callers that can do without the lock. */
-HAK_FAST_PATH bool hak_lock_acquire_soon(hak_lock_t *lock) {
-    uint32_t free_state = 0;
-    hak_gate_enter();
-    if (HAK_LIKELY(hak_cas_acquire(&lock->state, &free_state, 1)) || hak_lock_spin(lock)) {
-        hak_lock_rank_taken(lock);
-        return true;
-    }
-    hak_gate_leave();
-    return false;
 }
 
 HAK_FAST_PATH void hak_lock_release(hak_lock_t *lock) {

@@ -300,12 +300,6 @@ static void give_locked(batch_t *batch, hak_bin_t *bin, uint16_t mine, hold_t *h
     }
 }
 
-/* The rest of a batch for which the bin's lock could not be had: the bin's own blocks come to it as remote ones, in
- * which nobody waits. */
-static HAK_BEHIND void give_unlocked(batch_t *batch) {
-    while (batch->next != batch->end) give_remote(batch, hak_unit_of(*batch->next));
-}
-
 /* Returns how many blocks are done. */
 static unsigned give(unsigned home, unsigned class_index, void *const *blocks, unsigned count,
                      hak_twice_t *twice) {
@@ -322,16 +316,11 @@ static unsigned give(unsigned home, unsigned class_index, void *const *blocks, u
         give_remote(&batch, slab);
     }
     if (batch.next != batch.end) {
-        bool is_locked;
-        HAK_TIME_MID(pool_lock, class_index, is_locked = hak_lock_acquire_soon(&bin->lock));
-        if (HAK_LIKELY(is_locked)) {
-            hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
-            give_locked(&batch, bin, mine, &hold);
-            put_down(bin, &hold);
-            hak_lock_release(&bin->lock);
-        } else {
-            give_unlocked(&batch);
-        }
+        HAK_TIME_MID(pool_lock, class_index, hak_lock_acquire(&bin->lock));
+        hak_bin_count(home, class_index, HAK_SHARD_LOCKS, 1);
+        give_locked(&batch, bin, mine, &hold);
+        put_down(bin, &hold);
+        hak_lock_release(&bin->lock);
     }
     if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
     if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, class_index);

@@ -203,27 +203,16 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
     return taken;
 }
 
-/* Only who wants any blocks waits for a bin whose lock another thread holds and holds: the used blocks of the next
- * bin are as good. */
-static bool lock_for(hak_bin_t *bin, what_t what) {
-    if (what != ANY) return hak_lock_acquire_soon(&bin->lock);
-    hak_lock_acquire(&bin->lock);
-    return true;
-}
-
 static unsigned take_from(request_t *request, unsigned shard, what_t what) {
     hak_bin_t *bin = hak_bin_of(shard, request->class_index);
-    bool is_locked;
     if (!may_give(shard, request->class_index)) return 0;
     hak_gate_enter();
-    HAK_TIME_MID(pool_lock, request->class_index, is_locked = lock_for(bin, what));
-    if (HAK_LIKELY(is_locked)) return take_locked(request, bin, shard, what);
-    hak_gate_leave();
-    return 0;
+    HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
+    return take_locked(request, bin, shard, what);
 }
 
-/* Searches the next `probes` shards: for any blocks those of all nodes, else those of the own one. It spins for
- * their locks, because that is shorter than the page fault that skipping the shard would cost. */
+/* Searches the next `probes` shards: for any blocks those of all nodes, else those of the own one. It waits for
+ * their locks, because a wait is shorter than the page fault that skipping the shard would cost. */
 static HAK_NEXT unsigned search_others(request_t *request, what_t what, unsigned probes) {
     unsigned home = request->home, taken = 0;
     const hak_span_t near = what == ANY ? HAK_ALL_NODES : near_of(home);

@@ -40,10 +40,6 @@
  *    S off before D2 makes it 0.
  *  - ABA on the stack: the only removal is the exchange of the whole list.
  *
- * A LOCK THAT IS HELD. Where threads outnumber the CPUs, a holder may have lost its CPU to many others. So a
- * freer spins for the lock of its home bin and then gives the bin's own blocks by F1 to F3, which need no
- * lock; a taker spins, goes to the next shard, and only at the end waits for its home bin.
- *
  * BLOCKS THAT ARE FREED TWICE. The second freer has no block in use: S may be all free, and leave its
  * bin at any step of F. What it does then must not hurt whoever has S, or its bitmap, by now.
  *  - F0 reads the bitmap's address between two looks at the owner: both have the class of the block.

@@ -60,10 +60,6 @@ static void try_once(void) {
     if (hak_lock_try(&shared.lock)) leave();
 }
 
-static void soon_once(void) {
-    if (hak_lock_acquire_soon(&shared.lock)) leave();
-}
-
 static void try_thrice(void) {
     unsigned tries = 2;
     if (!hak_lock_acquire_apart_within(&shared.lock, &tries)) return;
@@ -88,7 +84,6 @@ static const explore_scenario_t scenarios[] = {
     {"two threads, sleeps are interrupted", prepare_interrupted, {twice, twice}, RULES},
     {"a holder and two threads", prepare_held, {leave, once, once}, RULES},
     {"a holder, a thread, and one that tries", prepare_held, {leave, once, try_once}, RULES},
-    {"a holder, a thread, and one that only spins", prepare_held, {leave, once, soon_once}, RULES},
     {"three threads", prepare, {once, once, once}, RULES},
     {"a holder and one that gives up", prepare_held, {leave, try_thrice}, RULES},
     {"a holder and two threads, sleeps are interrupted", prepare_held, {leave, once, twice}, RULES},

@@ -11,9 +11,6 @@ void hak_lock_wait(hak_lock_t *lock) {
     memory_atomic_end(&lock->state, "lock after a wait", true, true, __ATOMIC_ACQUIRE, 0, 2);
 }
 
-/* It looks once more: with that it goes either way. */
-bool hak_lock_spin(hak_lock_t *lock) { return hak_lock_take_free(lock); }
-
 void hak_lock_wake(hak_lock_t *lock) {
     memory_atomic_begin(&lock->state, sizeof lock->state);
     lock->state = 0;

@@ -432,9 +432,9 @@ static void the_default_has_a_least_share(void **state) {
     enum { THREADS = 20000 };
     (void)state;
     const uint64_t total = hak_thread_budget();
-    assert_int_equal(tiny_budget_of(THREADS), 160 * KIB);
+    assert_int_equal(tiny_budget_of(THREADS), 192 * KIB);
     atomic_store(&made_up_limit, UINT64_MAX);
-    assert_int_equal(tiny_budget_of(THREADS), 160 * KIB);
+    assert_int_equal(tiny_budget_of(THREADS), 192 * KIB);
     atomic_store(&made_up_limit, 8 * (total + (uint64_t)THREADS * 100 * KIB));
     assert_in_range(tiny_budget_of(THREADS), 99 * KIB, 100 * KIB);
     atomic_store(&made_up_limit, 8 * total);
