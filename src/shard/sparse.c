@@ -36,6 +36,7 @@ enum {
     PART_LEAST = 32,          /* least part of a slab that is purged, in 256ths */
     LOOKS_HELD = 64,          /* slabs that are passed under one lock */
     LOOKED_MOST = 15,         /* `looked` has four bits */
+    FEW_BITS = 4,             /* few blocks: below 16 */
     SWEEP_MS = 250,           /* between two passes */
     VISIT_UNITS = 4,          /* slabs taken from the pool between two visits of shards */
     LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each 64 KiB that is wanted */
@@ -86,12 +87,14 @@ static size_t purge_pages(const hak_unit_t *slab, uint64_t pages, size_t page_si
     return bytes;
 }
 
-/* The blocks of a slab that the program or caches hold, on a scale of 1 to LOOKED_MOST, two steps a doubling. */
+/* The blocks of a slab that the program or caches hold, on a scale of 1 to LOOKED_MOST: two steps a doubling
+ * while they are few, then one. */
 static unsigned scale_of_used(const hak_unit_t *slab, const hak_class_t *info) {
     const unsigned used = slab->fresh - hak_bin_ready(slab, info);
     if (used < 2) return 1;
     const unsigned high = hak_highest_bit(used);
-    return (unsigned)hak_min(2 * high + (used >> (high - 1) & 1), LOOKED_MOST);
+    if (high >= FEW_BITS) return (unsigned)hak_min(FEW_BITS + high, LOOKED_MOST);
+    return 2 * high + (used >> (high - 1) & 1);
 }
 
 /* True when a look at the pages of a slab may pay: enough of its blocks are free and, if there was a look since

@@ -40,13 +40,14 @@ static pthread_key_t exit_key HAK_READ_OFTEN; /* list lock, then constant */
 static bool has_key HAK_READ_OFTEN;           /* list lock, then constant */
 static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, once */
 
-/* The thread takes a cache, or gives it up. If a signal handler forks meanwhile, the cache looks lost in the child, though
- * this thread goes on with it: none is taken there for lost before the step has ended. */
-static __thread bool moves_cache;
+/* Steps in which the thread takes a cache, or gives it up, one within the other. If a signal handler forks meanwhile, the
+ * cache looks lost in the child, though this thread goes on with it: none is taken there for lost before the step has
+ * ended. */
+static __thread unsigned moves_cache;
 
 static void set_moves(bool moves) {
     atomic_signal_fence(memory_order_seq_cst);
-    moves_cache = moves;
+    moves_cache += moves ? 1u : -1u;
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -263,13 +264,15 @@ void hak_thread_apply_options(void) {
  * a thread. */
 HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
+    const uint32_t process = hak_gate_process();
+    set_moves(true);
     hak_cache_t *cache = hak_group_take_full();
+    const bool is_left = cache && hak_cache_flush_magazine(cache);
+    if (cache) hak_group_put_back(cache, is_left);
+    set_moves(false);
+    settle(process);
     if (!cache) return true;
-    if (hak_cache_flush_magazine(cache)) {
-        hak_group_put_back(cache, true);
-        return false;
-    }
-    hak_group_put_back(cache, false);
+    if (is_left) return false;
     return --*caches == 0;
 }
 

@@ -362,7 +362,23 @@ static void step(bool holds_nothing) {
     }
 BETWEEN_STEPS(unsigned, hak_thread_add, (unsigned more), (more))
 BETWEEN_STEPS(bool, hak_group_may_keep, (const hak_cache_t *cache), (cache))
-AROUND_STEP(hak_group_join, (hak_cache_t * cache, hak_seat_t seat), (cache, seat), false)
+
+void __real_hak_group_join(hak_cache_t *cache, hak_seat_t seat);
+void __wrap_hak_group_join(hak_cache_t *cache, hak_seat_t seat);
+static _Thread_local bool allocates;
+
+void __wrap_hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
+    step(false);
+    __real_hak_group_join(cache, seat);
+    if (allocates) { /* as a fork handler of another library, before ours */
+        allocates = false;
+        hakmem_free(hakmem_malloc(100));
+        fork_in = 1;
+        step(true);
+        return;
+    }
+    step(false);
+}
 AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps), false)
 AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post), true)
 AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post), false)
@@ -436,6 +452,20 @@ static void the_handler_starts_threads(void **state) {
     starts_threads = false;
 }
 
+hak_cache_t *__real_hak_group_take_full(void);
+hak_cache_t *__wrap_hak_group_take_full(void);
+
+static hak_cache_t *full; /* the last one that was taken to be emptied */
+
+hak_cache_t *__wrap_hak_group_take_full(void) {
+    hak_cache_t *cache = __real_hak_group_take_full();
+    if (cache) {
+        full = cache;
+        step(true);
+    }
+    return cache;
+}
+
 static void *be_counted(void *unused) {
     hakmem_free(hakmem_malloc(100));
     return unused;
@@ -480,6 +510,52 @@ static void a_handler_forks_while_its_thread_looks(void **state) {
     for (unsigned i = 0; i < OTHERS; i++) pthread_join(others[i], NULL);
 }
 
+static void the_handler_forks_while_its_thread_empties_a_waiting_cache(void **state) {
+    pthread_t thread;
+    unsigned left = 1;
+    (void)state;
+    hakmem_free(hakmem_malloc(100));
+    assert_int_equal(pthread_create(&thread, NULL, be_counted, NULL), 0);
+    pthread_join(thread, NULL);
+    starts_threads = true;
+    fork_in = 3; /* the first two are around hak_gate_take, under the group's lock */
+    while (!hak_thread_flush_waiting(&left)) {
+    }
+    assert_non_null(full);
+    if (is_child) {
+        CHECK(!is_taken(full), "a thread that the handler has started has the cache, too");
+        check_threads(hak_thread_cache());
+    }
+    starts_threads = false;
+}
+
+static void *start_and_allocate(void *unused) {
+    allocates = true;
+    const hak_cache_t *cache = hak_thread_cache();
+    if (is_child) check_threads(cache);
+    CHECK(!allocates, "no join");
+    return unused;
+}
+
+/* First of all, so that no cache waits and one is made; and in a process of its own, since the thread that had two has left
+ * one behind. */
+static void a_fork_handler_allocates_while_its_thread_starts(void **state) {
+    int status = -1;
+    (void)state;
+    hakmem_free(hakmem_malloc(100));
+    pid_t pid = fork();
+    if (pid == 0) {
+        pthread_t thread;
+        alarm(SECONDS);
+        starts_threads = true;
+        CHECK(pthread_create(&thread, NULL, start_and_allocate, NULL) == 0, "no thread");
+        pthread_join(thread, NULL);
+        _exit(0);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, 0);
+}
+
 /* Depots stand for budgets here: they are open where many threads share these. */
 static void a_child_has_the_budgets_of_one_thread(void **state) {
     enum { MANY = 24, STACK = 64 * 1024 };
@@ -515,6 +591,7 @@ static void a_child_has_the_budgets_of_one_thread(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fork_handler_allocates_while_its_thread_starts),
         cmocka_unit_test(a_fork_alone_leaves_the_gate_to_another_one),
         cmocka_unit_test(a_report_may_hold_a_cache_that_was_lost),
         cmocka_unit_test(a_child_finds_no_half_done_step),
@@ -522,6 +599,7 @@ int main(void) {
         cmocka_unit_test(a_handler_forks_while_its_thread_starts_or_ends),
         cmocka_unit_test(the_handler_starts_threads),
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
+        cmocka_unit_test(the_handler_forks_while_its_thread_empties_a_waiting_cache),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
     };
     watchdog(110, "a fork test hangs");

@@ -215,6 +215,35 @@ static void a_look_in_vain_is_not_repeated_soon(void **state) {
     }
 }
 
+/* Of 4,096 blocks a slab a tenth of what was in use at the last look is left, on one page. */
+static void a_slab_of_many_blocks_is_looked_at_again(void **state) {
+    enum { TINY = 2, TINY_SLABS = 16, BLOCKS = 4096 * TINY_SLABS, BATCH = 1024 };
+    enum { OF_FIRST_PAGE = 200, OF_OTHERS = 100 };
+    static void *blocks[BLOCKS], *spread[BLOCKS], *last[BLOCKS];
+    unsigned spread_count = 0, last_count = 0, count = 0;
+    const unsigned size = hak_classes[TINY].size;
+    (void)state;
+    for (unsigned i = 0; i < BLOCKS; i += BATCH) take(HOME, TINY, BATCH, blocks + i);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        const size_t at = (size_t)((char *)blocks[i] - slab_of(blocks[i])->base);
+        const size_t in_page = at % PAGE_LEAST / size;
+        if (at < PAGE_LEAST && in_page < OF_FIRST_PAGE)
+            last[last_count++] = blocks[i];
+        else if (in_page < OF_OTHERS)
+            spread[spread_count++] = blocks[i];
+        else
+            blocks[count++] = blocks[i];
+    }
+    give(HOME, TINY, blocks, count);
+    assert_int_equal(grow_by(SIZE_MAX), 0);
+    give(HOME, TINY, spread, spread_count);
+    size_t given = 0;
+    for (unsigned i = 0; i < TINY_SLABS; i++) given += grow_by(SIZE_MAX);
+    assert_in_range(given, TINY_SLABS * 8 * PAGE_LEAST, SIZE_MAX);
+    give(HOME, TINY, last, last_count);
+    release_all();
+}
+
 static void idle_bins_are_purged_once(void **state) {
     (void)state;
     void *kept[SLABS];
@@ -357,6 +386,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(resting_bins_pay_for_slabs),
         cmocka_unit_test(blocks_on_every_page_are_left_alone),
         cmocka_unit_test(a_look_in_vain_is_not_repeated_soon),
+        cmocka_unit_test(a_slab_of_many_blocks_is_looked_at_again),
         cmocka_unit_test(idle_bins_are_purged_once),
         cmocka_unit_test(no_more_is_purged_than_was_touched),
         cmocka_unit_test(purged_blocks_come_back_after_the_others),
