@@ -186,7 +186,7 @@ HAK_FAST_PATH bool is_spare(const hak_bin_t *bin) {
 }
 
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
-HAK_FAST_PATH size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
+static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
     if (spare <= touched / 2 || spare > touched) return 0;
     size_t bytes = spare * hak_dyn_size_of(class_index);

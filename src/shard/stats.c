@@ -33,7 +33,7 @@ static bool has_carried(unsigned class_index, const uint64_t carried[HAK_SHARD_C
 }
 
 /* Reads the remote frees after the drained ones: at rest there are never fewer of them. */
-hak_shard_stats_t hak_shard_stats(unsigned class_index) {
+HAK_BEHIND hak_shard_stats_t hak_shard_stats(unsigned class_index) {
     enum { TRIES = 4 };
     hak_shard_stats_t sum;
     uint64_t carried[HAK_SHARD_COUNTERS];
@@ -91,7 +91,7 @@ static unsigned bytes_in(const bitmap_t *in_use, const hak_class_t *info, unsign
     return sum;
 }
 
-unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
+HAK_BEHIND unsigned hak_shard_used_bytes(const hak_unit_t *slab, uint16_t used[HAK_UNIT_GRAINS]) {
     bitmap_t in_use;
     unsigned class_index = copy_bitmap(slab, &in_use);
     const hak_class_t *info = &hak_classes[class_index];

@@ -64,11 +64,14 @@ void hak_thread_flush_quarantine(hak_cache_t *cache) {
  * of it, and this is the child, then the steps before the fork no longer count, and those after it count
  * for a thread whose start or end the child had not seen: counts all threads anew. No other thread is
  * there, unless the handler started one. */
-static void settle(uint32_t process) {
-    if (HAK_LIKELY(process == hak_gate_process())) return;
+static HAK_BEHIND void settle_in_child(void) {
     if (has_cache()) hak_gate_take(&hak_cache->post);
     hak_thread_renumber();
     hak_thread_forget_others();
+}
+
+static void settle(uint32_t process) {
+    if (HAK_UNLIKELY(process != hak_gate_process())) settle_in_child();
 }
 
 /* The destructor of the thread's key. Destructors of other libraries that run later may still free:
@@ -261,19 +264,22 @@ void hak_thread_apply_options(void) {
 }
 
 /* Without the lock, since this may find a double free, and the program's handler of SIGABRT may start
- * a thread. */
+ * a thread. True when blocks are left. */
+static HAK_BEHIND bool flush_and_put_back(hak_cache_t *cache) {
+    const bool is_left = hak_cache_flush_magazine(cache);
+    hak_group_put_back(cache, is_left);
+    return is_left;
+}
+
 HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
     const uint32_t process = hak_gate_process();
     set_moves(true);
     hak_cache_t *cache = hak_group_take_full();
-    const bool is_left = cache && hak_cache_flush_magazine(cache);
-    if (cache) hak_group_put_back(cache, is_left);
+    const bool is_left = cache && flush_and_put_back(cache);
     set_moves(false);
     settle(process);
-    if (!cache) return true;
-    if (is_left) return false;
-    return --*caches == 0;
+    return !cache || (!is_left && --*caches == 0);
 }
 
 hak_cache_t *hak_thread_caches(void) {
