@@ -4,6 +4,7 @@ import argparse
 import gzip
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,36 @@ def test_names_without_what_templates_are_made_of(name, shown):
 def test_calls_of_containers_are_those_of_the_program():
     assert names.own(["main", "f()", "std::map<int>::operator[]", "operator new"]) == ("main", "f()")
     assert names.own(["std::a", "operator new"]) == ("std::a", "operator new") and names.own([]) == ()
+
+
+def test_a_function_with_several_calls_is_no_single_call(profile):
+    small, large = profile.sites
+    profile.frames[small.frames[0]].lines = [("keeps", "/src/prog.c", 5)]
+    profile.frames[large.frames[0]].lines = [("keeps", "/src/prog.c", 7)]
+    told = words.warnings(profile)
+    assert any("from one function: keeps (prog.c:7, 5)" in text for text in told)
+    assert "keeps (prog.c:7, 5)" in page.draw([profile])
+
+
+def test_a_name_that_no_symbol_covers_is_not_told(tmp_path):
+    source, program = tmp_path / "a.c", tmp_path / "a"
+    source.write_text("int one(void) { return 1; }\nint main(void) { return one(); }\n")
+    subprocess.run(["cc", "-O0", "-no-pie", "-o", program, source], check=True)
+    table = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    one = next(int(line.split()[0], 16) for line in table.splitlines() if line.endswith(" one"))
+    answers = {one: [("one", "??", 0)], one + (1 << 20): [("_fini", "??", 0)], one + 1: [("two", "b.c", 3)]}
+    assert list(read._without_guesses(program, answers)) == [one, one + 1]
+
+
+def test_estimates_are_told_as_such():
+    assert [words.estimate_of(number) for number in (1, 99, 112_318, 996)] == [
+        "1 block", "99 blocks", "about 110,000 blocks", "about 1,000 blocks"]  # fmt: skip
+
+
+def test_processes_are_drawn_as_they_ended(tmp_path):
+    """A number of more digits is not the earlier one."""
+    for name, seconds in (("10", 2000), ("9", 1000)):
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (seconds, seconds))
+    both = [at(tmp_path / "10", 10, 5), at(tmp_path / "9", 9, 5)]
+    assert [one.path.name for one in command.in_order(both)] == ["9", "10"]

@@ -125,12 +125,24 @@ def _row(profile) -> str:
     return match.group(1) if is_number else str(profile.path)
 
 
+def _written(profile) -> int:
+    """When the file was written; 0 where that is not known."""
+    try:
+        return profile.path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def in_order(profiles) -> list:
-    """Those of one process as they were written: their numbers do not sort as text. Processes as they were given."""
-    order = {}
+    """As they were written: numbers of processes and of their profiles do not sort as text. Profiles of one process go by
+    its clock; processes whose files are of one time stay as they were given."""
+    order, last = {}, {}
     for profile in profiles:
-        order.setdefault((profile.process, _row(profile)), len(order))
-    return sorted(profiles, key=lambda one: (order[one.process, _row(one)], one.ms))
+        row = (profile.process, _row(profile))
+        order.setdefault(row, len(order))
+        last[row] = max(last.get(row, 0), _written(profile))
+    rows = {row: (last[row], order[row]) for row in order}
+    return sorted(profiles, key=lambda one: (rows[one.process, _row(one)], one.ms))
 
 
 def report(options) -> int:

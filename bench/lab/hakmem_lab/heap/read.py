@@ -13,6 +13,7 @@ SITE = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[0-9a-f]+)*)$")
 REST = re.compile(r"# size (\d+) remote (\d+) lifetime_ms (\d+) peak (\d+) peak_bytes (\d+)$")
 HEAD = re.compile(r"# hakmem rate (\d+) process (\d+) samples (\d+) live (\d+) dropped (\d+)"
                   r" ms (\d+) peak_ms (\d+)$")  # fmt: skip
+LINES = 3  # of a function, that are shown
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) \S+ \d+\s*(.*)$")
 
 
@@ -107,15 +108,25 @@ class Profile:
         """Bytes in all."""
         return sum(site.all_bytes for site in self.sites)
 
-    def places(self):
-        """{function: "file:line"} of the calls, for those that have lines; of a function with several, one with most
-        bytes in use at the peak."""
-        found, most = {}, {}
+    def calls(self):
+        """{function: [(file, line)]} of its calls, for those that have lines; first those with most bytes in use at
+        the peak."""
+        sums = {}
         for site in self.sites:
             for address in site.frames:
                 for name, file, line in self.frames[address].lines:
-                    if line and file and most.get(name, -1) < site.peak_bytes:
-                        found[name], most[name] = f"{Path(file).name}:{line}", site.peak_bytes
+                    if line and file:
+                        of_name, place = sums.setdefault(name, {}), (Path(file).name, line)
+                        of_name[place] = of_name.get(place, 0) + site.peak_bytes
+        return {name: sorted(places, key=lambda place: (-places[place], place)) for name, places in sums.items()}
+
+    def places(self):
+        """{function: "file:line"}; of a function with several calls "file:line, line"."""
+        found = {}
+        for name, calls in self.calls().items():
+            file = calls[0][0]
+            lines = [str(line) for of_file, line in calls if of_file == file]
+            found[name] = f"{file}:{', '.join(lines[:LINES])}{', …' if len(lines) > LINES else ''}"
         return found
 
     def stack(self, site):
@@ -202,6 +213,23 @@ def _ask(path, addresses) -> dict:
     return answers
 
 
+def _symbols(path) -> list:
+    """[(first address, end)] of the functions that the file names."""
+    done = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, check=False)
+    rows = (line.split() for line in done.stdout.splitlines())
+    return [(int(row[1], 16), int(row[1], 16) + int(row[2], 0)) for row in rows
+            if len(row) > 7 and row[3] in ("FUNC", "IFUNC") and row[6] != "UND"]  # fmt: skip
+
+
+def _without_guesses(path, answers) -> dict:
+    """Where there are no lines, addr2line tells the symbol before an address, however far away: what no symbol covers
+    has no name."""
+    guessed = {address for address, lines in answers.items() if not any(line for *_, line in lines)}
+    covered = _symbols(path) if guessed else []
+    return {address: lines for address, lines in answers.items()
+            if address not in guessed or any(start <= address < end for start, end in covered)}  # fmt: skip
+
+
 def _name(profile) -> None:
     """Fills profile.frames. A frame's place is in the instruction that calls, before the address."""
     wanted, made = {}, PerfMap(profile.process)
@@ -215,7 +243,7 @@ def _name(profile) -> None:
         fixed = _is_fixed(path)
         places = {address: address - 1 if fixed else address - 1 - mapping.base
                   for address, mapping in group}  # fmt: skip
-        answers = _ask(path, sorted(set(places.values())))
+        answers = _without_guesses(path, _ask(path, sorted(set(places.values()))))
         for address, place in places.items():
             lines = [line for line in answers.get(place, []) if line[0] != "??"]
             unknown = [(f"{Path(path).name}+{place:#x}", "", 0)]

@@ -17,15 +17,22 @@ def caller(stack) -> str:
     return (own(up_to_python(stack)) or ("?",))[-1]
 
 
-def placed(profile, stack) -> str:
-    """That function, and the line of the call where it is known."""
+def origin(profile, stack) -> str:
+    """That function, and the lines of its calls where they are known."""
     name = caller(stack)
-    place = profile.places().get(name)
-    return f"{short(name)} ({place})" if place else short(name)
+    place, calls = profile.places().get(name), profile.calls().get(name, [])
+    return f"one {'function' if len(calls) > 1 else 'call'}: {short(name)}{f' ({place})' if place else ''}"
 
 
 def count_of(number, what="block") -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def estimate_of(number) -> str:
+    """Blocks that samples stand for: two digits of the number tell something."""
+    digits = max(len(str(number)) - 2, 0)
+    about = round(number, -digits)
+    return count_of(number) if number < 100 else f"about {count_of(about)}"
 
 
 def part(number, whole) -> str:
@@ -56,8 +63,8 @@ def _pinned(state, profile) -> list:
                 f" {count_of(pin.blocks)} of {pin.size:,} bytes, {part(pin.size, GRAIN)} of a page each")  # fmt: skip
         calls = calls_of_class(profile, pin.size) if profile else []
         if calls:
-            text += (f"; {part(calls[0][1], 1)} of the blocks of this size in use come from one call:"
-                     f" {escape(placed(profile, calls[0][0]))}")  # fmt: skip
+            text += (f"; {part(calls[0][1], 1)} of the blocks of this size in use come from"
+                     f" {escape(origin(profile, calls[0][0]))}")  # fmt: skip
         found.append((pin.free, text))
     return found
 
@@ -77,8 +84,8 @@ def _of_calls(profile, at_peak) -> list:
         entry = sums[up_to_python(stack)]
         entry[0] += count
         entry[1] += objects
-    return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {count_of(objects)},"
-             f" {comes} from one call: {escape(placed(profile, stack))}")
+    return [(count, f"{part(count, whole)} of what {what}, {size(count)} in {estimate_of(objects)},"
+             f" {comes} from {escape(origin(profile, stack))}")
             for stack, (count, objects) in sums.items()
             if whole and count >= whole / 8]  # fmt: skip
 
