@@ -15,6 +15,7 @@ With --heavy all are tried, and the unbroken sources in the heavy scenarios, too
 
 import argparse
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -293,8 +294,18 @@ class Selection:
         return wanted, len(own)
 
 
+@functools.cache
+def still():
+    """Words that keep addresses the same in each run, where that is allowed: so a run can be repeated."""
+    words = ["setarch", "-R"]
+    try:
+        return words if subprocess.run([*words, "true"], capture_output=True).returncode == 0 else []
+    except OSError:
+        return []
+
+
 def explore(program, words, seconds=RUN_SECONDS, **notes):
-    return subprocess.run([program, *words], capture_output=True, text=True, timeout=seconds,
+    return subprocess.run([*still(), program, *words], capture_output=True, text=True, timeout=seconds,
                           env={**os.environ, **notes})
 
 
