@@ -250,5 +250,6 @@ MUTANTS = [
      "a fork that waits, and that a child goes on with"),
     ("gate", "the child of a fork in a fork is in one",
      r"hak_gate_thread\.nested = 0;",
-     r""),
+     r"",
+     "a fork that waits, and that a child goes on with"),
 ]
