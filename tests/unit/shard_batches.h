@@ -1,5 +1,5 @@
 /* shard_batches.h - batches of one shard's blocks, taken, given and checked against the equations of
- * slabs and bins; for the tests of shard.c and of sparse.c. */
+ * slabs and bins; for the tests of shard.c, twice.c and sparse.c. */
 #pragma once
 
 #include "unit.h"

@@ -1,12 +1,14 @@
-/* twice.c: of several blocks that one call finds free already, each is reported. The program itself lives on shard 0; the
- * tests work on shards 2 and 3. */
+/* twice.c: what is freed twice, or was never allocated, is reported: one block, and of several that one call finds free
+ * already each. The program itself lives on shard 0; the tests work on shards 2 and 3. */
 #include "shard_batches.h"
 
 #include <stdio.h>
 
 #include "cache/cpu_depot.h"
 
-enum { SMALL = 5, FOUR = 63, SHARE = 32 * 1024, WORDS = 3 };
+enum { SMALLEST = 1, SMALL = 5, FOUR = 63, SHARE = 32 * 1024, WORDS = 3 };
+
+/* ---- Several blocks ------------------------------------------------------------------------------- */
 
 /* One block in each of the first words of a slab, and two in the last of these. */
 static void take_strewn(void **strewn) {
@@ -120,9 +122,126 @@ static void each_is_reported(void **state) {
     }
 }
 
+/* ---- One block, in one batch or in several ------------------------------------------------------ */
+
+/* Which of four blocks are given, by whom, one call after the other. The last is free already. */
+typedef struct {
+    const char *what;
+    unsigned homes[3];
+    unsigned count;
+    bool drain_between, one_batch;
+} twice_t;
+
+static const twice_t twice_rows[] = {
+    {"two local frees", {HOME, HOME}, 2, false, false},
+    {"two local frees in one batch", {HOME}, 1, false, true},
+    {"two remote frees", {AWAY, AWAY}, 2, false, false},
+    {"two remote frees in one batch", {AWAY}, 1, false, true},
+    {"a remote and a local free", {AWAY, HOME}, 2, false, false},
+    {"a local and a remote free", {HOME, AWAY}, 2, false, false},
+    {"two remote frees with a drain between", {AWAY, AWAY}, 2, true, false},
+    {"a remote and a local free with a drain between", {AWAY, HOME}, 2, true, false},
+    {"three local frees", {HOME, HOME, HOME}, 3, false, false},
+};
+
+/* The second time before the last block of a batch, and no two neighbours. */
+static void free_twice_apart(const void *unused) {
+    (void)unused;
+    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    void *batch[] = {top[1], top[3], top[1], top[4]};
+    hak_unit_t *slab = slab_of(top[1]);
+    hak_shard_flush(HOME, FOUR, batch, 4);
+    CHECK(slab->free_count == 3, "%u blocks are free, not 3", slab->free_count);
+    CHECK(__builtin_popcountll(hak_slab_bits(slab)[0]) == 3, "the bits say %#llx",
+          (unsigned long long)hak_slab_bits(slab)[0]);
+    check_bin(HOME, FOUR, 0);
+}
+
+static void a_double_free_inside_a_batch_is_reported(void **state) {
+    (void)state;
+    struct child_end end;
+    child_run(free_twice_apart, NULL, SECONDS, &end);
+    REQUIRE(end.in_time && end.status == 0, "status %#x, %s", (unsigned)end.status, end.err);
+    REQUIRE(unit_line_count(end.err) == 1 && strstr(end.err, "double free"), "said: %s", end.err);
+}
+
+static void free_twice(const void *context) {
+    const twice_t *row = context;
+    void *blocks[4];
+    CHECK(hak_shard_take(HOME, FOUR, 4, top, NULL) == 4, "no slab of four blocks");
+    memcpy(blocks, top + 1, sizeof blocks);
+    hak_unit_t *slab = slab_of(blocks[0]);
+    fprintf(stderr, "%p\n", blocks[1]);
+    for (unsigned i = 0; i < row->count; i++) {
+        void *batch[] = {blocks[1], blocks[1], blocks[2]};
+        hak_shard_flush(row->homes[i], FOUR, batch, row->one_batch ? 3 : 1);
+        if (row->drain_between) hak_shard_release_idle();
+    }
+    hak_shard_release_idle();
+    /* It is free once, its slab is right, and the class goes on. */
+    unsigned free_count = row->one_batch ? 2 : 1;
+    CHECK(slab->free_count == free_count, "%u blocks are free, not %u", slab->free_count,
+          free_count);
+    CHECK(hak_slab_bits(slab)[0] == slab->words_free * hak_slab_bits(slab)[0],
+          "words_free is wrong");
+    CHECK(hak_shard_take(HOME, FOUR, 1, top, NULL) == 1, "the class is out of memory");
+    CHECK(slab_of(top[1]) == slab, "the free block is not found again");
+}
+
+static void a_double_free_is_reported(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < sizeof twice_rows / sizeof *twice_rows; i++) {
+        const twice_t *row = &twice_rows[i];
+        struct child_end end;
+        void *block;
+        char line[200];
+        child_run(free_twice, row, SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "%s: status %#x, %s", row->what,
+                (unsigned)end.status, end.err);
+        assert_int_equal(sscanf(end.err, "%p\n", &block), 1);
+        snprintf(line, sizeof line,
+                 "hakmem: free(): double free: %p is a block of 14336 bytes that is already free\n",
+                 block);
+        REQUIRE(strstr(end.err, line) != NULL, "%s: no report in: %s", row->what, end.err);
+        unsigned reports = unit_line_count(end.err) - 1;
+        unsigned expected = row->count > 2 ? 2 : 1;
+        REQUIRE(reports == expected, "%s: %u reports: %s", row->what, reports, end.err);
+    }
+}
+
+/* Room behind the last block looks like the start of a block to the hot path. */
+static void give_behind_last(const void *context) {
+    const unsigned *home = context;
+    CHECK(hak_shard_take(HOME, SMALLEST, 1, top, NULL) == 1, "no block");
+    hak_unit_t *slab = slab_of(top[1]);
+    void *batch[] = {slab->base + 40000, top[1], slab->base + 65528, slab->base + 32768};
+    hak_shard_flush(*home, SMALLEST, batch, 4);
+    hak_shard_release_idle();
+    CHECK(slab->owner == 0 || slab->free_count == 4096, "%u of 4096 blocks are free",
+          slab->free_count);
+}
+
+static void a_block_behind_the_last_is_reported(void **state) {
+    (void)state;
+    static const unsigned homes[] = {HOME, AWAY};
+    for (unsigned i = 0; i < 2; i++) {
+        struct child_end end;
+        child_run(give_behind_last, &homes[i], SECONDS, &end);
+        REQUIRE(end.in_time && end.status == 0, "from shard %u: status %#x, %s", homes[i],
+                (unsigned)end.status, end.err);
+        REQUIRE(strstr(end.err, "hakmem: free(): ") != NULL, "no report in: %s", end.err);
+    }
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     begin_with_four_shards(argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_is_reported)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_is_reported),
+        cmocka_unit_test(a_double_free_is_reported),
+        cmocka_unit_test(a_double_free_inside_a_batch_is_reported),
+        cmocka_unit_test(a_block_behind_the_last_is_reported),
+    };
+    watchdog(100, "a test of double frees hangs");
     return cmocka_run_group_tests_name("twice", tests, NULL, NULL);
 }
