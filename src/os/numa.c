@@ -156,8 +156,8 @@ HAK_BEHIND bool hak_nodes_read(hak_nodes_t *nodes, const char *root, unsigned be
     nodes->count = hak_min(found.count, HAK_NODES_MAX);
     nodes->first[0] = 0;
     for (unsigned node = 0; node < nodes->count; node++) place_node(nodes, &found, node, first);
-    if (nodes->first[nodes->count] ==
-        0) { /* the affinity has changed meanwhile: none of these CPUs is allowed */
+    /* The affinity may have changed meanwhile: none of these CPUs is allowed. */
+    if (nodes->first[nodes->count] == 0) {
         nodes->count = 1;
         return false;
     }

@@ -98,8 +98,8 @@ static unsigned scale_of_used(const hak_unit_t *slab, const hak_class_t *info) {
 }
 
 /* True when a look at the pages of a slab may pay: enough of its blocks are free and, if there was a look since
- * the last take, distinctly fewer are in use now. Blocks come back one by one, and looks are many: nine of ten
- * would be in vain. Bin lock held. */
+ * the last take, distinctly fewer are in use now. Blocks come back one by one, so nearly all looks would be in
+ * vain. Bin lock held. */
 static bool is_worth_a_look(const hak_unit_t *slab, const hak_class_t *info) {
     if (hak_bin_ready(slab, info) * 256u < ((unsigned)slab->purged + PART_LEAST) * info->count)
         return false;

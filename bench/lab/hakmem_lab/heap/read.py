@@ -213,9 +213,12 @@ def _ask(path, addresses) -> dict:
     return answers
 
 
-def _symbols(path) -> list:
-    """[(first address, end)] of the functions that the file names."""
-    done = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, check=False)
+def _symbols(path):
+    """[(first address, end)] of the functions that the file names; None when nobody can tell."""
+    try:
+        done = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
     rows = (line.split() for line in done.stdout.splitlines())
     return [(int(row[1], 16), int(row[1], 16) + int(row[2], 0)) for row in rows
             if len(row) > 7 and row[3] in ("FUNC", "IFUNC") and row[6] != "UND"]  # fmt: skip
@@ -225,7 +228,9 @@ def _without_guesses(path, answers) -> dict:
     """Where there are no lines, addr2line tells the symbol before an address, however far away: what no symbol covers
     has no name."""
     guessed = {address for address, lines in answers.items() if not any(line for *_, line in lines)}
-    covered = _symbols(path) if guessed else []
+    covered = _symbols(path) if guessed else None
+    if covered is None:
+        return answers
     return {address: lines for address, lines in answers.items()
             if address not in guessed or any(start <= address < end for start, end in covered)}  # fmt: skip
 
