@@ -15,7 +15,7 @@ from ..cost.measure import Meter
 from ..cost.programs import Program
 from ..errors import LabError
 
-TREE_EVERY = 5  # looks at the memory for one look at which processes there are
+TREE_EVERY = 5  # looks at the memory for one look at which processes there are, once there is one
 SLOWER = 60  # times that callgrind takes longer, about
 SEEDS = {"PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}  # unless the user has set them
 HIDDEN = ("LD_PRELOAD", "HAKMEM_BENCH_SUITE", "HAKMEM_BENCH_RUN", "HAKMEM_BENCH_BUILD")
@@ -29,7 +29,7 @@ class Resident:
         self.began, self.looks, self.tree, self.points = time.monotonic(), 0, [], []
 
     def __call__(self, launcher_pid):
-        if self.looks % TREE_EVERY == 0:
+        if not self.tree or self.looks % TREE_EVERY == 0:
             try:
                 self.tree = [p.pid for p in psutil.Process(launcher_pid).children(recursive=True)]
             except psutil.Error:
