@@ -326,20 +326,29 @@ unsigned hak_group_most(void) {
     return (unsigned)most;
 }
 
+/* `own` alone has a thread, if it is of this group. */
+static void count_alone(group_t *group, const hak_cache_t *own) {
+    const bool counts = own && group_of(own->shard) == group;
+    group->ending = 0;
+    count_full(group);
+    for (unsigned i = 0; i < SHARDS; i++)
+        hak_store_relaxed(&group->homes[i], counts && own->shard % SHARDS == i);
+    hak_store_relaxed(&group->threads, counts);
+    hak_store_relaxed(&group->told, counts);
+}
+
 void hak_group_forget_others(const hak_cache_t *own) {
+    for (unsigned number = 0; number < groups_of(hak_shard_count()); number++)
+        count_alone(group_at(number), own);
+    hak_thread_recount(own != NULL);
+}
+
+void hak_group_settle(const hak_cache_t *own) {
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++) {
-        group_t *group = group_at(number);
-        group->ending = 0;
-        count_full(group);
-        for (unsigned i = 0; i < SHARDS; i++) hak_store_relaxed(&group->homes[i], 0);
-        hak_store_relaxed(&group->threads, 0);
-        hak_store_relaxed(&group->told, 0);
+        HAK_HOLD(&group_at(number)->lock);
+        count_alone(group_at(number), own);
     }
     hak_thread_recount(own != NULL);
-    if (!own) return;
-    hak_store_relaxed(&group_of(own->shard)->homes[own->shard % SHARDS], 1);
-    hak_store_relaxed(&group_of(own->shard)->threads, 1);
-    hak_store_relaxed(&group_of(own->shard)->told, 1);
 }
 
 /* ---- check ---- */

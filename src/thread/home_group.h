@@ -80,7 +80,9 @@ unsigned hak_group_estimate(void);
 /* Threads whose home is the shard with most of them. */
 unsigned hak_group_most(void);
 
-/* In the child of a fork: only `own` has a thread; NULL for none. */
+/* In the child of a fork: only `own` has a thread; NULL for none. The second is for later, when other threads run that
+ * have no cache yet. */
 void hak_group_forget_others(const hak_cache_t *own);
+void hak_group_settle(const hak_cache_t *own);
 
 void hak_group_check(hak_check_t *check, size_t caches);

@@ -40,15 +40,33 @@ static pthread_key_t exit_key HAK_READ_OFTEN; /* list lock, then constant */
 static bool has_key HAK_READ_OFTEN;           /* list lock, then constant */
 static _Atomic bool ready HAK_READ_OFTEN;     /* written under the list lock, once */
 
-/* Steps in which the thread takes a cache, or gives it up, one within the other. If a signal handler forks meanwhile, the
- * cache looks lost in the child, though this thread goes on with it: none is taken there for lost before the step has
- * ended. */
-static __thread unsigned moves_cache;
+/* STEPS. A thread that takes a cache, gives one up or looks at the limits takes a step, perhaps one within another.
+ * In the midst of it a signal handler may fork, and in the child the handler may start threads before it returns.
+ *
+ *   in a step  The thread gets no cache. What a fork handler allocates meanwhile is served without one: two caches
+ *              would both count, and the second one would never end.
+ *   a fork     The child counts this thread alone, by whether it has a cache; the cache on its way looks lost. What the
+ *              rest of the step counts is wrong there. So the thread is noted in `unsettled`: until it has settled,
+ *              no other thread takes a cache, lost or not, none counts, and no group tells.
+ *   the end    Of the outermost step: if the thread is noted, it counts itself alone once more, which is true, and
+ *              clears the note. It still is in the step then. After that it looks again: a fork that came between
+ *              the first look and the end has noted it, and one after the end has cleared the note, since it has counted
+ *              right. */
+static __thread unsigned steps;
+static _Atomic uintptr_t unsettled
+    HAK_READ_OFTEN; /* by forks and by the thread that it names; 0: all is counted */
 
-static void set_moves(bool moves) {
+static void count_steps(unsigned more) {
     atomic_signal_fence(memory_order_seq_cst);
-    moves_cache += moves ? 1u : -1u;
+    steps += more;
     atomic_signal_fence(memory_order_seq_cst);
+}
+
+static bool settles(void) { return HAK_UNLIKELY(hak_load_relaxed(&unsettled) == hak_os_thread()); }
+
+/* Partner: settle. */
+static bool another_settles(void) {
+    return HAK_UNLIKELY(hak_load_acquire(&unsettled) != 0) && !settles();
 }
 
 static bool has_cache(void) { return hak_cache != &hak_cache_none && hak_cache != &hak_cache_dead; }
@@ -60,28 +78,37 @@ void hak_thread_flush_quarantine(hak_cache_t *cache) {
     hak_big_flush(quarantine);
 }
 
-/* The end of a start or an end of a thread that began in `process`. If a signal handler forked in the midst
- * of it, and this is the child, then the steps before the fork no longer count, and those after it count
- * for a thread whose start or end the child had not seen: counts all threads anew. No other thread is
- * there, unless the handler started one. */
-static HAK_BEHIND void settle_in_child(void) {
-    if (has_cache()) hak_gate_take(&hak_cache->post);
-    hak_thread_renumber();
-    hak_thread_forget_others();
+static void note_post(hak_cache_t *cache) {
+    if (hak_gate_is_lost(&cache->post)) hak_gate_take(&cache->post);
+    hak_lock_acquire(&cache->stack_lock);
+    cache->tid = hak_os_thread_id();
+    hak_lock_release(&cache->stack_lock);
 }
 
-static void settle(uint32_t process) {
-    if (HAK_UNLIKELY(process != hak_gate_process())) settle_in_child();
+static HAK_BEHIND void settle(void) {
+    hak_cache_t *own = has_cache() ? hak_cache : NULL;
+    if (own) note_post(own);
+    hak_gate_enter();
+    hak_group_settle(own);
+    hak_thread_fit();
+    hak_lock_acquire(&hak_thread_list_lock);
+    hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
+    hak_lock_release(&hak_thread_list_lock);
+    hak_gate_leave();
+    hak_store_release(&unsettled, 0); /* partner: another_settles */
 }
 
-/* The destructor of the thread's key. Destructors of other libraries that run later may still free:
- * they find the dead cache, and the blocks go to the shard directly. */
-HAK_NEXT static void on_thread_exit(void *argument) {
-    hak_cache_t *cache = argument;
-    const uint32_t process = hak_gate_process();
-    hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
-    if (cache == hak_cache) return; /* watch_exit */
-    set_moves(true);
+static void begin_step(void) { count_steps(1u); }
+
+static void end_step(void) {
+    for (;; count_steps(1u)) {
+        if (steps == 1 && HAK_UNLIKELY(settles())) settle();
+        count_steps(-1u);
+        if (steps || HAK_LIKELY(!settles())) return;
+    }
+}
+
+static void give_up(hak_cache_t *cache) {
     hak_thread_flush_quarantine(cache);
     const bool keeps = hak_group_may_keep(cache);
     if (keeps)
@@ -93,8 +120,20 @@ HAK_NEXT static void on_thread_exit(void *argument) {
     hak_group_leave(cache, keeps);
     hak_thread_fit();
     hak_gate_leave();
-    set_moves(false);
-    settle(process);
+}
+
+/* The destructor of the thread's key. Destructors of other libraries that run later may still free:
+ * they find the dead cache, and the blocks go to the shard directly. */
+HAK_NEXT static void on_thread_exit(void *argument) {
+    hak_cache_t *cache = argument;
+    if (cache == &hak_cache_dead) { /* watch_exit */
+        hak_cache = cache;
+        return;
+    }
+    begin_step();
+    hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
+    give_up(cache);
+    end_step();
     hak_helper_wake();
 }
 
@@ -102,13 +141,13 @@ HAK_NEXT static void on_thread_exit(void *argument) {
 HAK_NEXT void hak_thread_look_at_limits(void) {
     hak_nodes_look();
     const bool changed = hak_os_look_at_limits();
+    begin_step();
     hak_lock_acquire(&hak_thread_list_lock);
-    const uint32_t process = hak_gate_process();
     if (changed) hak_shard_recount();
-    hak_group_tell_all();
-    if (HAK_UNLIKELY(process != hak_gate_process())) hak_thread_forget_others(); /* see settle */
+    if (!another_settles()) hak_group_tell_all();
     hak_thread_share();
     hak_lock_release(&hak_thread_list_lock);
+    end_step();
     hak_helper_wake(); /* this may have told that the last thread is gone */
 }
 
@@ -147,12 +186,8 @@ static hak_cache_t *make_cache(void) {
 }
 
 /* Takes a waiting cache or, unless it has to be one, one that was lost, or makes one. A fork finds it with its
- * thread. *process: the one in which that begins; it is another one before, where a handler of a fork has
- * started the thread. */
-static hak_cache_t *acquire_cache(bool waiting, uint32_t *process) {
-    hak_gate_enter();
-    *process = hak_gate_process();
-    set_moves(true);
+ * thread. */
+static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache && !waiting) {
@@ -162,7 +197,6 @@ static hak_cache_t *acquire_cache(bool waiting, uint32_t *process) {
     }
     if (!cache) hak_group_give_up(seat);
     hak_thread_fit();
-    hak_gate_leave();
     return cache;
 }
 
@@ -188,19 +222,28 @@ static HAK_NEXT bool begins_as_novice(void) {
     return !hak_depot_serves() && hak_thread_note_crowd(hak_group_estimate());
 }
 
+static hak_cache_t *start(bool waiting) {
+    begin_step();
+    hak_cache_t *cache = has_cache() ? hak_cache : NULL; /* a signal handler may have been faster */
+    if (!cache) {
+        hak_gate_enter();
+        if (!another_settles()) cache = acquire_cache(waiting);
+        hak_gate_leave();
+        if (cache) {
+            hak_cache = cache;
+            hak_gate_use(&cache->post);
+        }
+    }
+    end_step();
+    return cache;
+}
+
 static HAK_SLOW_PATH hak_cache_t *get_cache(bool waiting) {
     HAK_KEEP_ERRNO();
     hak_options_load();
     hak_shard_open(0); /* for a thread without a cache */
-    if (hak_load_relaxed(&ready) && begins_as_novice()) return NULL;
-    uint32_t process;
-    hak_cache_t *cache = acquire_cache(waiting, &process);
-    if (cache) {
-        hak_cache = cache;
-        hak_gate_use(&cache->post);
-    }
-    set_moves(false);
-    settle(process);
+    if (steps || (hak_load_relaxed(&ready) && begins_as_novice())) return NULL;
+    hak_cache_t *cache = start(waiting);
     if (!cache) { /* another thread may have ended meanwhile, as the last one */
         hak_helper_wake();
         return NULL;
@@ -273,12 +316,10 @@ static HAK_BEHIND bool flush_and_put_back(hak_cache_t *cache) {
 
 HAK_NEXT bool hak_thread_flush_waiting(unsigned *caches) {
     if (*caches == 0) return true;
-    const uint32_t process = hak_gate_process();
-    set_moves(true);
+    begin_step();
     hak_cache_t *cache = hak_group_take_full();
     const bool is_left = cache && flush_and_put_back(cache);
-    set_moves(false);
-    settle(process);
+    end_step();
     return !cache || (!is_left && --*caches == 0);
 }
 
@@ -292,7 +333,8 @@ void hak_thread_renumber(void) {
 
 HAK_BEHIND void hak_thread_forget_others(void) {
     hak_group_forget_others(has_cache() ? hak_cache : NULL);
-    hak_store_relaxed(&maybe_lost, moves_cache ? NULL : hak_load_relaxed(&all_caches));
+    hak_store_relaxed(&maybe_lost, hak_load_relaxed(&all_caches));
+    hak_store_relaxed(&unsettled, steps ? hak_os_thread() : 0);
 }
 
 HAK_BEHIND void hak_thread_check(hak_check_t *check) {

@@ -4,9 +4,11 @@
 #include "cache/cpu_depot.h"
 #include "classes/classes.h"
 #include "explore.h"
+#include "memory.h"
 #include "process.h"
 #include "program.h"
 #include "shard/shard.h"
+#include "thread/thread.h"
 
 void use_and_fork(void) {
     program_malloc_all(0, 2, PAGES);
@@ -65,5 +67,47 @@ void check_depots_of_child(void) {
         const size_t found = count_unknown(i);
         EXPLORE_CHECK(found <= unknown[i] + 1, "%zu blocks of %zu bytes are lost", found, sizes[i]);
     }
+    program_check();
+}
+
+/* ---- A signal handler forks while its thread starts, and starts a thread in the child ---------------- */
+
+static unsigned accesses_left; /* before the handler comes; 0: it has been */
+
+static void fork_and_start(void) {
+    if (process_fork()) explore_start(2);
+}
+
+__attribute__((no_sanitize_thread)) static void count_down(void) {
+    if (explore_thread() == 1 && accesses_left && --accesses_left == 0) fork_and_start();
+}
+
+/* Besides the one that has prepared all, which a child does not have. */
+static void check_count(unsigned threads) {
+    hak_thread_look_at_limits();
+    const unsigned count = hak_thread_count() - !process.is_child;
+    EXPLORE_CHECK(count == threads, "%u threads, not %u", count, threads);
+}
+
+void start_interrupted(void) {
+    enum { ACCESSES = 120 }; /* of a start and the first blocks */
+    accesses_left = explore_choose(ACCESSES) + 1;
+    memory_signal = count_down;
+    program_malloc(0, SMALL);
+    memory_signal = NULL;
+    accesses_left = 0;
+    program_free(0);
+    if (process.is_child) explore_join(2);
+    check_count(1);
+    process_end_thread();
+}
+void start_beside_interrupted(void) {
+    program_malloc_all(8, 2, SMALL);
+    program_free_all(8, 2);
+    process_end_thread();
+}
+
+void check_that_no_thread_is_left(void) {
+    check_count(0);
     program_check();
 }

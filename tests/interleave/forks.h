@@ -12,3 +12,8 @@ void take_from_depot(void);
 void give_to_depot(void);
 void fork_beside(void);
 void check_depots_of_child(void);
+
+/* Of a thread whose start a fork interrupts, in a handler that starts a second thread in the child. */
+void start_interrupted(void);
+void start_beside_interrupted(void);
+void check_that_no_thread_is_left(void);

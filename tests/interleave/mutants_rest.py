@@ -235,7 +235,7 @@ MUTANTS = [
      r"all \? now == told :",
      r"(void)all,"),
     ("group", "a fork keeps what the groups told",
-     r"hak_store_relaxed\(&group->told, 0\);",
+     r"hak_store_relaxed\(&group->told, counts\);",
      r""),
     ("group", "the count is no single step",
      r"\(void\)atomic_fetch_add\(&threads, more\);",

@@ -80,48 +80,70 @@ static pthread_key_t last_key; /* its destructor runs after the engine's */
 /* In the child, before the handler returns: as many threads as there are caches, so that all that can be taken are. */
 static bool starts_threads;
 enum { STARTED_MOST = 64 };
-static _Atomic(const hak_cache_t *) caches_of_started[STARTED_MOST];
+static _Atomic(const void *) caches_of_started[STARTED_MOST];
+static const char without_cache;
+static atomic_bool is_over; /* the interrupted step; then each takes a cache, unless it has one */
+static atomic_bool may_go;
+static pthread_t threads_started[STARTED_MOST];
 static unsigned started_count;
 
-static void *take_cache_and_stay(void *cache) {
-    atomic_store((_Atomic(const hak_cache_t *) *)cache, hak_thread_cache());
-    for (;;) pause();
+static void *take_cache_and_stay(void *unused) {
+    _Atomic(const void *) *cache = unused;
+    const void *first = hak_thread_cache();
+    atomic_store(cache, first ? first : &without_cache);
+    while (!atomic_load(&is_over)) sched_yield();
+    hakmem_free(hakmem_malloc(100));
+    const void *now = hak_thread_cache();
+    CHECK(now && (!first || now == first), "a thread has no cache, or another one");
+    atomic_store(cache, now);
+    while (!atomic_load(&may_go)) sched_yield();
     return NULL;
 }
 
-/* The interrupted step holds no lock: libc allocates for a thread. */
+/* The interrupted step may hold the lock of a group. */
 static void start_in_child(void) {
-    enum { WAIT_MS = 50 };
     for (const hak_cache_t *at = hak_thread_caches(); at; at = at->next) {
-        pthread_t thread;
-        CHECK(started_count < STARTED_MOST, "too many caches");
-        CHECK(pthread_create(&thread, NULL, take_cache_and_stay,
-                             &caches_of_started[started_count]) == 0,
+        const unsigned i = started_count++;
+        CHECK(i < STARTED_MOST, "too many caches");
+        CHECK(pthread_create(&threads_started[i], NULL, take_cache_and_stay,
+                             &caches_of_started[i]) == 0,
               "no thread");
-        for (unsigned i = 0; i < WAIT_MS && !atomic_load(&caches_of_started[started_count]); i++)
-            usleep(1000);
-        started_count++;
+        while (!atomic_load(&caches_of_started[i])) sched_yield();
     }
 }
 
-/* True when a thread that the handler has started has the cache. */
 static bool is_taken(const hak_cache_t *cache) {
     bool is_taken = false;
-    for (unsigned i = 0; i < started_count; i++) {
-        while (!atomic_load(&caches_of_started[i])) sched_yield();
+    for (unsigned i = 0; i < started_count; i++)
         is_taken |= atomic_load(&caches_of_started[i]) == cache;
-    }
     return is_taken;
 }
 
-/* `holds_nothing`: the caller is outside the engine. */
-static void step(bool holds_nothing) {
+/* The threads of the child that the handler has started: each with a cache of its own, and counted. */
+static void check_started(const hak_cache_t *own) {
+    CHECK(!own || !is_taken(own), "a thread that the handler has started has the cache, too");
+    atomic_store(&is_over, true);
+    for (unsigned i = 0; i < started_count; i++) {
+        while (atomic_load(&caches_of_started[i]) == &without_cache) sched_yield();
+        for (unsigned j = 0; j < i; j++)
+            CHECK(atomic_load(&caches_of_started[j]) != atomic_load(&caches_of_started[i]),
+                  "two threads have one cache");
+    }
+    CHECK(!own || !is_taken(own), "a thread that started later has the cache, too");
+    hak_thread_look_at_limits();
+    CHECK(hak_thread_count() == started_count + (own != NULL), "%u threads, of %u",
+          hak_thread_count(), started_count + (own != NULL));
+    atomic_store(&may_go, true);
+    for (unsigned i = 0; i < started_count; i++) pthread_join(threads_started[i], NULL);
+}
+
+static void step(void) {
     int status = -1;
     if (fork_in == 0 || --fork_in > 0) return;
     pid_t pid = fork();
     is_child = pid == 0;
     if (is_child) alarm(SECONDS);
-    if (is_child && starts_threads && holds_nothing) start_in_child();
+    if (is_child && starts_threads) start_in_child();
     if (is_child) return;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x", status);
 }
@@ -130,42 +152,42 @@ static void step(bool holds_nothing) {
     type __real_##name parameters;                       \
     type __wrap_##name parameters;                       \
     type __wrap_##name parameters {                      \
-        step(false);                                     \
+        step();                                          \
         type result = __real_##name arguments;           \
-        step(false);                                     \
+        step();                                          \
         return result;                                   \
     }
-#define AROUND_STEP(name, parameters, arguments, holds_nothing) \
-    void __real_##name parameters;                              \
-    void __wrap_##name parameters;                              \
-    void __wrap_##name parameters {                             \
-        step(holds_nothing);                                    \
-        __real_##name arguments;                                \
-        step(holds_nothing);                                    \
+#define AROUND_STEP(name, parameters, arguments) \
+    void __real_##name parameters;               \
+    void __wrap_##name parameters;               \
+    void __wrap_##name parameters {              \
+        step();                                  \
+        __real_##name arguments;                 \
+        step();                                  \
     }
 BETWEEN_STEPS(unsigned, hak_thread_add, (unsigned more), (more))
 BETWEEN_STEPS(bool, hak_group_may_keep, (const hak_cache_t *cache), (cache))
 
 void __real_hak_group_join(hak_cache_t *cache, hak_seat_t seat);
 void __wrap_hak_group_join(hak_cache_t *cache, hak_seat_t seat);
-static _Thread_local bool allocates;
+static _Thread_local bool allocates, forks_then;
 
 void __wrap_hak_group_join(hak_cache_t *cache, hak_seat_t seat) {
-    step(false);
+    step();
     __real_hak_group_join(cache, seat);
     if (allocates) { /* as a fork handler of another library, before ours */
         allocates = false;
         hakmem_free(hakmem_malloc(100));
-        fork_in = 1;
-        step(true);
+        fork_in = forks_then;
+        step();
         return;
     }
-    step(false);
+    step();
 }
-AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps), false)
-AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post), true)
-AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post), false)
-AROUND_STEP(hak_gate_release, (hak_gate_post_t * post), (post), false)
+AROUND_STEP(hak_group_leave, (hak_cache_t * cache, bool keeps), (cache, keeps))
+AROUND_STEP(hak_gate_use, (hak_gate_post_t * post), (post))
+AROUND_STEP(hak_gate_take, (hak_gate_post_t * post), (post))
+AROUND_STEP(hak_gate_release, (hak_gate_post_t * post), (post))
 
 static void *take_cache(void *cache) {
     *(const hak_cache_t **)cache = hak_thread_cache();
@@ -175,18 +197,18 @@ static void *take_cache(void *cache) {
 /* In the child of such a fork, when the start or the end is over: the first thread has `own`, or none. */
 static _Noreturn void check_threads(const hak_cache_t *own) {
     enum { MORE = 3 };
-    CHECK(!own || !is_taken(own), "a thread that the handler has started has the cache, too");
-    if (!starts_threads)
-        CHECK(hak_thread_count() == (own != NULL), "%u threads", hak_thread_count());
+    check_started(own);
+    hak_thread_look_at_limits();
+    CHECK(hak_thread_count() == (own != NULL), "%u threads", hak_thread_count());
     CHECK(!own || !hak_gate_is_lost(&own->post), "the thread's own cache is lost");
     for (unsigned i = 0; i < MORE; i++) {
         const hak_cache_t *other = NULL;
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, take_cache, &other) == 0, "no thread");
         pthread_join(thread, NULL);
-        CHECK(other && other != own && !is_taken(other), "two threads have one cache");
+        CHECK(other && other != own, "two threads have one cache");
     }
-    if (!starts_threads) CHECK(hak_verify() == 0, "violations");
+    CHECK(hak_verify() == 0, "violations");
     _exit(0);
 }
 
@@ -244,7 +266,7 @@ hak_cache_t *__wrap_hak_group_take_full(void) {
     hak_cache_t *cache = __real_hak_group_take_full();
     if (cache) {
         full = cache;
-        step(true);
+        step();
     }
     return cache;
 }
@@ -315,34 +337,42 @@ static void the_handler_forks_while_its_thread_empties_a_waiting_cache(void **st
     starts_threads = false;
 }
 
-static void *start_and_allocate(void *unused) {
+static void *start_and_allocate(void *forks) {
     allocates = true;
+    forks_then = forks != NULL;
     const hak_cache_t *cache = hak_thread_cache();
     if (is_child) check_threads(cache);
     CHECK(!allocates, "no join");
-    return unused;
+    return NULL;
 }
 
-/* First of all, so that no cache waits and one is made; and in a process of its own, since the thread that had two has left
- * one behind. */
+static _Noreturn void start_and_end_one(bool forks) {
+    pthread_t thread;
+    alarm(SECONDS);
+    starts_threads = forks;
+    CHECK(pthread_create(&thread, NULL, start_and_allocate, forks ? &starts_threads : NULL) == 0,
+          "no thread");
+    pthread_join(thread, NULL);
+    hak_thread_look_at_limits();
+    CHECK(hak_thread_count() == 1, "%u threads", hak_thread_count());
+    CHECK(hak_verify() == 0, "violations");
+    _exit(0);
+}
+
+/* First of all and in a process of its own, so that no cache waits and one is made. */
 static void a_fork_handler_allocates_while_its_thread_starts(void **state) {
-    int status = -1;
     (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it allows no threads in such a child */
 #endif
     hakmem_free(hakmem_malloc(100));
-    pid_t pid = fork();
-    if (pid == 0) {
-        pthread_t thread;
-        alarm(SECONDS);
-        starts_threads = true;
-        CHECK(pthread_create(&thread, NULL, start_and_allocate, NULL) == 0, "no thread");
-        pthread_join(thread, NULL);
-        _exit(0);
+    for (unsigned forks = 0; forks < 2; forks++) {
+        int status = -1;
+        const pid_t pid = fork();
+        if (pid == 0) start_and_end_one(forks != 0);
+        assert_true(waitpid(pid, &status, 0) == pid);
+        assert_int_equal(status, 0);
     }
-    assert_true(waitpid(pid, &status, 0) == pid);
-    assert_int_equal(status, 0);
 }
 
 /* Depots stand for budgets here: they are open where many threads share these. */
