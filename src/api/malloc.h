@@ -110,24 +110,3 @@ HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
     return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
 }
 
-/* hak_push for a block of a class with colours. It checks in every build that a block begins at the
- * address: hak_shard_flush must not see an address before the first block. */
-HAK_FAST_PATH bool hak_push_coloured(void *block) {
-    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
-    size_t offset = hak_load_relaxed(&hak_map.entries[unit]);
-    const hak_class_t *info = &hak_classes[offset >> HAK_MAGAZINE_SHIFT];
-    hak_magazine_t *magazine = hak_cache_magazine(hak_cache, offset);
-    void **top = hak_load_relaxed(&magazine->top);
-    if (HAK_UNLIKELY(!hak_class_is_coloured(info) || !magazine->slots)) return false;
-    if (HAK_UNLIKELY(top >= magazine->base + magazine->slots - 1)) return false;
-    if (HAK_UNLIKELY(hak_cache_may_hold(top, block))) return false;
-    if (HAK_UNLIKELY(
-            !hak_is_block_start(hak_block_offset((uintptr_t)block, info), magazine->start_test)))
-        return false;
-    top[1] = block;
-    hak_store_relaxed(&magazine->top, top + 1);
-    HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_FREED);
-    HAK_COUNT_CALL(offset >> HAK_MAGAZINE_SHIFT, HAK_CALL_TLS_SLL);
-    return true;
-}

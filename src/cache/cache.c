@@ -123,9 +123,11 @@ static size_t count_of(const hak_magazine_t *magazine) {
 }
 
 /* Free blocks of a class that a cache holds; the owner needs no lock. */
-static size_t held(hak_cache_t *cache, unsigned class_index) {
-    return count_of(&cache->magazines[class_index]) + hak_lifo_count(cache, class_index) +
-           hak_sample_rate_count(cache, class_index);
+static inline size_t held(hak_cache_t *cache, unsigned class_index) {
+    size_t count = count_of(&cache->magazines[class_index]);
+    if (HAK_UNLIKELY(cache->lifos || hak_sample_rate_of(cache)))
+        count += hak_lifo_count(cache, class_index) + hak_sample_rate_count(cache, class_index);
+    return count;
 }
 
 /* A magazine without a stack has neither lifo nor share. */
@@ -285,13 +287,19 @@ static HAK_OUT_OF_LINE void empty(hak_cache_t *cache, unsigned class_index) {
  * so one time in LEFT_TIMES the next comparison is with the heap as it was before: to take them again is no growth. */
 static HAK_NEXT void give_left(hak_cache_t *cache) {
     const uint32_t before = hak_shard_heap_units();
-    for (unsigned i = 1, magazines = 0; i <= HAK_CLASS_COUNT && magazines < LEFT_MOST; i++) {
-        if (!*hak_load_relaxed(&cache->magazines[i].top)) continue;
-        if (!hak_shard_is_left(cache->shard, i, held(cache, i))) continue;
-        empty(cache, i);
-        magazines++;
+    const hak_bin_t *bins = hak_shard_bins(cache->shard);
+    unsigned magazines = 0;
+    for (unsigned w = 0; w < HAK_SHARD_CLASS_WORDS; w++) {
+        for (uint64_t has = hak_shard_classes(cache->shard, w); has; has &= has - 1) {
+            const unsigned i = w * 64 + hak_lowest_bit(has);
+            if (*hak_load_relaxed(&cache->magazines[i].top) && magazines < LEFT_MOST &&
+                hak_bin_is_left(&bins[i], i, held(cache, i))) {
+                empty(cache, i);
+                magazines++;
+            }
+            if (hak_load_relaxed(&bins[i].empty)) hak_shard_release_kept(cache->shard, i);
+        }
     }
-    hak_shard_release_kept(cache->shard);
     cache->heap_units = ++cache->lefts % LEFT_TIMES ? hak_shard_heap_units() : before;
 }
 

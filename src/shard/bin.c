@@ -121,6 +121,7 @@ void hak_bin_adopt(hak_bin_t *bin, unsigned shard, unsigned class_index, hak_uni
     hak_region_set_class(slab, 1, class_index);
     hak_bin_add_slabs(shard, 1);
     uint32_t blocks = slab->fresh - hak_bin_purged_blocks(slab, &hak_classes[class_index]);
+    if (hak_load_relaxed(&bin->adopted) == 0) hak_bin_add_class(shard, class_index);
     HAK_ADD_OWNED(&bin->adopted, 1);
     HAK_ADD_OWNED(&bin->touched, blocks);
     HAK_ADD_OWNED(&bin->spare, blocks);

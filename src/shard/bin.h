@@ -60,6 +60,9 @@ hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index);
 uint32_t hak_bin_slab_count(unsigned shard);
 void hak_bin_add_slabs(unsigned shard, uint32_t more);
 
+/* A bin gets its first slab: see hak_shard_classes. */
+void hak_bin_add_class(unsigned shard, unsigned class_index);
+
 /* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
  * one to the carries of its class, afterwards; who reads without the lock reads the
  * carries first. So what is read may be behind by one turn for a moment, and is never

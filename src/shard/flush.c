@@ -329,7 +329,7 @@ static unsigned give(unsigned home, unsigned class_index, void *const *blocks, u
 }
 
 /* The same for blocks whose slabs have colours; those in *twice are as the program knows them.
- * None lies before its slab's first one (hak_push_coloured), so each stays in its unit. */
+ * None lies before its slab's first one (release_to_stack in api/malloc.c), so each stays in its unit. */
 static HAK_OUT_OF_LINE unsigned give_coloured(unsigned home, unsigned class_index,
                                               void *const *blocks, unsigned count,
                                               hak_twice_t *twice) {

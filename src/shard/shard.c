@@ -24,8 +24,6 @@ enum {
     CHANGED_PART =
         32, /* a heap has changed when it has more than one unit in so many more, or fewer */
     UNITS_LEAST = 16, /* in a smaller one the code that empties magazines costs as many pages */
-    LEFT_PART = 16,   /* a class is left when at most one touched block in so many is in use, and */
-    LEFT_BYTES = 8192, /* they have so many bytes: less is not worth a slab that is made anew */
     SEARCH_MOST = 16,  /* other shards that a search looks at while there is other memory */
 };
 
@@ -112,19 +110,6 @@ bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before) {
     const uint32_t now = hak_shard_heap_units();
     return now >= UNITS_LEAST &&
            (now > before ? now - before : before - now) > before / CHANGED_PART;
-}
-
-/* Slabs of one block do not count: other classes would touch what lies behind it. */
-static bool has_pages(const hak_bin_t *bin, unsigned class_index) {
-    return hak_classes[class_index].count > 1 &&
-           hak_load_relaxed(&bin->touched) * hak_classes[class_index].size >= LEFT_BYTES;
-}
-
-HAK_NEXT bool hak_shard_is_left(unsigned home, unsigned class_index, size_t cached) {
-    const hak_bin_t *bin = hak_bin_of(home, class_index);
-    const size_t touched = hak_load_relaxed(&bin->touched);
-    const size_t taken = touched - hak_min(touched, hak_load_relaxed(&bin->spare));
-    return (taken - hak_min(taken, cached)) * LEFT_PART <= touched && has_pages(bin, class_index);
 }
 
 /* Shards of the node, whose used blocks come before fresh ones. */
@@ -347,21 +332,11 @@ HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
     if (HAK_UNLIKELY(twice->bits != 0)) hak_shard_report_twice(twice, class_index);
 }
 
-HAK_NEXT void hak_shard_release_kept(unsigned home) {
-    const hak_bin_counts_t *figures = hak_bin_counts(home, 0);
-    const hak_bin_t *bins = hak_bin_of(home, 0);
-    for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
-        /* What a bin counts lies on a page that is there; its own may never be. One of the two may have gone
-         * round to 0. */
-        const _Atomic uint16_t *of_bin = figures[i].counts;
-        if (!hak_load_relaxed(&of_bin[HAK_SHARD_LOCKS]) &&
-            !hak_load_relaxed(&of_bin[HAK_SHARD_TAKEN]))
-            continue;
-        if (HAK_LIKELY(!hak_load_relaxed(&bins[i].empty)) || !has_pages(&bins[i], i)) continue;
-        visit_t visit = {.most = DRAIN_MOST};
-        drain_and_release(home, i, &visit);
-        report(&visit.twice, i);
-    }
+HAK_NEXT void hak_shard_release_kept(unsigned home, unsigned class_index) {
+    if (!hak_bin_has_pages(hak_bin_of(home, class_index), class_index)) return;
+    visit_t visit = {.most = DRAIN_MOST};
+    drain_and_release(home, class_index, &visit);
+    report(&visit.twice, class_index);
 }
 
 static _Atomic uint64_t budget_hits, adopted_empty;

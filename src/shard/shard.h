@@ -135,6 +135,10 @@ void hak_shard_recount(void);
 /* True when a shard's bin of the class has ever had a slab. */
 bool hak_shard_has_slabs(unsigned home, unsigned class_index);
 
+/* Those classes, a bit each: 64 * `word` and the next 63. */
+enum { HAK_SHARD_CLASS_WORDS = (HAK_CLASS_COUNT + 64) / 64 };
+uint64_t hak_shard_classes(unsigned shard, unsigned word);
+
 /* Blocks of a class that programs or caches hold; a sum that no lock makes exact. */
 size_t hak_shard_in_use(unsigned class_index);
 
@@ -155,12 +159,31 @@ uint32_t hak_shard_heap_units(void);
  * Other shards are not asked. No lock: a hint. */
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before);
 
-/* True when the program has left a class: nearly all of its touched blocks are free, in the home bin or among
- * `cached` ones that the caller holds, and they have some pages. The same. */
-bool hak_shard_is_left(unsigned home, unsigned class_index, size_t cached);
+enum {
+    HAK_LEFT_PART = 16,    /* a class is left when at most one touched block in so many is in use, and */
+    HAK_LEFT_BYTES = 8192, /* they have so many bytes: less is not worth a slab that is made anew */
+};
 
-/* Gives empty slabs that bins of the shard keep to the pool, if they have some pages. */
-void hak_shard_release_kept(unsigned home);
+/* The bins of a shard that is made, by class. */
+const hak_bin_t *hak_shard_bins(unsigned shard);
+
+/* True when the touched blocks of a bin have some pages. Slabs of one block do not count: other classes would
+ * touch what lies behind it. No lock, as in the next. */
+HAK_FAST_PATH bool hak_bin_has_pages(const hak_bin_t *bin, unsigned class_index) {
+    const hak_class_t *info = &hak_classes[class_index];
+    return info->count > 1 && hak_load_relaxed(&bin->touched) * info->size >= HAK_LEFT_BYTES;
+}
+
+/* True when the program has left a class: nearly all of its touched blocks are free, in the home bin or
+ * among `cached` ones that the caller holds, and they have some pages. */
+HAK_FAST_PATH bool hak_bin_is_left(const hak_bin_t *bin, unsigned class_index, size_t cached) {
+    const size_t touched = hak_load_relaxed(&bin->touched);
+    const size_t taken = touched - hak_min(touched, hak_load_relaxed(&bin->spare));
+    return (taken - hak_min(taken, cached)) * HAK_LEFT_PART <= touched && hak_bin_has_pages(bin, class_index);
+}
+
+/* Gives the empty slab that a bin keeps to the pool, if it has some pages. */
+void hak_shard_release_kept(unsigned home, unsigned class_index);
 
 /* Takes up to `want` (>= 1) free blocks of a class and writes them to top[1..n],
  * the lowest address last. Returns n, 0 only without memory. With `zeroed`, want

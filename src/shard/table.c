@@ -17,6 +17,7 @@ enum {
 typedef struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     _Atomic uint32_t slab_count;
+    _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS];
     hak_stock_t stock;
     hak_room_place_t room;
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
@@ -63,12 +64,22 @@ hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {
     return &record_of(shard)->bins[class_index];
 }
 
+const hak_bin_t *hak_shard_bins(unsigned shard) { return record_of(shard)->bins; }
+
 hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index) {
     return &record_of(shard)->counts[class_index];
 }
 
 uint32_t hak_bin_slab_count(unsigned shard) {
     return hak_load_relaxed(&record_of(shard)->slab_count);
+}
+
+uint64_t hak_shard_classes(unsigned shard, unsigned word) {
+    return hak_load_relaxed(&record_of(shard)->classes[word]);
+}
+
+void hak_bin_add_class(unsigned shard, unsigned class_index) {
+    hak_or_relaxed(&record_of(shard)->classes[class_index / 64], (uint64_t)1 << class_index % 64);
 }
 
 void hak_bin_add_slabs(unsigned shard, uint32_t more) {
