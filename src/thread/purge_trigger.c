@@ -24,10 +24,11 @@
  * A call does at most one piece, when it is over. While the helper runs, calls do none: they
  * tell it (hak_helper_urge), and it works piece by piece, so that nobody waits long for a lock.
  *
- * PROTOCOL. The notes and the pass have one owner at a time: who turns `busy` from false to true
+ * PROTOCOL. The notes and the pass have one owner at a time: who turns `owner` from 0 to its own number
  * (a signal handler, too, that interrupts the owner, finds it taken). The owner alone ages bins,
  * and moves the cursor. Nobody waits for it but the helper, which tries again. malloc_trim has a
- * pass of its own, and ages nothing. In the child of a fork nobody is the owner. */
+ * pass of its own, and ages nothing. In the child of a fork nobody is the owner but the forking thread, if a
+ * signal handler forked in the midst of its work: it goes on with that. */
 #include "thread/purge_trigger.h"
 
 #include "cache/cpu_depot.h"
@@ -143,19 +144,20 @@ static size_t all_of(pass_t *pass, hak_budget_t each) {
 
 /* ---- the owner, and the notes ---- */
 
-static _Atomic bool busy HAK_OWN_LINE; /* see above; it orders the accesses of one owner after those
-                                          of the last */
-static pass_t the_pass HAK_OWN_LINE;   /* owner */
-static pass_t pass_ahead HAK_OWN_LINE; /* owner; see get_ahead */
+static _Atomic uintptr_t owner HAK_OWN_LINE; /* see above; it orders the accesses of one owner after
+                                                those of the last */
+static pass_t the_pass HAK_OWN_LINE;         /* owner */
+static pass_t pass_ahead HAK_OWN_LINE;       /* owner; see get_ahead */
 static _Atomic bool has_pass
     HAK_READ_OFTEN; /* the owner writes; the_pass is not at its end; for others a hint */
 static _Atomic bool has_hurry HAK_READ_OFTEN; /* the same; each slow call continues the_pass */
 
 static bool become_owner(void) {
-    return !hak_load_relaxed(&busy) && !atomic_exchange_explicit(&busy, true, memory_order_acquire);
+    uintptr_t none = 0;
+    return !hak_load_relaxed(&owner) && hak_cas_acquire(&owner, &none, hak_os_thread());
 }
 
-static void leave(void) { hak_store_release(&busy, false); }
+static void leave(void) { hak_store_release(&owner, 0); }
 
 /* Gives back as many bytes as the heap has grown by. Forgets the rest when no bin can give any. */
 static void pay_for_growth(hak_budget_t *budget) {
@@ -401,8 +403,9 @@ void hak_purge_for(size_t size) {
 
 void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
+    if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) return;
     hak_purge_ahead_forget();
     the_pass.stages = pass_ahead.stages = 0;
     end_pass();
-    hak_store_relaxed(&busy, false);
+    hak_store_relaxed(&owner, 0);
 }

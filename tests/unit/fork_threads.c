@@ -1,5 +1,5 @@
 /* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end
- * or look at the limits a signal handler's fork has interrupted. */
+ * look at the limits or purge work a signal handler's fork has interrupted. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include "os/cpu.h"
 #include "os/gate.h"
 #include "thread/home_group.h"
+#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
@@ -375,6 +376,58 @@ static void a_fork_handler_allocates_while_its_thread_starts(void **state) {
     }
 }
 
+/* A handler forks while its thread does purge work, and a thread of the child would do some, too. */
+static atomic_uint purging;
+static _Thread_local bool forks_in_purge;
+
+static void *purge_too(void *unused) {
+    hak_purge_round(0);
+    return unused;
+}
+
+size_t __real_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
+size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
+size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
+    pthread_t thread;
+    CHECK(atomic_fetch_add(&purging, 1) == 0, "two threads do purge work");
+    if (forks_in_purge) {
+        forks_in_purge = false;
+        fork_in = 1;
+        step();
+        if (is_child) {
+            CHECK(pthread_create(&thread, NULL, purge_too, NULL) == 0, "no thread");
+            pthread_join(thread, NULL);
+        }
+    }
+    const size_t bytes = __real_hak_large_purge_piece(at, delay_ms, budget);
+    atomic_fetch_sub(&purging, 1);
+    return bytes;
+}
+
+static void the_handler_forks_while_its_thread_purges(void **state) {
+    pthread_t thread;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    atomic_store(&may_end, false);
+    atomic_store(&started, 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
+    while (!atomic_load(&started)) sched_yield(); /* so that the fork closes the gate */
+    forks_in_purge = true;
+    hak_purge_round(0);
+    assert_false(forks_in_purge);
+    if (is_child) {
+        pthread_t last;
+        CHECK(pthread_create(&last, NULL, purge_too, NULL) == 0, "no thread");
+        pthread_join(last, NULL);
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    atomic_store(&may_end, true);
+    pthread_join(thread, NULL);
+}
+
 /* Depots stand for budgets here: they are open where many threads share these. */
 static void a_child_has_the_budgets_of_one_thread(void **state) {
     enum { MANY = 24, STACK = 64 * 1024 };
@@ -416,6 +469,7 @@ int main(void) {
         cmocka_unit_test(the_handler_starts_threads),
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
         cmocka_unit_test(the_handler_forks_while_its_thread_empties_a_waiting_cache),
+        cmocka_unit_test(the_handler_forks_while_its_thread_purges),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
     };
     watchdog(110, "a fork test hangs");
