@@ -324,10 +324,26 @@ static bool release_cached(void *pointer, const char *function, const hak_block_
     return true;
 }
 
-static bool release_block(void *pointer, const char *function, const hak_block_t *block,
-                          size_t size) {
-    if (block->kind == HAK_KIND_CACHED) return release_cached(pointer, function, block, size);
-    if (block->kind != HAK_KIND_LARGE) return false;
+/* Finds a block of a class by the map alone. The descriptor of its slab is written by the CPU that the slab is at
+ * home on, and each read by another one would take the line from there. */
+static bool find_cached(void *pointer, hak_block_t *block) {
+    uintptr_t unit = ((uintptr_t)pointer - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
+    unsigned class_index = hak_load_relaxed(&hak_map.entries[unit]) >> HAK_MAGAZINE_SHIFT;
+    const hak_class_t *row = &hak_classes[class_index];
+    const uint32_t offset = hak_block_offset((uintptr_t)pointer, row);
+    if (!row->size || !hak_is_block_start(offset, row->start_test)) return false;
+    *block = (hak_block_t){HAK_KIND_CACHED, class_index, hak_unit_of(pointer), pointer, row->size};
+    return true;
+}
+
+/* Frees what the map does not know as a block of a class; false, and what it is, if it is no block in use. */
+static bool release_by_owner(void *pointer, const char *function, hak_block_t *block, size_t size) {
+    hak_place_t place = hak_block_place(pointer);
+    bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
+    if (is_whole && release_whole(pointer, place.unit)) return true;
+    *block = hak_block_in(place, pointer);
+    if (is_whole || block->kind != HAK_KIND_LARGE) return false;
     return !hak_block_record_close(function, block, size) || release_whole(pointer, block->unit);
 }
 
@@ -339,11 +355,11 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
         if (hak_guard_sample_free(pointer, function, HAK_CALLER())) count_freed_whole(true);
         return;
     }
-    hak_place_t place = hak_block_place(pointer);
-    bool is_whole = !place.unit || (place.class_index == HAK_CLASS_LARGE && !hak_records_on());
-    if (is_whole && release_whole(pointer, place.unit)) return;
-    hak_block_t block = hak_block_in(place, pointer);
-    if (!is_whole && release_block(pointer, function, &block, size)) return;
+    hak_block_t block;
+    const bool done = find_cached(pointer, &block)
+                          ? release_cached(pointer, function, &block, size)
+                          : release_by_owner(pointer, function, &block, size);
+    if (done) return;
     HAK_COUNT_WAY(hak_block_usable(&block) ? HAK_WAY_FREE_TWICE : HAK_WAY_FREE_BAD);
     hak_block_record_report(function, pointer, &block);
 }

@@ -37,17 +37,25 @@ static void watch_soft(size_t sum, size_t soft) {
     hak_tick_hurry();
 }
 
+/* Compared before it is added: nobody ever sees a sum above the limit. *sum: what it was. */
+static bool add_below(size_t limit, size_t bytes, size_t *sum) {
+    *sum = hak_load_relaxed(&committed);
+    do {
+        if (bytes > limit || *sum > limit - bytes) return false;
+    } while (!hak_cas_weak_release(&committed, sum, *sum + bytes));
+    return true;
+}
+
 HAK_COMMON bool hak_commit_charge(size_t bytes) {
     size_t limit = (size_t)hak_option(HAK_OPTION_LIMIT);
     size_t soft = hak_commit_soft();
-    size_t sum = hak_load_relaxed(&committed);
-    /* Compared before it is added: nobody ever sees a sum above the limit. */
-    do {
-        if (limit && (bytes > limit || sum > limit - bytes)) {
-            hak_add_relaxed(&refused, 1);
-            return false;
-        }
-    } while (!hak_cas_weak_release(&committed, &sum, sum + bytes));
+    size_t sum;
+    if (HAK_LIKELY(!limit)) {
+        sum = hak_add_release(&committed, bytes);
+    } else if (!add_below(limit, bytes, &sum)) {
+        hak_add_relaxed(&refused, 1);
+        return false;
+    }
     if (HAK_UNLIKELY(soft != 0))
         watch_soft(sum + bytes, soft);
     else if (HAK_UNLIKELY(sum + bytes > HAK_COMMIT_SMALL))

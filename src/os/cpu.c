@@ -23,7 +23,8 @@ static _Atomic uint64_t in_order
     HAK_READ_OFTEN;             /* the first word of them; 0 where CPUs go by their nodes */
 static _Atomic unsigned others; /* how many more were allowed, beyond `allowed` */
 static _Atomic unsigned known_count HAK_READ_OFTEN; /* 0 until the first call of hak_os_cpu_count */
-static _Atomic uint64_t known_bytes; /* 0 until the first look; UINT64_MAX: no limit */
+static _Atomic uint64_t known_bytes
+    HAK_READ_OFTEN; /* 0 until the first look; UINT64_MAX: no limit */
 
 /* ---- Affinity -------------------------------------------------------------------------------- */
 

@@ -26,8 +26,9 @@ hak_band_cost_stats_t hak_band_cost_stats;
 
 static hak_lock_t band_cost_lock;
 HAK_LOCK_RANK(BAND_COST, band_cost_lock, NULL);
-static _Atomic uint64_t next_ms;             /* lock to write; when the next sample is due */
-static _Atomic uint64_t next_rounds;         /* lock to write; the same, in rounds; at first 0 */
+static _Atomic uint64_t next_ms HAK_READ_OFTEN; /* lock to write; when the next sample is due */
+static _Atomic uint64_t next_rounds
+    HAK_READ_OFTEN;                          /* lock to write; the same, in rounds; at first 0 */
 static _Atomic uint64_t rounds HAK_OWN_LINE; /* atomic; rounds of slow calls, of all threads */
 static hak_policy_t policy;                  /* lock */
 static uint64_t last_ms;                     /* lock; time of the last sample */

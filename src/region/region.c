@@ -31,17 +31,19 @@ hak_lock_t hak_region_lock HAK_OWN_LINE;
 _Atomic uint32_t hak_region_short;
 HAK_LOCK_RANK(REGION, hak_region_lock, hak_region_check_at_release);
 
-/* Under the lock, unless it says otherwise. Superslabs are counted from the first one. */
+/* Under the lock, unless it says otherwise. Superslabs are counted from the first one. What is constant
+ * once there is a region has a line that nobody writes: look-ups read it. */
 static struct {
-    char *heap; /* constant once there is a region; NULL before */
-    hak_area_t supers_area, slabs_area, map_area;
+    char *heap;              /* constant; NULL while there is no region */
     hak_superslab_t *supers; /* constant: by number of the superslab */
     hak_unit_t *slabs;       /* constant: by number of the unit */
     size_t first_unit;       /* constant: the number of unit 0 in the map */
     size_t window_end;       /* constant: superslabs that the window has room for */
-    _Atomic size_t carved;   /* superslabs below it were handed out, or are holes; anyone reads */
-    size_t limit;            /* superslabs carved .. limit-1 are mapped */
-    _Atomic size_t mapped;   /* superslabs that are; anyone reads */
+    hak_area_t supers_area HAK_ALIGNED(HAK_LINE);
+    hak_area_t slabs_area, map_area;
+    _Atomic size_t carved; /* superslabs below it were handed out, or are holes; anyone reads */
+    size_t limit;          /* superslabs carved .. limit-1 are mapped */
+    _Atomic size_t mapped; /* superslabs that are; anyone reads */
     size_t pieces;
     hak_superslab_t *unmapped; /* holes that were superslabs, by `next` and `prev` */
 } region;
@@ -255,7 +257,8 @@ static hak_superslab_t *make_superslab(size_t number) {
     super->free = (uint32_t)(((uint64_t)1 << hak_superslab_units()) - 1);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         slabs[i].base = address_of(number) + ((size_t)i << HAK_UNIT_SHIFT);
-    hak_store_relaxed(&super->mapped, true);
+    /* Partner: hak_region_unit_of, which may be asked for a pointer that nobody has got. */
+    hak_store_release(&super->mapped, true);
     HAK_PROBE(grow, address_of(number), hak_superslab_size());
     return super;
 }
@@ -361,14 +364,16 @@ HAK_NEXT bool hak_region_purge(hak_superslab_t *super, void *start, size_t size)
 
 /* ---- look-up ---- */
 
+/* Reads the map's line and that of the record that hardly anybody writes: `carved` changes with each
+ * superslab. One that is not carved yet is not marked as mapped. */
 hak_unit_t *hak_region_unit_of(const void *addr) {
-    size_t carved = hak_load_acquire(&region.carved);
-    if (HAK_UNLIKELY(!carved))
+    size_t end = hak_load_acquire(&hak_map.unit_end);
+    if (HAK_UNLIKELY(!end))
         return NULL; /* a thread may be starting the heap: nothing else is read */
     size_t unit = ((uintptr_t)addr - (uintptr_t)region.heap) >> HAK_UNIT_SHIFT;
-    if (unit >= carved << hak_map.super_shift || !is_mapped(unit >> hak_map.super_shift))
-        return NULL;
-    return &region.slabs[unit];
+    if (unit >= end - region.first_unit) return NULL;
+    const hak_superslab_t *super = &region.supers[unit >> hak_map.super_shift];
+    return hak_load_acquire(&super->mapped) ? &region.slabs[unit] : NULL;
 }
 
 bool hak_region_was_unmapped(const void *addr) {

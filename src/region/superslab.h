@@ -45,15 +45,15 @@ typedef struct hak_superslab {
     bool large;                                    /* pool lock; belongs to a large heap */
     bool kept;                                     /* pool lock; free, but the region keeps it
                                                       mapped */
-    _Atomic bool mapped;                           /* region lock to write; false: a hole */
-    bool unmapped;                                 /* region lock; in its list of holes, by next
-                                                      and prev */
     uint8_t node;                                  /* pool lock; the node of its memory, or of the
                                                       last it had (os/numa.h) */
     uint16_t used_grains;                          /* large heap lock */
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
-    _Atomic(_Atomic uint64_t *) records;           /* atomic; NULL, then constant; record.h */
-    _Atomic(struct hak_states *) states;           /* the same; hardened/state.h */
+    /* A look-up of a pointer reads this line, which hardly anybody writes. */
+    _Atomic bool mapped HAK_ALIGNED(HAK_LINE); /* region lock to write; false: a hole */
+    bool unmapped;                       /* region lock; in its list of holes, by next and prev */
+    _Atomic(_Atomic uint64_t *) records; /* atomic; NULL, then constant; record.h */
+    _Atomic(struct hak_states *) states; /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;
 
 /* True when no unit was freed for `delay_ms`. False when one was freed after `now_ms` was read, so
@@ -65,4 +65,5 @@ HAK_FAST_PATH bool hak_superslab_is_of_age(const hak_superslab_t *super, uint64_
 }
 
 _Static_assert(sizeof(hak_superslab_t) == (size_t)3 * HAK_LINE,
-               "a superslab record is three cache lines");
+               "a superslab record is three cache lines: of the pool, of a heap, of all");
+_Static_assert(offsetof(hak_superslab_t, touched) == HAK_LINE, "the lines are as said");

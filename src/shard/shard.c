@@ -120,14 +120,22 @@ HAK_FAST_PATH hak_span_t near_of(unsigned home) {
     return hak_has_nodes() ? span_of(home) : HAK_ALL_NODES;
 }
 
+/* True when another shard's bin may bring used blocks. Slabs may be listed of which no block was ever handed
+ * out: a visit would take the lock from its CPU in vain. Without the lock. */
+static bool may_give_used(unsigned shard, unsigned class_index) {
+    const hak_bin_t *bin = hak_bin_of(shard, class_index);
+    return hak_load_relaxed(&bin->spare) || hak_load_relaxed(&bin->pending) ||
+           hak_warm_any(shard, class_index);
+}
+
 /* The same for the shards that may be searched for used blocks. */
-static bool others_have_free(unsigned home, unsigned class_index) {
+static bool others_have_used(unsigned home, unsigned class_index) {
     unsigned probes = probe_count();
     if (probes == 0) return false;
     const hak_span_t near = near_of(home);
     for (unsigned at = hak_shard_near(home, near); at != home && probes--;
          at = hak_shard_near(at, near))
-        if (may_give(at, class_index)) return true;
+        if (may_give_used(at, class_index)) return true;
     return false;
 }
 
@@ -158,7 +166,7 @@ static unsigned take_listed(request_t *request, hak_bin_t *bin, unsigned shard, 
     if (!taken && hak_warm_any(shard, class_index) &&
         hak_warm_release_one(bin, shard, class_index, what == ANY))
         taken = take(request, bin, what == ANY);
-    if (!taken && what == USED_FIRST && bin->head && !others_have_free(request->home, class_index))
+    if (!taken && what == USED_FIRST && bin->head && !others_have_used(request->home, class_index))
         taken = take(request, bin, true);
     return taken;
 }
@@ -190,7 +198,9 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
 
 static unsigned take_from(request_t *request, unsigned shard, what_t what) {
     hak_bin_t *bin = hak_bin_of(shard, request->class_index);
-    if (!may_give(shard, request->class_index)) return 0;
+    const bool may = what == USED ? may_give_used(shard, request->class_index)
+                                  : may_give(shard, request->class_index);
+    if (!may) return 0;
     hak_gate_enter();
     HAK_TIME_MID(pool_lock, request->class_index, hak_lock_acquire(&bin->lock));
     return take_locked(request, bin, shard, what);

@@ -47,7 +47,7 @@ enum {
 
 enum { NEVER, WITH_THREADS, ALWAYS }; /* of PURGE_THREAD */
 enum { NONE, STARTING, AWAKE, ASLEEP = HAK_HELPER_ASLEEP, REFUSED };
-_Atomic uint32_t hak_helper_state;
+_Atomic uint32_t hak_helper_state HAK_READ_OFTEN;
 
 static _Atomic bool noted;                  /* the program worked since the helper's last round */
 static _Atomic uint32_t urged HAK_OWN_LINE; /* 1: a thread has noted work that must not wait for the

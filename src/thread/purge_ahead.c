@@ -36,6 +36,8 @@ enum {
     SOFT_PART = 16,           /* of LIMIT_SOFT, which a swing must not cross */
     FALL_PART = 4,            /* of what is gone: when no more is left, a heap is emptied */
     STEP = 512 * 1024,        /* less is not worth a piece */
+    LOOK_MS = 10,             /* a look no sooner, unless what is in use has changed by... */
+    LOOK_PART = 8,            /* ...this part of it, and a STEP */
     INTERVAL_MS = 250,
     INTERVALS_MOST = 32, /* after so many 1.4 % are left of what was learnt */
     DOUBLINGS_MOST = 6,  /* of an interval: 16 s */
@@ -54,6 +56,12 @@ static struct {
     size_t committed_then; /* at the last look, or when the last was given */
     uint64_t peak_sunk_ms, swing_sunk_ms, missed_sunk_ms;
 } ahead HAK_OWN_LINE;
+
+/* Of the last look: the owner writes, all read. */
+static struct {
+    _Atomic uint64_t ms;
+    _Atomic size_t used;
+} seen HAK_OWN_LINE;
 
 /* Huge blocks that HUGE_CACHE lets a program keep do not count: it has said how much. */
 static HAK_COMMON size_t dirty_now(void) {
@@ -142,8 +150,16 @@ void hak_purge_ahead_gave(size_t bytes) {
     ahead.committed_then = hak_commit_bytes();
 }
 
+bool hak_purge_ahead_is_due(uint64_t now_ms) {
+    if (now_ms >= hak_load_relaxed(&seen.ms) + LOOK_MS) return true;
+    const size_t now = in_use(), then = hak_load_relaxed(&seen.used);
+    return (now < then ? then - now : now - then) >= hak_max(STEP, then / LOOK_PART);
+}
+
 void hak_purge_ahead_look(uint64_t now_ms) {
     size_t used = in_use(), soft = hak_commit_soft_near();
+    hak_store_relaxed(&seen.ms, now_ms);
+    hak_store_relaxed(&seen.used, used);
     sink(now_ms);
     follow(used);
     follow_missed(used);
@@ -163,4 +179,5 @@ void hak_purge_ahead_forget(void) {
     ahead.has_doubled = ahead.missed_has_sunk = false;
     hak_store_relaxed(&ahead.kept, 0);
     hak_store_relaxed(&ahead.falls, false);
+    hak_store_relaxed(&seen.ms, 0);
 }

@@ -10,6 +10,9 @@ size_t hak_purge_ahead_excess(void);
 /* Most of what was in use is gone, and it still falls, as far as the last look has seen. */
 bool hak_purge_ahead_falls(void);
 
+/* True when the last look is some time ago, or much has changed since; a hint. */
+bool hak_purge_ahead_is_due(uint64_t now_ms);
+
 /* A look at what is in use. By the owner of purge work (purge_trigger.c). */
 void hak_purge_ahead_look(uint64_t now_ms);
 

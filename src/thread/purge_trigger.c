@@ -59,7 +59,7 @@ enum {
     CALLS_OF_SHORT_PROGRAM = 64, /* with fewer slow calls a helper thread does not pay */
 };
 
-hak_purge_stats_t hak_purge_stats;
+hak_purge_stats_t hak_purge_stats HAK_OWN_LINE;
 
 static const hak_budget_t of_a_long_piece = {LONG_LOOKS, SIZE_MAX};
 
@@ -267,25 +267,42 @@ static void brake(bool wanted) {
         hak_cache_unbrake(cache);
 }
 
-/* Does the one piece of a call. */
-static void do_piece(const call_t *call, int64_t delay_ms) {
+/* True when a call has more to do than to see that nothing is to be done. Reads only: on a machine with many CPUs
+ * all of them look, and the owner's lines would go from each to the next. */
+static bool has_work(const call_t *call, int64_t delay_ms, bool is_ahead) {
+    if (call->is_due || hak_load_relaxed(&hak_budget_notes) || hak_load_relaxed(&has_hurry))
+        return true;
+    if (call->is_look && hak_load_relaxed(&has_pass)) return true;
+    if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true)) return true;
+    if (call->now_ms && hak_purge_ahead_is_due(call->now_ms)) return true;
+    return is_ahead && hak_purge_ahead_excess();
+}
+
+static void work(const call_t *call, int64_t delay_ms, bool is_ahead) {
     hak_budget_t budget = {CALL_LOOKS, CALL_BYTES + call->freed};
     size_t bytes = 0;
-    if (!become_owner()) return;
     if (call->is_due && !hak_load_relaxed(&has_pass))
         begin_pass((uint32_t)delay_ms, HAK_SPARSE_IDLE);
     if (call->now_ms) hak_purge_ahead_look(call->now_ms);
     do_noted(delay_ms, &budget);
     if (call->is_look && !call->freed && delay_ms >= 0 && hak_shard_may_visit(true))
         hak_shard_visit(&budget); /* a program that only frees has not moved on */
-    if (call->freed && gets_ahead(delay_ms)) get_ahead(&budget);
+    if (is_ahead) get_ahead(&budget);
     if ((call->is_look || hak_load_relaxed(&has_hurry)) && piece_of(&the_pass, &budget, &bytes))
         end_pass();
     count_piece(&budget, call->freed);
-    leave();
+}
+
+/* Does the one piece of a call. */
+static void do_piece(const call_t *call, int64_t delay_ms) {
+    const bool is_ahead = call->freed && gets_ahead(delay_ms);
+    if (has_work(call, delay_ms, is_ahead)) {
+        if (!become_owner()) return;
+        work(call, delay_ms, is_ahead);
+        leave();
+    }
     if (hak_load_relaxed(&has_hurry)) hak_tick_hurry();
-    brake(call->freed && gets_ahead(delay_ms) &&
-          (hak_purge_ahead_falls() || hak_purge_ahead_excess()));
+    brake(is_ahead && (hak_purge_ahead_falls() || hak_purge_ahead_excess()));
 }
 
 /* True once when a pass is due. The first look only starts the clock, so a short program has no pass. */

@@ -82,6 +82,31 @@ static void the_next_shards_are_searched(void **state) {
     release_all();
 }
 
+/* A slab of which no block was ever handed out is listed, but the lock of its bin is left to its CPU. */
+static void a_bin_without_used_blocks_is_left_alone(void **state) {
+    enum { SMALL = 20 };
+    void *ours[2], *theirs[2];
+    (void)state;
+    hak_purge_all(); /* so the pool has no unit with pages */
+    assert_int_equal(hak_shard_open(1), 1);
+    assert_int_equal(hak_shard_take(1, SMALL, 1, theirs, NULL), 1);
+    const hak_bin_t *bin = hak_bin_of(1, SMALL);
+    assert_true(hak_load_relaxed(&bin->listed_count) > 0);
+    assert_int_equal(hak_load_relaxed(&bin->spare), 0);
+    const hak_bin_counts_t *counts = hak_bin_counts(1, SMALL);
+    const unsigned locks = hak_load_relaxed(&counts->counts[HAK_SHARD_LOCKS]);
+    assert_int_equal(hak_shard_take(0, SMALL, 1, ours, NULL), 1);
+    assert_int_equal(hak_owner_shard(slab_of(ours[1])->owner), 0);
+    assert_int_equal(hak_load_relaxed(&counts->counts[HAK_SHARD_LOCKS]), locks);
+    hak_shard_flush(1, SMALL, &theirs[1], 1); /* now it has one */
+    void *third[2];
+    assert_int_equal(hak_shard_take(0, SMALL, 1, third, NULL), 1);
+    assert_ptr_equal(third[1], theirs[1]);
+    hak_shard_flush(0, SMALL, &third[1], 1);
+    hak_shard_flush(0, SMALL, &ours[1], 1);
+    release_all();
+}
+
 /* Where nothing else is left, a thread takes what any other shard has; and without memory for a shard
  * of its own it is at home in the first one. */
 static void without_memory_others_serve(void **state) {
@@ -323,6 +348,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_processes_make_little),
         cmocka_unit_test(the_next_shards_are_searched),
+        cmocka_unit_test(a_bin_without_used_blocks_is_left_alone),
         cmocka_unit_test(without_memory_others_serve),
         cmocka_unit_test(each_number_owns_its_blocks),
         cmocka_unit_test(bitmaps_of_shards_share_no_line),

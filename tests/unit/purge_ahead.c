@@ -32,6 +32,24 @@ static void begin(void) {
 
 static bool is_about(size_t mib, size_t wanted) { return mib + 2 >= wanted && mib <= wanted + 2; }
 
+/* A look is due where something may have changed, and not at each call of each thread. */
+static void looks_are_few(const void *unused) {
+    (void)unused;
+    begin();
+    spend(512, LOOK_MS);
+    CHECK(!hak_purge_ahead_is_due(now_ms), "a second look is due");
+    CHECK(!hak_purge_ahead_is_due(now_ms - 20000), "an old time makes a look due");
+    CHECK(hak_purge_ahead_is_due(now_ms + LOOK_MS), "no look is due after %d ms", LOOK_MS);
+    spend(500, 0);
+    CHECK(!hak_purge_ahead_is_due(now_ms), "a look is due for little");
+    spend(256, 0);
+    CHECK(hak_purge_ahead_is_due(now_ms), "no look is due for a fall by half");
+    spend(768, 0);
+    CHECK(hak_purge_ahead_is_due(now_ms), "no look is due for a rise by half");
+    hak_purge_ahead_forget();
+    CHECK(hak_purge_ahead_is_due(now_ms), "no look is due in the child of a fork");
+}
+
 /* Nobody can know that the first fall is no end. */
 static void the_first_fall_gives_back(const void *unused) {
     (void)unused;
@@ -172,6 +190,7 @@ static void little_that_is_missed_keeps_little(const void *unused) {
 
 static void each(void **state) {
     (void)state;
+    unit_child(looks_are_few, NULL, 20, "looks");
     unit_child(the_first_fall_gives_back, NULL, 20, "a first fall");
     unit_child(a_swing_is_kept, NULL, 20, "swings");
     unit_child(an_old_time_forgets_nothing, NULL, 20, "an old time");

@@ -13,9 +13,10 @@
 /* As in region.c. */
 typedef struct {
     char *heap;
-    hak_area_t areas[3];
     void *supers, *slabs;
-    size_t first_unit, window_end, carved, limit, mapped, pieces;
+    size_t first_unit, window_end;
+    hak_area_t areas[3] HAK_ALIGNED(HAK_LINE);
+    size_t carved, limit, mapped, pieces;
     void *unmapped;
 } region_t;
 
