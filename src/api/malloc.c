@@ -137,13 +137,22 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
     return served(block);
 }
 
-/* A block from slabs or, where addresses are short, one that is cut to measure. */
-static void *from_below(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
-                        bool *zeroed) {
-    void *block = hak_cache_refill(cache, class_index, zeroed);
-    if (HAK_LIKELY(block != NULL) || !hak_shard_leaves(class_index)) return block;
-    block = hak_fine_alloc(size, align);
+/* Where addresses are short: a block that is cut to measure. */
+static void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
+                       bool *zeroed) {
+    if (!hak_shard_leaves(class_index)) return NULL;
+    void *block = hak_fine_alloc(size, align);
     return block ? block : hak_shard_take_last(cache ? cache->shard : 0, class_index, zeroed);
+}
+
+/* What is left when slabs have no block: the same again after memory was given back. */
+static HAK_BEHIND void *refill_last(hak_cache_t *cache, unsigned class_index, size_t size,
+                                    size_t align, bool *zeroed) {
+    void *block = from_fine(cache, class_index, size, align, zeroed);
+    if (block) return block;
+    hak_purge_for(size);
+    block = hak_cache_refill(cache, class_index, zeroed);
+    return block ? block : from_fine(cache, class_index, size, align, zeroed);
 }
 
 /* Allocates a block of a class when its magazine is empty, or the thread has no cache yet. */
@@ -151,11 +160,8 @@ static HAK_OUT_OF_LINE void *refill(unsigned class_index, size_t size, size_t al
     hak_cache_t *cache = hak_thread_cache();
     void *block = cache ? hak_cache_pop(cache, class_index) : NULL;
     if (HAK_UNLIKELY(block != NULL)) return served(block); /* left by the cache's last thread */
-    block = from_below(cache, class_index, size, align, zeroed);
-    if (HAK_UNLIKELY(!block)) {
-        hak_purge_for(size);
-        block = from_below(cache, class_index, size, align, zeroed);
-    }
+    block = hak_cache_refill(cache, class_index, zeroed);
+    if (HAK_UNLIKELY(!block)) block = refill_last(cache, class_index, size, align, zeroed);
     if (size > HAK_TINY_MAX && class_index == hak_class_of(size)) hak_ace_note(class_index, size);
     hak_purge_tick_malloc(1);
     return served(block);

@@ -86,9 +86,9 @@ HAK_FAST_PATH bool hak_push(void *block) {
     return hak_push_on(hak_cache_magazine(hak_cache, magazine), block, false);
 }
 
-/* The row at the byte offset of a magazine, which the map holds, too. */
+/* The row at the byte offset of a magazine, which the map holds, too. The region exists. */
 HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
-    return (const void *)((const char *)hak_classes + offset);
+    return (const void *)((const char *)hak_map.rows + offset);
 }
 
 /* The row of the class of an address, if a block of a class without colours may start there; its

@@ -138,7 +138,7 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
     if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
     const size_t tiny = row ? hak_load_relaxed(&row->tiny_size) : 0;
     if (HAK_UNLIKELY(!tiny || !size)) return resize_other(pointer, size, HAK_CALLER());
-    const size_t offset = (size_t)((const char *)row - (const char *)hak_classes);
+    const size_t offset = (size_t)((const char *)row - (const char *)hak_map.rows);
     return move_tiny(pointer, size, tiny, offset, HAK_CALLER());
 }
 

@@ -8,10 +8,11 @@
  * less frequent ones. So a program with few busy classes gets deep stacks, a program with many
  * gets shallow ones, and memory stays bounded.
  *
- * BATCH. A batch is an eighth of the stack when the direction has just changed, and doubles up
- * to half of the stack while the direction stays the same. A program whose number of live
- * blocks varies by up to seven eighths of the stack thus stops making slow calls. A stack of few
- * blocks is refilled as a whole.
+ * BATCH. A refill takes an eighth of the stack when the direction has just changed, and doubles that
+ * up to half of the stack while the direction stays the same. A flush gives half of it, since what stays
+ * has to move down; to a depot, which other threads take from at once, it gives as a refill takes. A program
+ * whose number of live blocks varies by up to seven eighths of the stack thus stops making slow calls. A
+ * stack of few blocks is refilled as a whole.
  *
  * IDLE MAGAZINES. Blocks of a class that the program no longer uses would stay in the magazine,
  * each perhaps the only block that keeps its page. So each slow call also looks at one other
@@ -59,6 +60,8 @@ enum {
     REST_CALLS = 128,         /* slow calls of its tier after which a magazine may be idle; it is */
     REST_PAGES = 512,         /* if it pins so many pages, with fewer pages after more calls */
     PAGE_LEAST = 4096,
+    PART = 8,       /* first batch of a direction: one part of the stack in so many... */
+    FLUSH_PART = 2, /* ...and of a flush to a shard */
     BATCH_LEAST = 4,
     BRAKED_SLOTS = 5,  /* slots in use of a braked stack, sentinel included */
     BRAKED_MOST = 8,   /* magazines that one call brakes */
@@ -189,7 +192,7 @@ static hak_cache_counts_t *counts_of(hak_cache_t *cache, unsigned class_index) {
     return hak_cache_counts(cache, (hak_band_t)hak_bands[class_index]);
 }
 
-static void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
+HAK_FAST_PATH void count_refill(hak_cache_t *cache, unsigned class_index, unsigned taken) {
     hak_cache_counts_t *counts = counts_of(cache, class_index);
     if (!taken) return;
     HAK_ADD_OWNED(&counts->uc_miss, 1);
@@ -392,7 +395,8 @@ static unsigned next_batch(hak_cache_t *cache, unsigned class_index) {
     } else if (moves_whole(cache, class_index)) {
         most = magazine->slots - 1u;
     }
-    size_t batch = last ? last * 2 : hak_max(magazine->slots / 8u, least);
+    const unsigned part = way_of(magazine) == FLUSHED && !hak_depot_is_open() ? FLUSH_PART : PART;
+    size_t batch = last ? last * 2 : hak_max(magazine->slots / part, least);
     batch = hak_max(hak_min(batch, most), 1);
     magazine->batch = (uint16_t)(batch | way_of(magazine));
     return (unsigned)batch;

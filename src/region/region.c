@@ -243,6 +243,7 @@ static HAK_COMMON bool make_region(void) {
     hak_map.units = (uintptr_t)region.slabs - first * sizeof(hak_unit_t);
     hak_map.supers =
         (uintptr_t)region.supers - (first >> hak_map.super_shift) * sizeof(hak_superslab_t);
+    hak_map.rows = hak_classes;
     publish_limit();
     return true;
 }

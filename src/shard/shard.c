@@ -92,12 +92,12 @@ static unsigned probe_count(void) {
 }
 
 /* True when a visit of the bin could bring blocks. Read without the lock. */
-static bool has_free(const hak_bin_t *bin) {
+HAK_FAST_PATH bool has_free(const hak_bin_t *bin) {
     return hak_load_relaxed(&bin->listed_count) || hak_load_relaxed(&bin->pending);
 }
 
 /* The same, slabs that are bound to threads included. */
-static bool may_give(unsigned shard, unsigned class_index) {
+HAK_FAST_PATH bool may_give(unsigned shard, unsigned class_index) {
     return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
 }
 
@@ -106,10 +106,10 @@ uint32_t hak_shard_heap_units(void) {
 }
 
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before) {
-    if (may_give(home, class_index) || hak_load_relaxed(&hak_pool_stats.dirty_units)) return false;
     const uint32_t now = hak_shard_heap_units();
-    return now >= UNITS_LEAST &&
-           (now > before ? now - before : before - now) > before / CHANGED_PART;
+    return (now > before ? now - before : before - now) > before / CHANGED_PART &&
+           now >= UNITS_LEAST && !hak_load_relaxed(&hak_pool_stats.dirty_units) &&
+           !may_give(home, class_index);
 }
 
 /* Shards of the node, whose used blocks come before fresh ones. */
@@ -178,16 +178,18 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
     hak_warm_t *warm = shard == request->home ? request->warm : NULL;
     hak_unit_t *released = NULL;
     uint32_t most = (uint32_t)hak_option(HAK_OPTION_POOL_DRAIN_MAX);
-    hak_bin_count(shard, class_index, HAK_SHARD_LOCKS, 1);
+    hak_bin_counts_t *figures = hak_bin_counts(shard, class_index);
+    hak_bin_count_in(figures, class_index, HAK_SHARD_LOCKS, 1);
     if (HAK_UNLIKELY(warm != NULL)) hak_warm_release_used_up(warm, bin);
     if (!bin->head || what != ANY)
         released = hak_remote_drain(bin, shard, class_index, &most, &request->twice);
     unsigned taken = take_listed(request, bin, shard, what);
     if (taken) {
         hak_store_relaxed(&bin->rests, 0);
-        hak_bin_count(shard, class_index, HAK_SHARD_MISSES, 1);
-        hak_bin_count(shard, class_index, HAK_SHARD_TAKEN, taken);
-        if (shard != request->home) hak_bin_count(shard, class_index, HAK_SHARD_PROBED, taken);
+        hak_bin_count_in(figures, class_index, HAK_SHARD_MISSES, 1);
+        hak_bin_count_in(figures, class_index, HAK_SHARD_TAKEN, taken);
+        if (shard != request->home)
+            hak_bin_count_in(figures, class_index, HAK_SHARD_PROBED, taken);
         if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);
