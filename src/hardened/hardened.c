@@ -32,14 +32,15 @@ static void read_options(hak_hardened_t *to) {
     to->wide = hak_wide_least();
 }
 
-/* Half of QUARANTINE_BYTES is for light blocks, unless not even one class is light. */
+/* Five eighths of QUARANTINE_BYTES are for light blocks, unless not even one class is light: in the profile the requests
+ * of a KiB, which are frequent, are light with their canary. */
 static void share_quarantine(hak_hardened_t *to) {
     uint64_t bytes = (uint64_t)hak_option(HAK_OPTION_QUARANTINE_BYTES);
     to->quarantine_bytes = bytes;
-    to->light_size = HAK_SMALL_MAX;
+    to->light_size = HAK_TINY_MAX;
     if (!to->quarantine) return;
     to->quarantine_mask = to->quarantine - 1;
-    to->light_size = (uint32_t)hak_min(bytes / 2 / to->quarantine, HAK_SMALL_MAX);
+    to->light_size = (uint32_t)hak_min(bytes / 8 * 5 / to->quarantine, HAK_TINY_MAX);
     to->quarantine_bytes -= (uint64_t)to->light_size * to->quarantine;
 }
 

@@ -19,9 +19,8 @@
  * malloc, or the other way round: a larger stock would have avoided both. Together the stocks of a
  * thread grow by no more bytes than its cache may have in other profiles.
  *
- * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into half of QUARANTINE_BYTES.
- * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the other
- * half.
+ * LIGHT CLASSES. A class is light if QUARANTINE blocks of it fit into five eighths of QUARANTINE_BYTES.
+ * Light blocks need no count of bytes: `bytes` counts the other blocks, which may have the rest.
  *
  * OWNERS. A quarantine belongs to a cache, and so to one thread at a time. That thread alone uses
  * it, without a lock, and empties it when it ends. Other threads only read the counts of a stock.

@@ -1,4 +1,4 @@
-/* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end
+/* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end,
  * look at the limits or purge work a signal handler's fork has interrupted. */
 #include "unit.h"
 
