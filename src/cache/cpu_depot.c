@@ -29,7 +29,8 @@ _Atomic uint32_t hak_depot_novice_calls HAK_READ_OFTEN;
 static hak_lazy_table_t rows HAK_APART;
 
 void hak_depot_set_share(size_t tiny_bytes, bool has_more_threads) {
-    hak_store_relaxed(&hak_depot_open, has_more_threads && tiny_bytes < SHARE_SMALL);
+    const bool opens = has_more_threads && tiny_bytes < SHARE_SMALL;
+    if (hak_load_relaxed(&hak_depot_open) != opens) hak_store_relaxed(&hak_depot_open, opens);
 }
 
 hak_depot_t *hak_depot_row(unsigned cpu) { return hak_lazy_table_at(&rows, cpu); }

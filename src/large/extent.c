@@ -146,13 +146,16 @@ char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grain
 }
 
 /* The unit that `address` lies in, NULL when it is not one of this heap, as that of
- * its neighbour is. */
+ * its neighbour is. Of the record beside, which may be another heap's, only the line is read that hardly
+ * anybody writes. */
 static hak_unit_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
     size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
     if (HAK_LIKELY(differ >> HAK_UNIT_SHIFT >> hak_map.super_shift == 0))
         return hak_unit_of(address);
     hak_unit_t *unit = hak_region_unit_of(address);
-    return unit && hak_load_relaxed(&unit->owner) == extents->owner ? unit : NULL;
+    if (!unit) return NULL;
+    const hak_superslab_t *super = hak_region_superslab_of(unit);
+    return hak_load_relaxed(&super->heap_owner) == extents->owner ? unit : NULL;
 }
 
 /* Length of the extent that begins at `start`; 0 when none does. */

@@ -178,6 +178,7 @@ void hak_heap_free(hak_heap_t *heap, char *start, size_t grains) {
 static void receive(hak_heap_t *heap, hak_superslab_t *super) {
     hak_part_t all = {super, 0, hak_superslab_grains()};
     super->used_grains = 0;
+    hak_store_relaxed(&super->heap_owner, heap->extents.owner);
     for (unsigned w = 0; w < hak_superslab_words(); w++) super->touched[w] = 0;
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
         hak_unit_t *unit = &super->units[i];
@@ -219,6 +220,7 @@ static void send_back(hak_heap_t *heap, hak_superslab_t *super) {
     hak_region_set_class(super->units, hak_superslab_units(), HAK_CLASS_NONE);
     for (unsigned i = 0; i < hak_superslab_units(); i++)
         hak_store_relaxed(&super->units[i].owner, 0);
+    hak_store_relaxed(&super->heap_owner, 0);
     HAK_ADD_OWNED(&heap->lent, -(size_t)1);
     hak_pool_give_superslab(super);
 }

@@ -72,14 +72,17 @@ typedef struct {
     _Atomic size_t live;    /* written under the lock; grains of blocks, recent ones and those
                                          in the transfer array included */
     _Atomic size_t live_count; /* the same in blocks */
-    _Atomic unsigned
-        last_home;       /* written under the lock; of who worked with it last; to others a hint */
-    _Atomic size_t lent; /* written under the lock; superslabs; to others a hint */
-    size_t idle_published; /* lock; of idle and recent, what the sum over heaps knows of */
-    size_t live_peak;      /* lock; of live, since a look for sparse memory was last wanted */
-    size_t sparse_due;     /* lock; a fall of so many grains makes one wanted; 0: none was made */
-    bool wants_sparse;     /* lock; see hak_heap_purge_sparse */
+    _Atomic size_t lent;       /* written under the lock; superslabs; to others a hint */
+    size_t idle_published;     /* lock; of idle and recent, what the sum over heaps knows of */
+    size_t live_peak;          /* lock; of live, since a look for sparse memory was last wanted */
+    size_t sparse_due; /* lock; a fall of so many grains makes one wanted; 0: none was made */
+    bool wants_sparse; /* lock; see hak_heap_purge_sparse */
     _Atomic uint64_t local, remote, stolen, runs, run_units, resized, purge_calls;
+    /* Hints for those who look for memory in the heaps of others, in a line that is written only when one of
+     * them changes: what they are made of changes with each call. */
+    _Atomic unsigned
+        last_home HAK_ALIGNED(HAK_LINE); /* written under the lock; of who worked with it last */
+    _Atomic bool has_much;               /* the same; more than half as much is free as is in use */
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
     _Atomic size_t transfer_grains; /* written under the transfer lock */

@@ -54,10 +54,20 @@ static unsigned number_of(const hak_unit_t *unit) {
 
 static _Atomic size_t idle_published HAK_OWN_LINE;
 
-/* Adds a heap's change to the published sum when the change exceeds `least` grains. Heap lock
- * held. */
-HAK_FAST_PATH void publish_idle(hak_heap_t *heap, size_t least) {
+static size_t free_grains(const hak_heap_t *heap) {
+    return hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
+}
+
+static void note_much(hak_heap_t *heap) {
+    const bool has_much = free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
+    if (hak_load_relaxed(&heap->has_much) != has_much) hak_store_relaxed(&heap->has_much, has_much);
+}
+
+/* Tells others what has changed in a heap. Its idle memory goes into the published sum when the change exceeds
+ * `least` grains. Heap lock held. */
+HAK_FAST_PATH void publish(hak_heap_t *heap, size_t least) {
     size_t idle = hak_heap_idle(heap), last = heap->idle_published;
+    note_much(heap);
     if (HAK_LIKELY(idle - last + least <= 2 * least)) return;
     heap->idle_published = idle;
     hak_add_relaxed(&idle_published, idle - last);
@@ -242,14 +252,10 @@ static outcome_t ask(hak_heap_t *heap, request_t *request, bool grow) {
         note_home(heap, request->home);
         hak_unit_t *unit = hak_unit_of(request->block);
         hak_store_release(&unit->large, word_of(request->block, request->grains));
-        publish_idle(heap, PUBLISH_GRAINS);
+        publish(heap, PUBLISH_GRAINS);
     }
     hak_lock_release(&heap->lock);
     return outcome;
-}
-
-static size_t free_grains(const hak_heap_t *heap) {
-    return hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
 }
 
 /* True when a heap may serve another CPU: that CPU used it last, or its free memory exceeds half of
@@ -257,8 +263,7 @@ static size_t free_grains(const hak_heap_t *heap) {
  * both CPUs cache lines: when it is taken, when it is freed, and when its own CPU needs another block
  * instead. */
 static bool can_spare(const hak_heap_t *heap, const request_t *request) {
-    return hak_load_relaxed(&heap->last_home) == request->home ||
-           free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
+    return hak_load_relaxed(&heap->has_much) || hak_load_relaxed(&heap->last_home) == request->home;
 }
 
 /* Heaps of the node. */
@@ -278,7 +283,8 @@ static outcome_t steal(request_t *request, bool all) {
     outcome_t said = NO_ROOM;
     for (unsigned at = own; left-- && (at = after(at, near)) != own;) {
         hak_heap_t *heap = hak_heap_at(at);
-        if (free_grains(heap) < request->grains || (!all && !can_spare(heap, request))) continue;
+        if (!all && !can_spare(heap, request)) continue;
+        if (free_grains(heap) < request->grains) continue;
         outcome_t outcome;
         HAK_TIME(l25_shard_steal, outcome = ask(heap, request, false));
         if (outcome == FOUND) {
@@ -305,7 +311,7 @@ static bool lend_from(hak_heap_t *heap, bool merges) {
     HAK_HOLD(&heap->lock);
     if (merges) merge_recent(heap, 0, 0);
     bool lent = hak_heap_lend(heap);
-    publish_idle(heap, PUBLISH_GRAINS);
+    publish(heap, PUBLISH_GRAINS);
     return lent;
 }
 
@@ -395,7 +401,7 @@ static void free_at_home(hak_heap_t *heap, hak_unit_t *unit, unsigned home, size
         keep_recent(heap, unit, grains);
     else
         merge(heap, unit);
-    publish_idle(heap, PUBLISH_GRAINS);
+    publish(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
 }
 
@@ -404,7 +410,7 @@ static void spill(hak_heap_t *heap, hak_unit_t *unit) {
     HAK_TIME(l25_lock, hak_lock_acquire(&heap->lock));
     if (drain_transferred(heap)) HAK_ADD_OWNED(&heap->spilled, 1);
     merge(heap, unit);
-    publish_idle(heap, PUBLISH_GRAINS);
+    publish(heap, PUBLISH_GRAINS);
     hak_lock_release(&heap->lock);
 }
 
@@ -469,7 +475,7 @@ static bool resize(hak_heap_t *heap, hak_unit_t *unit, char *block, size_t want)
     HAK_ADD_OWNED(&heap->live, kept - have);
     if (kept < most) hak_heap_free(heap, end, most - kept);
     HAK_ADD_OWNED(&heap->resized, done);
-    publish_idle(heap, PUBLISH_GRAINS);
+    publish(heap, PUBLISH_GRAINS);
     return done;
 }
 
@@ -496,7 +502,7 @@ static bool purge_heap(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget
     const bool is_done = !hak_budget_is_spent(budget);
     hak_budget_look(budget, is_idle + merged);
     HAK_HOLD(&heap->lock);
-    publish_idle(heap, 0);
+    publish(heap, 0);
     return is_done;
 }
 
@@ -521,7 +527,7 @@ size_t hak_large_purge_sparse_piece(unsigned *at, hak_budget_t *budget) {
         purged += bytes;
         if (bytes) {
             HAK_HOLD(&heap->lock);
-            publish_idle(heap, 0);
+            publish(heap, 0);
         }
         if (hak_budget_is_spent(budget)) break;
         ++*at;

@@ -53,6 +53,8 @@ static void add_superslab(hak_superslab_t *super, void *check) {
     sum->used += super->used_grains;
     sum->listed += super->on_dirty;
     sum->lent += super->used_grains == 0;
+    hak_check_equal(check, of_super, super, "its owner = that of its units",
+                    hak_load_relaxed(&super->heap_owner), owner);
     for (unsigned i = 0; i < hak_superslab_units(); i++) {
         uint32_t word = hak_load_relaxed(&super->units[i].large);
         hak_check_equal(check, of_super, super, "all units have one owner",

@@ -31,22 +31,22 @@ hak_live_private_t *hak_live_private;
 
 static hak_lock_t refresh_lock;
 HAK_LOCK_RANK(REFRESH, refresh_lock, NULL);
-static hak_os_shared_t shared;  /* refresh lock */
-static unsigned owner;          /* refresh lock; number of the process that made the page */
-static bool refused;            /* refresh lock; the system refused to make the file */
-static _Atomic uint64_t due_ms; /* written under the refresh lock */
-static uint64_t places_due_ms;  /* refresh lock */
-static uint64_t refresh_count;  /* refresh lock; half of the last even `sequence` */
+static hak_os_shared_t page_file; /* refresh lock */
+static unsigned maker;            /* refresh lock; number of the process that made the page */
+static bool refused;              /* refresh lock; the system refused to make the file */
+static _Atomic uint64_t due_ms;   /* written under the refresh lock */
+static uint64_t places_due_ms;    /* refresh lock */
+static uint64_t refresh_count;    /* refresh lock; half of the last even `sequence` */
 
 static bool make_page(void) {
     unsigned pid = hak_os_process_id();
-    if (shared.addr && owner == pid) return true;
+    if (page_file.addr && maker == pid) return true;
     if (refused) return false;
-    owner = pid;
+    maker = pid;
     places_due_ms = 0;
-    refused = !hak_os_share(HAK_LIVE_NAME, sizeof(hak_live_page_t), &shared);
+    refused = !hak_os_share(HAK_LIVE_NAME, sizeof(hak_live_page_t), &page_file);
     if (refused) return false;
-    hak_live_head_t *head = shared.addr;
+    hak_live_head_t *head = page_file.addr;
     head->version = HAK_LIVE_VERSION;
     head->page_size = (uint32_t)hak_os_page_size();
     head->layout = hak_live_layout();
@@ -58,7 +58,7 @@ static bool make_page(void) {
 /* False when another thread holds the statistics: a refresh must not wait for a report that waits
  * for its reader. */
 static HAK_SLOW_PATH bool refresh(uint64_t now, bool with_places) {
-    hak_live_page_t *page = shared.addr;
+    hak_live_page_t *page = page_file.addr;
     const hak_stats_t *stats = hak_stats_begin_within(with_places ? PATIENCE_MS : 0);
     if (!stats) return false;
     uint32_t sequence = (uint32_t)(2 * ++refresh_count);
@@ -98,7 +98,7 @@ static void look(bool at_once) {
 
 static void after_fork_child(void) {
     hak_lock_reset(&refresh_lock);
-    hak_os_unshare(&shared);
+    hak_os_unshare(&page_file);
     hak_store_relaxed(&due_ms, 0);
 }
 

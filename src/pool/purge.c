@@ -23,7 +23,7 @@ static struct {
     uint64_t ends_ms; /* end of the present epoch, by time */
     uint32_t events;  /* slabs taken and given in the present epoch */
     bool is_open;     /* a round is under way: it may take several pieces */
-} epoch;
+} epoch HAK_OWN_LINE;
 
 /* True when a round of partial release is due. Under the lock. */
 static bool round_is_due(void) {

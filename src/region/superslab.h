@@ -51,7 +51,9 @@ typedef struct hak_superslab {
     uint64_t touched[HAK_SUPERSLAB_WORDS_MAX];     /* large heap lock; bit per grain */
     /* A look-up of a pointer reads this line, which hardly anybody writes. */
     _Atomic bool mapped HAK_ALIGNED(HAK_LINE); /* region lock to write; false: a hole */
-    bool unmapped;                       /* region lock; in its list of holes, by next and prev */
+    bool unmapped; /* region lock; in its list of holes, by next and prev */
+    _Atomic uint16_t
+        heap_owner; /* large heap lock to write; that of its units, 0: of no large heap */
     _Atomic(_Atomic uint64_t *) records; /* atomic; NULL, then constant; record.h */
     _Atomic(struct hak_states *) states; /* the same; hardened/state.h */
 } HAK_ALIGNED(HAK_LINE) hak_superslab_t;

@@ -25,11 +25,11 @@ enum {
 
 static _Atomic unsigned threads HAK_OWN_LINE; /* sum over the groups of what each has told */
 static struct {
-    _Atomic bool is_due;                       /* the budgets did not fit the count */
-    _Atomic bool is_busy;                      /* a thread sets the budgets */
-} sharing HAK_OWN_LINE;                        /* read by each start and each end */
-static _Atomic unsigned shared HAK_READ_OFTEN; /* written under the list lock; the count that the
-                                                  budgets are for */
+    _Atomic bool is_due;                     /* the budgets did not fit the count */
+    _Atomic bool is_busy;                    /* a thread sets the budgets */
+} sharing HAK_OWN_LINE;                      /* read by each start and each end */
+static _Atomic unsigned shared HAK_OWN_LINE; /* written under the list lock; the count that the
+                                                budgets are for. Starts and ends read it */
 
 unsigned hak_thread_count(void) { return atomic_load(&threads); }
 
@@ -50,8 +50,9 @@ static HAK_NEXT void set_for_crowd(unsigned count, size_t tiny) {
                              !hak_option(HAK_OPTION_HARDENED) &&
                              hak_option(HAK_OPTION_POOL_TLS_RING);
     const unsigned threads_most = NOVICE_CALLS_MOST / NOVICE_CALLS_EACH;
-    hak_store_relaxed(&hak_depot_novice_calls,
-                      has_novices ? hak_min(count, threads_most) * NOVICE_CALLS_EACH : 0);
+    const uint32_t calls = has_novices ? hak_min(count, threads_most) * NOVICE_CALLS_EACH : 0;
+    if (hak_load_relaxed(&hak_depot_novice_calls) != calls)
+        hak_store_relaxed(&hak_depot_novice_calls, calls);
 }
 
 HAK_NEXT bool hak_thread_note_crowd(unsigned count) {

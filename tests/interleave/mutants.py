@@ -103,7 +103,7 @@ GROUPS = {
              "void *group_place(unsigned number, size_t *size) {\n"
              "*size = sizeof first;\nreturn number ? others : &first; }\n"
              "static unsigned groups_of("),
-            (r"static _Atomic unsigned shared HAK_READ_OFTEN;",
+            (r"static _Atomic unsigned shared HAK_OWN_LINE;",
              "static _Atomic unsigned shared HAK_ALIGNED(HAK_LINE);"),
             (r"static _Atomic unsigned threads HAK_OWN_LINE;",
              "static _Atomic unsigned threads HAK_ALIGNED(HAK_LINE);"),

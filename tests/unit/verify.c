@@ -101,6 +101,7 @@ static void clean_dirty(void) { large_super()->dirty = UINT32_MAX >> (32 - hak_s
 static void used_beyond(void) { large_super()->used_grains = UINT16_MAX; }
 static void used_grains(void) { large_super()->used_grains--; }
 static void not_large(void) { large_super()->large = false; }
+static void heap_owner(void) { large_super()->heap_owner ^= 0x100; }
 static void unit_owner(void) { world.extent->owner ^= 0x100; }
 static void extent_gone(void) { world.extent->extent_first = 0; }
 static unsigned extent_bin(void) {
@@ -296,6 +297,7 @@ static const row_t rows[] = {
     {used_grains, "large heap %p: used grains = grains of blocks: "},
     {used_grains, "large heap %p: free grains = grains of extents: "},
     {not_large, "unit %p: violated: a unit in use may have pages"},
+    {heap_owner, "superslab %p: its owner = that of its units: "},
     {unit_owner, "superslab %p: all units have one owner: "},
     {extent_gone, "extent %p: violated: one begins in the unit"},
     {extent_filled, "extents %p: violated: a bin is filled <=> its bit is set"},
@@ -486,7 +488,8 @@ static void use_broken_cache(const void *unused) {
     char *block = hakmem_malloc(64);
     CHECK(magazine->top > magazine->base + 1, "an empty magazine");
     for (void **slot = magazine->base + 1; slot <= magazine->top; slot++) *slot = world.warm->base;
-    hak_cache->slow_count = 0; /* chooses the block that is looked at beside the newest: an old one */
+    hak_cache->slow_count =
+        0; /* chooses the block that is looked at beside the newest: an old one */
     hak_cache_overflow(hak_cache, hak_class_of(64), block);
 }
 
