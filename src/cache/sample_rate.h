@@ -63,7 +63,7 @@ bool hak_sample_rate_is_wanted(void);
 /* True once calls are counted: by the process's only thread, hak_sample_rate_start switches it on. */
 extern _Atomic bool hak_sample_rate_started;
 HAK_FAST_PATH bool hak_sample_rate_on(void) {
-    return HAK_UNLIKELY(hak_load_relaxed(&hak_sample_rate_started));
+    return HAK_UNLIKELY(hak_is_set(&hak_sample_rate_started));
 }
 void hak_sample_rate_start(hak_cache_t *cache);
 
