@@ -67,10 +67,11 @@ def _places(document) -> list:
 
 def section(document) -> list:
     few = sorted({row["runs"] for load in document["loads"] for row in load["rows"]})
+    cpus = ", ".join(map(str, document["cpus"]))
     runs = f"{few[0]} to {few[-1]}" if few[0] != few[-1] else str(few[0])
     return [
-        f"## After {document['machine']['warm']:,} operations of each thread", "",
-        f"Commit {document['commit']}, runs of a cell: {runs}; {show.settings_line(document)}.", "",
+        f"## After {document['machine']['warm']:,} operations of each thread, {cpus} CPUs", "",
+        f"Commit {document['commit']}; {show.settings_line({**document, 'seeds': runs})}.", "",
         *_table(document), "", "HAKMEM, the places that move most:", "", *_places(document), "",
     ]  # fmt: skip
 
