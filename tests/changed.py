@@ -1,6 +1,6 @@
 """Which long doses a change asks for, by the folders of the files that it touches.
 
-    changed.py SINCE                    a line "PRESET PATTERN" for each build that has any
+    changed.py SINCE                    a line "PRESET PATTERN" for each build that has any, and for the lab
     changed.py --check BUILD            every long dose of this build folder is in a row
 
 Used by `make test-changed SINCE=commit`. The tests of the rows are those with the label "long".
@@ -42,6 +42,8 @@ ROWS = (
     (r"src/(large|os|thread)/|tests/soak/", ["asan", "tsan"], r"soak\.(huge|many)"),
     (r"src/(large|os)/|tests/soak/", ["release"], r"soak\.(huge|limit)\.long"),
     (r"src/thread/|tests/soak/", ["release"], r"soak\.(many|shared|static)\.long"),
+    # Tests of pytest, which are marked long.
+    (r"bench/|scripts/|docs/", ["lab"], "long"),
 )
 
 

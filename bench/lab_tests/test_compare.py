@@ -164,6 +164,7 @@ def test_ctrl_c_keeps_results_and_resume_ends_them(build, tmp_path):
     assert not summary["interrupted"] and summary["total_samples"] == 12
 
 
+@pytest.mark.long
 def test_counters_from_the_command_line(build, tmp_path):
     done = subprocess.run(
         bench(build, "--alloc", "system,null", "--rows", "bulk:1600/64/order", "--rounds", 1,

@@ -280,6 +280,7 @@ def test_a_second_run_counts_the_same(build, tmp_path):
     assert (tmp_path / "a" / "cost.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 @needs_tools
 def test_two_builds_differ_by_function(build, tmp_path):
     done, found = cost(

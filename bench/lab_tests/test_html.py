@@ -109,6 +109,7 @@ def test_a_report_of_nothing_and_of_one_allocator(tmp_path):
     assert "<figure" not in (tmp_path / "one.html").read_text()
 
 
+@pytest.mark.long
 def test_drawn_anew_from_a_folder(tmp_path, capsys):
     (tmp_path / "summary.json").write_text(json.dumps(canned.document(), default=str))
     assert main(["report", str(tmp_path)]) == 0

@@ -45,6 +45,7 @@ def test_a_slowed_and_a_leaking_allocator_are_found_out(session, build, tmp_path
     pytest.fail(f"slow: {slower}; leaking: {bigger}")
 
 
+@pytest.mark.long
 def test_the_same_library_twice_is_not_told_apart(session, build, tmp_path):
     one = Allocator("one", "one", str(build / "libslow.so"))
     two = Allocator("two", "two", str(build / "libslow.so"))

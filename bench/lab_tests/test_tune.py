@@ -162,6 +162,7 @@ def test_bad_input_is_known_before_anything_runs(tmp_path):
     parser.check(parser.parse_args(["--trace", str(tmp_path / "trace")]))
 
 
+@pytest.mark.long
 def test_hakmem_takes_every_value(with_hakmem, quiet):
     session = compare.Session(with_hakmem, {}, quiet)
     hakmem = session.allocators(["hakmem"])[0]

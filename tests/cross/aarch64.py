@@ -1,8 +1,9 @@
 """The library for AArch64: built by a cross compiler without warnings, marked for branch protection, and
 the malloc of a program under qemu-user.
 
-    aarch64.py SOURCE
+    aarch64.py SOURCE LTO
 
+LTO is ON or OFF, for the library.
 Skipped, with the reason, where the compiler or the emulator is missing.
 """
 
@@ -28,10 +29,11 @@ def run_on_emulator(program, library, cpu):
 
 
 def main():
-    source = os.path.realpath(sys.argv[1])
+    source, lto = os.path.realpath(sys.argv[1]), sys.argv[2]
     harness.need(*NEEDED)
     with tempfile.TemporaryDirectory() as folder:
         harness.must_run(["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
+                          f"-DHAKMEM_LTO={lto}",
                           f"-DCMAKE_TOOLCHAIN_FILE={source}/cmake/aarch64-linux-gnu.cmake",
                           "-DHAKMEM_BUILD_TOOLS=OFF"], seconds=100)
         harness.must_run(["cmake", "--build", folder, "--parallel", "2", "--target",

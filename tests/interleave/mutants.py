@@ -9,8 +9,9 @@ survives, when the sources as they are do not hold, and when a row no longer fit
 the row has to follow them.
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
-rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was.
-With --heavy all are tried, and the unbroken sources in the heavy scenarios, too.
+rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
+of more than twelve, twelve that are spread over them. With --heavy all are tried, and the unbroken
+sources in the heavy scenarios, too.
 """
 
 import argparse
@@ -199,6 +200,7 @@ GROUPS = {
 
 TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 
+MOST = 12  # rows of a group that the short dose tries
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
@@ -216,8 +218,8 @@ def edited(files, pattern, replacement):
 
 
 class Build:
-    """One set of edits, compiled and linked. What `like` has compiled from the same text is taken
-    from there: a mutant differs in one file."""
+    """One set of edits, compiled and linked. A mutant is one edit more than `like`: what it has in
+    common with that is taken from there, also what was compiled from it."""
 
     def __init__(self, args, name, edits, like=None):
         patterns, others, _ = GROUPS[args.group]
@@ -226,24 +228,27 @@ class Build:
         # of the unbroken sources is for coverage.py.
         self.quick = ["-O0", "-g0"] if like else ["-O0"] if args.group == "whole" else []
         self.program = self.work / "program"
-        self.files = {str(path.relative_to(args.root)): path.read_text()
-                      for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
-                      # What looks at everything at rest.
-                      if path.name != "verify.c" or args.group in ("state", "whole")}
+        self.files = dict(like.files) if like else {
+            str(path.relative_to(args.root)): path.read_text()
+            for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
+            # What looks at everything at rest.
+            if path.name != "verify.c" or args.group in ("state", "whole")}
         for row in edits:
             file, text = edited(self.files, *row)
             self.files[file] = text
-        self.write()
+        changed = {file for file, text in self.files.items() if not like or like.files[file] != text}
+        self.write(changed)
+        # The copies stand before the headers.
+        self.folders = [self.work / "src", *([like.work / "src"] if like else [])]
         included = "".join((args.root / other).read_text() for other in others)
-        changed = {file for file, text in self.files.items() if like and like.files[file] != text}
         # A header, or a .c file that a test includes, is a part of all.
         alone = {file for file in self.files
                  if file.endswith(".c") and f'"{file.removeprefix("src/")}"' not in included}
-        everything = like is None or not changed <= alone
+        everything = not changed <= alone
         self.objects = []
         for i, source in enumerate([*others, *sorted(alone)]):
             if everything or source in changed:
-                place = self.work if source in alone else args.root
+                place = args.root if source not in alone else self.work if source in changed else like.work
                 self.compile(args, place / source, self.work / f"{i}.o")
             else:
                 self.objects.append(like.objects[i])
@@ -251,15 +256,15 @@ class Build:
         words = [args.compile[0], *link, *self.objects, *args.objects, "-o", self.program]
         subprocess.run(words, check=True)
 
-    def write(self):
+    def write(self, changed):
         shutil.rmtree(self.work, ignore_errors=True)
-        for file, text in self.files.items():
+        for file in changed:
             (self.work / file).parent.mkdir(parents=True, exist_ok=True)
-            (self.work / file).write_text(text)
+            (self.work / file).write_text(self.files[file])
 
     def compile(self, args, source, output):
-        # The copies of headers stand before the headers.
-        words = [args.compile[0], "-I", self.work / "src", *args.compile[1:], "-w", *self.quick]
+        words = [args.compile[0], *(word for folder in self.folders for word in ("-I", folder)),
+                 *args.compile[1:], "-w", *self.quick]
         subprocess.run([*words, "-c", source, "-o", output], check=True)
         self.objects.append(output)
 
@@ -270,6 +275,7 @@ class Selection:
     def __init__(self, args, unbroken):
         self.root = args.root
         self.unbroken = unbroken
+        self.most = sys.maxsize if args.heavy else MOST
         self.commit = None if args.heavy else touched.base(args.root)
         self.files = touched.sources(args.root, self.commit) if self.commit else set()
         self.all = self.commit is None
@@ -291,7 +297,8 @@ class Selection:
                for table in TABLES for owner, *row in table.MUTANTS if owner == group]
         wanted = [row for i, (table, *row) in enumerate(own)
                   if i % self.step == 0 or self.wants(table, *row)]
-        return wanted, len(own)
+        most = min(self.most, len(wanted))
+        return [wanted[i * len(wanted) // most] for i in range(most)], len(own)
 
 
 @functools.cache
@@ -312,8 +319,7 @@ def explore(program, words, seconds=RUN_SECONDS, **notes):
 def try_mutant(args, unbroken, name, pattern, replacement, scenario=None):
     """True and a line to print when the mutant is found."""
     try:
-        program = Build(args, name, GROUPS[args.group][2] + [(pattern, replacement)],
-                        unbroken).program
+        program = Build(args, name, [(pattern, replacement)], unbroken).program
         done = explore(program, ["--broken", *([scenario] if scenario else [])])
     except (LookupError, subprocess.SubprocessError) as problem:
         return False, f"FAIL {name}: {problem}"

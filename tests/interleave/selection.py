@@ -76,6 +76,9 @@ def days(root):
     commit(root, 12)
     mutants.SAMPLE = 2
     check("the explorer", names(root), every[::2])
+    write(root, "src/meta/room.h", "size or\n")
+    mutants.MOST = 1
+    check("more than there is time for", names(root), first)
 
 
 def main():

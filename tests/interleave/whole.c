@@ -236,8 +236,8 @@ static const explore_scenario_t scenarios[] = {
 };
 
 static void short_dose(void) {
-    some.most = 40;
-    some.samples = 24;
+    some.most = 16;
+    some.samples = 8;
 }
 
 /* One scenario alone has the time for every order with one preemption. */
