@@ -210,10 +210,11 @@ def there(row):
 
 # Of these the CTests `programs.*` compare what the same program prints for another input.
 TWINS = ("python3", "gcc", "node", "perl", "sqlite3")
+DEAR = ("z3", "ruby", "ghostscript")  # for seconds; other interpreters are tried each time
 
 
 @pytest.mark.parametrize("row", [
-    pytest.param(row, id=row.key, marks=[pytest.mark.long] if row.key.split(":")[1].startswith(TWINS) else [])
+    pytest.param(row, id=row.key, marks=[pytest.mark.long] if row.key.split(":")[1].startswith((*TWINS, *DEAR)) else [])
     for row in REAL if row.kind == "command"
 ])  # fmt: skip
 def test_real_programs_print_the_same_on_hakmem(row, hakmem, tmp_path):

@@ -10,7 +10,7 @@ the row has to follow them.
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
 rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
-of more than twelve, twelve that are spread over them. With --heavy all are tried, and the unbroken
+of more than nine, nine that are spread over them. With --heavy all are tried, and the unbroken
 sources in the heavy scenarios, too.
 """
 
@@ -200,7 +200,7 @@ GROUPS = {
 
 TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 
-MOST = 12  # rows of a group that the short dose tries
+MOST = 9  # rows of a group that the short dose tries
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
