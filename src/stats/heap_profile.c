@@ -271,13 +271,16 @@ static void write_frame(hak_out_t *out, uintptr_t frame) {
     hak_out_text(out, "\n");
 }
 
+static void write_amount(hak_out_t *out, const char *before, uint64_t bytes, uint64_t blocks) {
+    hak_out_print(out, "%s%lu bytes in %lu block%s", before, (unsigned long)bytes,
+                  (unsigned long)blocks, blocks == 1 ? "" : "s");
+}
+
 static void write_leak(hak_out_t *out, const leak_t *leak) {
-    if (leak->lost)
-        hak_out_print(out, "hakmem: leak: %lu bytes in %lu blocks", leak->lost_bytes, leak->lost);
+    if (leak->lost) write_amount(out, "hakmem: leak: ", leak->lost_bytes, leak->lost);
     if (leak->reached)
-        hak_out_print(out, "%s%lu bytes in %lu blocks",
-                      leak->lost ? ", reachable: " : "hakmem: reachable: ", leak->reached_bytes,
-                      leak->reached);
+        write_amount(out, leak->lost ? ", reachable: " : "hakmem: reachable: ", leak->reached_bytes,
+                     leak->reached);
     hak_out_text(out, ", allocated at\n");
     for (unsigned i = 0; i < hak_min(leak->site->depth, FRAMES_SHOWN); i++)
         write_frame(out, leak->site->frames[i]);
@@ -289,14 +292,16 @@ static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
     hak_site_each(note_leak, &leaks);
     const leak_t *total = &leaks.total;
     const char *estimated = hak_sample_rate_rate() == 1 ? "" : ", estimated";
-    hak_out_print(out,
-                  "hakmem: not freed at the end: %lu bytes in %lu blocks of %lu call stacks%s; ",
-                  total->lost_bytes + total->reached_bytes, total->lost + total->reached,
-                  (unsigned long)leaks.all, estimated);
-    if (reach->untold)
+    write_amount(out, "hakmem: not freed at the end: ", total->lost_bytes + total->reached_bytes,
+                 total->lost + total->reached);
+    hak_out_print(out, " of %lu call stack%s%s; ", (unsigned long)leaks.all,
+                  leaks.all == 1 ? "" : "s", estimated);
+    if (reach->untold) {
         hak_out_print(out, "what the program can still reach is among them: %s\n", reach->untold);
-    else
-        hak_out_print(out, "lost: %lu bytes in %lu blocks\n", total->lost_bytes, total->lost);
+    } else {
+        write_amount(out, "lost: ", total->lost_bytes, total->lost);
+        hak_out_text(out, "\n");
+    }
     if (reach->unread)
         hak_out_print(out, "hakmem: not searched for pointers: %lu bytes of shared memory\n",
                       (unsigned long)reach->unread);
@@ -304,6 +309,8 @@ static void write_leaks(hak_out_t *out, const hak_heap_profile_reach_t *reach) {
     if (leaks.all > leaks.count)
         hak_out_print(out, "hakmem: stacks that are not shown: %lu\n",
                       (unsigned long)(leaks.all - leaks.count));
+    if (leaks.count)
+        hak_out_text(out, "hakmem: the line of module+offset: addr2line -fpie MODULE OFFSET\n");
 }
 
 void hak_heap_profile_report(const hak_heap_profile_reach_t *reach) {

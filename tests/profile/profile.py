@@ -170,8 +170,8 @@ def case_growth(library, program):
         harness.fail(f"profiles of growth have {steps} bytes in use, not a multiple of 2 MiB each")
 
 
-LEAK = re.compile(r"hakmem: (?:leak: (\d+) bytes in (\d+) blocks)?(?:, |hakmem: )?"
-                  r"(?:reachable: (\d+) bytes in (\d+) blocks)?, allocated at$")
+LEAK = re.compile(r"hakmem: (?:leak: (\d+) bytes in (\d+) blocks?)?(?:, |hakmem: )?"
+                  r"(?:reachable: (\d+) bytes in (\d+) blocks?)?, allocated at$")
 
 
 def report_of_leaks(library, argv, **settings):
@@ -181,6 +181,8 @@ def report_of_leaks(library, argv, **settings):
     lines = result.err.decode().splitlines()
     if result.status != 0 or not lines or not lines[0].startswith("hakmem: not freed at the end: "):
         harness.fail(f"{argv} ends with {result.status}, and the report says {lines}")
+    if re.search(r"\b1 (blocks|call stacks)\b", "\n".join(lines)):
+        harness.fail(f"more than one where there is one: {lines}")
     matches = list(filter(None, map(LEAK.match, lines)))
     lost = {int(match.group(1)): int(match.group(2)) for match in matches if match.group(1)}
     reached = {int(match.group(3)): int(match.group(4)) for match in matches if match.group(3)}
@@ -192,6 +194,8 @@ def case_leak(library, program):
     with tempfile.TemporaryDirectory(prefix="hakmem-profile.") as folder:
         lines, lost, _ = report_of_leaks(library, [program, "leak"], HAKMEM_PROF_FILE=f"{folder}/p")
         profiles = os.listdir(folder)
+    if not lines[-1].endswith("addr2line -fpie MODULE OFFSET"):
+        harness.fail(f"the report does not say how to find lines: {lines}")
     if lost != {1000: 1} or profiles:
         harness.fail(f"the report says {lines}, and there are the profiles {profiles}")
     at = next(i for i, line in enumerate(lines) if line.startswith("hakmem: leak: 1000 bytes"))
