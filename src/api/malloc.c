@@ -272,7 +272,7 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
 /* A cached block of a class beyond the routing table: what comes here most often. NULL: a closer look must
  * decide. On the hardened path, and where blocks of a class have debug records, its magazines have no stacks. */
 HAK_FAST_PATH void *pop_above_small(size_t size) {
-    if (size - (HAK_SMALL_MAX + 1) > HAK_CLASS_MAX - (HAK_SMALL_MAX + 1)) return NULL;
+    if (size <= HAK_SMALL_MAX || above_classes(size)) return NULL;
     if (hak_sample_rate_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
     return pop_timed(hak_class_of(size));
 }

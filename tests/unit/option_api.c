@@ -107,12 +107,30 @@ static void other_versions_of_the_struct_work(void **state) {
     assert_int_equal(((unsigned char *)&newer.info.unit)[0], 0xAA);
 }
 
+/* Sizes of the mid tier of which the thread has free blocks in its magazine. */
+static void a_cached_block_obeys_the_option(void **state) {
+    (void)state;
+    enum { BLOCKS = 8, SIZE = 5000 };
+    void *blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = hakmem_malloc(SIZE);
+    const size_t of_class = hakmem_malloc_usable_size(blocks[0]);
+    for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
+    assert_int_equal(hakmem_option_set("WRAP_L2", "0"), 0);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = hakmem_malloc(SIZE);
+        assert_true(hakmem_malloc_usable_size(blocks[i]) > of_class); /* whole grains */
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) hakmem_free(blocks[i]);
+    assert_int_equal(hakmem_option_set("WRAP_L2", "1"), 0);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     const char *environment[] = {"HAKMEM_SHARDS=2", NULL};
     unit_need_environment(argv, environment);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_sets_what_may_change),
+        cmocka_unit_test(a_cached_block_obeys_the_option),
         cmocka_unit_test(the_api_tells_its_errors),
         cmocka_unit_test(the_options_can_be_listed),
         cmocka_unit_test(other_versions_of_the_struct_work),
