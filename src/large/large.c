@@ -14,6 +14,7 @@
 #include "region/region.h"
 
 enum {
+    NOTED_GRAINS = 128,    /* of a transfer array: fewer are no reason for a look at the heap's counts */
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */
@@ -58,8 +59,12 @@ static size_t free_grains(const hak_heap_t *heap) {
     return hak_heap_idle(heap) + hak_load_relaxed(&heap->transfer_grains);
 }
 
+static bool has_much_now(const hak_heap_t *heap) {
+    return free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
+}
+
 static void note_much(hak_heap_t *heap) {
-    const bool has_much = free_grains(heap) > hak_load_relaxed(&heap->live) / 2;
+    const bool has_much = has_much_now(heap);
     if (hak_load_relaxed(&heap->has_much) != has_much) hak_store_relaxed(&heap->has_much, has_much);
 }
 
@@ -366,6 +371,14 @@ void *hak_large_alloc(unsigned home, size_t size, size_t align, bool zero) {
 
 /* ---- free ---- */
 
+/* A heap whose blocks only come back may be used by nobody who would tell. Its counts are the lines of its CPU: they
+ * are read only for much memory, and until the hint is there. Transfer lock held. */
+static void note_transferred(hak_heap_t *heap) {
+    if (hak_load_relaxed(&heap->transfer_grains) < NOTED_GRAINS) return;
+    if (!hak_load_relaxed(&heap->has_much) && has_much_now(heap))
+        hak_store_relaxed(&heap->has_much, true);
+}
+
 /* False when the array is full. */
 static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
     HAK_TIMED(l25_remote_push);
@@ -375,6 +388,7 @@ static bool put_transferred(hak_heap_t *heap, hak_unit_t *unit, size_t grains) {
     heap->transfer[heap->transfer_count++] = unit;
     HAK_ADD_OWNED(&heap->transfer_grains, grains);
     HAK_ADD_OWNED(&heap->transferred, 1);
+    note_transferred(heap);
     return true;
 }
 

@@ -383,6 +383,19 @@ static void a_busy_heap_keeps_some(const void *unused) {
     CHECK(hak_large_stats().runs > runs, "a heap takes from one that is worked with again");
 }
 
+/* What another CPU has freed serves that CPU, before fresh memory does. */
+static void what_came_back_serves(const void *unused) {
+    enum { COUNT = 4, SIZE = HAK_LARGE_MAX - HAK_UNIT_SIZE };
+    (void)unused;
+    void *blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
+    for (unsigned i = 0; i < COUNT; i++) CHECK(hak_large_free(1, blocks[i]), "not known");
+    const uint64_t stolen = hak_large_stats().stolen, runs = hak_large_stats().runs;
+    for (unsigned i = 0; i < COUNT; i++) CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
+    CHECK(hak_large_stats().runs == runs, "fresh memory beside %u free blocks", (unsigned)COUNT);
+    CHECK(hak_large_stats().stolen == stolen + COUNT, "not all came from the other heap");
+}
+
 static void *no_work(void *unused) { return unused; }
 
 static void one_thread_has_one_heap(const void *unused) {
@@ -409,6 +422,11 @@ static void each_cpu_has_a_heap(void **state) {
     (void)state;
     unit_child(the_home_is_the_cpus, NULL, 60, "home");
     if (hak_os_knows_threads()) unit_child(one_thread_has_one_heap, NULL, 60, "one thread");
+}
+
+static void other_cpus_take_what_they_freed(void **state) {
+    (void)state;
+    unit_child(what_came_back_serves, NULL, 60, "came back");
 }
 
 static void heaps_share_what_they_can_spare(void **state) {
@@ -521,6 +539,7 @@ int main(int argc, char **argv) {
     }
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_cpus_take_what_they_freed), /* first: of heaps that are new */
         cmocka_unit_test(contents_stay),
         cmocka_unit_test(a_purge_leaves_nothing),
         cmocka_unit_test(a_freed_block_stays_whole),
