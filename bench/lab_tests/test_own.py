@@ -1,5 +1,6 @@
 """lab compare: which allocators, the program as the user typed it, its page, Ctrl-C and going on."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hakmem_lab import compare, override
+from hakmem_lab import compare, override, setup
 from hakmem_lab.cost.measure import ENVIRONMENT_BYTES, _size, padded
 from hakmem_lab.cost import programs
 from hakmem_lab.cost.programs import Program
@@ -148,6 +149,20 @@ def test_a_program_with_an_allocator_of_its_own_is_told_of(build, tmp_path, caps
         shown = capsys.readouterr()
         assert ("allocator of its own, libslow.so" in shown.err) is said
         assert ("its own (libslow.so)" in shown.out) is said
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_full_disk_is_one_line_with_the_folder(tmp_path, kept):
+    folder = tmp_path / "out"
+    with pytest.raises(LabError, match=f"cannot write to {folder}: No space left"):
+        with compare.begun(folder):
+            if kept:
+                (folder / setup.NAME).write_text("{}")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert folder.exists() is kept
+    with pytest.raises(FileNotFoundError):  # not the disk's
+        with compare.begun(folder):
+            open(tmp_path / "none").close()
 
 
 def test_a_process_that_starts_after_the_first_look_is_seen_by_the_next():

@@ -24,6 +24,7 @@ in effect for every run (settings.bounds()).
 """
 
 import contextlib
+import errno
 import dataclasses
 import json
 from pathlib import Path
@@ -56,6 +57,9 @@ def writable(folder) -> Path:
     return folder
 
 
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)  # the disk's or its limit's
+
+
 @contextlib.contextmanager
 def begun(folder):
     """The folder, made if need be. An end before the set-up is kept leaves none: nothing of it could go on."""
@@ -63,7 +67,7 @@ def begun(folder):
     folder = writable(folder)
     try:
         yield folder
-    except BaseException:
+    except BaseException as error:
         lines = folder / "samples.jsonl"
         if not (folder / setup.NAME).is_file():
             if lines.is_file() and lines.stat().st_size == 0:
@@ -71,6 +75,8 @@ def begun(folder):
             if not there:
                 with contextlib.suppress(OSError):  # something else is in it, or it is gone
                     folder.rmdir()
+        if isinstance(error, OSError) and error.errno in UNWRITTEN:
+            raise LabError(f"cannot write to {folder}: {error.strerror}") from None
         raise
 
 
