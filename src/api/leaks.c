@@ -224,7 +224,7 @@ void hak_leaks_report(void) {
     if (hak_gate_close_within(GATE_MS)) {
         reach.untold = find_within_gate();
         reach.unread = search.unread;
-        hak_gate_open();
+        hak_gate_open_mine();
     }
     hak_heap_profile_report(&reach);
 }

@@ -343,6 +343,10 @@ void hak_gate_open(void) {
     hak_os_futex_wake(futex(), true);
 }
 
+void hak_gate_open_mine(void) {
+    if (HAK_LIKELY(hak_gate_is_mine())) hak_gate_open();
+}
+
 /* Ends a step into a crowd, or out of one, that the fork's signal handler has interrupted, as a
  * handler would that enters and leaves: on its way in the thread is noted, on its way out it is not.
  * The interrupted code finds that. Returns where the thread is noted. */

@@ -167,6 +167,10 @@ void hak_gate_prepare(void);
 bool hak_gate_close(void (*lock)(void), void (*unlock)(void));
 void hak_gate_open(void);
 
+/* The same if the caller still has it closed: not in the child of a fork that a signal handler made
+ * meanwhile, where another thread may have closed it since. */
+void hak_gate_open_mine(void);
+
 /* Closes the gate for a report at exit, which may have interrupted any code. False, and the gate is
  * open, when the caller itself is inside, or another thread still is after `ms` milliseconds. */
 bool hak_gate_close_within(unsigned ms);

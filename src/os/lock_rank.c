@@ -26,7 +26,8 @@ static const hak_lock_rank_row_t any_other = {.rank = HAK_LOCK_RANK_STACK};
 
 /* Of one thread. A signal handler leaves it unchanged when it returns. */
 typedef struct {
-    const void *locks[HELD_MOST]; /* NULL: released before one that was taken later */
+    const void *locks[HELD_MOST]; /* NULL: released before one that was taken later; an odd address:
+                                     reset, see hak_lock_rank_reset */
     unsigned count;
 } held_t;
 
@@ -41,6 +42,9 @@ static const hak_lock_rank_row_t *row_of(const void *lock) {
     }
     return &any_other;
 }
+
+static const void *when_reset(const void *lock) { return (const char *)lock + 1; }
+static bool is_reset(const void *note) { return (uintptr_t)note & 1; }
 
 static const char *name_of(const void *lock) { return names[row_of(lock)->rank]; }
 
@@ -63,12 +67,17 @@ static void note(const void *lock) {
     held.locks[held.count - 1] = lock;
 }
 
-/* Removes the note of a lock; false when there is none. */
-static bool clear(const void *lock) {
+/* Replaces the last note of a lock; false when there is none. */
+static bool replace(const void *lock, const void *other) {
     unsigned at = held.count;
     while (at > 0 && held.locks[at - 1] != lock) at--;
     if (at == 0) return false;
-    held.locks[at - 1] = NULL;
+    held.locks[at - 1] = other;
+    return true;
+}
+
+static bool clear(const void *lock) {
+    if (!replace(lock, NULL)) return false;
     while (held.count && !held.locks[held.count - 1]) held.count--;
     return true;
 }
@@ -76,7 +85,7 @@ static bool clear(const void *lock) {
 void hak_lock_rank_wait(const void *lock) {
     for (unsigned i = 0; i < held.count; i++) {
         const void *other = held.locks[i];
-        if (other && row_of(other)->rank >= row_of(lock)->rank)
+        if (other && !is_reset(other) && row_of(other)->rank >= row_of(lock)->rank)
             stop(lock, "is waited for while the thread holds", other);
     }
     note(lock);
@@ -84,12 +93,13 @@ void hak_lock_rank_wait(const void *lock) {
 
 void hak_lock_rank_taken(const void *lock) { note(lock); }
 
-void hak_lock_rank_reset(const void *lock) { clear(lock); }
+/* A signal handler has forked: the interrupted code does not hold the lock any more, but releases it. */
+void hak_lock_rank_reset(const void *lock) { replace(lock, when_reset(lock)); }
 
 void hak_lock_rank_release(const void *lock) {
     const hak_lock_rank_row_t *row = row_of(lock);
     if (row->check) row->check(lock);
-    if (!clear(lock)) stop(lock, "is released by a thread that does not hold it", NULL);
+    if (!clear(lock) && !clear(when_reset(lock))) stop(lock, "is released by a thread that does not hold it", NULL);
 }
 
 #endif

@@ -74,7 +74,7 @@ typedef struct {
 void hak_lock_rank_wait(const void *lock);    /* before a wait: checks the order, notes the lock */
 void hak_lock_rank_taken(const void *lock);   /* notes a lock that was tried, in any order */
 void hak_lock_rank_release(const void *lock); /* runs the lock's check, removes the note */
-void hak_lock_rank_reset(const void *lock);   /* removes the note, if there is one */
+void hak_lock_rank_reset(const void *lock);   /* the thread may hold it, and releases it later */
 
 #else
 

@@ -233,7 +233,7 @@ const hak_stats_t *hak_stats_try_begin(void) {
     bool all = hak_gate_close_within(tries);
     if (all) {
         collect(&snapshot);
-        hak_gate_open();
+        hak_gate_open_mine();
     } else {
         hak_stats_end();
     }

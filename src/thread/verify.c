@@ -71,7 +71,7 @@ size_t hak_verify(void) {
     check_caches(&check, carved);
     check_committed(&check);
     hak_hardened_check(&check);
-    hak_gate_open();
+    hak_gate_open_mine();
     hak_lock_release_apart(&verify_lock);
     return check.violations;
 }

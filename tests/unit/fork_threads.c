@@ -1,5 +1,5 @@
 /* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end,
- * look at the limits or purge work a signal handler's fork has interrupted. */
+ * look at the limits, purge work, report or check a signal handler's fork has interrupted. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -10,8 +10,10 @@
 
 #include "cache/cpu_depot.h"
 #include "hakmem.h"
+#include "hardened/verify.h"
 #include "os/cpu.h"
 #include "os/gate.h"
+#include "stats/collect.h"
 #include "thread/home_group.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
@@ -428,6 +430,98 @@ static void the_handler_forks_while_its_thread_purges(void **state) {
     pthread_join(thread, NULL);
 }
 
+/* ---- A fork in the midst of a report ---------------------------------------------------------------- */
+
+static void *report_too(void *unused) {
+    hak_stats_copy();
+    hak_stats_copy_end();
+    return unused;
+}
+
+/* The child resets the locks of the report, and its thread releases them later. */
+static void the_handler_forks_while_its_thread_reports(void **state) {
+    pthread_t thread;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    atomic_store(&may_end, false);
+    atomic_store(&started, 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
+    while (!atomic_load(&started)) sched_yield(); /* so that the fork closes the gate */
+    hak_stats_copy();
+    hak_stats_begin();
+    fork_in = 1;
+    step();
+    if (is_child) {
+        pthread_t other;
+        report_too(NULL); /* in the handler */
+        CHECK(pthread_create(&other, NULL, report_too, NULL) == 0, "no thread");
+        pthread_join(other, NULL);
+    }
+    hak_stats_end();
+    hak_stats_copy_end();
+    if (is_child) {
+        report_too(NULL);
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    atomic_store(&may_end, true);
+    pthread_join(thread, NULL);
+}
+
+/* ---- A fork in the midst of hakmem_verify ----------------------------------------------------------- */
+
+static bool forks_in_verify;
+static atomic_bool is_closed, is_verified;
+
+static void *close_gate(void *unused) {
+    CHECK(hak_gate_close(NULL, NULL), "another process");
+    atomic_store(&is_closed, true);
+    while (!atomic_load(&is_verified)) sched_yield();
+    CHECK(hak_gate_is_mine(), "another thread has opened the gate");
+    hak_gate_open();
+    return unused;
+}
+
+static pthread_t closing;
+
+void __real_hak_hardened_check(hak_check_t *check);
+void __wrap_hak_hardened_check(hak_check_t *check); /* the last one */
+void __wrap_hak_hardened_check(hak_check_t *check) {
+    __real_hak_hardened_check(check);
+    if (!forks_in_verify) return;
+    forks_in_verify = false;
+    fork_in = 1;
+    step();
+    if (!is_child) return;
+    CHECK(pthread_create(&closing, NULL, close_gate, NULL) == 0, "no thread");
+    while (!atomic_load(&is_closed)) sched_yield();
+}
+
+static void the_handler_forks_while_its_thread_verifies(void **state) {
+    pthread_t thread;
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    atomic_store(&may_end, false);
+    atomic_store(&started, 0);
+    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
+    while (!atomic_load(&started)) sched_yield();
+    forks_in_verify = true;
+    const size_t violations = hak_verify();
+    if (is_child) {
+        atomic_store(&is_verified, true);
+        pthread_join(closing, NULL);
+        CHECK(violations + hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    assert_int_equal(violations, 0);
+    atomic_store(&may_end, true);
+    pthread_join(thread, NULL);
+}
+
 /* Depots stand for budgets here: they are open where many threads share these. */
 static void a_child_has_the_budgets_of_one_thread(void **state) {
     enum { MANY = 24, STACK = 64 * 1024 };
@@ -470,6 +564,8 @@ int main(void) {
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
         cmocka_unit_test(the_handler_forks_while_its_thread_empties_a_waiting_cache),
         cmocka_unit_test(the_handler_forks_while_its_thread_purges),
+        cmocka_unit_test(the_handler_forks_while_its_thread_reports),
+        cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
     };
     watchdog(110, "a fork test hangs");
