@@ -109,4 +109,3 @@ HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
     const uint32_t offset = hak_block_offset((uintptr_t)block, row);
     return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
 }
-

@@ -14,7 +14,7 @@
 #include "region/region.h"
 
 enum {
-    NOTED_GRAINS = 128,    /* of a transfer array: fewer are no reason for a look at the heap's counts */
+    NOTED_GRAINS = 128,    /* of a transfer array: fewer are no reason to look at the heap */
     PUBLISH_GRAINS = 1024, /* 4 MiB: how far the cheap sum of idle grains may be off */
     SEARCH_MOST = 15,      /* other heaps that are searched before fresh memory is touched */
     OWN_LOOKS = 64,        /* superslabs that a free looks at to purge as much as it frees */

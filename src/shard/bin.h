@@ -75,8 +75,8 @@ hak_bin_counts_t *hak_bin_counts(unsigned shard, unsigned class_index);
 
 /* Adds up to 65535 to a counter of a bin; what overflows is carried. Bin lock held. */
 HAK_SLOW_PATH void hak_bin_carry(unsigned class_index, unsigned counter);
-HAK_FAST_PATH void hak_bin_count_in(hak_bin_counts_t *counts, unsigned class_index, unsigned counter,
-                                    unsigned n) {
+HAK_FAST_PATH void hak_bin_count_in(hak_bin_counts_t *counts, unsigned class_index,
+                                    unsigned counter, unsigned n) {
     unsigned sum = hak_load_relaxed(&counts->counts[counter]) + n;
     hak_store_relaxed(&counts->counts[counter], (uint16_t)sum);
     if (HAK_UNLIKELY(sum > UINT16_MAX)) hak_bin_carry(class_index, counter);

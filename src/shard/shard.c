@@ -24,7 +24,7 @@ enum {
     CHANGED_PART =
         32, /* a heap has changed when it has more than one unit in so many more, or fewer */
     UNITS_LEAST = 16, /* in a smaller one the code that empties magazines costs as many pages */
-    SEARCH_MOST = 16,  /* other shards that a search looks at while there is other memory */
+    SEARCH_MOST = 16, /* other shards that a search looks at while there is other memory */
 };
 
 /* Alone in their cache line: slow calls of all threads read them, and threads write what the linker
@@ -188,8 +188,7 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
         hak_store_relaxed(&bin->rests, 0);
         hak_bin_count_in(figures, class_index, HAK_SHARD_MISSES, 1);
         hak_bin_count_in(figures, class_index, HAK_SHARD_TAKEN, taken);
-        if (shard != request->home)
-            hak_bin_count_in(figures, class_index, HAK_SHARD_PROBED, taken);
+        if (shard != request->home) hak_bin_count_in(figures, class_index, HAK_SHARD_PROBED, taken);
         if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);

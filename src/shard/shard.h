@@ -160,8 +160,10 @@ uint32_t hak_shard_heap_units(void);
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before);
 
 enum {
-    HAK_LEFT_PART = 16,    /* a class is left when at most one touched block in so many is in use, and */
-    HAK_LEFT_BYTES = 8192, /* they have so many bytes: less is not worth a slab that is made anew */
+    /* A class is left when at most one touched block in so many is in use, and they have so many
+     * bytes: less is not worth a slab that is made anew. */
+    HAK_LEFT_PART = 16,
+    HAK_LEFT_BYTES = 8192,
 };
 
 /* The bins of a shard that is made, by class. */
@@ -179,7 +181,8 @@ HAK_FAST_PATH bool hak_bin_has_pages(const hak_bin_t *bin, unsigned class_index)
 HAK_FAST_PATH bool hak_bin_is_left(const hak_bin_t *bin, unsigned class_index, size_t cached) {
     const size_t touched = hak_load_relaxed(&bin->touched);
     const size_t taken = touched - hak_min(touched, hak_load_relaxed(&bin->spare));
-    return (taken - hak_min(taken, cached)) * HAK_LEFT_PART <= touched && hak_bin_has_pages(bin, class_index);
+    return (taken - hak_min(taken, cached)) * HAK_LEFT_PART <= touched &&
+           hak_bin_has_pages(bin, class_index);
 }
 
 /* Gives the empty slab that a bin keeps to the pool, if it has some pages. */
