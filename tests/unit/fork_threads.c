@@ -14,6 +14,8 @@
 #include "os/cpu.h"
 #include "os/gate.h"
 #include "stats/collect.h"
+#include "thread/cache_budget.h"
+#include "thread/helper.h"
 #include "thread/home_group.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
@@ -555,6 +557,27 @@ static void a_child_has_the_budgets_of_one_thread(void **state) {
     for (unsigned i = 0; i < MANY; i++) pthread_join(others[i], NULL);
 }
 
+/* In a child whose thread has not settled, and in the last thread's destructors, nobody counts: a helper
+ * would end at once, and the next slow call would start one more. */
+static void count_nobody(const void *unused) {
+    (void)unused;
+    hakmem_free(hakmem_malloc(100));
+    hak_thread_recount(0);
+    hak_helper_start_early();
+    CHECK(hak_load_relaxed(&hak_helper_state) == 0, "a helper starts for no thread");
+    hak_thread_recount(1);
+    hak_helper_start_early();
+    CHECK(hak_load_relaxed(&hak_helper_state) != 0, "no helper starts");
+}
+
+static void no_helper_starts_for_no_thread(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    unit_child(count_nobody, NULL, SECONDS, "a helper");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_handler_allocates_while_its_thread_starts),
@@ -567,6 +590,7 @@ int main(void) {
         cmocka_unit_test(the_handler_forks_while_its_thread_reports),
         cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
+        cmocka_unit_test(no_helper_starts_for_no_thread),
     };
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests(tests, NULL, NULL);
