@@ -320,7 +320,7 @@ static void set_limit(hak_magazine_t *magazine, unsigned slots) {
  * find no excess: with all slots at once the last blocks of hundreds of slabs would fit in the stacks. */
 static void release(hak_magazine_t *magazine) {
     unsigned slots = (magazine->limit - (uint32_t)(uintptr_t)magazine->base) / sizeof(void *) + 1;
-    set_limit(magazine, hak_min(2 * slots, magazine->slots));
+    set_limit(magazine, hak_min((size_t)slots * 2, magazine->slots));
 }
 
 void hak_cache_brake(hak_cache_t *cache) {
