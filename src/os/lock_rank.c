@@ -99,7 +99,8 @@ void hak_lock_rank_reset(const void *lock) { replace(lock, when_reset(lock)); }
 void hak_lock_rank_release(const void *lock) {
     const hak_lock_rank_row_t *row = row_of(lock);
     if (row->check) row->check(lock);
-    if (!clear(lock) && !clear(when_reset(lock))) stop(lock, "is released by a thread that does not hold it", NULL);
+    if (!clear(lock) && !clear(when_reset(lock)))
+        stop(lock, "is released by a thread that does not hold it", NULL);
 }
 
 #endif

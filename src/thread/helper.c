@@ -164,7 +164,8 @@ static HAK_SLOW_PATH void start(void) {
     uint32_t none = NONE;
     bool purges = hak_option(HAK_OPTION_PURGE_DELAY_MS) >= 0;
     if (hak_option(HAK_OPTION_PURGE_THREAD) == NEVER || !(purges || hak_purge_watcher())) return;
-    if (hak_thread_count() == 0) return; /* it would end at once, and each slow call start another one */
+    /* It would end at once, and each slow call start another one. */
+    if (hak_thread_count() == 0) return;
     if (!hak_cas_acquire(&hak_helper_state, &none, STARTING)) return;
     pthread_t thread;
     pthread_attr_t attributes;
