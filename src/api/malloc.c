@@ -138,7 +138,7 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
 }
 
 /* Where addresses are short: a block that is cut to measure. */
-static void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
+static HAK_BEHIND void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
                        bool *zeroed) {
     if (!hak_shard_leaves(class_index)) return NULL;
     void *block = hak_fine_alloc(size, align);
@@ -269,11 +269,19 @@ static HAK_OUT_OF_LINE void *allocate(size_t size, const void *site) {
     return allocate_class(class_index, size, 1, NULL, site);
 }
 
+/* For the debug build, which times each pop: a closer look begins with one. */
+HAK_FAST_PATH bool has_cached(unsigned class_index) {
+    void **top = hak_load_relaxed(&hak_cache->magazines[class_index].top);
+    return top && *top;
+}
+
 /* A cached block of a class beyond the routing table: what comes here most often. NULL: a closer look must
  * decide. On the hardened path, and where blocks of a class have debug records, its magazines have no stacks. */
 HAK_FAST_PATH void *pop_above_small(size_t size) {
-    if (size <= HAK_SMALL_MAX || above_classes(size)) return NULL;
+    if (size - (HAK_SMALL_MAX + 1) > HAK_CLASS_MAX - (HAK_SMALL_MAX + 1)) return NULL;
+    if (HAK_UNLIKELY(!hak_option(HAK_OPTION_WRAP_L2))) return NULL; /* it may have changed */
     if (hak_sample_rate_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
+    if (HAKMEM_DEBUG && !has_cached(hak_class_of(size))) return NULL;
     return pop_timed(hak_class_of(size));
 }
 
@@ -380,6 +388,14 @@ static HAK_OUT_OF_LINE void release_other(void *pointer, const char *function, s
     hak_block_record_report(function, pointer, &block);
 }
 
+/* Apart, so that the common half needs no registers of its caller. */
+static HAK_OUT_OF_LINE void overflow(hak_cache_t *cache, unsigned class_index, void *pointer) {
+    HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
+    hak_cache_overflow(cache, class_index, pointer);
+    hak_purge_tick_free(1);
+    HAK_COUNT_CALL(class_index, HAK_CALL_FREED);
+}
+
 /* A block whose magazine is full, or whose class has slabs with colours: what the fast path leaves most
  * often. False when a closer look must decide. It checks in every build that a block begins at the address:
  * hak_shard_flush must not see one before the first block of a slab with a colour. */
@@ -390,29 +406,33 @@ HAK_FAST_PATH bool release_to_stack(void *pointer) {
     const hak_class_t *info = hak_row_at(offset);
     hak_cache_t *const cache = hak_cache;
     hak_magazine_t *magazine = hak_cache_magazine(cache, offset);
-    if (HAK_UNLIKELY(!magazine->slots || hak_cache_holds(magazine, pointer))) return false;
+    if (HAK_UNLIKELY(!magazine->slots)) return false;
+    void **top = hak_load_relaxed(&magazine->top);
+    if (HAK_UNLIKELY(hak_cache_may_hold(top, pointer) && hak_cache_holds(magazine, pointer)))
+        return false;
     const uint32_t place = hak_block_offset((uintptr_t)pointer, info);
     if (HAK_UNLIKELY(!hak_is_block_start(place, magazine->start_test))) return false;
     const unsigned class_index = (unsigned)(offset >> HAK_MAGAZINE_SHIFT);
-    void **top = hak_load_relaxed(&magazine->top);
     if (hak_class_is_coloured(info) && top < magazine->base + magazine->slots - 1) {
         top[1] = pointer;
         hak_store_relaxed(&magazine->top, top + 1);
         HAK_COUNT_CALL(class_index, HAK_CALL_TLS_SLL);
+        HAK_COUNT_CALL(class_index, HAK_CALL_FREED);
     } else {
-        HAK_COUNT_WAY(HAK_WAY_FREE_SLOW);
-        hak_cache_overflow(cache, class_index, pointer);
-        hak_purge_tick_free(1);
+        overflow(cache, class_index, pointer);
     }
-    HAK_COUNT_CALL(class_index, HAK_CALL_FREED);
     return true;
+}
+
+/* Frees what is in no slab, or whose thread has no stack for it. */
+static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
+    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/sample.h */
+    release_other(pointer, function, size);
 }
 
 /* Frees a block in a process that is not on the hardened path. */
 static HAK_OUT_OF_LINE void release(void *pointer, const char *function, size_t size) {
-    if (release_to_stack(pointer)) return;
-    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/sample.h */
-    release_other(pointer, function, size);
+    if (!release_to_stack(pointer)) release_further(pointer, function, size);
 }
 
 void hak_release_sized(void *pointer, const char *function, size_t size) {
@@ -430,6 +450,6 @@ void hak_release(void *pointer, const char *function) {
 HAK_OUT_OF_LINE void hak_free_slow(void *pointer) {
     if (hak_hardened_on())
         hak_hardened_free(pointer);
-    else
-        release(pointer, "free", (size_t)HAK_ANY_SIZE);
+    else if (!release_to_stack(pointer))
+        release_further(pointer, "free", (size_t)HAK_ANY_SIZE);
 }

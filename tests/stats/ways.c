@@ -128,7 +128,7 @@ const struct set_trial way_trials[] = {
     {{"refill", "depot", swing_beside_threads, 2, COUNT}, "HAKMEM_CACHE_BUDGET=1M"},
     {{"refill", "own", hold, 1, COUNT}, NULL},
     {{"refill", "others", allocate_in_another_shard, 1, 10}, NULL},
-    {{"refill", "own_fresh", hold_beside_another_shard, 1, COUNT}, NULL},
+    {{"refill", "own_fresh", hold_beside_another_shard, 0, 0}, NULL}, /* only beside warm slabs */
     {{"refill", "warm", refill_warm, 1, COUNT}, NULL},
     {{"refill", "budget", allocate_beyond_the_budget, 1, COUNT},
      "HAKMEM_CONF=SS_BUDGET:1,TRYLOCK_PROBES:0"},
