@@ -323,7 +323,7 @@ static void release(hak_magazine_t *magazine) {
     set_limit(magazine, hak_min((size_t)slots * 2, magazine->slots));
 }
 
-void hak_cache_brake(hak_cache_t *cache) {
+HAK_NEXT void hak_cache_brake(hak_cache_t *cache) {
     cache->braked = true;
     for (unsigned i = 0, magazines = 0; i < HAK_CLASS_COUNT && magazines < BRAKED_MOST; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
@@ -502,7 +502,7 @@ bool hak_cache_overflow(hak_cache_t *cache, unsigned class_index, void *block) {
     return true;
 }
 
-bool hak_cache_flush_magazine(hak_cache_t *cache) {
+HAK_BEHIND bool hak_cache_flush_magazine(hak_cache_t *cache) {
     for (unsigned i = 0; i < HAK_CLASS_COUNT; i++) {
         unsigned index = cache->victim = (uint16_t)(cache->victim % HAK_CLASS_COUNT + 1);
         if (held(cache, index) == 0) continue;

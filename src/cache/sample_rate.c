@@ -158,7 +158,7 @@ HAK_FAST_PATH size_t move(hak_magazine_t *magazine, hak_magazine_t *share, size_
     return some;
 }
 
-bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
+HAK_BEHIND bool hak_sample_rate_fill(hak_cache_t *cache, unsigned class_index) {
     if (class_index > HAK_CLASS_SMALL) return false;
     hak_sample_rate_t *ration = hak_sample_rate_of(cache);
     hak_magazine_t *magazine = &cache->magazines[class_index],

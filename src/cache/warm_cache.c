@@ -51,7 +51,7 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
     return warm;
 }
 
-unsigned hak_warm_cache_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
+HAK_NEXT unsigned hak_warm_cache_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
                                void **top) {
     int64_t way = way_of(cache, class_index);
     hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);

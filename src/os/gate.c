@@ -362,7 +362,7 @@ static hak_gate_post_t *end_step(void) {
 /* If the fork came from a signal handler that interrupted enter or leave, the thread counts as
  * inside until it has left. A thread that another library's fork handler has started in the child
  * still finds the gate closed, so it counts nowhere yet. */
-void hak_gate_reset(void) {
+HAK_BEHIND void hak_gate_reset(void) {
     hak_gate_post_t *own = hak_gate_thread.post;
     const hak_gate_post_t *noted = end_step();
     hak_store_relaxed(&hak_gate.generation, hak_load_relaxed(&hak_gate.generation) + 1);

@@ -62,7 +62,7 @@ static HAK_NEXT unsigned home_by_cpu(void) {
 
 unsigned hak_shard_here(void) { return hak_os_is_single_threaded() ? 0 : home_by_cpu(); }
 
-void hak_shard_recount(void) {
+HAK_NEXT void hak_shard_recount(void) {
     unsigned wanted = wanted_count();
     if (wanted > hak_shard_count()) hak_store_relaxed(&counts.shards, wanted);
     hak_store_release(&counts.homes, wanted); /* partner: hak_shard_homes */

@@ -116,7 +116,7 @@ void hak_thread_fit(void) {
     }
 }
 
-void hak_thread_recount(unsigned count) {
+HAK_BEHIND void hak_thread_recount(unsigned count) {
     hak_store_relaxed(&threads, count);
     hak_store_relaxed(&hak_depot_novice_calls, 0);
     hak_store_relaxed(&sharing.is_busy, false); /* the thread that was may have stayed behind */

@@ -318,7 +318,7 @@ HAK_NEXT unsigned hak_group_estimate(void) {
     return hak_max(hak_thread_count(), hak_load_relaxed(&group_at(number)->threads));
 }
 
-unsigned hak_group_most(void) {
+HAK_BEHIND unsigned hak_group_most(void) {
     size_t most = 0;
     for (unsigned number = 0; number < groups_of(hak_shard_count()); number++)
         for (unsigned i = 0; i < SHARDS; i++)
@@ -327,7 +327,7 @@ unsigned hak_group_most(void) {
 }
 
 /* `own` alone has a thread, if it is of this group. */
-static void count_alone(group_t *group, const hak_cache_t *own) {
+static HAK_BEHIND void count_alone(group_t *group, const hak_cache_t *own) {
     const bool counts = own && group_of(own->shard) == group;
     group->ending = 0;
     count_full(group);
@@ -353,7 +353,7 @@ void hak_group_settle(const hak_cache_t *own) {
 
 /* ---- check ---- */
 
-static size_t check_stack(hak_check_t *check, const group_t *group, const hak_cache_t *cache,
+static HAK_BEHIND size_t check_stack(hak_check_t *check, const group_t *group, const hak_cache_t *cache,
                           bool holds, size_t most) {
     size_t count = 0;
     for (; cache && count <= most; cache = cache->next_waiting) {

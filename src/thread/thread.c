@@ -151,7 +151,7 @@ HAK_NEXT void hak_thread_look_at_limits(void) {
     hak_helper_wake(); /* this may have told that the last thread is gone */
 }
 
-void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
+HAK_NEXT void hak_thread_follow_cpus(uint64_t now_ms, bool at_once) {
     static _Atomic uint64_t next_ms;
     uint64_t due = hak_load_relaxed(&next_ms);
     bool is_first = due == 0;
@@ -298,7 +298,7 @@ hak_cache_t *hak_thread_cache_of_free(void) {
     return own.frees < FREES_WITHOUT_CACHE ? NULL : get_cache(false);
 }
 
-void hak_thread_apply_options(void) {
+HAK_BEHIND void hak_thread_apply_options(void) {
     hak_lock_acquire(&hak_thread_list_lock);
     hak_thread_share();
     hak_lock_release(&hak_thread_list_lock);
@@ -327,7 +327,7 @@ hak_cache_t *hak_thread_caches(void) {
     return hak_load_acquire(&all_caches);
 } /* partner: make_cache */
 
-void hak_thread_renumber(void) {
+HAK_BEHIND void hak_thread_renumber(void) {
     if (has_cache()) hak_cache->tid = hak_os_thread_id();
 }
 
