@@ -97,7 +97,7 @@ HAK_FAST_PATH share_t gather(void *const *next, void *const *end, const hak_clas
 /* Drops blocks of a share. Nothing is said of a colour here: see give_coloured. */
 static HAK_BEHIND void drop_share(batch_t *batch, const hak_unit_t *slab, unsigned word,
                                   uint64_t bits) {
-    drop_bits(batch, slab->base + word * 64u * (size_t)batch->info->size, bits);
+    drop_bits(batch, slab->base + (size_t)word * 64 * batch->info->size, bits);
 }
 
 /* Gives the next share of a slab of the bin, whatever it is; returns how many blocks. Lock held. */

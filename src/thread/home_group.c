@@ -33,7 +33,7 @@ typedef struct {
                                        by the CPU that their last thread ended on */
 } HAK_ALIGNED(HAK_LINE) group_t;
 
-_Static_assert(sizeof(group_t) == 2 * HAK_LINE, "a start or an end moves two lines");
+_Static_assert(sizeof(group_t) == (size_t)2 * HAK_LINE, "a start or an end moves two lines");
 
 static group_t first HAK_OWN_LINE; /* small processes have no other */
 static group_t others[GROUPS - 1] HAK_APART;
@@ -187,9 +187,9 @@ static HAK_BEHIND unsigned enter_next(unsigned shard, unsigned count) {
     for (unsigned more = 0; more <= 1; more++)
         for (unsigned left = end - begin; left;
              left--, number = number + 1 < end ? number + 1 : begin)
-            if (enter(number, count, more)) return hak_max(number * SHARDS, near.first);
+            if (enter(number, count, more)) return hak_max((size_t)number * SHARDS, near.first);
     add(group_at(number), 1u);
-    return hak_max(number * SHARDS, near.first);
+    return hak_max((size_t)number * SHARDS, near.first);
 }
 
 hak_seat_t hak_group_choose(void) {
