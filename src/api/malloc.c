@@ -138,8 +138,8 @@ static HAK_OUT_OF_LINE void *find_large(size_t size, size_t align, bool zero) {
 }
 
 /* Where addresses are short: a block that is cut to measure. */
-static HAK_BEHIND void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size, size_t align,
-                       bool *zeroed) {
+static HAK_BEHIND void *from_fine(hak_cache_t *cache, unsigned class_index, size_t size,
+                                  size_t align, bool *zeroed) {
     if (!hak_shard_leaves(class_index)) return NULL;
     void *block = hak_fine_alloc(size, align);
     return block ? block : hak_shard_take_last(cache ? cache->shard : 0, class_index, zeroed);

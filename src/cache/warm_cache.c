@@ -52,7 +52,7 @@ static hak_warm_t *make(hak_cache_t *cache, unsigned class_index) {
 }
 
 HAK_NEXT unsigned hak_warm_cache_refill(hak_cache_t *cache, unsigned class_index, unsigned want,
-                               void **top) {
+                                        void **top) {
     int64_t way = way_of(cache, class_index);
     hak_warm_t *warm = way == BIND_NONE ? NULL : find(cache, class_index);
     if (!warm && way != BIND_NONE) warm = make(cache, class_index);

@@ -353,8 +353,8 @@ void hak_group_settle(const hak_cache_t *own) {
 
 /* ---- check ---- */
 
-static HAK_BEHIND size_t check_stack(hak_check_t *check, const group_t *group, const hak_cache_t *cache,
-                          bool holds, size_t most) {
+static HAK_BEHIND size_t check_stack(hak_check_t *check, const group_t *group,
+                                     const hak_cache_t *cache, bool holds, size_t most) {
     size_t count = 0;
     for (; cache && count <= most; cache = cache->next_waiting) {
         hak_check_that(check, "cache", cache,
