@@ -115,7 +115,7 @@ MADE_UP = (
 def finds(runner):
     for name, system, ours, status, wanted in MADE_UP:
         with tempfile.TemporaryDirectory() as folder:
-            script = f'case $LD_PRELOAD in *hakmem*) echo "{ours}";; *) echo "{system}";; esac; exit {status}'
+            script = f'case $LD_PRELOAD in *:*) echo "{ours}";; *) echo "{system}";; esac; exit {status}'
             words = ["sh", "-c", script, f"{folder}/flag"]
             suite = Suite("", [], None, lambda *_, words=words: words, read_tap)
             *_, errors, _ = runner.part(suite, name)
