@@ -1,5 +1,5 @@
-/* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end,
- * look at the limits, purge work, report or check a signal handler's fork has interrupted. */
+/* fork_threads.c: which threads and caches the child of a fork has: the lost ones, and that of a thread whose start, end
+ * or look at the limits a signal handler's fork has interrupted. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -10,14 +10,10 @@
 
 #include "cache/cpu_depot.h"
 #include "hakmem.h"
-#include "hardened/verify.h"
 #include "os/cpu.h"
 #include "os/gate.h"
-#include "stats/collect.h"
 #include "thread/cache_budget.h"
-#include "thread/helper.h"
 #include "thread/home_group.h"
-#include "thread/purge_trigger.h"
 #include "thread/thread.h"
 #include "thread/verify.h"
 
@@ -380,150 +376,6 @@ static void a_fork_handler_allocates_while_its_thread_starts(void **state) {
     }
 }
 
-/* A handler forks while its thread does purge work, and a thread of the child would do some, too. */
-static atomic_uint purging;
-static _Thread_local bool forks_in_purge;
-
-static void *purge_too(void *unused) {
-    hak_purge_round(0);
-    return unused;
-}
-
-size_t __real_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
-size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
-size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
-    pthread_t thread;
-    CHECK(atomic_fetch_add(&purging, 1) == 0, "two threads do purge work");
-    if (forks_in_purge) {
-        forks_in_purge = false;
-        fork_in = 1;
-        step();
-        if (is_child) {
-            CHECK(pthread_create(&thread, NULL, purge_too, NULL) == 0, "no thread");
-            pthread_join(thread, NULL);
-        }
-    }
-    const size_t bytes = __real_hak_large_purge_piece(at, delay_ms, budget);
-    atomic_fetch_sub(&purging, 1);
-    return bytes;
-}
-
-static void the_handler_forks_while_its_thread_purges(void **state) {
-    pthread_t thread;
-    (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    atomic_store(&may_end, false);
-    atomic_store(&started, 0);
-    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
-    while (!atomic_load(&started)) sched_yield(); /* so that the fork closes the gate */
-    forks_in_purge = true;
-    hak_purge_round(0);
-    assert_false(forks_in_purge);
-    if (is_child) {
-        pthread_t last;
-        CHECK(pthread_create(&last, NULL, purge_too, NULL) == 0, "no thread");
-        pthread_join(last, NULL);
-        CHECK(hak_verify() == 0, "violations");
-        _exit(0);
-    }
-    atomic_store(&may_end, true);
-    pthread_join(thread, NULL);
-}
-
-/* ---- A fork in the midst of a report ---------------------------------------------------------------- */
-
-static void *report_too(void *unused) {
-    hak_stats_copy();
-    hak_stats_copy_end();
-    return unused;
-}
-
-/* The child resets the locks of the report, and its thread releases them later. */
-static void the_handler_forks_while_its_thread_reports(void **state) {
-    pthread_t thread;
-    (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    atomic_store(&may_end, false);
-    atomic_store(&started, 0);
-    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
-    while (!atomic_load(&started)) sched_yield(); /* so that the fork closes the gate */
-    hak_stats_copy();
-    hak_stats_begin();
-    fork_in = 1;
-    step();
-    if (is_child) {
-        pthread_t other;
-        report_too(NULL); /* in the handler */
-        CHECK(pthread_create(&other, NULL, report_too, NULL) == 0, "no thread");
-        pthread_join(other, NULL);
-    }
-    hak_stats_end();
-    hak_stats_copy_end();
-    if (is_child) {
-        report_too(NULL);
-        CHECK(hak_verify() == 0, "violations");
-        _exit(0);
-    }
-    atomic_store(&may_end, true);
-    pthread_join(thread, NULL);
-}
-
-/* ---- A fork in the midst of hakmem_verify ----------------------------------------------------------- */
-
-static bool forks_in_verify;
-static atomic_bool is_closed, is_verified;
-
-static void *close_gate(void *unused) {
-    CHECK(hak_gate_close(NULL, NULL), "another process");
-    atomic_store(&is_closed, true);
-    while (!atomic_load(&is_verified)) sched_yield();
-    CHECK(hak_gate_is_mine(), "another thread has opened the gate");
-    hak_gate_open();
-    return unused;
-}
-
-static pthread_t closing;
-
-void __real_hak_hardened_check(hak_check_t *check);
-void __wrap_hak_hardened_check(hak_check_t *check); /* the last one */
-void __wrap_hak_hardened_check(hak_check_t *check) {
-    __real_hak_hardened_check(check);
-    if (!forks_in_verify) return;
-    forks_in_verify = false;
-    fork_in = 1;
-    step();
-    if (!is_child) return;
-    CHECK(pthread_create(&closing, NULL, close_gate, NULL) == 0, "no thread");
-    while (!atomic_load(&is_closed)) sched_yield();
-}
-
-static void the_handler_forks_while_its_thread_verifies(void **state) {
-    pthread_t thread;
-    (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    atomic_store(&may_end, false);
-    atomic_store(&started, 0);
-    assert_int_equal(pthread_create(&thread, NULL, be_counted_and_wait, NULL), 0);
-    while (!atomic_load(&started)) sched_yield();
-    forks_in_verify = true;
-    const size_t violations = hak_verify();
-    if (is_child) {
-        atomic_store(&is_verified, true);
-        pthread_join(closing, NULL);
-        CHECK(violations + hak_verify() == 0, "violations");
-        _exit(0);
-    }
-    assert_int_equal(violations, 0);
-    atomic_store(&may_end, true);
-    pthread_join(thread, NULL);
-}
-
 /* Depots stand for budgets here: they are open where many threads share these. */
 static void a_child_has_the_budgets_of_one_thread(void **state) {
     enum { MANY = 24, STACK = 64 * 1024 };
@@ -557,27 +409,6 @@ static void a_child_has_the_budgets_of_one_thread(void **state) {
     for (unsigned i = 0; i < MANY; i++) pthread_join(others[i], NULL);
 }
 
-/* In a child whose thread has not settled, and in the last thread's destructors, nobody counts: a helper
- * would end at once, and the next slow call would start one more. */
-static void count_nobody(const void *unused) {
-    (void)unused;
-    hakmem_free(hakmem_malloc(100));
-    hak_thread_recount(0);
-    hak_helper_start_early();
-    CHECK(hak_load_relaxed(&hak_helper_state) == 0, "a helper starts for no thread");
-    hak_thread_recount(1);
-    hak_helper_start_early();
-    CHECK(hak_load_relaxed(&hak_helper_state) != 0, "no helper starts");
-}
-
-static void no_helper_starts_for_no_thread(void **state) {
-    (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no threads in such a child */
-#endif
-    unit_child(count_nobody, NULL, SECONDS, "a helper");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fork_handler_allocates_while_its_thread_starts),
@@ -586,11 +417,7 @@ int main(void) {
         cmocka_unit_test(the_handler_starts_threads),
         cmocka_unit_test(a_handler_forks_while_its_thread_looks),
         cmocka_unit_test(the_handler_forks_while_its_thread_empties_a_waiting_cache),
-        cmocka_unit_test(the_handler_forks_while_its_thread_purges),
-        cmocka_unit_test(the_handler_forks_while_its_thread_reports),
-        cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
         cmocka_unit_test(a_child_has_the_budgets_of_one_thread),
-        cmocka_unit_test(no_helper_starts_for_no_thread),
     };
     watchdog(110, "a fork test hangs");
     return cmocka_run_group_tests(tests, NULL, NULL);

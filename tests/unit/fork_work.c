@@ -1,0 +1,217 @@
+/* fork_work.c: the child of a fork that a signal handler makes in the midst of its thread's purge work, report or check. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hakmem.h"
+#include "hardened/verify.h"
+#include "os/gate.h"
+#include "stats/collect.h"
+#include "thread/cache_budget.h"
+#include "thread/helper.h"
+#include "thread/purge_trigger.h"
+#include "thread/verify.h"
+
+enum { SECONDS = 60 };
+
+static _Thread_local bool is_child;
+
+/* The parent goes on when the child has ended well. */
+static void fork_as_a_handler(void) {
+    int status = -1;
+    const pid_t pid = fork();
+    is_child = pid == 0;
+    if (is_child)
+        alarm(SECONDS);
+    else
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0, "a child ended with status %#x",
+              status);
+}
+
+/* Another thread that is counted, so that the fork closes the gate. */
+static atomic_bool has_started, may_end;
+static pthread_t other;
+
+static void *be_counted_and_wait(void *unused) {
+    hakmem_free(hakmem_malloc(100));
+    atomic_store(&has_started, true);
+    while (!atomic_load(&may_end)) sched_yield();
+    return unused;
+}
+
+static void begin_other(void) {
+    atomic_store(&may_end, false);
+    atomic_store(&has_started, false);
+    assert_int_equal(pthread_create(&other, NULL, be_counted_and_wait, NULL), 0);
+    while (!atomic_load(&has_started)) sched_yield();
+}
+
+static void end_other(void) {
+    atomic_store(&may_end, true);
+    pthread_join(other, NULL);
+}
+
+/* ---- Purge work: a thread of the child would do some, too -------------------------------------------- */
+
+static atomic_uint purging;
+static _Thread_local bool forks_in_purge;
+
+static void *purge_too(void *unused) {
+    hak_purge_round(0);
+    return unused;
+}
+
+size_t __real_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
+size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget);
+size_t __wrap_hak_large_purge_piece(unsigned *at, uint32_t delay_ms, hak_budget_t *budget) {
+    pthread_t thread;
+    CHECK(atomic_fetch_add(&purging, 1) == 0, "two threads do purge work");
+    if (forks_in_purge) {
+        forks_in_purge = false;
+        fork_as_a_handler();
+        if (is_child) {
+            CHECK(pthread_create(&thread, NULL, purge_too, NULL) == 0, "no thread");
+            pthread_join(thread, NULL);
+        }
+    }
+    const size_t bytes = __real_hak_large_purge_piece(at, delay_ms, budget);
+    atomic_fetch_sub(&purging, 1);
+    return bytes;
+}
+
+static void the_handler_forks_while_its_thread_purges(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    forks_in_purge = true;
+    hak_purge_round(0);
+    assert_false(forks_in_purge);
+    if (is_child) {
+        pthread_t last;
+        CHECK(pthread_create(&last, NULL, purge_too, NULL) == 0, "no thread");
+        pthread_join(last, NULL);
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    end_other();
+}
+
+/* ---- A fork in the midst of a report ---------------------------------------------------------------- */
+
+static void *report_too(void *unused) {
+    hak_stats_copy();
+    hak_stats_copy_end();
+    return unused;
+}
+
+/* The child resets the locks of the report, and its thread releases them later. */
+static void the_handler_forks_while_its_thread_reports(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    hak_stats_copy();
+    hak_stats_begin();
+    fork_as_a_handler();
+    if (is_child) {
+        pthread_t reporting;
+        report_too(NULL); /* in the handler */
+        CHECK(pthread_create(&reporting, NULL, report_too, NULL) == 0, "no thread");
+        pthread_join(reporting, NULL);
+    }
+    hak_stats_end();
+    hak_stats_copy_end();
+    if (is_child) {
+        report_too(NULL);
+        CHECK(hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    end_other();
+}
+
+/* ---- A fork in the midst of hakmem_verify ----------------------------------------------------------- */
+
+static bool forks_in_verify;
+static atomic_bool is_closed, is_verified;
+
+static void *close_gate(void *unused) {
+    CHECK(hak_gate_close(NULL, NULL), "another process");
+    atomic_store(&is_closed, true);
+    while (!atomic_load(&is_verified)) sched_yield();
+    CHECK(hak_gate_is_mine(), "another thread has opened the gate");
+    hak_gate_open();
+    return unused;
+}
+
+static pthread_t closing;
+
+void __real_hak_hardened_check(hak_check_t *check);
+void __wrap_hak_hardened_check(hak_check_t *check); /* the last one */
+void __wrap_hak_hardened_check(hak_check_t *check) {
+    __real_hak_hardened_check(check);
+    if (!forks_in_verify) return;
+    forks_in_verify = false;
+    fork_as_a_handler();
+    if (!is_child) return;
+    CHECK(pthread_create(&closing, NULL, close_gate, NULL) == 0, "no thread");
+    while (!atomic_load(&is_closed)) sched_yield();
+}
+
+static void the_handler_forks_while_its_thread_verifies(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    begin_other();
+    forks_in_verify = true;
+    const size_t violations = hak_verify();
+    if (is_child) {
+        atomic_store(&is_verified, true);
+        pthread_join(closing, NULL);
+        CHECK(violations + hak_verify() == 0, "violations");
+        _exit(0);
+    }
+    assert_int_equal(violations, 0);
+    end_other();
+}
+
+/* ---- The helper ------------------------------------------------------------------------------------ */
+
+/* In a child whose thread has not settled, and in the last thread's destructors, nobody counts: a helper
+ * would end at once, and the next slow call would start one more. */
+static void count_nobody(const void *unused) {
+    (void)unused;
+    hakmem_free(hakmem_malloc(100));
+    hak_thread_recount(0);
+    hak_helper_start_early();
+    CHECK(hak_load_relaxed(&hak_helper_state) == 0, "a helper starts for no thread");
+    hak_thread_recount(1);
+    hak_helper_start_early();
+    CHECK(hak_load_relaxed(&hak_helper_state) != 0, "no helper starts");
+}
+
+static void no_helper_starts_for_no_thread(void **state) {
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no threads in such a child */
+#endif
+    unit_child(count_nobody, NULL, SECONDS, "a helper");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_handler_forks_while_its_thread_purges),
+        cmocka_unit_test(the_handler_forks_while_its_thread_reports),
+        cmocka_unit_test(the_handler_forks_while_its_thread_verifies),
+        cmocka_unit_test(no_helper_starts_for_no_thread),
+    };
+    watchdog(110, "a fork test hangs");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
