@@ -1,25 +1,17 @@
-/* large.c: blocks above 64 KiB: content, sources, sizes in place, purge, knobs. */
+/* large.c: blocks above 64 KiB: content, sizes in place, purge, what is no block. */
 #include "unit.h"
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cpu.h"
 #include "commit/commit.h"
 #include "large/heap.h"
 #include "large/large.h"
 #include "large/view.h"
 #include "hakmem.h"
-#include "options/load.h"
-#include "options/options.h"
-#include "os/cpu.h"
-#include "os/os.h"
 #include "pool/pool.h"
 #include "region/verify.h"
-#include "region/region.h"
 #include "purge.h"
 
 enum { BLOCKS = 120, TURNS = 30000 / UNIT_DIVISOR, SHARDS = 8, LEAST = HAK_CLASS_MAX + 1 };
@@ -256,184 +248,6 @@ static void what_is_a_slab_now_is_not_freed(void **state) {
     hak_pool_give(unit, 1);
 }
 
-/* A superslab that is wholly free serves small blocks before a new one is made. */
-static void free_superslabs_are_lent(void **state) {
-    (void)state;
-    enum { COUNT = 64 };
-    static hak_unit_t *units[4096];
-    void *blocks[COUNT];
-    bool zeroed;
-    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);
-    for (unsigned i = 0; i < COUNT; i++) assert_true(hak_large_free(0, blocks[i]));
-    assert_true(hak_heap_at(0)->lent >= COUNT / 2);
-    uint64_t fresh = hak_pool_stats.stage3;
-    unsigned count = 0;
-    while (hak_heap_at(0)->lent > 0 && count < 4096) units[count++] = hak_pool_take(1, &zeroed);
-    assert_int_equal(hak_pool_stats.stage3, fresh);
-    while (count > 0) hak_pool_give(units[--count], 1);
-}
-
-enum { FIRST_NEW = 100 }; /* from here on heaps have nothing yet */
-
-/* What a pool that has no free unit asks of heaps that are at work: the recent blocks of one of them. */
-static void a_borrow_asks_little(const void *unused) {
-    enum { HEAPS = 64, WAITING = 200, MISSES = 20 };
-    static void *blocks[HEAPS][WAITING + 1];
-    bool zeroed;
-    (void)unused;
-    CHECK(hakmem_option_set("L25_TC_SPILL", "200") == 0, "no option");
-    purge_large(0);
-    for (unsigned h = 0; h < HEAPS; h++)
-        for (unsigned i = 0; i <= WAITING; i++)
-            blocks[h][i] = hak_large_alloc(FIRST_NEW + h, LEAST, 1, false);
-    for (unsigned h = 0; h < HEAPS; h++) {
-        for (unsigned i = 1; i <= WAITING; i++) hak_large_free(0, blocks[h][i]);
-        hak_large_free(FIRST_NEW + h, blocks[h][0]); /* beside the next in a superslab */
-    }
-    for (unsigned miss = 0; miss < MISSES; miss++) {
-        unsigned recent = 0;
-        uint64_t fresh = hak_pool_stats.stage3;
-        while (hak_pool_stats.stage3 == fresh) CHECK(hak_pool_take(1, &zeroed), "no unit");
-        for (unsigned h = 0; h < HEAPS; h++) {
-            const hak_heap_t *heap = hak_heap_at(FIRST_NEW + h);
-            recent += heap->recent.count;
-            CHECK(heap->transfer_count == WAITING, "%u of %u blocks wait in heap %u",
-                  heap->transfer_count, (unsigned)WAITING, FIRST_NEW + h);
-        }
-        CHECK(recent + miss + 1 == HEAPS, "%u recent blocks after %u misses", recent, miss + 1);
-    }
-}
-
-/* A recent block may be all that keeps a superslab, of one heap or another, from the pool. */
-static void a_recent_block_keeps_no_superslab(const void *unused) {
-    enum { HEAPS = 4 };
-    void *blocks[HEAPS];
-    bool zeroed;
-    (void)unused;
-    purge_large(0);
-    for (unsigned i = 0; i < HEAPS; i++)
-        blocks[i] = hak_large_alloc(FIRST_NEW + i, LEAST, 1, false);
-    for (unsigned i = 0; i < HEAPS; i++) hak_large_free(FIRST_NEW + i, blocks[i]);
-    uint64_t fresh = hak_pool_stats.stage3;
-    unsigned units = HEAPS * hak_superslab_units();
-    for (unsigned i = 0; i < units; i++) CHECK(hak_pool_take(1, &zeroed), "no unit");
-    CHECK(hak_pool_stats.stage3 == fresh, "%u superslabs are mapped",
-          (unsigned)(hak_pool_stats.stage3 - fresh));
-}
-
-static void check_about(size_t most) {
-    size_t idle = hak_large_idle(), about = hak_large_idle_about();
-    CHECK(hak_max(idle, about) - hak_min(idle, about) <= most, "%zu bytes are idle, not about %zu",
-          idle, about);
-}
-
-/* What leaves a heap, or merges in it, when the pool borrows is published as by any other call. */
-static void a_borrow_is_published(const void *unused) {
-    enum { COUNT = 64, WAITING = 200, HEAP = 3, MOST = 4 << 20 };
-    void *blocks[WAITING];
-    bool zeroed;
-    (void)unused;
-    CHECK(hakmem_option_set("L25_TC_SPILL", "200") == 0, "no option");
-    purge_large(0);
-    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, HAK_LARGE_MAX, 1, false);
-    for (unsigned i = 0; i < COUNT; i++) hak_large_free(0, blocks[i]);
-    CHECK(hak_heap_at(0)->lent >= COUNT / 2, "%zu superslabs", (size_t)hak_heap_at(0)->lent);
-    while (hak_heap_at(0)->lent > 0) {
-        CHECK(hak_pool_take(1, &zeroed), "no unit");
-        check_about(MOST);
-    }
-    for (unsigned i = 0; i < WAITING; i++)
-        blocks[i] = hak_large_alloc(HEAP, HAK_LARGE_MAX, 1, false);
-    for (unsigned i = 0; i < WAITING; i++) hak_large_free(HEAP + 1, blocks[i]);
-    for (unsigned i = 0; i < 2 * hak_superslab_units(); i++) {
-        CHECK(hak_pool_take(1, &zeroed), "no unit");
-        check_about(2 * MOST);
-    }
-}
-
-static void heaps_lend_in_small_steps(void **state) {
-    (void)state;
-    unit_child(a_borrow_asks_little, NULL, 60, "little");
-    unit_child(a_recent_block_keeps_no_superslab, NULL, 60, "recent");
-    unit_child(a_borrow_is_published, NULL, 60, "published");
-}
-
-/* A heap that its own CPU works with keeps free memory, half as much as it has in use; one that
- * another CPU worked with last keeps none. */
-static void a_busy_heap_keeps_some(const void *unused) {
-    enum { COUNT = 300, SIZE = 2 * HAK_UNIT_SIZE, WANTED = 100, RUN = 16 };
-    (void)unused;
-    void *blocks[COUNT];
-    purge_large(0);
-    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
-    for (unsigned i = 1; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
-    uint64_t stolen = hak_large_stats().stolen, runs = hak_large_stats().runs;
-    while (hak_large_stats().runs == runs) {
-        CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
-        CHECK(hak_large_stats().stolen == stolen, "a block of a heap that has a third to spare");
-    }
-    for (unsigned i = 2; i < COUNT; i += 4) hak_large_free(0, blocks[i]);
-    for (unsigned i = 0; i < WANTED; i++) CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
-    stolen = hak_large_stats().stolen - stolen;
-    CHECK(stolen >= WANTED - RUN, "%u of %u blocks", (unsigned)stolen, (unsigned)WANTED);
-    hak_large_free(0, blocks[3]); /* its own CPU works with it again */
-    runs = hak_large_stats().runs;
-    for (unsigned i = 0; i < 2 * RUN && hak_large_stats().runs == runs; i++)
-        CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
-    CHECK(hak_large_stats().runs > runs, "a heap takes from one that is worked with again");
-}
-
-/* What another CPU has freed serves that CPU, before fresh memory does. */
-static void what_came_back_serves(const void *unused) {
-    enum { COUNT = 4, SIZE = HAK_LARGE_MAX - HAK_UNIT_SIZE };
-    (void)unused;
-    void *blocks[COUNT];
-    for (unsigned i = 0; i < COUNT; i++) blocks[i] = hak_large_alloc(0, SIZE, 1, false);
-    for (unsigned i = 0; i < COUNT; i++) CHECK(hak_large_free(1, blocks[i]), "not known");
-    const uint64_t stolen = hak_large_stats().stolen, runs = hak_large_stats().runs;
-    for (unsigned i = 0; i < COUNT; i++) CHECK(hak_large_alloc(1, SIZE, 1, false), "no block");
-    CHECK(hak_large_stats().runs == runs, "fresh memory beside %u free blocks", (unsigned)COUNT);
-    CHECK(hak_large_stats().stolen == stolen + COUNT, "not all came from the other heap");
-}
-
-static void *no_work(void *unused) { return unused; }
-
-static void one_thread_has_one_heap(const void *unused) {
-    (void)unused;
-    stay_on_cpu(1);
-    CHECK(hak_large_home() == 0, "heap %u", hak_large_home());
-}
-
-static void the_home_is_the_cpus(const void *unused) {
-    (void)unused;
-    pthread_t thread; /* what a process of one thread does tells nothing */
-    CHECK(pthread_create(&thread, NULL, no_work, NULL) == 0, "no thread");
-    pthread_join(thread, NULL);
-    unsigned count = hak_os_cpu_count();
-    for (int cpu = 0; cpu < 2; cpu++) {
-        stay_on_cpu(cpu);
-        CHECK(hak_os_this_cpu() == (unsigned)cpu, "CPU %d of %u is number %u", cpu, count,
-              hak_os_this_cpu());
-        CHECK(hak_large_home() == (unsigned)cpu, "heap %u", hak_large_home());
-    }
-}
-
-static void each_cpu_has_a_heap(void **state) {
-    (void)state;
-    unit_child(the_home_is_the_cpus, NULL, 60, "home");
-    if (hak_os_knows_threads()) unit_child(one_thread_has_one_heap, NULL, 60, "one thread");
-}
-
-static void other_cpus_take_what_they_freed(void **state) {
-    (void)state;
-    unit_child(what_came_back_serves, NULL, 60, "came back");
-}
-
-static void heaps_share_what_they_can_spare(void **state) {
-    (void)state;
-    unit_child(a_busy_heap_keeps_some, NULL, 60, "share");
-}
-
 /* ---- threads ---- */
 
 static _Atomic(void *) boxes[64];
@@ -472,87 +286,18 @@ static void threads_trade_blocks(void **state) {
     assert_int_equal(hak_large_stats().bytes, live);
 }
 
-/* ---- knobs: this program again, in another environment ---- */
-
-/* Blocks of 100 KiB from heap 0, each freed by who has heap 1: prints the counters. */
-static int show_counters(void) {
-    void *blocks[42];
-    for (unsigned turn = 0; turn < 3; turn++) {
-        unsigned count = turn == 0 ? 42 : 21; /* later ones find more than they need */
-        for (unsigned i = 0; i < count; i++) blocks[i] = hak_large_alloc(0, 100000, 1, false);
-        for (unsigned i = 0; i < count; i++) CHECK(hak_large_free(1, blocks[i]), "not freed");
-    }
-    hak_large_stats_t stats = hak_large_stats();
-    fprintf(stderr, "%llu %llu %llu %llu %llu %llu\n",
-            (unsigned long long)stats.run_units / stats.runs, (unsigned long long)stats.transferred,
-            (unsigned long long)stats.spilled, (unsigned long long)stats.remote,
-            (unsigned long long)stats.purge_calls,
-            (unsigned long long)hak_pool_stats.populated_units);
-    return 0;
-}
-
-typedef struct {
-    unsigned long long run, transferred, spilled, remote, purge_calls, populated;
-} counters_t;
-
-static counters_t counters_with(const char *setting) {
-    struct child_end end;
-    counters_t c = {0};
-    const char *environment[] = {"HAKMEM_SHARDS=2", "HAKMEM_PURGE_THREAD=0", setting, NULL};
-    unit_rerun("counters", environment, 60, &end);
-    REQUIRE(end.status == 0 &&
-                sscanf(end.err, "%llu %llu %llu %llu %llu %llu", &c.run, &c.transferred, &c.spilled,
-                       &c.remote, &c.purge_calls, &c.populated) == 6,
-            "%s: status %#x, %s", setting, (unsigned)end.status, end.err);
-    return c;
-}
-
-static char populated_page[65536] __attribute__((aligned(65536)));
-
-static void every_knob_shows(void **state) {
-    (void)state;
-    assert_true(counters_with("HAKMEM_L25_RUN_FACTOR=1").run <= 16);
-    assert_true(counters_with("HAKMEM_L25_RUN_FACTOR=16").run > 16);
-    counters_t none = counters_with("HAKMEM_L25_TC_SPILL=0");
-    counters_t few = counters_with("HAKMEM_L25_TC_SPILL=4");
-    counters_t many = counters_with("HAKMEM_L25_TC_SPILL=256");
-    assert_int_equal(none.transferred, 0);
-    assert_true(few.transferred > 0 && few.transferred < many.transferred);
-    assert_true(few.spilled > 0);
-    assert_int_equal(many.spilled, 0);
-    assert_int_equal(many.transferred, 84);
-    counters_t local = counters_with("HAKMEM_L25_PREF=local");
-    counters_t remote = counters_with("HAKMEM_L25_PREF=remote");
-    assert_true(remote.remote > local.remote);
-    assert_int_equal(counters_with("HAKMEM_DISABLE_BATCH=0").purge_calls, 0);
-    assert_true(counters_with("HAKMEM_DISABLE_BATCH=1").purge_calls >= 80);
-    if (!hak_os_populate(populated_page, hak_os_page_size())) return; /* an older kernel */
-    assert_int_equal(counters_with("HAKMEM_SS_PREFAULT=0").populated, 0);
-    unsigned long long some = counters_with("HAKMEM_SS_PREFAULT=1").populated;
-    assert_true(some > 0 && some < counters_with("HAKMEM_SS_PREFAULT=2").populated);
-}
-
 int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "counters") == 0) {
-        hak_options_load();
-        return show_counters();
-    }
+    (void)argc;
     unit_need_environment(argv, variables);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_cpus_take_what_they_freed), /* first: of heaps that are new */
         cmocka_unit_test(contents_stay),
         cmocka_unit_test(a_purge_leaves_nothing),
         cmocka_unit_test(a_freed_block_stays_whole),
         cmocka_unit_test(a_block_grows_and_shrinks_in_place),
         cmocka_unit_test(what_is_no_block_is_not_freed),
         cmocka_unit_test(what_is_a_slab_now_is_not_freed),
-        cmocka_unit_test(free_superslabs_are_lent),
-        cmocka_unit_test(heaps_lend_in_small_steps),
-        cmocka_unit_test(each_cpu_has_a_heap),
-        cmocka_unit_test(heaps_share_what_they_can_spare),
         cmocka_unit_test(threads_trade_blocks),
         cmocka_unit_test(blocks_that_grow_in_turn_seldom_move),
-        cmocka_unit_test(every_knob_shows),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
 }
