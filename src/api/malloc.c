@@ -447,6 +447,7 @@ void hak_release(void *pointer, const char *function) {
     hak_release_sized(pointer, function, (size_t)HAK_ANY_SIZE);
 }
 
+/* As hak_release, with the frequent half in line: it needs neither a call nor the name of the function. */
 HAK_OUT_OF_LINE void hak_free_slow(void *pointer) {
     if (hak_hardened_on())
         hak_hardened_free(pointer);

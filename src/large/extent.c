@@ -146,8 +146,8 @@ char *hak_extents_take(hak_extents_t *extents, size_t grains, size_t align_grain
 }
 
 /* The unit that `address` lies in, NULL when it is not one of this heap, as that of
- * its neighbour is. Of the record beside, which may be another heap's, only the line is read that hardly
- * anybody writes. */
+ * its neighbour is. Of another superslab's record only the line is read that hardly anybody writes.
+ * Its owner may change meanwhile, but not to this heap or from it: that takes the lock that the caller holds. */
 static hak_unit_t *own_unit(const hak_extents_t *extents, char *address, const char *neighbour) {
     size_t differ = (uintptr_t)address ^ (uintptr_t)neighbour;
     if (HAK_LIKELY(differ >> HAK_UNIT_SHIFT >> hak_map.super_shift == 0))

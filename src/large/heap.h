@@ -82,7 +82,8 @@ typedef struct {
      * them changes: what they are made of changes with each call. */
     _Atomic unsigned
         last_home HAK_ALIGNED(HAK_LINE); /* written under the lock; of who worked with it last */
-    /* the same, or set under the transfer lock: more than half as much is free as is in use */
+    /* the same, or set under the transfer lock: more than half as much is free as is in use. If both locks'
+     * holders write it at once, a set may be lost: the next block that comes back makes up for it */
     _Atomic bool has_much;
     hak_lock_t transfer_lock HAK_ALIGNED(HAK_LINE);
     unsigned transfer_count;        /* transfer lock */
