@@ -83,13 +83,16 @@ TESTS = $(if $(TEST_GOALS)$(filter debug,$@),ON,$(or $(shell sed -n \
 QUIET = | sed -u '/Built target/d; /no work to do/d; /^Consolidate compiler/d; /Re-checking globbed/d'
 define BUILD
 @$(CMAKE) --preset $(1) --log-level=NOTICE $(2) $(CMAKE_FLAGS) >/dev/null
-@{ $(CMAKE) --build --preset $(1) --parallel $(JOBS) || touch build/$(1)/.failed; } $(QUIET); \
+@{ $(CMAKE) --build --preset $(1) --parallel $(JOBS) $(3) || touch build/$(1)/.failed; } $(QUIET); \
  ! rm build/$(1)/.failed 2>/dev/null
 endef
+# The short doses are a part of what these builds have: `make test` builds what they need and no more.
+FOR_SHORT = $(if $(filter short,$(BUILT)),$(if $(filter debug asan tsan,$(1)), \
+            --target $$(python3 tests/support/targets.py build/$(1) . --short)))
 
 debug: test-build-deps
 $(PRESETS) nolto: build-deps
-	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS))
+	$(call BUILD,$@,-DHAKMEM_BUILD_TESTS=$(TESTS),$(call FOR_SHORT,$@))
 	$(if $(filter debug,$(if $(filter debug,$@),$(MAKECMDGOALS))),$(if $(word 2,$(MAKECMDGOALS)),,$(LINK_DEBUG)))
 
 # The lab trains the instrumented library on its own rows; what was instrumented never stays behind.
@@ -105,7 +108,7 @@ pgo: all ## Build build/pgo: profile-guided, trained on the lab's rows (hakmem-p
 	@python3 tests/hotpath/disassembly.py build/pgo/libhakmem.so
 
 # One job installs what the tests need, which is mostly waiting; the other builds one preset after the other.
-GET_READY = +@$(MAKE) --no-print-directory -j2 test-built
+GET_READY = +@$(MAKE) --no-print-directory -j2 $(BUILT) $(DEPS) test-built
 
 ifneq ($(filter test-built,$(MAKECMDGOALS)),)
 test-built: test-deps all $(TEST_PRESETS)
@@ -115,9 +118,12 @@ asan: | release $(filter debug,$(TEST_PRESETS))
 tsan: | release $(filter debug asan,$(TEST_PRESETS))
 endif
 
+test: BUILT := BUILT=short
 test: build-deps test-build-deps ## Run the short doses of all tests, on every preset
 	$(GET_READY) $(VENV)/.ready
-	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -LE long -j $(TEST_JOBS)
+	@tests/run.sh '$(TEST_PRESETS)' '$(PYTHON)' -LE 'long|repeat' -j $(TEST_JOBS)
+
+test-full test-changed: DEPS := DEPS=long
 
 test-full: build-deps test-build-deps ## Run all tests with their full doses
 	$(GET_READY) $(VENV)/.ready
@@ -128,7 +134,7 @@ test-changed: build-deps test-build-deps ## Run the long doses that the changes 
 	@python3 tests/changed.py '$(SINCE)' >build/long-doses
 	@failed=''; while read -r preset tests; do echo "== long doses: $$preset"; \
 	    if [ $$preset = lab ]; then $(PYTHON) -m pytest -q -m long bench; \
-	    else ctest --preset $$preset -L '^long$$' -R "$$tests" -j $(TEST_JOBS); fi </dev/null || failed="$$failed $$preset"; \
+	    else ctest --preset $$preset -L '^(long|repeat)$$' -R "$$tests" -j $(TEST_JOBS); fi </dev/null || failed="$$failed $$preset"; \
 	 done <build/long-doses; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 
 check: test-build-deps ## Build what some tests need, and run them: make check T=unit.cache [PRESET=debug]
@@ -221,7 +227,7 @@ test-build-deps:
 	@tests/install_deps.sh build
 
 test-deps:
-	@tests/install_deps.sh
+	@tests/install_deps.sh $(DEPS)
 
 $(VENV)/.ready: bench/pyproject.toml
 	@scripts/install_deps.sh python3=python3 py:ensurepip=python3-venv

@@ -41,7 +41,7 @@ if [ ! -e $policy ]; then
     chmod +x $policy
 fi
 # Package lists may be absent or out of date: fetch them only when the first try fails.
+# Another apt-get at work, such as that of a second make, is waited for.
 # shellcheck disable=SC2086 # a list of words
-apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1 ||
-    { apt-get update -q >/dev/null &&
-        apt-get install -y -q --no-install-recommends $packages >/dev/null; }
+install() { apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $packages >/dev/null; }
+install 2>&1 || { apt-get -o DPkg::Lock::Timeout=600 update -q >/dev/null && install; }

@@ -1,9 +1,10 @@
 """Which long doses a change asks for, by the folders of the files that it touches.
 
     changed.py SINCE                    a line "PRESET PATTERN" for each build that has any, and for the lab
-    changed.py --check BUILD            every long dose of this build folder is in a row
+    changed.py --check BUILD            every long dose of this build folder is in a row, and every short dose that
+                                        it leaves to the sanitizer builds is one of theirs
 
-Used by `make test-changed SINCE=commit`. The tests of the rows are those with the label "long".
+Used by `make test-changed SINCE=commit`. The tests of the rows are those with the label "long" or "repeat".
 """
 
 import json
@@ -34,7 +35,10 @@ ROWS = (
      ["debug"],
      r"(interleave|programs|model|record|hardened|export|debugger|interop)(\..*)?|api\.questions\.system|"
      r"(command|live)\.[^.]*|profile\.[^.]*(\.(reach|static|2000|524288))?|"
-     r"stress\.([^.]*|limit\.[^.]*)|soak\.(finds_.*|shared|static)"),
+     r"stress\.([^.]*|limit\.[^.]*)|soak\.(finds_.*|shared|static)|options\.profile_rows"),
+    # What make test leaves to the sanitizer builds.
+    (r"src/|tests/(unit|api|model|soak|stats|stress|support)/", ["debug"],
+     r"unit\..*|(api|model|stats|stress)\.[^.]*(\.([14]|all|mid|prefixed|hardened|profiled|records|small))?|soak(\..*)?"),
     (r"src/|tests/(unit|options|support|api|stats|model|command)/", ["asan", "tsan"],
      r"(unit|options|api|stats|command)\..*|model\..*\.(1|4|mid)"),
     (r"src/|tools/|tests/(fuzz|model|command)/", ["asan", "tsan"], r"fuzz\..*"),
@@ -57,19 +61,37 @@ def wanted(paths):
     return {preset: f"^({'|'.join(tests)})$" for preset, tests in found.items()}
 
 
-def check(build):
-    """The tests with the label "long" that no row of any build names."""
-    text = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-L", "^long$"],
+def labelled(build, label):
+    """The tests of a build folder that have this label."""
+    text = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", "-L", f"^{label}$"],
                           check=True, capture_output=True, text=True).stdout
-    names = [test["name"] for test in json.loads(text)["tests"]]
+    return {test["name"] for test in json.loads(text)["tests"]}
+
+
+def check_repeats(build, names):
+    """What this build leaves to the sanitizer builds beside it has to be there; where they were not made, nothing is
+    known."""
+    others = [folder for folder in (build.parent / "asan", build.parent / "tsan")
+              if (folder / "CTestTestfile.cmake").exists()]
+    if len(others) < 2:
+        return "the sanitizer builds are not here"
+    lost = names - set().union(*(labelled(folder, "short") for folder in others))
+    if lost:
+        sys.exit(f"FAIL changed: no sanitizer build has the short dose of {' '.join(sorted(lost))}")
+    return f"{len(names)} short doses are the sanitizer builds'"
+
+
+def check(build):
+    """Every test that make test leaves out is in a row, and one that only repeats is in another build."""
+    names, repeated = labelled(build, "long"), labelled(build, "repeat")
     if not names:
         sys.exit("FAIL changed: no test has the label long")
-    lost = [name for name in names if not any(re.fullmatch(tests, name) for *_, tests in ROWS)]
+    lost = [name for name in names | repeated if not any(re.fullmatch(tests, name) for *_, tests in ROWS)]
     if lost:
-        sys.exit(f"FAIL changed: no row of tests/changed.py runs {' '.join(lost)}")
+        sys.exit(f"FAIL changed: no row of tests/changed.py runs {' '.join(sorted(lost))}")
     if wanted(["README.md"]) or "release" not in wanted(["src/shard/bin.c"]):
         sys.exit("FAIL changed: a page asks for long doses, or src/shard/bin.c for none")
-    print(f"{len(names)} long doses, each in a row")
+    print(f"{len(names)} long doses, each in a row; {check_repeats(build, repeated) if repeated else 'no repeats'}")
 
 
 def changed_since(commit):
@@ -84,7 +106,7 @@ def changed_since(commit):
 
 def main():
     if sys.argv[1:2] == ["--check"] and len(sys.argv) == 3:
-        return check(sys.argv[2])
+        return check(pathlib.Path(sys.argv[2]))
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     for preset, pattern in wanted(changed_since(sys.argv[1])).items():

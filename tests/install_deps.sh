@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need, or names it and fails: no test is skipped for want of a package.
 # With the word "build": what it takes to build them, and to run those that need no other program;
-# with the word "packages": what the tests of packages need beside that.
+# with the word "packages": what the tests of packages need beside that; with the word "long": all that the
+# long doses need, a compiler and an emulator for another machine among it.
 set -eu
 case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +22,12 @@ if [ "${1:-}" = packages ]; then
     exec "$here/../scripts/install_deps.sh" $packages debootstrap=debootstrap
 fi
 
+cross=''
+if [ "${1:-}" = long ]; then
+    cross='aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu aarch64-linux-gnu-g++=g++-aarch64-linux-gnu
+        qemu-aarch64=qemu-user'
+fi
+
 # A package of a server starts it when it is installed. Here nothing may be left running.
 policy=/usr/sbin/policy-rc.d
 if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $policy ]; then
@@ -30,8 +37,7 @@ if [ "$(id -u)" -eq 0 ] && ! command -v redis-server >/dev/null 2>&1 && [ ! -e $
 fi
 
 # shellcheck disable=SC2086 # lists of pairs
-"$here/../scripts/install_deps.sh" $build $packages py:sqlite3=libpython3-stdlib \
+"$here/../scripts/install_deps.sh" $build $packages $cross py:sqlite3=libpython3-stdlib \
     strace=strace valgrind=valgrind gdb=gdb heaptrack=heaptrack objdump=binutils git=git perl=perl sqlite3=sqlite3 \
     redis-server=redis-server redis-benchmark=redis-tools node=nodejs \
-    javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript \
-    aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu aarch64-linux-gnu-g++=g++-aarch64-linux-gnu qemu-aarch64=qemu-user
+    javac=default-jdk-headless z3=z3 ruby=ruby lua5.4=lua5.4 gs=ghostscript

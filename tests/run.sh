@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh PRESETS PYTHON [word of ctest...]: all tests of the built presets, and those of the lab, which
-# run beside them. Those that are marked long are left out where ctest is told so (-LE long). What failed
-# is said at the end once more.
+# run beside them. Those that are marked long are left out where ctest is told so (-LE 'long|repeat'). What
+# failed is said at the end once more.
 set -eu
 case ${1:-} in -*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;; esac
 presets=$1 python=$2
@@ -9,7 +9,7 @@ shift 2
 
 lab=build/lab-test.log
 case " $* " in
-*" -LE long "*) dose='not long' ;;
+*" -LE long"*) dose='not long' ;;
 *) dose='' ;;
 esac
 "$python" -m pytest -q -m "$dose" bench >"$lab" 2>&1 &

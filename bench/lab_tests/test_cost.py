@@ -259,6 +259,7 @@ def test_the_clock_of_an_allocator_counts_its_looks(build, tmp_path):
     assert told == "1000000000 250000 1"
 
 
+@pytest.mark.long
 @needs_tools
 def test_a_second_run_counts_the_same(build, tmp_path):
     words = ("--alloc", "system,null", "--", build / "bench_bulk", "200", "64", "2", "20")

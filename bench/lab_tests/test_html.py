@@ -42,7 +42,7 @@ def picture(element):
     return Image.open(io.BytesIO(element.screenshot())).convert("RGB")
 
 
-@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("page", ["light", pytest.param("dark", marks=pytest.mark.long)], indirect=True)
 def test_every_chart_is_drawn(page):
     charts = page.query_selector_all("figure.chart")
     kinds = [chart.get_attribute("data-chart") for chart in charts]

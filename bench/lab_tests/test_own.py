@@ -247,6 +247,7 @@ def test_an_end_before_the_set_up_leaves_nothing(build, tmp_path, grows, monkeyp
     assert [file.name for file in mine.iterdir()] == ["notes"]
 
 
+@pytest.mark.long
 def test_an_interrupt_shows_what_there_is_and_resume_goes_on(build, tmp_path, grows):
     out, mark = tmp_path / "out", f"test-own-{os.getpid()}"
     environ = {**os.environ, "HAKMEM_BENCH_SUITE": mark, "PYTHONPATH": str(ROOT / "bench/lab")}

@@ -91,6 +91,7 @@ def test_findings_tell_losses_as_plainly_as_gains():
     assert "#" * text.WIDTH in chart and "=" * round(text.WIDTH * 20 / 30) in chart
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 def test_the_report_has_its_files(build, tmp_path):
     fake = fake_library(tmp_path / "libhakmem.so", "-g")

@@ -71,6 +71,7 @@ def test_a_knob_that_the_library_lacks_is_refused_by_name(build, old, tmp_path, 
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.long
 def test_the_same_script_works_once_the_library_has_the_knobs(build, new, tmp_path):
     done = script(
         build, "ab_fast_mid", "--lib", f"hakmem={new}", "--out", tmp_path, PROBES="1 2",
@@ -128,6 +129,7 @@ def test_sweep_is_kept_by_date_and_added_to(build, old, tmp_path):
     assert logs == [f"hakmem_mid-3072-4096_T{n}.log" for n in (1, 2)]
 
 
+@pytest.mark.long
 def test_larson_by_hand_by_name_and_the_whole_suite(build, old, tmp_path):
     ours = ("--alloc", "hakmem", "--lib", f"hakmem={old}", "--out", tmp_path)
     by_hand = script(build, "run_larson", "-d", "0.05", "-p", "burst", "-m", "8", "-M", "64", *ours)

@@ -188,6 +188,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 @needs_tools
 def test_a_search_finds_what_helps_and_goes_on_where_it_was_interrupted(with_hakmem, tmp_path, monkeypatch, capsys):
     """32 MB that come and go: HUGE_CACHE saves a third of their faults, SHARDS saves nothing."""

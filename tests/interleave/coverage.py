@@ -1,10 +1,10 @@
 """The table of shared words against the explorer's scenarios: no word without one.
 
-    coverage.py --root DIR --work DIR --traces DIR --output FILE.md --without GROUP --compile WORD...
+    coverage.py --root DIR --traces DIR --output FILE.md --whole GROUP
 
 A shared word is an _Atomic variable, an _Atomic field, a lock, or what a pointer to _Atomic points to;
 but not a field of a type that only thread-local variables have, and nothing points to.
-The debug information of the sources in src/ lists them all. The checker notes which addresses the
+The debug information of the program of GROUP, which has all sources in src/, lists them all. The checker notes which addresses the
 threads of each scenario touch (trace.h), and the debug information of its program says which words
 lie there. A word counts as covered where two threads of one scenario touch it and one of them
 writes. Read are the traces that the runs of mutants.py on the unbroken sources left behind.
@@ -13,16 +13,13 @@ A figure needs no scenario: every write adds to it or stores it relaxed, by HAK_
 or hak_store_relaxed with nothing made of the old value, and only src/stats/ and src/live_stats/ read it.
 The text of the sources decides that, for every use of the name.
 
-The test fails for any other word. It fails, too, when it would not miss the traces of the group that
---without names: so it shows that it can fail.
+The test fails for any other word. It fails, too, when it would not miss the traces of GROUP: so it shows
+that it can fail.
 """
 
 import argparse
-import concurrent.futures
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 from dwarf import AGGREGATES, Debug, symbol
@@ -88,9 +85,8 @@ def types_of(debug):
 # ---- the words of the sources -------------------------------------------------------------------
 
 
-def words_of(path):
-    """{word: where it is declared} of one object file."""
-    debug = Debug(path)
+def all_words(debug):
+    """{word: where it is declared}; but not the fields of types that only thread-local variables have."""
     words = {}
 
     def note(name, die, kind):
@@ -111,26 +107,7 @@ def words_of(path):
         if kind is not None and is_ours(die) and die.place()[0].endswith(".h"):
             if points_to_words(kind):
                 words.setdefault(die.name() + "()[]", die.place())
-    return words, types_of(debug)
-
-
-def all_words(args):
-    """Every word but the fields of types that only thread-local variables have."""
-    sources = sorted((args.root / "src").glob("*/*.c"))
-    args.work.mkdir(parents=True, exist_ok=True)
-
-    def compile_one(source):
-        target = args.work / ("_".join(source.parts[-2:]) + ".o")
-        subprocess.run([*args.compile, "-O0", "-gdwarf-5", "-fno-eliminate-unused-debug-types",
-                        "-w", "-c", source, "-o", target], check=True)
-        return words_of(target)
-
-    words, own, others = {}, set(), set()
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found, (found_own, found_others) in pool.map(compile_one, sources):
-            words.update(found)
-            own |= found_own
-            others |= found_others
+    own, others = types_of(debug)
     return {word: place for word, place in words.items()
             if word.partition(".")[0] not in own - others}
 
@@ -205,14 +182,12 @@ def read_trace(program, path, group, covered):
                 covered.setdefault(word, {}).setdefault(group, set()).add(scenario)
 
 
-def all_covered(args):
-    covered = {}
-    traces = sorted(args.traces.glob("*/unbroken/trace"))
-    if not traces:
-        sys.exit(f"FAIL coverage: no traces in {args.traces}")
-    for trace in traces:
-        read_trace(Program(trace.with_name("program")), trace, trace.parts[-3], covered)
-    return covered
+def all_programs(traces):
+    """{group: (program, trace)} of the unbroken sources."""
+    found = sorted(traces.glob("*/unbroken/trace"))
+    if not found:
+        sys.exit(f"FAIL coverage: no traces in {traces}")
+    return {trace.parts[-3]: (Program(trace.with_name("program")), trace) for trace in found}
 
 
 # ---- figures ------------------------------------------------------------------------------------
@@ -305,20 +280,20 @@ def all_problems(words, covered, figure_words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--traces", type=pathlib.Path, required=True)
-    parser.add_argument("--without", required=True)
+    parser.add_argument("--whole", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--compile", nargs=argparse.REMAINDER, required=True)
     args = parser.parse_args()
-    words = all_words(args)
-    covered = all_covered(args)
+    programs, covered = all_programs(args.traces), {}
+    for group, (program, trace) in programs.items():
+        read_trace(program, trace, group, covered)
+    words = all_words(programs[args.whole][0].debug)
     figure_words = figures(args, words)
     write_table(args.output, words, covered, figure_words)
     problems = all_problems(words, covered, figure_words)
-    rest = {word: groups for word, groups in covered.items() if set(groups) != {args.without}}
+    rest = {word: groups for word, groups in covered.items() if set(groups) != {args.whole}}
     if len(all_problems(words, rest, figure_words)) <= len(problems):
-        problems.append(f"the scenarios of {args.without} are not missed when they are left out")
+        problems.append(f"the scenarios of {args.whole} are not missed when they are left out")
     for problem in problems:
         print(f"FAIL coverage: {problem}")
     print(f"coverage: {len(words)} words, {len(set(covered) & set(words))} in scenarios, "

@@ -10,7 +10,7 @@ the row has to follow them.
 
 The short dose tries the first row, and the mutants of what the last day of work touched (touched.py):
 rows that are new, rows that break a touched file, and every eighth where the explorer or a scenario was;
-of more than nine, nine that are spread over them. With --heavy all are tried, and the unbroken
+of more than six, six that are spread over them. With --heavy all are tried, and the unbroken
 sources in the heavy scenarios, too.
 """
 
@@ -200,7 +200,7 @@ GROUPS = {
 
 TABLES = (mutants_shard, mutants_large, mutants_os, mutants_rest, mutants_whole)
 
-MOST = 9  # rows of a group that the short dose tries
+MOST = 6  # rows of a group that the short dose tries
 SAMPLE = 8  # of so many mutants the short dose tries one where the explorer or a scenario was touched
 
 RUN_SECONDS = 800  # less than CTest allows; on a loaded machine an exploration takes its time
@@ -217,25 +217,35 @@ def edited(files, pattern, replacement):
     return hits[0]
 
 
+def checked_files(root, group):
+    """{name: text} of a group's sources, as they stand."""
+    return {str(path.relative_to(root)): path.read_text()
+            for pattern in GROUPS[group][0].split() for path in sorted(root.glob(pattern))
+            # What looks at everything at rest.
+            if path.name != "verify.c" or group in ("state", "whole")}
+
+
+def with_edits(files, edits):
+    files = dict(files)
+    for row in edits:
+        file, text = edited(files, *row)
+        files[file] = text
+    return files
+
+
 class Build:
     """One set of edits, compiled and linked. A mutant is one edit more than `like`: what it has in
     common with that is taken from there, also what was compiled from it."""
 
     def __init__(self, args, name, edits, like=None):
-        patterns, others, _ = GROUPS[args.group]
+        others = GROUPS[args.group][1]
         self.work = args.work / re.sub(r"\W+", "_", name)
         # A mutant is compiled for longer than it runs, and so is a whole engine. The debug information
-        # of the unbroken sources is for coverage.py.
-        self.quick = ["-O0", "-g0"] if like else ["-O0"] if args.group == "whole" else []
+        # of the unbroken sources is for coverage.py, which asks a whole engine for all types.
+        whole = ["-O0", "-gdwarf-5", "-fno-eliminate-unused-debug-types"]
+        self.quick = ["-O0", "-g0"] if like else whole if args.group == "whole" else []
         self.program = self.work / "program"
-        self.files = dict(like.files) if like else {
-            str(path.relative_to(args.root)): path.read_text()
-            for pattern in patterns.split() for path in sorted(args.root.glob(pattern))
-            # What looks at everything at rest.
-            if path.name != "verify.c" or args.group in ("state", "whole")}
-        for row in edits:
-            file, text = edited(self.files, *row)
-            self.files[file] = text
+        self.files = with_edits(like.files if like else checked_files(args.root, args.group), edits)
         changed = {file for file, text in self.files.items() if not like or like.files[file] != text}
         self.write(changed)
         # The copies stand before the headers.

@@ -1,4 +1,5 @@
-"""Which mutants the short dose tries, in a made-up repository of two days."""
+"""Which mutants the short dose tries, in a made-up repository; and that every row of every group fits the sources,
+also those that no short dose tries: selection.py ROOT"""
 
 import os
 import pathlib
@@ -81,7 +82,26 @@ def days(root):
     check("more than there is time for", names(root), first)
 
 
+def fit(root, tables):
+    """Each row of the tables has its one place in the sources."""
+    sources = {group: mutants.with_edits(mutants.checked_files(root, group), edits)
+               for group, (_, _, edits) in mutants.GROUPS.items()}
+    for group, name, *edit in (row for table in tables for row in table.MUTANTS):
+        try:
+            mutants.edited(sources[group], *edit[:2])
+        except LookupError as problem:
+            yield f"{group}: {name}: {problem}"
+
+
+def rows_fit(root):
+    for problem in fit(root, mutants.TABLES):
+        check("a row", problem, "")
+    stale = types.SimpleNamespace(MUTANTS=[("room", "stale", "no such text", "")])
+    check("rows that do not fit", len(list(fit(root, (stale,)))), 1)
+
+
 def main():
+    rows_fit(pathlib.Path(sys.argv[1]))
     mutants.TABLES = (types.SimpleNamespace(__name__="mutants_made_up", MUTANTS=ROWS),)
     with tempfile.TemporaryDirectory() as root:
         days(pathlib.Path(root))

@@ -1,5 +1,6 @@
-"""Names what has to be built for the tests of a name: targets.py BUILD_FOLDER REGEX
+"""Names what has to be built for the tests of a name: targets.py BUILD_FOLDER REGEX [--short]
 
+With --short for those alone that `make test` runs.
 One target a line, from the files of the build folder that the tests' commands and environments name.
 The exit status is 1 when no test has such a name.
 """
@@ -33,9 +34,11 @@ def target_of(path):
     return OUTPUTS.get(name) or re.sub(r"^lib(.*)\.so$", r"\1", name)
 
 
-def wanted_by(build, regex):
+def wanted_by(build, regex, short=False):
     """The targets that the tests of a name need; empty when there is no such test."""
     tests = rows(build)
+    if short:
+        tests = {name: text for name, text in tests.items() if not re.search(r'LABELS "(long|repeat)"', text)}
     texts = {text for name, text in tests.items() if re.search(regex, name)}
     if any("FIXTURES_REQUIRED" in text for text in texts):
         texts |= {text for text in tests.values() if "FIXTURES_SETUP" in text}
@@ -50,7 +53,7 @@ def wanted_by(build, regex):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    targets = wanted_by(build, sys.argv[2])
+    targets = wanted_by(build, sys.argv[2], sys.argv[3:] == ["--short"])
     if not targets and not any(re.search(sys.argv[2], name) for name in rows(build)):
         sys.exit(f"no test of {build.name} has a name like '{sys.argv[2]}'; "
                  f"'ctest --test-dir build/{build.name} -N' lists them")

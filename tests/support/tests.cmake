@@ -25,9 +25,9 @@ if(HAKMEM_SANITIZE STREQUAL "thread")
 endif()
 
 # The label of the short dose of tests that repeat, in another setting, what their group has tried
-# already: a sanitizer finds no more there.
+# already: neither asserts nor a sanitizer find more there.
 set(REPEATED_LABEL short)
-if(HAKMEM_SANITIZE)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug") # sanitizers, too
     set(REPEATED_LABEL long)
 endif()
 
@@ -142,6 +142,23 @@ function(hak_label label)
     if(label STREQUAL "long")
         set_tests_properties(${ARGN} PROPERTIES LABELS long)
     endif()
+endfunction()
+
+# Says which short doses of this folder a sanitizer build has with the same asserts: the debug build gives
+# them the label "repeat", which `make test` leaves out and `make check` does not. All are meant but those
+# that match a pattern; changed.py --check looks for them in the sanitizer builds.
+function(hak_repeats_all_but)
+    if(HAKMEM_SANITIZE OR NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+        return()
+    endif()
+    list(JOIN ARGN "|" patterns)
+    get_property(tests DIRECTORY PROPERTY TESTS)
+    foreach(test IN LISTS tests)
+        get_test_property(${test} LABELS label)
+        if(label STREQUAL "short" AND NOT test MATCHES "^(${patterns})$")
+            set_tests_properties(${test} PROPERTIES LABELS repeat)
+        endif()
+    endforeach()
 endfunction()
 
 # Runs these tests with warm slabs in all bands.

@@ -18,7 +18,7 @@ public class Workload {
 
     static String collections(int seed) throws Exception {
         TreeMap<String, List<Integer>> map = new TreeMap<>();
-        for (int i = 0; i < 100000; i++) {
+        for (int i = 0; i < 30000; i++) {
             map.computeIfAbsent("key" + (i * 7919L + seed) % 5003, k -> new ArrayList<>()).add(i);
         }
         return digest(map.toString().getBytes(StandardCharsets.UTF_8));
@@ -54,13 +54,13 @@ public class Workload {
         System.out.println(nativeMemory());
         ByteArrayOutputStream packed = new ByteArrayOutputStream();
         try (GZIPOutputStream out = new GZIPOutputStream(packed)) {
-            for (int i = 0; i < 200000; i++) {
+            for (int i = 0; i < 60000; i++) {
                 out.write(Integer.toString(i * i).getBytes(StandardCharsets.UTF_8));
             }
         }
         System.out.println("gzip " + packed.size());
         System.out.println("streams "
-                + IntStream.range(0, 2000000).parallel().mapToLong(i -> (long) i * i % 1009).sum());
+                + IntStream.range(0, 600000).parallel().mapToLong(i -> (long) i * i % 1009).sum());
         String[] results = new String[8];
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < results.length; i++) {

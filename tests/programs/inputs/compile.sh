@@ -6,7 +6,7 @@ case $1 in
 *++) pattern='*.cpp' ;;
 *) pattern='*.c' ;;
 esac
-find "$3" -name "$pattern" | LC_ALL=C sort | head -n 12 >sources
+find "$3" -name "$pattern" | LC_ALL=C sort | head -n 6 >sources
 test -s sources
 while read -r source; do
     # shellcheck disable=SC2086 # flags are words

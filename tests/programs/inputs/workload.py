@@ -17,13 +17,13 @@ def digest(value):
 
 def json_part():
     rows = [{"id": i, "name": f"name {i * 7919 % 10007}", "tags": [str(k) for k in range(i % 9)],
-             "nested": {"depth": {"value": i / 7}}} for i in range(30000)]
+             "nested": {"depth": {"value": i / 7}}} for i in range(12000)]
     text = json.dumps(rows, sort_keys=True)
     return len(text), digest(json.loads(text))
 
 
 def re_part():
-    text = " ".join(f"user{i}@host{i % 97}.example.org, tel +49-{i:07d};" for i in range(30000))
+    text = " ".join(f"user{i}@host{i % 97}.example.org, tel +49-{i:07d};" for i in range(12000))
     hosts = collections.Counter(re.findall(r"@(host\d+)\.example", text))
     swapped = re.sub(r"(\w+)@(\w+)", r"\2 at \1", text)
     return hosts.most_common(5), digest(swapped)
@@ -33,7 +33,7 @@ def sqlite_part():
     base = sqlite3.connect(":memory:")
     base.execute("create table item (id integer primary key, word text, number real)")
     base.executemany("insert into item values (?, ?, ?)",
-                     ((i, f"word{i * 31 % 5003}", i * 0.5) for i in range(60000)))
+                     ((i, f"word{i * 31 % 5003}", i * 0.5) for i in range(20000)))
     base.execute("create index by_word on item (word)")
     rows = base.execute("select word, count(*), sum(number) from item group by word "
                         "order by 2 desc, 1 limit 10").fetchall()
@@ -45,7 +45,7 @@ def thread_part():
 
     def work(index):
         kept = {}
-        for i in range(20000):
+        for i in range(8000):
             kept[i % 500] = [index] * (i % 40) + [str(i)] * (i % 7)
         results[index] = digest(sorted(kept.items()))
 
@@ -58,7 +58,7 @@ def thread_part():
 
 
 def zlib_part():
-    data = b"".join(str(i * i).encode() for i in range(300000))
+    data = b"".join(str(i * i).encode() for i in range(100000))
     packed = zlib.compress(data, 6)
     return len(packed), zlib.decompress(packed) == data
 
