@@ -9,28 +9,29 @@
 #define IF_TINY(size, value) ((size) <= HAK_TINY_MAX ? (value) : 0)
 
 hak_class_t hak_classes[HAK_CLASS_LIMIT] HAK_ALIGNED(HAK_LINE) = {
-#define CLASS_ROW(index, bytes)                                                                   \
-    [index] = {.size = (bytes),                                                                   \
-               .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)),             \
-               .count = COUNT_OF(bytes),                                                          \
-               .words = (COUNT_OF(bytes) + 63) / 64,                                              \
-               .level = (COUNT_OF(bytes) > HAK_BLOCKS_FEW) + (COUNT_OF(bytes) > HAK_BLOCKS_SOME), \
-               .colours = HAK_COLOURS_OF(bytes),                                                  \
-               .step_shift = HAK_STEP_SHIFT_OF(bytes),                                            \
-               .start_test = HAK_START_TEST_OF((uint32_t)(bytes), COUNT_OF(bytes)),               \
-               .stay_least = IF_TINY(bytes, HAK_STAY_LEAST_OF(bytes)),                            \
-               .stays = IF_TINY(bytes, (bytes)-HAK_STAY_LEAST_OF(bytes) + 1),                     \
-               .tiny_size = IF_TINY(bytes, bytes)},
-#define CLASS_BY_8(index, bytes, below, band) CLASS_ROW(index, bytes)
-#define CLASS_BY_128(index, bytes, below, band) CLASS_ROW(index, bytes)
+#define CLASS_ROW(bytes)                                                                          \
+    [HAK_CLASS_##bytes] = {.size = (bytes),                                                       \
+                           .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
+                           .count = COUNT_OF(bytes),                                              \
+                           .words = (COUNT_OF(bytes) + 63) / 64,                                  \
+                           .level = (COUNT_OF(bytes) > HAK_BLOCKS_FEW) +                          \
+                                    (COUNT_OF(bytes) > HAK_BLOCKS_SOME),                          \
+                           .colours = HAK_COLOURS_OF(bytes),                                      \
+                           .step_shift = HAK_STEP_SHIFT_OF(bytes),                                \
+                           .start_test = HAK_START_TEST_OF((uint32_t)(bytes), COUNT_OF(bytes)),   \
+                           .stay_least = IF_TINY(bytes, HAK_STAY_LEAST_OF(bytes)),                \
+                           .stays = IF_TINY(bytes, (bytes)-HAK_STAY_LEAST_OF(bytes) + 1),         \
+                           .tiny_size = IF_TINY(bytes, bytes)},
+#define CLASS_BY_8(bytes, below, band) CLASS_ROW(bytes)
+#define CLASS_BY_128(bytes, below, band) CLASS_ROW(bytes)
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
 };
 
 const uint8_t hak_bands[HAK_CLASS_LIMIT] HAK_NEAR = {
-#define CLASS_BY_8(index, bytes, below, band) [index] = HAK_BAND_##band,
-#define CLASS_BY_128(index, bytes, below, band) [index] = HAK_BAND_##band,
+#define CLASS_BY_8(bytes, below, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
+#define CLASS_BY_128(bytes, below, band) [HAK_CLASS_##bytes] = HAK_BAND_##band,
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
@@ -38,16 +39,16 @@ const uint8_t hak_bands[HAK_CLASS_LIMIT] HAK_NEAR = {
 };
 
 const uint8_t hak_class_by_8[HAK_SMALL_MAX / 8 + 1] HAK_NEAR = {
-#define CLASS_BY_8(index, bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = (index),
-#define CLASS_BY_128(index, bytes, below, band)
+#define CLASS_BY_8(bytes, below, band) [(below) / 8 + 1 ...(bytes) / 8] = HAK_CLASS_##bytes,
+#define CLASS_BY_128(bytes, below, band)
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128
 };
 
 _Atomic uint8_t hak_class_by_128[HAK_CLASS_MAX / HAK_ROUTE_STEP + 1] = {
-#define CLASS_BY_8(index, bytes, below, band)
-#define CLASS_BY_128(index, bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = (index),
+#define CLASS_BY_8(bytes, below, band)
+#define CLASS_BY_128(bytes, below, band) [(below) / 128 + 1 ...(bytes) / 128] = HAK_CLASS_##bytes,
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128

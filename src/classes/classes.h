@@ -14,17 +14,26 @@
 
 #include "base/base.h"
 
+/* The indices of the classes. */
+enum {
+    HAK_CLASS_NONE, /* foreign, NULL, or not in use */
+#define CLASS_BY_8(bytes, below, band) HAK_CLASS_##bytes,
+#define CLASS_BY_128(bytes, below, band) HAK_CLASS_##bytes,
+#include "classes/classes.def"
+#undef CLASS_BY_8
+#undef CLASS_BY_128
+    HAK_CLASS_DYN,                       /* the dynamic class, of the mid tier; see dyn.h */
+    HAK_CLASS_LARGE,                     /* units of large blocks, which threads never cache */
+    HAK_CLASS_LIMIT,                     /* entries of a table by class */
+    HAK_CLASS_SMALL = HAK_CLASS_1024,    /* the last one of the first routing table */
+    HAK_CLASS_TINY = HAK_CLASS_2048,     /* the last one of the tiny tier */
+    HAK_CLASS_FIXED = HAK_CLASS_DYN - 1, /* the last one of classes.def */
+    HAK_CLASS_COUNT = HAK_CLASS_DYN,     /* the last one that has blocks in slabs */
+};
+
 enum {
     HAK_UNIT_SHIFT = 16,
     HAK_UNIT_SIZE = 1 << HAK_UNIT_SHIFT,
-    HAK_CLASS_TINY = 41,   /* classes 1..41 are the tiny tier */
-    HAK_CLASS_FIXED = 81,  /* classes 1..81 are those of classes.def */
-    HAK_CLASS_DYN = 82,    /* the dynamic class, of the mid tier; see dyn.h */
-    HAK_CLASS_COUNT = 82,  /* classes 1..82 */
-    HAK_CLASS_NONE = 0,    /* foreign, NULL, or not in use */
-    HAK_CLASS_LARGE = 83,  /* units of large blocks, which threads never cache */
-    HAK_CLASS_LIMIT = 84,  /* entries of a table by class */
-    HAK_CLASS_SMALL = 33,  /* classes 1..33 are those of the first routing table */
     HAK_ROUTE_STEP = 128,  /* bytes between two entries of the second routing table */
     HAK_SMALL_MAX = 1024,  /* largest size of the first routing table */
     HAK_TINY_MAX = 2048,   /* largest size of the tiny tier */

@@ -95,7 +95,7 @@ static void blocks_come_back_in_the_other_order(void **state) {
  * budget or the greatest depth is reached. */
 static void stacks_grow_within_the_budget(void **state) {
     (void)state;
-    enum { CLASS = 25 };
+    enum { CLASS = HAK_CLASS_512 };
     static const size_t budgets[] = {64 * KIB, 256 * KIB, 1 * MIB};
     for (unsigned k = 0; k < 3; k++) {
         hak_cache_t *cache = make_cache(budgets[k]);
@@ -162,7 +162,7 @@ static void a_budget_that_is_used_up_hangs_nobody(void **state) {
 /* A full stack gives its oldest blocks to the shard and keeps the newest. */
 static void the_oldest_blocks_are_flushed(void **state) {
     (void)state;
-    enum { CLASS = 33 };
+    enum { CLASS = HAK_CLASS_1024 };
     hak_cache_t *cache = make_cache(64 * KIB);
     static void *blocks[HELD_MAX];
     for (unsigned turn = 0; turn < 20; turn++) swing(cache, CLASS, 600);
@@ -188,7 +188,7 @@ static void the_oldest_blocks_are_flushed(void **state) {
 /* A program whose blocks vary in number by up to seven eighths of its stack makes no slow call after a while. */
 static void swings_that_fit_end_slow_calls(void **state) {
     (void)state;
-    enum { CLASS = 9 };
+    enum { CLASS = HAK_CLASS_128 };
     static const unsigned swings[] = {200, 1030, 1290, 1540, 1600, 1790};
     for (unsigned k = 0; k < sizeof swings / sizeof *swings; k++) {
         hak_cache_t *cache = make_cache(4 * MIB);
@@ -205,7 +205,7 @@ static void swings_that_fit_end_slow_calls(void **state) {
 /* Its stack stays small, and is emptied as a whole when it is full. */
 static void a_thread_that_only_frees_moves_whole_stacks(void **state) {
     (void)state;
-    enum { CLASS = 33, COUNT = HELD_MAX };
+    enum { CLASS = HAK_CLASS_1024, COUNT = HELD_MAX };
     hak_cache_t *taker = make_cache(1 * MIB), *giver = make_cache(1 * MIB);
     static void *blocks[COUNT];
     for (unsigned i = 0; i < COUNT; i++) blocks[i] = take(taker, CLASS);
@@ -226,7 +226,7 @@ static void a_thread_that_only_frees_moves_whole_stacks(void **state) {
 /* The same the other way: each refill brings what the stack can hold. */
 static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
     (void)state;
-    enum { CLASS = 33, COUNT = HELD_MAX };
+    enum { CLASS = HAK_CLASS_1024, COUNT = HELD_MAX };
     hak_cache_t *taker = make_cache(1 * MIB), *giver = make_cache(1 * MIB);
     static void *blocks[COUNT];
     size_t last_refill = 0;
@@ -305,7 +305,7 @@ static void slabs_of_classes_that_were_left_serve_others(void **state) {
 
 /* With so many other slow calls in each round. */
 static void take_turns(unsigned others) {
-    enum { FIRST = 58, CLASSES = 4, OTHER = 33, ROUNDS = 40 };
+    enum { FIRST = HAK_CLASS_9216, CLASSES = 4, OTHER = HAK_CLASS_1024, ROUNDS = 40 };
     static void *units[HELD_MAX];
     hak_cache_t *cache = make_cache(16 * MIB);
     const unsigned count = use_up_pages(cache, units);
@@ -335,7 +335,7 @@ static void classes_in_turn_get_a_slab_each(void **state) {
  * class is in use. */
 static void a_zeroed_block_is_a_use(void **state) {
     (void)state;
-    enum { CLASS = 49, BUSY = 57 };
+    enum { CLASS = HAK_CLASS_4096, BUSY = HAK_CLASS_8192 };
     hak_cache_t *cache = make_cache(64 * MIB);
     swing(cache, CLASS, 20);
     be_slow(cache, BUSY, 100);

@@ -103,9 +103,9 @@ static void definition_rows_are_consistent(void **state) {
     assert_int_equal(hak_classes[index].size, bytes);                         \
     assert_true((index) == 1 || (below) == (int)hak_classes[(index)-1].size); \
     assert_true((bytes) > (least) && (bytes) <= (most));
-#define CLASS_BY_8(index, bytes, below, band) CLASS_ROW(index, bytes, below, 0, HAK_SMALL_MAX)
-#define CLASS_BY_128(index, bytes, below, band) \
-    CLASS_ROW(index, bytes, below, HAK_SMALL_MAX, HAK_CLASS_MAX)
+#define CLASS_BY_8(bytes, below, band) CLASS_ROW(HAK_CLASS_##bytes, bytes, below, 0, HAK_SMALL_MAX)
+#define CLASS_BY_128(bytes, below, band) \
+    CLASS_ROW(HAK_CLASS_##bytes, bytes, below, HAK_SMALL_MAX, HAK_CLASS_MAX)
 #include "classes/classes.def"
 #undef CLASS_BY_8
 #undef CLASS_BY_128

@@ -11,7 +11,11 @@
 #include "os/os.h"
 #include "shard/stats.h"
 
-enum { CLASS = 33, MOST = 64, SHARE = 64 * 1024 }; /* 1024 bytes; the depot holds 64 KiB */
+enum {
+    CLASS = HAK_CLASS_1024,
+    MOST = 64,
+    SHARE = 64 * 1024
+}; /* 1024 bytes; the depot holds 64 KiB */
 
 /* Depots are open, and all calls come from one CPU. */
 static hak_cache_t *begin(void) {

@@ -18,7 +18,7 @@
 #include "thread/verify.h"
 #include "shard_batches.h"
 
-enum { CLASS = 63, FAR = 200, THREADS = 300, ROUNDS = 20, KEPT = 16 };
+enum { CLASS = HAK_CLASS_14336, FAR = 200, THREADS = 300, ROUNDS = 20, KEPT = 16 };
 
 /* The clock stands: no purge is due, however slow the machine is. */
 uint64_t __wrap_hak_os_now_ms(void);
@@ -84,7 +84,7 @@ static void the_next_shards_are_searched(void **state) {
 
 /* A slab of which no block was ever handed out is listed, but the lock of its bin is left to its CPU. */
 static void a_bin_without_used_blocks_is_left_alone(void **state) {
-    enum { SMALL = 20 };
+    enum { SMALL = HAK_CLASS_352 };
     void *ours[2], *theirs[2];
     (void)state;
     hak_purge_all(); /* so the pool has no unit with pages */

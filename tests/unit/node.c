@@ -27,7 +27,7 @@
 #include "thread/thread.h"
 #include "shard_batches.h"
 
-enum { CPUS = 64, CLASS = 63, SIZE = 100000 };
+enum { CPUS = 64, CLASS = HAK_CLASS_14336, SIZE = 100000 };
 
 /* ---- The made-up machine --------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ static void slabs_of_every_class(void **state) {
 
 /* Freed by another shard's thread and not merged yet: no longer in use. */
 static void remote_frees_count(void **state) {
-    enum { CLASS = 5, COUNT = 40 };
+    enum { CLASS = HAK_CLASS_64, COUNT = 40 };
     void *blocks[COUNT];
     (void)state;
     take(HOME, CLASS, COUNT, blocks);

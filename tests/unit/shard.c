@@ -11,7 +11,13 @@
 #include "purge.h"
 
 /* Classes by the number of blocks in a slab. */
-enum { ONE = 81, TWO = 73, FOUR = 63, TWO_WORDS = 32, SMALLEST = 1 }; /* FOUR has colours */
+enum {
+    ONE = HAK_CLASS_65536,
+    TWO = HAK_CLASS_32768,
+    FOUR = HAK_CLASS_14336,
+    TWO_WORDS = HAK_CLASS_960,
+    SMALLEST = HAK_CLASS_8
+}; /* FOUR has colours */
 
 /* ---- Local ----------------------------------------------------------------------------------- */
 

@@ -7,7 +7,13 @@
 #include "shard_batches.h"
 #include "purge.h"
 
-enum { SMALL = 5, SLABS = 16, SMALL_BLOCKS = SLABS * 1024, PAGE_LEAST = 4096, TAKES = 1000 };
+enum {
+    SMALL = HAK_CLASS_64,
+    SLABS = 16,
+    SMALL_BLOCKS = SLABS * 1024,
+    PAGE_LEAST = 4096,
+    TAKES = 1000
+};
 
 /* More than one call can take. */
 static void take_many(void **blocks, unsigned count) {
@@ -217,7 +223,7 @@ static void a_look_in_vain_is_not_repeated_soon(void **state) {
 
 /* Of 4,096 blocks a slab a tenth of what was in use at the last look is left, on one page. */
 static void a_slab_of_many_blocks_is_looked_at_again(void **state) {
-    enum { TINY = 2, TINY_SLABS = 16, BLOCKS = 4096 * TINY_SLABS, BATCH = 1024 };
+    enum { TINY = HAK_CLASS_16, TINY_SLABS = 16, BLOCKS = 4096 * TINY_SLABS, BATCH = 1024 };
     enum { OF_FIRST_PAGE = 200, OF_OTHERS = 100 };
     static void *blocks[BLOCKS], *spread[BLOCKS], *last[BLOCKS];
     unsigned spread_count = 0, last_count = 0, count = 0;

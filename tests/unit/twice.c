@@ -6,7 +6,13 @@
 
 #include "cache/cpu_depot.h"
 
-enum { SMALLEST = 1, SMALL = 5, FOUR = 63, SHARE = 32 * 1024, WORDS = 3 };
+enum {
+    SMALLEST = HAK_CLASS_8,
+    SMALL = HAK_CLASS_64,
+    FOUR = HAK_CLASS_14336,
+    SHARE = 32 * 1024,
+    WORDS = 3
+};
 
 /* ---- Several blocks ------------------------------------------------------------------------------- */
 

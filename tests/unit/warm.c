@@ -13,7 +13,7 @@
 #include "stats/stats.h"
 #include "purge.h"
 
-enum { TINY = 17, TINY_COUNT = 256, POOL = 4 }; /* 256 bytes: 256 blocks in a slab */
+enum { TINY = HAK_CLASS_256, TINY_COUNT = 256, POOL = 4 }; /* 256 bytes: 256 blocks in a slab */
 
 static hak_warm_t *make_warm(void) {
     hak_warm_t *warm = hak_warm_make(0, POOL);
@@ -313,7 +313,7 @@ static void a_double_free_is_found_in_a_bound_slab(void **state) {
 
 /* ---- Whole caches ---------------------------------------------------------------------------- */
 
-enum { BANDS_ALL = (1 << HAK_BAND_MID) - 1, HELD = 3000, CLASS_MOST = 41 };
+enum { BANDS_ALL = (1 << HAK_BAND_MID) - 1, HELD = 3000, CLASS_MOST = HAK_CLASS_TINY };
 
 typedef struct {
     hak_cache_t *cache;
