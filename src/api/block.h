@@ -15,7 +15,7 @@ typedef enum {
     HAK_KIND_SAMPLED, /* block on a page of its own (hardened/guard_sample.h) */
     HAK_KIND_FREED,   /* in memory of HAKMEM that is not in use */
     HAK_KIND_INSIDE,  /* in a block, not at its start */
-    HAK_KIND_FOREIGN, /* not in HAKMEM's memory */
+    HAK_KIND_FOREIGN, /* not in HAKMEM's memory, or there in no block */
 } hak_kind_t;
 
 /* Whose memory a pointer is in. */

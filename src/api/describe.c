@@ -33,7 +33,7 @@ void hak_describe(const void *pointer) {
         [HAK_KIND_SAMPLED] = "a sampled block",
         [HAK_KIND_FREED] = "in memory that is not in use",
         [HAK_KIND_INSIDE] = "inside a block",
-        [HAK_KIND_FOREIGN] = "in memory that hakmem did not allocate",
+        [HAK_KIND_FOREIGN] = "in no block of hakmem",
     };
     hak_block_t block = hak_block_of(pointer);
     hak_log_to_copy("  %p is %s", pointer, kinds[block.kind]);

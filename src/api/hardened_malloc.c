@@ -18,7 +18,7 @@
 #include "large/user_heap_huge.h"
 #include "live_stats/live.h"
 #include "os/os.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "shard/flush.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"

@@ -14,7 +14,7 @@
 #include "hardened/empty.h"
 #include "large/fine.h"
 #include "large/large.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 
 /* A block in use that is none of those of hak_spot_find_used. */
 typedef struct {

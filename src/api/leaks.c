@@ -23,7 +23,7 @@
 #include "os/gate.h"
 #include "os/maps.h"
 #include "os/os.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "stats/heap_profile.h"
 #include "thread/helper.h"
 

@@ -28,7 +28,7 @@
 #include "os/os.h"
 #include "policy/ace.h"
 #include "policy/band_cost.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "debug_record/record.h"
 #include "region/region.h"
 #include "stats/exit.h"
@@ -426,7 +426,7 @@ HAK_FAST_PATH bool release_to_stack(void *pointer) {
 
 /* Frees what is in no slab, or whose thread has no stack for it. */
 static HAK_OUT_OF_LINE void release_further(void *pointer, const char *function, size_t size) {
-    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/sample.h */
+    if (hak_samples_on()) hak_sample_leave(pointer); /* not of a slab: see profile/samples.h */
     release_other(pointer, function, size);
 }
 

@@ -14,7 +14,7 @@
 #include "large/fine.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "debug_record/record.h"
 #include "stats/heap_profile.h"
 #include "thread/purge_trigger.h"

@@ -18,7 +18,7 @@
 #include "large/large.h"
 #include "options/options.h"
 #include "os/os.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "debug_record/record.h"
 
 /* Zeroes the whole block, as glibc does, since programs use all of malloc_usable_size. */

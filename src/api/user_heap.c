@@ -16,7 +16,7 @@
 #include "large/fine.h"
 #include "large/user_heap_huge.h"
 #include "os/os.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "debug_record/record.h"
 #include "region/region.h"
 #include "thread/purge_trigger.h"

@@ -3,7 +3,7 @@
  * There are two kinds of samples. GUARD_SAMPLE gives each call the same chance, 1 / GUARD_SAMPLE
  * (hardened/guard_sample.h). The heap profiler draws each allocated byte with probability 1 / rate, and
  * samples the block that it is part of: a block of `s` bytes with 1 - exp(-s / rate)
- * (profile/sample.h).
+ * (profile/samples.h).
  *
  * WHICH. Either way the chance of a call depends on its size class only, whoever calls and whatever
  * happened before. So in one thread and class the number of calls between two sampled ones has a

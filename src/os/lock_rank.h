@@ -10,6 +10,10 @@
  * function that runs before the lock is released; it checks a bounded part of the data that the
  * lock protects. Other builds contain nothing of this.
  *
+ * The first four are taken apart from the gate (gate.h). A thread enters the gate before it waits for any
+ * other, and holds the gate until it has released that one. Before the gate closes for a fork, fork.c takes the list lock of stdio, whose holder
+ * may wait for malloc.
+ *
  * A signal handler that interrupts a thread appends its locks to those of the thread, and removes
  * them before it returns. */
 #pragma once
@@ -19,19 +23,27 @@
 /* Outermost first: the name, and the text for messages. A thread never holds two locks of one
  * rank. */
 #define HAK_LOCK_ORDER(RANK)                                      \
+    /* looks at everything, lock by lock */                       \
     RANK(VERIFY, "verification")                                  \
-    RANK(REFRESH, "refresh of the live page") /* only tried */    \
+    /* only tried; reads what the statistics read */              \
+    RANK(REFRESH, "refresh of the live page")                     \
     RANK(REPORT, "report to a stream")                            \
+    /* reads the figures of each structure under its lock */      \
     RANK(SNAPSHOT, "snapshot of statistics")                      \
+    /* and the home groups; settles caches under STACK */         \
     RANK(THREADS, "thread list")                                  \
     RANK(BIN, "shard bin")                                        \
+    /* puts TRANSFER's blocks back; takes superslabs from POOL */ \
     RANK(HEAP, "large heap")                                      \
     RANK(TRANSFER, "transfer array")                              \
+    /* and heaps of the program; takes chunks, or mappings */     \
     RANK(FINE, "fine blocks")                                     \
+    /* gets addresses from REGION */                              \
     RANK(POOL, "pool")                                            \
     RANK(REGION, "region")                                        \
     RANK(HUGE, "huge blocks")                                     \
-    RANK(STACK, "stacks of a cache") /* every lock without row */ \
+    /* every lock without a row; a new stack is one of META */    \
+    RANK(STACK, "stacks of a cache")                              \
     RANK(SAMPLES, "heap samples")                                 \
     RANK(META, "records")                                         \
     RANK(BAND_COST, "band cost")                                  \

@@ -32,7 +32,7 @@
 #include "policy/ace.h"
 #include "policy/band_cost.h"
 #include "pool/pool.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "profile/site.h"
 #include "debug_record/record.h"
 #include "region/region.h"

@@ -16,7 +16,7 @@
 #include "os/module.h"
 #include "os/os.h"
 #include "profile/peak.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "profile/site.h"
 #include "stats/exit.h"
 #include "stats/out.h"

@@ -237,7 +237,7 @@ static bool note_site(const hak_site_t *site, void *unused) {
 static void note_types(void) {
     void *lists;
     size_t size = hak_sample_lists(&lists);
-    if (lists) trace_holds(lists, size, "src/profile/sample.c: lists[]");
+    if (lists) trace_holds(lists, size, "src/profile/samples.c: lists[]");
     hak_site_each(note_site, NULL);
     if (hak_live_private)
         trace_holds(hak_live_private, sizeof *hak_live_private, "hak_live_private_t");

@@ -8,7 +8,7 @@
 #include "large/fine.h"
 #include "large/huge.h"
 #include "large/user_heap_huge.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 #include "debug_record/record.h"
 #include "thread/verify.h"
 

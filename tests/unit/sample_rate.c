@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "cache/sample_rate.h"
-#include "profile/sample.h"
+#include "profile/samples.h"
 
 enum { SIZE = 224, RATE = 65536 };
 

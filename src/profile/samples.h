@@ -1,4 +1,4 @@
-/* sample.h: the sampled blocks that are in use, and what each stands for.
+/* samples.h: the sampled blocks that are in use, and what each stands for.
  *
  * A sample lies beside the heap, in a list that its block's address tells. A sampled block of a class
  * is cut to measure (large/fine.h), so that its free comes to the slow half as that of a large block

@@ -1,5 +1,5 @@
-/* sample.c: the table of samples. */
-#include "profile/sample.h"
+/* samples.c: the table of samples. */
+#include "profile/samples.h"
 
 #include "base/probe.h"
 #include "cache/sample_rate.h"
