@@ -60,6 +60,7 @@ typedef struct hak_cache {
     uint8_t streak[HAK_CLASS_LIMIT];   /* slow calls in a row that went the same way; after 255
                                           it goes on at 256 - STREAM_CALLS */
     uint32_t tid;                      /* stack lock to write; its thread's number, or 0 */
+    uint32_t process;                  /* stack lock to write; that its thread belongs to */
     uint32_t slow_count;               /* slow calls so far */
     uint32_t born;                     /* slow_count when its thread got it */
     uint32_t clock[HAK_CACHED_TIERS];  /* slow calls of the tier's magazines */

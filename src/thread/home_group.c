@@ -11,6 +11,7 @@
 #include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "thread/abandoned.h"
 #include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
@@ -237,6 +238,7 @@ static void join(group_t *group, hak_cache_t *cache, hak_seat_t seat) {
     memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = hak_os_thread_id();
+    cache->process = hak_os_process_id();
     cache->shard = (uint8_t)home;
     hak_lock_release(&cache->stack_lock);
     cache->born = cache->slow_count;
@@ -284,19 +286,32 @@ bool hak_group_may_keep(const hak_cache_t *cache) {
     return keeps;
 }
 
-void hak_group_leave(hak_cache_t *cache, bool keeps) {
-    group_t *group = group_of(cache->shard);
-    HAK_HOLD(&group->lock);
-    const uint32_t process = hak_gate_process();
+/* The thread of a cache no longer counts. Lock held. */
+static void uncount(group_t *group, hak_cache_t *cache) {
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = 0;
     hak_lock_release(&cache->stack_lock);
     HAK_ADD_OWNED(&group->homes[cache->shard % SHARDS], -1u);
     add(group, -1u);
+}
+
+void hak_group_leave(hak_cache_t *cache, bool keeps) {
+    group_t *group = group_of(cache->shard);
+    HAK_HOLD(&group->lock);
+    const uint32_t process = hak_gate_process();
+    uncount(group, cache);
     group->ending -= keeps;
     push(group, cache, keeps);
     settle(group, process);
     hak_gate_release(&cache->post);
+}
+
+bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard) {
+    group_t *group = group_of(shard);
+    HAK_HOLD(&group->lock);
+    if (!hak_abandoned_is(cache, process, shard)) return false; /* A2 */
+    uncount(group, cache);
+    return true;
 }
 
 hak_cache_t *hak_group_take_full(void) { return pop_of_all(0, false); }

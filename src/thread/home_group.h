@@ -10,7 +10,8 @@
  *           that waits there, and join. A cache with blocks waits by the CPU on which it was put down,
  *           which has its lines and blocks: a thread on that CPU takes such a one first. If none
  *           waits: take one of another group under that group's lock, or a lost or a new one; then
- *           join under the lock of the chosen group
+ *           join under the lock of the chosen group. Before a new one is made, it looks for one whose
+ *           thread ended without a word (abandoned.h)
  *   join    The cache gets its home in the group, the number of its thread, and its post is taken
  *   end     Under the lock of the cache's home, ask whether the cache may wait with its blocks; without
  *           a lock, empty it if not. Then under the lock: the thread no longer counts, its post is
@@ -64,6 +65,9 @@ bool hak_group_has_waiting(void);
 /* True when the cache of an ending thread may wait with its blocks. */
 bool hak_group_may_keep(const hak_cache_t *cache);
 void hak_group_leave(hak_cache_t *cache, bool keeps);
+
+/* Takes a cache from its thread, which was at home in `shard`, if that is gone (abandoned.h); the caller joins. */
+bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard);
 
 /* Takes a waiting cache with blocks, for the caller to empty; NULL when there is none. It goes back
  * to its group. */

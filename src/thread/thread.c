@@ -3,7 +3,8 @@
  * A cache outlives its thread: it waits for the next thread, which takes it as it is. As many waiting
  * caches as there are CPUs keep their blocks; the cache of any other ending thread is emptied. In the
  * child of a fork the caches of all other threads may be in any state. They are lost with their
- * blocks, until a new thread finds no waiting cache and resets a lost one. */
+ * blocks, until a new thread finds no waiting cache and resets a lost one. A thread may also end without a
+ * word to us: abandoned.h. */
 #include "thread/thread.h"
 
 #include <pthread.h>
@@ -18,6 +19,7 @@
 #include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
+#include "thread/abandoned.h"
 #include "thread/fork.h"
 #include "thread/home_group.h"
 #include "thread/helper.h"
@@ -82,6 +84,7 @@ static void note_post(hak_cache_t *cache) {
     if (hak_gate_is_lost(&cache->post)) hak_gate_take(&cache->post);
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = hak_os_thread_id();
+    cache->process = hak_os_process_id();
     hak_lock_release(&cache->stack_lock);
 }
 
@@ -185,13 +188,21 @@ static hak_cache_t *make_cache(void) {
     return cache;
 }
 
-/* Takes a waiting cache or, unless it has to be one, one that was lost, or makes one. A fork finds it with its
- * thread. */
+/* Takes the cache of a thread that ended without a word. It keeps its blocks. */
+static hak_cache_t *take_abandoned(void) {
+    hak_cache_t *cache = hak_abandoned_take();
+    if (cache) hak_warm_cache_release(cache);
+    return cache;
+}
+
+/* Takes a waiting cache or, unless it has to be one, one that was lost or abandoned, or makes one. A fork finds it
+ * with its thread. */
 static hak_cache_t *acquire_cache(bool waiting) {
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache && !waiting) {
         cache = take_lost();
+        if (!cache) cache = take_abandoned();
         if (!cache) cache = make_cache();
         if (cache) hak_group_join(cache, seat);
     }
@@ -328,7 +339,9 @@ hak_cache_t *hak_thread_caches(void) {
 } /* partner: make_cache */
 
 HAK_BEHIND void hak_thread_renumber(void) {
-    if (has_cache()) hak_cache->tid = hak_os_thread_id();
+    if (!has_cache()) return;
+    hak_cache->tid = hak_os_thread_id();
+    hak_cache->process = hak_os_process_id();
 }
 
 HAK_BEHIND void hak_thread_forget_others(void) {

@@ -1,5 +1,5 @@
-/* group.c: explores starts and ends of threads (the protocols in src/thread/home_group.h and cache_budget.h), on the
- * real home_group.c and cache_budget.c: two groups of two shards each.
+/* group.c: explores starts and ends of threads (the protocols in src/thread/home_group.h, abandoned.h and cache_budget.h),
+ * on the real sources: two groups of two shards each.
  *
  *   group             every scenario must hold
  *   group --broken    the sources were broken on purpose: some scenario must fail */
@@ -20,13 +20,16 @@
 #include "debug_record/record.h"
 #include "scenarios.h"
 #include "shard/shard.h"
+#include "thread/abandoned.h"
 #include "thread/cache_budget.h"
+#include "thread/thread.h"
 
-enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0 };
+enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0, DEAD = 9, PROCESS = 2 };
 
 static hak_cache_t caches[CACHES] HAK_ALIGNED(HAK_LINE);
 static struct {
     _Atomic unsigned made;
+    _Atomic bool runs[EXPLORE_THREADS_MAX]; /* the kernel orders what a thread did before its end */
 } shared HAK_ALIGNED(HAK_LINE);
 hak_lock_t hak_thread_list_lock HAK_ALIGNED(HAK_LINE);
 static struct {
@@ -34,8 +37,11 @@ static struct {
     hak_cache_t *own[EXPLORE_THREADS_MAX]; /* the running thread's */
     size_t tiny;                           /* what each cache may hold */
     unsigned threads, cpus;
-    unsigned most; /* caches that may be made */
-    unsigned held; /* caches of threads that do nothing */
+    unsigned most;                        /* caches that may be made */
+    unsigned held;                        /* caches of threads that do nothing */
+    unsigned number[EXPLORE_THREADS_MAX]; /* of the thread; 0: that of the body, and one more */
+    bool looks;                           /* starts look for caches of threads that are gone */
+    bool is_left;                         /* the first cache, with such a thread */
     bool is_child;
     bool was_woken; /* the helper, since nobody was left */
 } model;
@@ -45,6 +51,7 @@ static struct {
 /* Edits of the sources name their variables. */
 void *group_place(unsigned number, size_t *size);
 void *share_place(unsigned number, size_t *size);
+void *look_place(void);
 
 int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_SHARD_MIX; }
 unsigned hak_os_cpu_count(void) { return model.cpus; }
@@ -57,7 +64,24 @@ unsigned hak_node_of_this_cpu(void) { return 0; }
 void hak_nodes_begin(void) {}
 bool hak_os_is_single_threaded(void) { return false; }
 unsigned hak_shard_here(void) { return model.cpu[explore_thread()]; }
-unsigned hak_os_thread_id(void) { return explore_thread() + 1; }
+static unsigned number_of(unsigned body) {
+    return model.number[body] ? model.number[body] : body + 1;
+}
+unsigned hak_os_thread_id(void) { return number_of(explore_thread()); }
+unsigned hak_os_process_id(void) { return PROCESS; }
+bool hak_os_is_thread_gone(unsigned process, unsigned thread) {
+    EXPLORE_CHECK(process == PROCESS, "the kernel is asked about process %u", process);
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        if (number_of(i) == thread && atomic_load(&shared.runs[i])) return false;
+    return true;
+}
+hak_cache_t *hak_thread_caches(void) {
+    const unsigned made = atomic_load(&shared.made);
+    return made ? &caches[made - 1] : NULL;
+}
+bool hak_gate_is_lost(const hak_gate_post_t *post) {
+    return model.is_child && hak_load_relaxed(&post->process) != HAK_GATE_NOBODY;
+}
 uint64_t hak_os_memory_limit(void) { return 0; }
 uint32_t hak_gate_process(void) { return 1; }
 unsigned hak_shard_homes(void) { return SHARDS; }
@@ -86,9 +110,15 @@ void hak_check_failed(hak_check_t *check, const char *what, const void *object,
 
 static void start(void) {
     const unsigned self = explore_thread();
+    if (model.looks) atomic_store(&shared.runs[self], true);
     hak_gate_enter();
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
+    if (!cache && model.looks && (cache = hak_abandoned_take()) != NULL) {
+        EXPLORE_CHECK(!model.is_left, "a cache is taken that nobody may judge");
+        model.threads--;
+        hak_group_join(cache, seat);
+    }
     if (!cache) {
         unsigned number = atomic_fetch_add(&shared.made, 1);
         EXPLORE_CHECK(number < model.most, "a cache waits, and another one is made");
@@ -96,7 +126,7 @@ static void start(void) {
         hak_group_join(cache, seat);
     }
     hak_thread_fit();
-    EXPLORE_CHECK(cache->tid == self + 1 && !model.own[self], "a cache has another thread");
+    EXPLORE_CHECK(cache->tid == number_of(self) && !model.own[self], "a cache has another thread");
     memory_write(cache->magazines, sizeof cache->magazines[0]); /* it is this thread's alone */
     model.own[self] = cache;
     model.threads++;
@@ -114,7 +144,7 @@ static void end(void) {
     const bool keeps = hak_group_may_keep(cache);
     memory_write(cache->magazines, sizeof cache->magazines[0]);
     hak_gate_enter();
-    EXPLORE_CHECK(cache->tid == self + 1, "a cache has another thread");
+    EXPLORE_CHECK(cache->tid == number_of(self), "a cache has another thread");
     model.own[self] = NULL;
     model.threads--;
     hak_group_leave(cache, keeps);
@@ -127,6 +157,24 @@ static void end(void) {
 static void start_and_end(void) {
     start();
     end();
+}
+
+/* Without a word to the engine. */
+static void start_and_die(void) {
+    const unsigned self = explore_thread();
+    start();
+    model.own[self] = NULL;
+    atomic_store(&shared.runs[self], false);
+}
+
+/* Of four caches the oldest one has no thread, and two are looked at in one start. */
+static void start_and_look_again(void) {
+    start();
+    hak_gate_enter();
+    hak_cache_t *cache = hak_abandoned_take();
+    EXPLORE_CHECK(cache == &caches[0], "no look comes to the oldest cache");
+    hak_group_join(cache, hak_group_choose());
+    hak_gate_leave();
 }
 
 static void empty_one(void) {
@@ -179,6 +227,10 @@ static void begin_with(unsigned threads, unsigned cpus) {
     }
     atomic_store_explicit(&shared.made, 0, memory_order_relaxed);
     atomic_store_explicit(&hak_thread_list_lock.state, 0, memory_order_relaxed);
+    *(void **)look_place() = NULL;
+    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
+        atomic_store_explicit(&shared.runs[i], i == 0, memory_order_relaxed);
+    for (unsigned i = 1; i < CACHES; i++) caches[i].next = &caches[i - 1];
     for (unsigned i = 0; i < threads; i++) {
         start();
         model.own[0] = NULL;
@@ -187,6 +239,53 @@ static void begin_with(unsigned threads, unsigned cpus) {
 }
 
 static void prepare(void) { begin_with(0, SHARDS); }
+
+/* The first one is gone. The others' bodies run. */
+static void prepare_dead(void) {
+    begin_with(1, SHARDS);
+    caches[0].tid = DEAD;
+    model.held = 0;
+    model.looks = true;
+    model.most = 3;
+}
+
+/* The second thread has the dead one's number, the third one begins with its cache. */
+static void prepare_number_again(void) {
+    prepare_dead();
+    model.number[2] = DEAD;
+    model.most = 4;
+}
+
+/* The second thread begins far away, and dies there, too. */
+static void prepare_dead_far(void) {
+    prepare_dead();
+    model.cpu[2] = FAR;
+}
+
+static void prepare_dead_last(void) {
+    begin_with(4, SHARDS);
+    caches[0].tid = DEAD;
+    for (unsigned i = 1; i < 4; i++) caches[i].tid = 1;
+    model.held = 4;
+    model.looks = true;
+}
+
+static void prepare_dead_inside(void) {
+    prepare_dead();
+    hak_store_relaxed(&caches[0].post.inside, 1);
+    model.is_left = true;
+}
+
+static void prepare_other_process(void) {
+    prepare_dead();
+    caches[0].process = PROCESS + 1;
+    model.is_left = true;
+}
+
+static void prepare_dead_gate(void) {
+    prepare_dead();
+    gates_reset(true);
+}
 
 /* Two caches wait, in the group of shard 0: one with blocks at most. */
 static void prepare_waiting(void) {
@@ -261,6 +360,10 @@ static void all_is_there(void) {
     EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
+    for (unsigned i = 0; i < made && model.looks; i++)
+        if (caches[i].tid == DEAD ||
+            (i >= model.held && caches[i].tid && hak_os_is_thread_gone(PROCESS, caches[i].tid)))
+            seen[i] = true; /* its number may be that of a living thread */
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (model.own[i]) seen[model.own[i] - caches] = true;
     for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose())) != NULL;) {
@@ -307,6 +410,13 @@ static const explore_scenario_t scenarios[] = {
     ROW("a look while no thread starts", prepare_fewer, look_at_rest, empty_one),
     ROW("a look while the last thread ends", prepare_last, end, look),
     ROW("a start without memory while the last thread ends", prepare_one, end, start_in_vain),
+    ROW("two threads start beside a dead one's cache", prepare_dead, start, start),
+    ROW("a dead thread's number is used again", prepare_number_again, start, start, start_and_end),
+    ROW("a dead thread's cache is with another dead one", prepare_dead_far, start, start_and_die),
+    ROW("the oldest cache has no thread", prepare_dead_last, start_and_look_again),
+    ROW("a thread died inside", prepare_dead_inside, start, start),
+    ROW("a cache has a thread of another process", prepare_other_process, start, start),
+    ROW("a fork while a dead thread's cache is taken", prepare_dead_gate, start, fork_here),
     ROW("a fork", prepare_gate, start_and_end, fork_here),
     ROW("a fork while a cache is emptied", prepare_gate, empty_one, fork_here),
 };
@@ -321,6 +431,7 @@ int main(int argc, char **argv) {
         void *place = share_place(i, &size);
         memory_track(place, size);
     }
+    memory_track(look_place(), sizeof(void *));
     memory_track(caches, sizeof caches);
     memory_track(&shared, sizeof shared);
     memory_track(&hak_thread_list_lock, sizeof hak_thread_list_lock);

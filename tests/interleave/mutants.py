@@ -95,11 +95,14 @@ GROUPS = {
     "stock": ("src/shard/stock.[ch]", ["tests/interleave/stock.c"], []),
     # Two shards a group, so that few make two groups; and places for the program to begin anew.
     "group": (
-        "src/thread/home_group.[ch] src/thread/cache_budget.[ch]",
+        "src/thread/home_group.[ch] src/thread/abandoned.[ch] src/thread/cache_budget.[ch]",
         ["tests/interleave/group.c"],
         [
             (r"SHARDS = 8", "SHARDS = 2"),
             (r"static group_t first HAK_OWN_LINE;", "static group_t first HAK_ALIGNED(HAK_LINE);"),
+            (r"static _Atomic\(hak_cache_t \*\) next_look;",
+             "static _Atomic(hak_cache_t *) next_look HAK_ALIGNED(HAK_LINE);\n"
+             "void *look_place(void) { return (void *)&next_look; }"),
             (r"static unsigned groups_of\(",
              "void *group_place(unsigned number, size_t *size) {\n"
              "*size = sizeof first;\nreturn number ? others : &first; }\n"
