@@ -29,6 +29,12 @@ static unsigned count_caches(void) {
     return count;
 }
 
+static void need_no_sanitizer(void) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    skip();
+#endif
+}
+
 static void allocate(void) {
     void *block = hakmem_malloc(100);
     CHECK(block != NULL, "no block");
@@ -80,15 +86,16 @@ static void run_many(const void *body) {
 static void the_last_round_of_destructors(void **state) {
     void *(*const run)(void *) = allocate_at_last;
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* its own destructor ends the thread for it in that round */
+#endif
     unit_child(run_many, &run, SECONDS, "threads that allocate at last");
 }
 
 static void a_thread_ends_by_the_system_call(void **state) {
     void *(*const run)(void *) = end_by_system_call;
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    skip(); /* it waits for such a thread */
-#endif
+    need_no_sanitizer(); /* they keep a record of such a thread */
     unit_child(run_many, &run, SECONDS, "threads that end by the system call");
 }
 
@@ -171,23 +178,17 @@ static void fork_in_thread(const void *flags) {
           (unsigned)status);
 }
 
-static void need_forks(void) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    skip(); /* they allow no threads in such a child */
-#endif
-}
-
 static void the_child_of_fork_without_handlers(void **state) {
     const int flags = 0;
     (void)state;
-    need_forks();
+    need_no_sanitizer(); /* they allow no threads in such a child */
     unit_child(fork_in_thread, &flags, SECONDS, "_Fork");
 }
 
 static void the_child_of_clone(void **state) {
     const int flags = SIGCHLD;
     (void)state;
-    need_forks();
+    need_no_sanitizer(); /* they allow no threads in such a child */
     unit_child(fork_in_thread, &flags, SECONDS, "clone");
 }
 
@@ -208,7 +209,7 @@ static void clone_from_first_process(const void *flags) {
 static void a_clone_into_a_new_pid_namespace(void **state) {
     const unsigned flags = SIGCHLD | CLONE_NEWPID;
     (void)state;
-    need_forks();
+    need_no_sanitizer(); /* they allow no threads in such a child */
     unit_child(clone_from_first_process, &flags, SECONDS, "a new pid namespace");
 }
 
@@ -237,7 +238,7 @@ static void vfork_in_thread(const void *unused) {
 
 static void the_child_of_vfork(void **state) {
     (void)state;
-    need_forks();
+    need_no_sanitizer(); /* they allow no threads in such a child */
     unit_child(vfork_in_thread, NULL, SECONDS, "vfork");
 }
 
