@@ -24,7 +24,7 @@ void hak_hardened_free_by(void *pointer, const char *function, size_t size);
 void *hak_hardened_realloc(void *pointer, size_t size, const void *site);
 
 /* Bytes that the program may use of the block in use that starts at `pointer`, 0 for NULL; reports a pointer
- * that is none. `row`: that of hak_row_of, or the first one. */
+ * that is none. `row`: that of its class, where a block of one may start; else the first one. */
 size_t hak_hardened_usable(const void *pointer, const hak_class_t *row);
 
 /* The same for any block in use, which may have no byte: false when none begins there, which is reported as

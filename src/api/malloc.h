@@ -91,21 +91,17 @@ HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
     return (const void *)((const char *)hak_map.rows + offset);
 }
 
-/* The row of the class of an address, if a block of a class without colours may start there; its
- * `tiny_size` and `stays` are 0 unless this answer is enough. NULL: the slow path must decide. */
-HAK_FAST_PATH const hak_class_t *hak_row_of(const void *block) {
-    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return NULL;
-    const hak_class_t *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
-    return HAK_LIKELY(hak_is_block_start((uint16_t)(uintptr_t)block, row->start_test)) ? row : NULL;
+/* The row of the class of the blocks in an address's unit, which is zero in a unit without such blocks; false
+ * outside the heap. */
+HAK_FAST_PATH bool hak_row_of(const void *address, const hak_class_t **row) {
+    uintptr_t unit = ((uintptr_t)address - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
+    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return false;
+    *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
+    return true;
 }
 
-/* The usable size of a block of any class, if one may start there; else 0: the slow path must decide. Not
- * on the hardened path. The row of a unit without blocks of a class is zero. */
-HAK_FAST_PATH size_t hak_size_by_row(const void *block) {
-    uintptr_t unit = ((uintptr_t)block - (uintptr_t)hak_map.entries) >> HAK_UNIT_SHIFT;
-    if (HAK_UNLIKELY(!hak_is_below(unit, &hak_map.unit_end))) return 0;
-    const hak_class_t *row = hak_row_at(hak_load_relaxed(&hak_map.entries[unit]));
-    const uint32_t offset = hak_block_offset((uintptr_t)block, row);
-    return HAK_LIKELY(hak_is_block_start(offset, row->start_test)) ? row->size : 0;
+/* The same; false also where no block of a tiny class starts, and on the hardened path. */
+HAK_FAST_PATH bool hak_tiny_row_of(const void *block, const hak_class_t **row) {
+    return hak_row_of(block, row) &&
+           HAK_LIKELY(hak_is_tiny_start((uint16_t)(uintptr_t)block, *row));
 }

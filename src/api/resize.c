@@ -87,7 +87,7 @@ static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const 
     return moved;
 }
 
-/* The same for a block of a tiny class, which hak_row_of has found; `offset` is that of its magazine. */
+/* The same for a block of a tiny class; `offset` is that of its magazine. */
 static HAK_OUT_OF_LINE void *move_tiny(void *pointer, size_t size, size_t old, size_t offset,
                                        const void *site) {
     void *moved = hak_pop_small(size);
@@ -134,12 +134,12 @@ HAK_FAST_PATH void *reallocate(void *pointer, size_t size) {
         void *block = hak_pop_small(size);
         return HAK_LIKELY(block != NULL) ? block : resize_other(NULL, size, HAK_CALLER());
     }
-    const hak_class_t *row = hak_row_of(pointer);
-    if (HAK_LIKELY(row && size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
-    const size_t tiny = row ? hak_load_relaxed(&row->tiny_size) : 0;
-    if (HAK_UNLIKELY(!tiny || !size)) return resize_other(pointer, size, HAK_CALLER());
+    const hak_class_t *row;
+    if (!hak_tiny_row_of(pointer, &row)) return resize_other(pointer, size, HAK_CALLER());
+    if (HAK_LIKELY(size - row->stay_least < hak_load_relaxed(&row->stays))) return pointer;
+    if (HAK_UNLIKELY(!size)) return resize_other(pointer, size, HAK_CALLER());
     const size_t offset = (size_t)((const char *)row - (const char *)hak_map.rows);
-    return move_tiny(pointer, size, tiny, offset, HAK_CALLER());
+    return move_tiny(pointer, size, row->size, offset, HAK_CALLER());
 }
 
 void *hakmem_realloc(void *pointer, size_t size) { return reallocate(pointer, size); }
@@ -191,16 +191,17 @@ static HAK_OUT_OF_LINE size_t usable_of_block(const void *pointer) {
     return 0;
 }
 
+/* `row`: that of the block's unit; the first one, which is zero, for an address outside the heap. */
 static HAK_OUT_OF_LINE size_t usable_size(const void *pointer, const hak_class_t *row) {
-    if (hak_hardened_on()) return hak_hardened_usable(pointer, row);
-    size_t size = hak_size_by_row(pointer);
-    if (HAK_LIKELY(size != 0)) return size;
+    const bool starts =
+        hak_is_block_start(hak_block_offset((uintptr_t)pointer, row), row->start_test);
+    if (hak_hardened_on()) return hak_hardened_usable(pointer, starts ? row : hak_classes);
+    if (HAK_LIKELY(starts && row->size)) return row->size;
     return pointer ? usable_of_block(pointer) : 0;
 }
 
 size_t hakmem_malloc_usable_size(const void *pointer) {
-    const hak_class_t *row = hak_row_of(pointer);
-    size_t size = row ? hak_load_relaxed(&row->tiny_size) : 0;
-    return HAK_LIKELY(size != 0) ? size : usable_size(pointer, row ? row : hak_classes);
+    const hak_class_t *row = hak_classes;
+    return hak_tiny_row_of(pointer, &row) ? row->size : usable_size(pointer, row);
 }
 HAK_TWIN(size_t, malloc_usable_size, (const void *pointer))

@@ -167,6 +167,11 @@ HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
     __asm__("cmpq %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
     return below;
 }
+HAK_FAST_PATH bool hak_is_below_32(uint32_t value, const _Atomic uint32_t *p) {
+    bool below;
+    __asm__("cmpl %2, %1" : "=@ccb"(below) : "r"(value), "m"(*p));
+    return below;
+}
 
 /* Sets the bit `index` % 64; true when it was set. One instruction, and a flag. */
 HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
@@ -185,6 +190,9 @@ HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {
 #define HAK_OPAQUE(value) ((void)0)
 #define HAK_ADD_OWNED_16(p, n) HAK_ADD_OWNED(p, (uint16_t)(n))
 HAK_FAST_PATH bool hak_is_below(size_t value, const _Atomic size_t *p) {
+    return value < atomic_load_explicit(p, memory_order_relaxed);
+}
+HAK_FAST_PATH bool hak_is_below_32(uint32_t value, const _Atomic uint32_t *p) {
     return value < atomic_load_explicit(p, memory_order_relaxed);
 }
 HAK_FAST_PATH bool hak_set_bit(uint64_t *word, uint64_t index) {

@@ -9,19 +9,19 @@
 #define IF_TINY(size, value) ((size) <= HAK_TINY_MAX ? (value) : 0)
 
 hak_class_t hak_classes[HAK_CLASS_LIMIT] HAK_ALIGNED(HAK_LINE) = {
-#define CLASS_ROW(bytes)                                                                          \
-    [HAK_CLASS_##bytes] = {.size = (bytes),                                                       \
-                           .reciprocal = (uint32_t)((((uint64_t)1 << 32) + (bytes)-1) / (bytes)), \
-                           .count = COUNT_OF(bytes),                                              \
-                           .words = (COUNT_OF(bytes) + 63) / 64,                                  \
-                           .level = (COUNT_OF(bytes) > HAK_BLOCKS_FEW) +                          \
-                                    (COUNT_OF(bytes) > HAK_BLOCKS_SOME),                          \
-                           .colours = HAK_COLOURS_OF(bytes),                                      \
-                           .step_shift = HAK_STEP_SHIFT_OF(bytes),                                \
-                           .start_test = HAK_START_TEST_OF((uint32_t)(bytes), COUNT_OF(bytes)),   \
-                           .stay_least = IF_TINY(bytes, HAK_STAY_LEAST_OF(bytes)),                \
-                           .stays = IF_TINY(bytes, (bytes)-HAK_STAY_LEAST_OF(bytes) + 1),         \
-                           .tiny_size = IF_TINY(bytes, bytes)},
+#define CLASS_ROW(bytes)                                                                        \
+    [HAK_CLASS_##bytes] = {.size = (bytes),                                                     \
+                           .reciprocal = HAK_RECIPROCAL_OF(bytes),                              \
+                           .count = COUNT_OF(bytes),                                            \
+                           .words = (COUNT_OF(bytes) + 63) / 64,                                \
+                           .level = (COUNT_OF(bytes) > HAK_BLOCKS_FEW) +                        \
+                                    (COUNT_OF(bytes) > HAK_BLOCKS_SOME),                        \
+                           .colours = HAK_COLOURS_OF(bytes),                                    \
+                           .step_shift = HAK_STEP_SHIFT_OF(bytes),                              \
+                           .start_test = HAK_START_TEST_OF((uint32_t)(bytes), COUNT_OF(bytes)), \
+                           .stay_least = IF_TINY(bytes, HAK_STAY_LEAST_OF(bytes)),              \
+                           .stays = IF_TINY(bytes, (bytes)-HAK_STAY_LEAST_OF(bytes) + 1),       \
+                           .tiny_test = IF_TINY(bytes, HAK_TINY_TEST_OF(bytes, COUNT_OF(bytes)))},
 #define CLASS_BY_8(bytes, below, band) CLASS_ROW(bytes)
 #define CLASS_BY_128(bytes, below, band) CLASS_ROW(bytes)
 #include "classes/classes.def"

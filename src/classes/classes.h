@@ -82,19 +82,25 @@ extern const uint8_t hak_bands[HAK_CLASS_LIMIT]; /* hak_band_t of a class */
     (UINT64_MAX / (size) +             \
      (UINT64_MAX % (size) + (((uint64_t)1 << 31) + (count)-1) / (count) + (size)) / (size))
 
+/* More than 2^32 / size, by less than 1, or by 1. */
+#define HAK_RECIPROCAL_OF(size) ((uint32_t)(((uint64_t)1 << 32) / (size) + 1))
+
+/* For hak_is_tiny_start: count * e, where e = reciprocal * size - 2^32, from 1 to `size`. */
+#define HAK_TINY_TEST_OF(size, count) ((uint32_t)(size)*HAK_RECIPROCAL_OF(size) * (count))
+
 typedef struct {
     uint32_t size;              /* bytes of a block */
-    uint32_t reciprocal;        /* ceil(2^32 / size): offset to block index by one multiplication */
+    uint32_t reciprocal;        /* offset to block index by one multiplication */
     uint16_t count;             /* blocks in a slab */
     uint8_t words;              /* 64-bit words of its bitmap */
     uint8_t level;              /* 0, 1, 2: up to BLOCKS_FEW, BLOCKS_SOME or BLOCKS_MAX blocks */
     uint16_t colours;           /* offsets at which the first block may start */
     uint16_t step_shift;        /* log2 of the bytes between two of these */
     uint64_t start_test;        /* for hak_is_block_start */
-    uint32_t stay_least;        /* of a tiny class, else all zero: realloc keeps a block for */
+    uint16_t stay_least;        /* of a tiny class, else all zero: realloc keeps a block for */
     _Atomic uint16_t stays;     /* sizes from stay_least to stay_least + stays - 1, */
-    _Atomic uint16_t tiny_size; /* and malloc_usable_size needs no further look. Both become 0 when
-                                   the hardened path is switched on */
+    _Atomic uint32_t tiny_test; /* and malloc_usable_size needs no look but hak_is_tiny_start. Both
+                                   become 0 when the hardened path is switched on */
 } hak_class_t;
 
 /* The map holds the byte offset of a row, which is also that of the magazine in a cache. */
@@ -152,8 +158,8 @@ HAK_FAST_PATH uint32_t hak_block_offset(uintptr_t address, const hak_class_t *in
     return (uint16_t)(address - hak_first_offset(address, info));
 }
 
-/* Index of the block that contains `offset`; exact for every offset < 65536,
- * since the error of the rounded reciprocal stays below 1/size. */
+/* Index of the block that contains `offset`; exact for every offset < 65536, since the reciprocal is at most
+ * 1 too large and offset < 2^32 / size: the error stays below 1/size. */
 HAK_FAST_PATH uint32_t hak_block_index(uint32_t offset, uint32_t reciprocal) {
     return (uint32_t)(((uint64_t)offset * reciprocal) >> 32);
 }
@@ -168,7 +174,15 @@ HAK_FAST_PATH bool hak_is_block_start(uint32_t offset, uint64_t start_test) {
     return offset * start_test < (uint64_t)1 << 31;
 }
 
-/* The same, and the index of the block that starts there: what the product has above 2^64. */
+/* The same by the row of a tiny class, while the hardened path is off; false for all others. Proof: for
+ * offset = index * size + remainder the product is index * e + remainder * reciprocal modulo 2^32, and
+ * index * e < 2^16. If the remainder is 0, that is below count * e exactly for index < count. If not, the product
+ * is at least 2^32 / 2048, and remains below 2^32: (size - 1) * reciprocal = 2^32 + e - reciprocal. */
+HAK_FAST_PATH bool hak_is_tiny_start(uint32_t offset, const hak_class_t *row) {
+    return hak_is_below_32(offset * row->reciprocal, &row->tiny_test);
+}
+
+/* As hak_is_block_start, and the index of the block that starts there: what the product has above 2^64. */
 HAK_FAST_PATH bool hak_is_block_index(uint32_t offset, uint64_t start_test, uint32_t *index) {
     unsigned __int128 product = (unsigned __int128)offset * start_test;
     *index = (uint32_t)(product >> 64);

@@ -27,7 +27,7 @@ HAK_BEHIND size_t hak_dyn_choose(size_t size) {
     size_t first = hak_dyn_first(size), count = HAK_UNIT_SIZE / size;
     hak_classes[HAK_CLASS_DYN] = (hak_class_t){
         .size = (uint32_t)size, /* C2 */
-        .reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size),
+        .reciprocal = HAK_RECIPROCAL_OF(size),
         .count = (uint16_t)count,
         .words = (uint16_t)((count + 63) / 64),
         .colours = (uint16_t)HAK_COLOURS_OF(size),

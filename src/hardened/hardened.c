@@ -56,7 +56,7 @@ void hak_hardened_switch_on(void) {
     make_routes(&hak_hardened);
     for (unsigned i = 1; i < HAK_CLASS_LIMIT; i++) { /* realloc and usable size ask the state */
         hak_store_relaxed(&hak_classes[i].stays, 0);
-        hak_store_relaxed(&hak_classes[i].tiny_size, 0);
+        hak_store_relaxed(&hak_classes[i].tiny_test, 0);
     }
     hak_store_release(&hak_hardened.on, true); /* partner: hak_hardened_on */
 }

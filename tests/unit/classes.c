@@ -88,7 +88,7 @@ static void table_rows_are_consistent(void **state) {
         REQUIRE(row->count == count, "class %u has %u blocks, not %u", index, row->count, count);
         REQUIRE(row->words == (count + 63) / 64 && row->words <= HAK_WORDS_MAX,
                 "class %u has %u words", index, row->words);
-        REQUIRE(row->reciprocal == (0x100000000u + row->size - 1) / row->size,
+        REQUIRE(row->reciprocal == 0x100000000u / row->size + 1,
                 "class %u has a wrong reciprocal", index);
     }
     assert_int_equal(hak_classes[HAK_CLASS_FIXED].size, HAK_CLASS_MAX);
@@ -130,6 +130,10 @@ static void offsets_find_their_block(void **state) {
             REQUIRE(hak_is_block_start(offset, start_test) == is_start,
                     "class %u: offset %u is %sthe start of a block", index, offset,
                     is_start ? "" : "not ");
+            REQUIRE(hak_is_tiny_start(offset, &hak_classes[index]) ==
+                        (is_start && index <= HAK_CLASS_TINY),
+                    "class %u: offset %u is %sthe start of a tiny block", index, offset,
+                    is_start && index <= HAK_CLASS_TINY ? "" : "not ");
         }
     }
 }
