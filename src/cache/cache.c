@@ -53,7 +53,8 @@ enum {
     STACK_BYTES_MAX = 1024 * 1024, /* of blocks in one stack */
     START_BYTES = 1024,            /* of blocks in a first stack */
     START_SLOTS_MAX = 32,
-    STREAM_CALLS = 16,        /* slow calls one way that make a stream; each so many more grow it */
+    STREAM_CALLS = 16,        /* slow calls one way that make a stream */
+    GROW_CALLS = 2,           /* slow calls one way after which a stack grows, each so many */
     STREAM_BYTES = 16 * 1024, /* of blocks in a stack that a stream has grown, at most */
     VICTIMS_ASKED = 4,        /* magazines that one call asks for room */
     STEAL_INTERVAL = 16,      /* slow calls between two calls that ask */
@@ -256,8 +257,10 @@ static bool is_stream(const hak_cache_t *cache, unsigned class_index) {
 static bool note_same_way(hak_cache_t *cache, unsigned class_index) {
     uint8_t *streak = &cache->streak[class_index];
     *streak = *streak < UINT8_MAX ? *streak + 1u : UINT8_MAX + 1u - STREAM_CALLS;
-    return *streak % STREAM_CALLS == 0 && !is_mid(class_index) &&
-           stack_bytes(&cache->magazines[class_index], class_index) * 2 <= STREAM_BYTES;
+    if (*streak % GROW_CALLS != 0 || is_mid(class_index) ||
+        stack_bytes(&cache->magazines[class_index], class_index) * 2 > STREAM_BYTES)
+        return false;
+    return *streak % STREAM_CALLS == 0 || !hak_depot_is_open();
 }
 
 /* Looks at a magazine. True when it is idle and has blocks: they are to be given back. */

@@ -24,7 +24,7 @@
 #include "base/base.h"
 
 enum {
-    HAK_ROOM_SIZE = 16 * 1024, /* with its header */
+    HAK_ROOM_SIZE = 64 * 1024, /* with its header */
     HAK_ROOM_SMALL = 1024,     /* bytes of a piece for which a new room is made, at most */
 };
 

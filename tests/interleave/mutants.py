@@ -88,7 +88,7 @@ GROUPS = {
         "src/meta/room.[ch]",
         ["tests/interleave/room.c"],
         [
-            (r"HAK_ROOM_SIZE = 16 \* 1024", "HAK_ROOM_SIZE = 192"),
+            (r"HAK_ROOM_SIZE = 64 \* 1024", "HAK_ROOM_SIZE = 192"),
             (r"HAK_ROOM_SMALL = 1024", "HAK_ROOM_SMALL = 64"),
         ],
     ),
