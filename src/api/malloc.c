@@ -275,29 +275,40 @@ HAK_FAST_PATH bool has_cached(unsigned class_index) {
     return top && *top;
 }
 
-/* A cached block of a class beyond the routing table: what comes here most often. NULL: a closer look must
- * decide. On the hardened path, and where blocks of a class have debug records, its magazines have no stacks. */
-HAK_FAST_PATH void *pop_above_small(size_t size) {
+/* A cached block of a class beyond the routing table, and the class, read once, since it may become the
+ * dynamic one at any time: what comes here most often. NULL: a closer look must decide. On the hardened path, and
+ * where blocks of a class have debug records, its magazines have no stacks. */
+HAK_FAST_PATH void *pop_above_small(size_t size, unsigned *found) {
     if (size - (HAK_SMALL_MAX + 1) > HAK_CLASS_MAX - (HAK_SMALL_MAX + 1)) return NULL;
     if (HAK_UNLIKELY(!hak_option(HAK_OPTION_WRAP_L2))) return NULL; /* it may have changed */
     if (hak_sample_rate_on() || HAK_UNLIKELY(hak_is_set(&hak_live_on))) return NULL;
-    if (HAKMEM_DEBUG && !has_cached(hak_class_of(size))) return NULL;
-    return pop_timed(hak_class_of(size));
+    const unsigned class_index = *found = hak_class_of(size);
+    if (HAKMEM_DEBUG && !has_cached(class_index)) return NULL;
+    return pop_timed(class_index);
 }
 
 /* On the hardened path every call comes here, and so saves no registers. */
 void *hak_allocate(size_t size, const void *site) {
-    void *block = pop_above_small(size);
+    unsigned class_index;
+    void *block = pop_above_small(size, &class_index);
     if (HAK_LIKELY(block != NULL)) return served(block);
     return hak_hardened_on() ? hak_hardened_malloc(size, site) : allocate(size, site);
 }
 
-HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
+static HAK_OUT_OF_LINE void *allocate_zeroed(size_t size, const void *site) {
     if (hak_hardened_on()) return hak_hardened_alloc(size, 1, true, HAK_ORIGIN_MALLOC, site);
     if (HAK_UNLIKELY(hak_load_acquire(&hak_live_on))) hak_live_note_request(size);
     if (hak_sample_rate_on())
         return hak_malloc_sampled(hak_allocate_class(size, 1), size, 1, true, site);
     return find_zeroed(size, site);
+}
+
+/* The blocks of a magazine are of its class; one that comes from elsewhere may be longer. */
+HAK_OUT_OF_LINE void *hak_allocate_zeroed(size_t size, const void *site) {
+    unsigned class_index;
+    void *block = pop_above_small(size, &class_index);
+    return HAK_LIKELY(block != NULL) ? memset(served(block), 0, hak_classes[class_index].size)
+                                     : allocate_zeroed(size, site);
 }
 
 HAK_NEXT void *hak_allocate_aligned(size_t align, size_t size, const void *site) {

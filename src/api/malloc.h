@@ -90,6 +90,9 @@ HAK_FAST_PATH bool hak_push(void *block) {
 HAK_FAST_PATH const hak_class_t *hak_row_at(size_t offset) {
     return (const void *)((const char *)hak_map.rows + offset);
 }
+HAK_FAST_PATH size_t hak_offset_of_row(const hak_class_t *row) {
+    return (size_t)((const char *)row - (const char *)hak_map.rows);
+}
 
 /* The row of the class of the blocks in an address's unit, which is zero in a unit without such blocks; false
  * outside the heap. */

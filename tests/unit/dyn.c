@@ -1,8 +1,13 @@
 /* dyn.c: the dynamic class at each of its possible sizes, and the size that the engine chooses. */
 #include "unit.h"
 
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+
 #include "cache/cache.h"
 #include "classes/dyn.h"
+#include "hakmem.h"
 #include "options/load.h"
 #include "options/options.h"
 #include "policy/ace.h"
@@ -145,6 +150,62 @@ static void a_cache_made_before_serves_it(void **state) {
     unit_child(check_cache, NULL, 20, "a cache made before the choice");
 }
 
+/* ---- calloc, when the class is chosen between two of its instructions ------------------------- */
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_STEPS
+enum { STEPS = 200, STEP_SIZE = 14464, STEP_REQUEST = 14400, STEP_BLOCKS = 12, STEP_FREED = 5 };
+enum { TRAP_FLAG = 0x100 };
+static volatile int steps_to_go;
+
+static void step_on(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+}
+static void step(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    if (steps_to_go-- > 0) return;
+    hak_dyn_choose(STEP_SIZE);
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+}
+
+static bool all_bytes_are(const unsigned char *block, size_t size, unsigned char byte) {
+    for (size_t i = 0; i < size; i++)
+        if (block[i] != byte) return false;
+    return true;
+}
+
+/* The freed block, which calloc finds in the magazine, has neighbours in its slab. */
+static void check_step(const void *context) {
+    unsigned char *blocks[STEP_BLOCKS];
+    struct sigaction begin = {.sa_sigaction = step_on, .sa_flags = SA_SIGINFO},
+                     one = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
+    sigaction(SIGUSR1, &begin, NULL);
+    sigaction(SIGTRAP, &one, NULL);
+    hak_records_settle();
+    for (int i = 0; i < STEP_BLOCKS; i++) {
+        blocks[i] = hakmem_malloc(STEP_REQUEST);
+        memset(blocks[i], 0xa5, hakmem_malloc_usable_size(blocks[i]));
+    }
+    hakmem_free(blocks[STEP_FREED]);
+    steps_to_go = *(const int *)context;
+    raise(SIGUSR1);
+    unsigned char *zeroed = hakmem_calloc(1, STEP_REQUEST);
+    while (hak_dyn_size() == 0) { /* the remaining steps */
+    }
+    CHECK(all_bytes_are(zeroed, hakmem_malloc_usable_size(zeroed), 0), "step %d: not all zero",
+          *(const int *)context);
+    for (int i = 0; i < STEP_BLOCKS; i++)
+        CHECK(i == STEP_FREED || all_bytes_are(blocks[i], STEP_REQUEST, 0xa5),
+              "step %d: zeroes in another block", *(const int *)context);
+}
+
+static void calloc_reads_the_class_once(void **state) {
+    (void)state;
+    for (int i = 0; i < STEPS; i++) unit_child(check_step, &i, 20, "calloc in steps");
+}
+#endif
+
 /* ---- The engine -------------------------------------------------------------------------------- */
 
 enum { HELD = 4000, HOME = 0 };
@@ -226,6 +287,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_size_is_a_sound_class),
         cmocka_unit_test(the_sizes_below_go_along_when_it_costs_little),
         cmocka_unit_test(a_cache_made_before_serves_it),
+#ifdef HAS_STEPS
+        cmocka_unit_test(calloc_reads_the_class_once),
+#endif
         cmocka_unit_test(the_engine_finds_what_saves_pages),
         cmocka_unit_test(the_engine_leaves_alone_what_does_not_pay),
         cmocka_unit_test(the_cost_is_that_of_the_pages),
