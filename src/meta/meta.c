@@ -24,7 +24,7 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
-static node_t *bitmaps[SHIFT_COUNT]; /* free ones */
+static _Atomic(node_t *) bitmaps[SHIFT_COUNT]; /* free ones; without the lock a hint */
 static node_t *zeroed[SHIFT_COUNT];  /* zero but for the link */
 static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
@@ -130,8 +130,28 @@ static void give(node_t **list, void *block) {
 
 void *hak_meta_alloc(size_t size) { return take(&lists[shift_of(size)], shift_of(size)); }
 void hak_meta_free(void *block, size_t size) { give(&lists[shift_of(size)], block); }
-void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)], shift_of(size)); }
-void hak_meta_free_bitmap(void *block, size_t size) { give(&bitmaps[shift_of(size)], block); }
+
+static void *take_bitmap(unsigned shift, bool may_carve) {
+    HAK_HOLD(&hak_meta_lock);
+    node_t *node = hak_load_relaxed(&bitmaps[shift]);
+    if (!node) return may_carve ? carve(shift) : NULL;
+    hak_store_relaxed(&bitmaps[shift], node->next);
+    return node;
+}
+
+void *hak_meta_alloc_bitmap(size_t size) { return take_bitmap(shift_of(size), true); }
+
+HAK_NEXT void *hak_meta_reuse_bitmap(size_t size) {
+    const unsigned shift = shift_of(size);
+    return hak_load_relaxed(&bitmaps[shift]) ? take_bitmap(shift, false) : NULL;
+}
+
+void hak_meta_free_bitmap(void *block, size_t size) {
+    node_t *node = block;
+    HAK_HOLD(&hak_meta_lock);
+    node->next = hak_load_relaxed(&bitmaps[shift_of(size)]);
+    hak_store_relaxed(&bitmaps[shift_of(size)], node);
+}
 
 void *hak_meta_alloc_zeroed(size_t size) { /* what else was freed before is not zero */
     node_t *block = take(&zeroed[shift_of(size)], shift_of(size));

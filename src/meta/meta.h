@@ -25,6 +25,7 @@ void hak_meta_free_zeroed(void *block, size_t size);
 /* The same for bitmaps of slabs: a freed one serves only as a bitmap of its size again. A thread
  * that frees a block twice may still write to the second half of such a bitmap (shard/shard.h). */
 void *hak_meta_alloc_bitmap(size_t size);
+void *hak_meta_reuse_bitmap(size_t size); /* NULL where no such bitmap is free */
 void hak_meta_free_bitmap(void *block, size_t size);
 
 /* Bytes taken from the system for records, and the number of kernel mappings that they make up. */

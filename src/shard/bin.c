@@ -6,10 +6,10 @@
 #include "debug/timing.h"
 #include "error/error.h"
 #include "error/log.h"
-#include "meta/meta.h"
 #include "options/options.h"
 #include "pool/pool.h"
 #include "region/region.h"
+#include "shard/bitmaps.h"
 #include "shard/flush.h"
 #include "shard/verify.h"
 #include "shard/table.h"
@@ -153,13 +153,13 @@ void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab, unsigned c
             hak_classes[class_index].size);
 }
 
-uint32_t hak_slab_release_list(hak_unit_t *list, unsigned class_index) {
+uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index) {
     if (!list) return 0;
     uint32_t count = 0;
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
     for (hak_unit_t *slab = list; slab; slab = slab->next, count++) {
         if (HAK_UNLIKELY(logs)) hak_bin_log_hand_over("release", slab, class_index);
-        hak_meta_free_bitmap(hak_slab_bits(slab), bitmap_size(&hak_classes[class_index]));
+        hak_shard_free_bitmap(shard, hak_slab_bits(slab), bitmap_size(&hak_classes[class_index]));
     }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, -(size_t)count);

@@ -192,7 +192,7 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
         if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);
-    if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, class_index);
+    if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, shard, class_index);
     hak_gate_leave();
     return taken;
 }
@@ -334,7 +334,7 @@ static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index,
         released = slab;
     }
     hak_lock_release(&bin->lock);
-    const uint32_t count = hak_slab_release_list(released, class_index);
+    const uint32_t count = hak_slab_release_list(released, shard, class_index);
     hak_gate_leave();
     return 1 + most - visit->most + count;
 }

@@ -20,6 +20,7 @@ typedef struct {
     _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS];
     hak_stock_t stock;
     hak_room_place_t room;
+    hak_bitmap_place_t bitmaps[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT];
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
@@ -45,19 +46,18 @@ hak_stock_t *hak_shard_stock(unsigned shard) {
     return shard < SHARDS_PLAIN ? NULL : &record_of(shard)->stock;
 }
 
-static void *cut(unsigned shard, size_t size) {
+void *hak_shard_cut(unsigned shard, size_t size) {
     if (shard < SHARDS_PLAIN) return NULL;
     return hak_room_cut(&record_of(shard)->room, hak_max(hak_ceil_pow2(size), 16));
 }
 
 void *hak_shard_record(unsigned shard, size_t size) {
-    void *record = cut(shard, size);
+    void *record = hak_shard_cut(shard, size);
     return record ? record : hak_meta_alloc(size);
 }
 
-void *hak_shard_bitmap(unsigned shard, size_t size) {
-    void *bitmap = cut(shard, size);
-    return bitmap ? bitmap : hak_meta_alloc_bitmap(size);
+hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard) {
+    return shard < SHARDS_PLAIN ? NULL : record_of(shard)->bitmaps[0];
 }
 
 hak_bin_t *hak_bin_of(unsigned shard, unsigned class_index) {

@@ -3,6 +3,7 @@
 
 #include "meta/lazy_table.h"
 #include "os/numa.h"
+#include "shard/bitmaps.h"
 #include "shard/shard.h"
 #include "shard/stock.h"
 
@@ -31,9 +32,11 @@ HAK_FAST_PATH unsigned hak_shard_near(unsigned shard, hak_span_t near) {
 /* The shard's stock of units (stock.h); NULL when it has none. */
 hak_stock_t *hak_shard_stock(unsigned shard);
 
-/* Memory for the bitmap of a slab: the shard's own while it has some (meta/room.h), else of the process. Both
- * are given back by hak_meta_free_bitmap. NULL without memory. */
-void *hak_shard_bitmap(unsigned shard, size_t size);
+/* Memory of the shard's own room (meta/room.h); NULL when it has none. */
+void *hak_shard_cut(unsigned shard, size_t size);
+
+/* Places for free bitmaps (bitmaps.h); NULL for a shard that has no room. */
+hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard);
 
 /* What the check of a bin adds up (verify.c), in memory of its shard. */
 typedef struct {

@@ -1,12 +1,17 @@
 /* stock.c: explores the protocol of src/shard/stock.h, on the real stock.c.
  *
+ * Also free bitmaps (src/shard/bitmaps.h), on the real bitmaps.c.
+ *
  *   stock             every scenario must hold
  *   stock --broken    the sources were broken on purpose: some scenario must fail */
 #include "shard/stock.h"
 
+#include <string.h>
+
 #include "explore.h"
 #include "gates.h"
 #include "memory.h"
+#include "meta/meta.h"
 #include "pool/pool.h"
 #include "scenarios.h"
 #include "shard/bin.h"
@@ -80,6 +85,36 @@ void hak_pool_give_ahead(hak_unit_t *list) {
         if (given[i]) where[i] = POOL;
 }
 
+/* ---- What free bitmaps stand on: no room, and none that the process keeps --------------------- */
+
+enum { BITMAPS = 4 + HAK_BITMAPS_KEPT, BYTES = 64, SIZE = 2 /* 16 << 2 */ };
+static char bitmaps[BITMAPS][BYTES] HAK_ALIGNED(HAK_LINE);
+static _Atomic unsigned bitmaps_made, bitmaps_given;
+static hak_bitmap_place_t places[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT] HAK_ALIGNED(HAK_LINE);
+
+hak_bitmap_place_t *hak_shard_bitmap_places(unsigned shard) {
+    EXPLORE_CHECK(shard == SHARD, "shard %u", shard);
+    return places[0];
+}
+
+void *hak_shard_cut(unsigned shard, size_t size) {
+    (void)shard, (void)size;
+    return NULL;
+}
+
+void *hak_meta_reuse_bitmap(size_t size) { return hak_shard_cut(SHARD, size); }
+
+void *hak_meta_alloc_bitmap(size_t size) {
+    const unsigned number = hak_add_relaxed(&bitmaps_made, 1);
+    EXPLORE_CHECK(size == BYTES && number < BITMAPS, "bitmap %u, of %zu bytes", number, size);
+    return bitmaps[number];
+}
+
+void hak_meta_free_bitmap(void *bitmap, size_t size) {
+    EXPLORE_CHECK(size == BYTES, "%p has %zu bytes", bitmap, size);
+    hak_add_relaxed(&bitmaps_given, 1);
+}
+
 /* ---- Threads --------------------------------------------------------------------------------- */
 
 static void prepare(void) {
@@ -146,7 +181,65 @@ static void the_stock_is_as_before(void) {
     none_is_lost();
 }
 
+/* A bitmap belongs to one thread, which writes there: else the explorer sees a race. */
+static char *make_bitmap(void) {
+    char *bitmap = hak_shard_bitmap(SHARD, BYTES);
+    EXPLORE_CHECK(!*bitmap, "a bitmap is handed out twice");
+    *bitmap = 1;
+    return bitmap;
+}
+
+static void drop_bitmap(char *bitmap) {
+    *bitmap = 0;
+    hak_shard_free_bitmap(SHARD, bitmap, BYTES);
+}
+
+static void make_and_drop(void) { drop_bitmap(make_bitmap()); }
+static void make_two(void) {
+    char *first = make_bitmap(), *second = make_bitmap();
+    drop_bitmap(first);
+    drop_bitmap(second);
+}
+
+static void prepare_bitmaps(void) {
+    prepare();
+    memset(bitmaps, 0, sizeof bitmaps);
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
+        atomic_store_explicit(&places[SIZE][i], NULL, memory_order_relaxed);
+    atomic_store_explicit(&bitmaps_made, 0, memory_order_relaxed);
+    atomic_store_explicit(&bitmaps_given, 0, memory_order_relaxed);
+}
+
+static void prepare_kept_bitmap(void) {
+    prepare_bitmaps();
+    make_and_drop();
+}
+
+/* All but one place are taken: two bitmaps that come back at once do not both find one. */
+static void prepare_last_place(void) {
+    char *made[HAK_BITMAPS_KEPT - 1];
+    prepare_bitmaps();
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT - 1; i++) made[i] = make_bitmap();
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT - 1; i++) drop_bitmap(made[i]);
+}
+
+static void each_bitmap_is_once_there(void) {
+    unsigned kept = 0;
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
+        kept += atomic_load(&places[SIZE][i]) != NULL;
+    const unsigned made = atomic_load(&bitmaps_made), given = atomic_load(&bitmaps_given);
+    EXPLORE_CHECK(kept + given == made, "%u bitmaps were made, %u are kept, %u went back", made,
+                  kept, given);
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
+        for (unsigned k = 0; k < i; k++)
+            EXPLORE_CHECK(!atomic_load(&places[SIZE][i]) ||
+                              atomic_load(&places[SIZE][i]) != atomic_load(&places[SIZE][k]),
+                          "a bitmap lies in two places");
+}
+
 static const char *describe(const volatile void *variable) {
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
+        if (variable == &places[SIZE][i]) return "a place for a bitmap";
     return variable == &shared.stock ? "the stock" : NULL;
 }
 
@@ -171,12 +264,31 @@ static const explore_scenario_t scenarios[] = {
      {take_one_unit},
      .finally = the_stock_is_as_before,
      .describe = describe},
+    {"two threads want the one free bitmap",
+     prepare_kept_bitmap,
+     {make_and_drop, make_and_drop},
+     .finally = each_bitmap_is_once_there,
+     .describe = describe},
+    {"two bitmaps of one thread, one of another",
+     prepare_bitmaps,
+     {make_two, make_and_drop},
+     .finally = each_bitmap_is_once_there,
+     .describe = describe},
+    {"bitmaps come back to the last place",
+     prepare_last_place,
+     {make_two, make_two},
+     .finally = each_bitmap_is_once_there,
+     .describe = describe},
 };
 
 int main(int argc, char **argv) {
     memory_track(units, sizeof units);
     memory_track(&shared, sizeof shared);
     memory_track(&lock, sizeof lock);
+    memory_track(bitmaps, sizeof bitmaps);
+    memory_track(places, sizeof places);
+    trace_holds(places, sizeof places, "record_t.bitmaps");
+    trace_holds(places, sizeof places, "hak_shard_bitmap_places()[]");
     trace_holds(&shared.stock, sizeof shared.stock, "record_t.stock");
     trace_holds(&shared.stock, sizeof shared.stock, "hak_shard_stock()[]");
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);

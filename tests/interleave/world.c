@@ -130,6 +130,11 @@ void *hak_meta_alloc_bitmap(size_t size) {
                                               : hak_meta_alloc(size);
 }
 
+/* Only a shard with a room asks. */
+void *hak_meta_reuse_bitmap(size_t size) {
+    explore_fail("a bitmap of %zu bytes is asked for twice", size);
+}
+
 void hak_meta_free(void *block, size_t size) { memory_forbid(block, size); }
 
 /* The second half has remote words for ever. */

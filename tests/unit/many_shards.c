@@ -192,6 +192,24 @@ static void bitmaps_of_shards_share_no_line(void **state) {
     release_all();
 }
 
+/* Slabs that come and go in a shard with memory of its own need no more records than the first ones did. */
+static void records_of_slabs_are_used_again(void **state) {
+    (void)state;
+    enum { TINY = 1, CYCLES = 10000, FIRST = 1000 };
+    const unsigned count = hak_classes[TINY].count, shard = hak_shard_open(FAR + 5);
+    static void *blocks[HAK_UNIT_SIZE / 16];
+    size_t before = 0;
+    hak_purge_all();
+    for (unsigned i = 0; i < CYCLES; i++) {
+        if (i == FIRST) before = hak_meta_bytes();
+        take(shard, TINY, count, blocks);
+        give(shard, TINY, blocks, count);
+        hak_shard_release_kept(shard, TINY);
+    }
+    assert_int_equal(hak_meta_bytes(), before);
+    release_all();
+}
+
 /* A shard that grows takes untouched units ahead, few of them; they have no pages, belong to nobody, and
  * a pass gives them back. The first shards take none. */
 static void a_shard_that_grows_has_a_stock(void **state) {
@@ -352,6 +370,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(without_memory_others_serve),
         cmocka_unit_test(each_number_owns_its_blocks),
         cmocka_unit_test(bitmaps_of_shards_share_no_line),
+        cmocka_unit_test(records_of_slabs_are_used_again),
         cmocka_unit_test(a_shard_that_grows_has_a_stock),
         cmocka_unit_test(units_of_a_stock_are_populated),
         cmocka_unit_test(at_the_limit_stocks_are_given_back),

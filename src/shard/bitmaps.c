@@ -1,0 +1,48 @@
+/* bitmaps.c: a few free bitmaps for each shard. */
+#include "shard/bitmaps.h"
+
+#include "meta/meta.h"
+#include "shard/table.h"
+
+_Static_assert(HAK_BITMAP_LEAST << (HAK_BITMAP_SIZES - 1) == sizeof(uint64_t) * 2 * HAK_WORDS_MAX,
+               "each size of a bitmap has places");
+
+/* The first of HAK_BITMAPS_KEPT; NULL when the shard has none. */
+static hak_bitmap_place_t *places_of(unsigned shard, size_t size) {
+    hak_bitmap_place_t *places = hak_shard_bitmap_places(shard);
+    return places ? places + hak_lowest_bit(size / HAK_BITMAP_LEAST) * HAK_BITMAPS_KEPT : NULL;
+}
+
+static HAK_NEXT void *take_kept(hak_bitmap_place_t *places) {
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++) {
+        if (!hak_load_relaxed(&places[i])) continue;
+        void *bitmap = hak_exchange_acq_rel(&places[i], NULL); /* B2 */
+        if (bitmap) return bitmap;
+    }
+    return NULL;
+}
+
+static HAK_NEXT bool keep(hak_bitmap_place_t *places, void *bitmap) {
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++) {
+        void *none = NULL;
+        if (hak_load_relaxed(&places[i])) continue;
+        if (hak_cas_release(&places[i], &none, bitmap)) return true; /* B1 */
+    }
+    return false;
+}
+
+void *hak_shard_bitmap(unsigned shard, size_t size) {
+    hak_bitmap_place_t *places = places_of(shard, size);
+    void *bitmap = NULL;
+    if (places) {
+        bitmap = take_kept(places);
+        if (!bitmap) bitmap = hak_meta_reuse_bitmap(size);
+        if (!bitmap) bitmap = hak_shard_cut(shard, size);
+    }
+    return bitmap ? bitmap : hak_meta_alloc_bitmap(size);
+}
+
+void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size) {
+    hak_bitmap_place_t *places = places_of(shard, size);
+    if (!places || !keep(places, bitmap)) hak_meta_free_bitmap(bitmap, size);
+}
