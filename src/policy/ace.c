@@ -95,5 +95,5 @@ static void note(unsigned class_index, size_t size) {
 
 void hak_ace_note(unsigned class_index, size_t size) {
     if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
-    if (hak_load_relaxed(&hak_pool_stats.used_units) >= HEAP_UNITS) note(class_index, size);
+    if (hak_load_relaxed(&hak_pool_about.used_units) >= HEAP_UNITS) note(class_index, size);
 }

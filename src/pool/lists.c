@@ -1,8 +1,6 @@
 /* lists.c: the pool's lists of superslabs. */
 #include "pool/lists.h"
 
-#include "pool/pool.h"
-
 hak_lists_t hak_lists[HAK_NODES_MAX] HAK_APART;
 
 static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }

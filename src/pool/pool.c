@@ -9,6 +9,7 @@
 #include "pool/purge.h"
 
 hak_pool_stats_t hak_pool_stats HAK_OWN_LINE;
+hak_pool_about_t hak_pool_about HAK_OWN_LINE;
 hak_lock_t hak_pool_lock HAK_OWN_LINE;
 HAK_LOCK_RANK(POOL, hak_pool_lock, hak_pool_check_at_release);
 
@@ -95,7 +96,7 @@ static void enter(hak_superslab_t *super) {
         hak_pool_prefault(super->units[0].base, hak_superslab_size(), 2);
         super->dirty = hak_all_units();
         super->freed_ms = hak_os_now_ms();
-        HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_superslab_units());
+        hak_pool_add_dirty(hak_superslab_units());
         hak_lists_append_dirty(super);
     }
     hak_lists_insert(super);
@@ -157,9 +158,9 @@ static hak_unit_t *take_row(hak_superslab_t *super, unsigned start, unsigned cou
     super->dirty |= mask;
     hak_lists_insert(super);
     size_t fewer = before - hak_lists_dirty_count(super);
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -fewer);
+    hak_pool_add_dirty(-fewer);
     if (super->held) HAK_ADD_OWNED(&hak_pool_stats.held_units, -fewer);
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, count);
+    hak_pool_add_used(count);
     hak_pool_count_taken();
     if (super->on_dirty && (super->free & super->dirty) == 0) hak_lists_remove_dirty(super);
     return &super->units[start];
@@ -286,8 +287,8 @@ static void give_whole(hak_superslab_t *super, hak_unit_t *slab, unsigned count)
     }
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)count);
+    hak_pool_add_dirty(hak_lists_dirty_count(super));
+    hak_pool_add_used(-(size_t)count);
 }
 
 /* Lock held. */
@@ -296,8 +297,8 @@ static void give_locked(hak_superslab_t *super, hak_unit_t *slab, unsigned count
     hak_lists_add_free(super, hak_unit_mask((unsigned)(slab - super->units), count));
     super->freed_ms = now;
     hak_lists_append_dirty(super);
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, count);
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)count);
+    hak_pool_add_dirty(count);
+    hak_pool_add_used(-(size_t)count);
     hak_pool_count_given(now);
 }
 
@@ -338,7 +339,7 @@ void hak_pool_give_ahead(hak_unit_t *list) {
         super->dirty &= ~mask;
         hak_commit_release(HAK_UNIT_SIZE);
         hak_lists_add_free(super, mask);
-        HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)1);
+        hak_pool_add_used(-(size_t)1);
     }
 }
 
@@ -354,8 +355,8 @@ HAK_BEHIND void hak_pool_give_unused(hak_unit_t *unit, bool zeroed) {
 
 /* Hands a whole superslab over to a large heap. Under the lock. */
 static void hand_over(hak_superslab_t *super) {
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, -(size_t)hak_bit_count(super->dirty));
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, hak_superslab_units());
+    hak_pool_add_dirty(-(size_t)hak_bit_count(super->dirty));
+    hak_pool_add_used(hak_superslab_units());
     hak_lists_remove(super);
     hak_lists_remove_dirty(super);
     if (hak_has_nodes()) place(super, hak_bit_count(super->dirty));
@@ -490,8 +491,8 @@ HAK_NEXT void hak_pool_give_superslab(hak_superslab_t *super) {
     large_units -= hak_superslab_units();
     hak_lists_add_free(super, hak_all_units());
     if (super->dirty) hak_lists_append_dirty(super);
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, hak_lists_dirty_count(super));
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, -(size_t)hak_superslab_units());
+    hak_pool_add_dirty(hak_lists_dirty_count(super));
+    hak_pool_add_used(-(size_t)hak_superslab_units());
 }
 
 size_t hak_pool_purgeable(void) {

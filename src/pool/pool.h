@@ -41,6 +41,15 @@ typedef struct {
 } hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
 
 extern hak_pool_stats_t hak_pool_stats;
+
+/* The same for slow calls, which ask at each refill: in a line that is written only when the figures have
+ * changed by a part (lists.h). Exact while they are small. */
+typedef struct {
+    _Atomic uint32_t used_units; /* modulo 2^32 */
+    _Atomic bool has_dirty;      /* some free units have pages */
+} hak_pool_about_t;
+
+extern hak_pool_about_t hak_pool_about;
 extern hak_lock_t hak_pool_lock;
 
 /* Takes `count` adjacent units of one superslab. `*zeroed`: all of them read as zero. NULL when

@@ -136,6 +136,11 @@ void hak_pool_check(hak_check_t *check) {
                     hak_load_relaxed(&hak_pool_stats.dirty_units), sums.dirty_units);
     hak_check_equal(check, pool, &hak_pool_stats, "held_units = those that wait for a round",
                     hak_load_relaxed(&hak_pool_stats.held_units), sums.held_units);
+    const size_t about = hak_load_relaxed(&hak_pool_about.used_units);
+    hak_check_that(check, pool, &hak_pool_about, "it is near used_units and dirty_units",
+                   hak_max(about, sums.used_units) - hak_min(about, sums.used_units) <=
+                           about / HAK_ABOUT_PART &&
+                       hak_load_relaxed(&hak_pool_about.has_dirty) == (sums.dirty_units != 0));
     check_kept(check, sums.unasked);
 }
 

@@ -102,14 +102,14 @@ HAK_FAST_PATH bool may_give(unsigned shard, unsigned class_index) {
 }
 
 uint32_t hak_shard_heap_units(void) {
-    return (uint32_t)hak_load_relaxed(&hak_pool_stats.used_units);
+    return hak_load_relaxed(&hak_pool_about.used_units);
 }
 
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before) {
+    if (may_give(home, class_index)) return false; /* first: no other CPU writes these lines */
     const uint32_t now = hak_shard_heap_units();
     return (now > before ? now - before : before - now) > before / CHANGED_PART &&
-           now >= UNITS_LEAST && !hak_load_relaxed(&hak_pool_stats.dirty_units) &&
-           !may_give(home, class_index);
+           now >= UNITS_LEAST && !hak_load_relaxed(&hak_pool_about.has_dirty);
 }
 
 /* Shards of the node, whose used blocks come before fresh ones. */

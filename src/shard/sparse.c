@@ -240,7 +240,7 @@ HAK_FAST_PATH size_t heap_units(void) { return hak_pool_superslabs() << hak_map.
 
 /* Visits without a take before a bin counts as idle: a part of the heap, capped at 255. */
 static unsigned visits_of_rest(unsigned shards) {
-    size_t units = hak_load_relaxed(&hak_pool_stats.used_units);
+    size_t units = hak_load_relaxed(&hak_pool_about.used_units);
     size_t most = 2 + units / ((size_t)REST_PART * VISIT_UNITS * shards);
     if (heap_units() >= LARGE_HEAP) most /= 2; /* its visits are more frequent */
     return (unsigned)hak_min(most, UINT8_MAX);
@@ -271,9 +271,9 @@ static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
 HAK_COMMON bool hak_shard_heap_is_small(void) { return heap_units() < SMALL_HEAP; }
 
 bool hak_shard_may_visit(bool is_for_calls) {
-    size_t used = hak_load_relaxed(&hak_pool_stats.used_units);
     return heap_units() >= (is_for_calls ? LARGE_HEAP : SMALL_HEAP) &&
-           hak_load_relaxed(&hak_pool_stats.dirty_units) < used / POOL_PART;
+           hak_load_relaxed(&hak_pool_stats.dirty_units) <
+               hak_load_relaxed(&hak_pool_stats.used_units) / POOL_PART;
 }
 
 bool hak_shard_count_taken(unsigned units) {

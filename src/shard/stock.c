@@ -35,7 +35,7 @@ unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool 
     hak_unit_t *list = NULL;
     unsigned taken = 0;
     /* A unit with pages comes first. */
-    if (stock && hak_load_relaxed(stock) && !hak_load_relaxed(&hak_pool_stats.dirty_units))
+    if (stock && hak_load_relaxed(stock) && !hak_load_relaxed(&hak_pool_about.has_dirty))
         list = hak_exchange_acq_rel(stock, NULL); /* K1 */
     if (!list) return draw(shard, want, units, zeroed, drawn);
     for (; list && taken < want; taken++, list = list->next) {

@@ -154,7 +154,7 @@ MUTANTS = [
      r"\) hak_pool_give_ahead\(units\);",
      r") return;"),
     ("stock", "units of the stock come before those with pages",
-     r" && !hak_load_relaxed\(&hak_pool_stats\.dirty_units\)",
+     r" && !hak_load_relaxed\(&hak_pool_about\.has_dirty\)",
      r""),
     ("stock", "B1 overwrites what another thread put there",
      r"hak_cas_release\(&places\[i\], &none, bitmap\)",

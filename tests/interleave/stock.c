@@ -32,7 +32,7 @@ static unsigned where[UNITS]; /* under that lock; AHEAD: the pool does not know 
 
 /* ---- What stocks stand on -------------------------------------------------------------------- */
 
-hak_pool_stats_t hak_pool_stats;
+hak_pool_about_t hak_pool_about;
 
 hak_stock_t *hak_shard_stock(unsigned shard) {
     EXPLORE_CHECK(shard == SHARD, "shard %u", shard);
@@ -125,7 +125,7 @@ static void prepare(void) {
         units[i].next = NULL;
         units[i].stocked = false;
     }
-    atomic_store_explicit(&hak_pool_stats.dirty_units, 0, memory_order_relaxed);
+    atomic_store_explicit(&hak_pool_about.has_dirty, false, memory_order_relaxed);
 }
 
 static void take(unsigned want) {
@@ -158,7 +158,7 @@ static void prepare_stock(void) {
 
 static void prepare_dirty(void) {
     prepare_stock();
-    atomic_store_explicit(&hak_pool_stats.dirty_units, 1, memory_order_relaxed);
+    atomic_store_explicit(&hak_pool_about.has_dirty, true, memory_order_relaxed);
 }
 
 /* Every unit that left the pool is in use or in the stock. */

@@ -150,6 +150,7 @@ void hak_meta_free_bitmap(void *block, size_t size) {
 static void enter_pool(void) { take_turn(&pool.turns, "pool lock"); }
 
 hak_pool_stats_t hak_pool_stats;
+hak_pool_about_t hak_pool_about;
 size_t hak_pool_superslabs(void) { return hak_load_relaxed(&hak_pool_stats.stage3); }
 
 /* Nothing is taken ahead: the shards here have no stocks. */
