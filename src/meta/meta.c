@@ -25,8 +25,8 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
 static _Atomic(node_t *) bitmaps[SHIFT_COUNT]; /* free ones; without the lock a hint */
-static node_t *zeroed[SHIFT_COUNT];  /* zero but for the link */
-static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
+static node_t *zeroed[SHIFT_COUNT];            /* zero but for the link */
+static char *chunk_next, *chunk_end;           /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
 static unsigned area_count; /* the last one grows */

@@ -11,6 +11,7 @@
 #include "region/region.h"
 #include "shard/bitmaps.h"
 #include "shard/flush.h"
+#include "shard/stock.h"
 #include "shard/verify.h"
 #include "shard/table.h"
 #include "shard/warm_slab.h"
@@ -153,7 +154,7 @@ void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab, unsigned c
             hak_classes[class_index].size);
 }
 
-uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index) {
+uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index, bool keeps) {
     if (!list) return 0;
     uint32_t count = 0;
     bool logs = hak_option(HAK_OPTION_TINY_PAGEBOX_LOG) != 0;
@@ -163,7 +164,10 @@ uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_
     }
     if (HAK_UNLIKELY(hak_class_is_ragged(class_index)))
         hak_add_relaxed(&hak_pool_stats.ragged_units, -(size_t)count);
-    hak_pool_give_list(list);
+    if (keeps)
+        hak_stock_keep(shard, list);
+    else
+        hak_pool_give_list(list);
     return count;
 }
 

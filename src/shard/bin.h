@@ -46,9 +46,9 @@ hak_unit_t *hak_bin_release_empty(hak_bin_t *bin);
 /* Makes a pool unit a slab of a class for a shard, all blocks free; false without memory. */
 bool hak_slab_make(hak_unit_t *slab, unsigned shard, unsigned class_index, bool zeroed);
 
-/* Gives a list of slabs (by `next`) of a shard that belong to no bin any more back to the pool; returns their
- * number. */
-uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index);
+/* Gives a list of slabs (by `next`) of a shard that belong to no bin any more back to the pool, or the shard `keeps`
+ * some for its other classes (stock.h); returns their number. */
+uint32_t hak_slab_release_list(hak_unit_t *list, unsigned shard, unsigned class_index, bool keeps);
 
 /* The line of TINY_PAGEBOX_LOG: a slab goes from the pool to a shard, or back. */
 HAK_SLOW_PATH void hak_bin_log_hand_over(const char *event, const hak_unit_t *slab,

@@ -323,7 +323,8 @@ static unsigned give(unsigned home, unsigned class_index, void *const *blocks, u
         hak_lock_release(&bin->lock);
     }
     if (batch.remote) hak_add_relaxed(&hak_bin_rare(home, class_index)->remote, batch.remote);
-    if (HAK_UNLIKELY(hold.released != NULL)) hak_slab_release_list(hold.released, home, class_index);
+    if (HAK_UNLIKELY(hold.released != NULL))
+        hak_slab_release_list(hold.released, home, class_index, true);
     hak_gate_leave();
     return (unsigned)(batch.next - blocks);
 }

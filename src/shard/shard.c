@@ -101,15 +101,14 @@ HAK_FAST_PATH bool may_give(unsigned shard, unsigned class_index) {
     return has_free(hak_bin_of(shard, class_index)) || hak_warm_any(shard, class_index);
 }
 
-uint32_t hak_shard_heap_units(void) {
-    return hak_load_relaxed(&hak_pool_about.used_units);
-}
+uint32_t hak_shard_heap_units(void) { return hak_load_relaxed(&hak_pool_about.used_units); }
 
 bool hak_shard_must_grow(unsigned home, unsigned class_index, uint32_t before) {
     if (may_give(home, class_index)) return false; /* first: no other CPU writes these lines */
     const uint32_t now = hak_shard_heap_units();
     return (now > before ? now - before : before - now) > before / CHANGED_PART &&
-           now >= UNITS_LEAST && !hak_load_relaxed(&hak_pool_about.has_dirty);
+           now >= UNITS_LEAST && !hak_load_relaxed(&hak_pool_about.has_dirty) &&
+           !hak_stock_has_former(home);
 }
 
 /* Shards of the node, whose used blocks come before fresh ones. */
@@ -192,7 +191,7 @@ static unsigned take_locked(request_t *request, hak_bin_t *bin, unsigned shard, 
         if (HAK_UNLIKELY(warm != NULL)) hak_warm_prefill(warm, bin);
     }
     hak_lock_release(&bin->lock);
-    if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, shard, class_index);
+    if (HAK_UNLIKELY(released != NULL)) hak_slab_release_list(released, shard, class_index, true);
     hak_gate_leave();
     return taken;
 }
@@ -306,6 +305,7 @@ typedef struct {
     uint32_t
         most; /* blocks that are drained, or a little more; answer: 0 when there may be others */
     bool any_warm;     /* some bin has warm slabs */
+    bool keeps;        /* the shard keeps some slabs for its other classes */
     hak_twice_t twice; /* answer; blocks that were found free already */
 } visit_t;
 
@@ -334,7 +334,7 @@ static HAK_NEXT uint32_t drain_and_release(unsigned shard, unsigned class_index,
         released = slab;
     }
     hak_lock_release(&bin->lock);
-    const uint32_t count = hak_slab_release_list(released, shard, class_index);
+    const uint32_t count = hak_slab_release_list(released, shard, class_index, visit->keeps);
     hak_gate_leave();
     return 1 + most - visit->most + count;
 }
@@ -345,7 +345,7 @@ HAK_FAST_PATH void report(const hak_twice_t *twice, unsigned class_index) {
 
 HAK_NEXT void hak_shard_release_kept(unsigned home, unsigned class_index) {
     if (!hak_bin_has_pages(hak_bin_of(home, class_index), class_index)) return;
-    visit_t visit = {.most = DRAIN_MOST};
+    visit_t visit = {.most = DRAIN_MOST, .keeps = true};
     drain_and_release(home, class_index, &visit);
     report(&visit.twice, class_index);
 }
@@ -366,7 +366,8 @@ static bool at_budget(unsigned shard) {
  * budget alone never makes a request fail. */
 static HAK_BEHIND unsigned release_own(request_t *request) {
     hak_add_relaxed(&budget_hits, 1);
-    visit_t visit = {.any_warm = hak_load_relaxed(&hak_warm_seen), .twice = request->twice};
+    visit_t visit = {
+        .any_warm = hak_load_relaxed(&hak_warm_seen), .keeps = true, .twice = request->twice};
     for (unsigned i = 1; i <= HAK_CLASS_COUNT; i++) {
         visit.most = UINT32_MAX;
         drain_and_release(request->home, i, &visit);

@@ -7,14 +7,33 @@
 #include "shard/table.h"
 
 enum {
-    MOST = 3,       /* units in a stock */
-    SLABS_EACH = 2, /* slabs that a shard has for each unit in its stock, at least */
+    MOST = 3, /* untouched units in a stock */
+    FORMER_MOST =
+        6, /* former slabs: a block that grows through all classes leaves as many at a time */
+    SLABS_EACH = 2, /* slabs that a shard has for each of either, at least */
 };
 
-/* K2. */
-static void put(hak_stock_t *stock, hak_unit_t *units) {
+static hak_unit_t *take_all(hak_stock_list_t *list) {
+    return hak_load_relaxed(list) ? hak_exchange_acq_rel(list, NULL) : NULL; /* K1 */
+}
+
+/* K2; true when the list is there. */
+static bool put(hak_stock_list_t *list, hak_unit_t *units) {
     hak_unit_t *none = NULL;
-    if (units && !hak_cas_release(stock, &none, units)) hak_pool_give_ahead(units);
+    return hak_cas_release(list, &none, units);
+}
+
+static void put_untouched(hak_stock_t *stock, hak_unit_t *units) {
+    if (units && !put(&stock->untouched, units)) hak_pool_give_ahead(units);
+}
+
+static void give_former(hak_unit_t *list) {
+    for (hak_unit_t *unit = list; unit; unit = unit->next) unit->stocked = false;
+    if (list) hak_pool_give_list(list);
+}
+
+static void put_former(hak_stock_t *stock, hak_unit_t *units) {
+    if (units && !put(&stock->former, units)) give_former(units);
 }
 
 static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
@@ -25,35 +44,71 @@ static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *ze
     unsigned taken = hak_pool_take_units(want, units, zeroed, most, &ahead);
     *drawn = taken;
     for (const hak_unit_t *unit = ahead; unit; unit = unit->next) ++*drawn;
-    if (ahead) put(stock, ahead);
+    if (ahead) put_untouched(stock, ahead);
+    return taken;
+}
+
+/* What is there of one list, up to `want`; returns the rest. */
+static hak_unit_t *take_of(hak_unit_t *list, unsigned want, bool untouched, hak_unit_t **units,
+                           bool *zeroed, unsigned *taken) {
+    for (; list && *taken < want; ++*taken, list = list->next) {
+        units[*taken] = list;
+        list->stocked = false;
+        zeroed[*taken] = untouched;
+        if (untouched) hak_pool_prefault(list->base, HAK_UNIT_SIZE, 1);
+    }
+    return list;
+}
+
+/* A unit with pages comes first. */
+static HAK_NEXT unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_unit_t **units,
+                                      bool *zeroed) {
+    unsigned taken = 0;
+    hak_unit_t *former = take_all(&stock->former);
+    put_former(stock, take_of(former, want, false, units, zeroed, &taken));
+    if (taken || hak_load_relaxed(&hak_pool_about.has_dirty)) return taken;
+    hak_unit_t *untouched = take_all(&stock->untouched);
+    put_untouched(stock, take_of(untouched, want, true, units, zeroed, &taken));
     return taken;
 }
 
 unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
                         unsigned *drawn) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    hak_unit_t *list = NULL;
-    unsigned taken = 0;
-    /* A unit with pages comes first. */
-    if (stock && hak_load_relaxed(stock) && !hak_load_relaxed(&hak_pool_about.has_dirty))
-        list = hak_exchange_acq_rel(stock, NULL); /* K1 */
-    if (!list) return draw(shard, want, units, zeroed, drawn);
-    for (; list && taken < want; taken++, list = list->next) {
-        units[taken] = list;
-        units[taken]->stocked = false;
-        zeroed[taken] = true;
-        hak_pool_prefault(list->base, HAK_UNIT_SIZE, 1);
-    }
-    put(stock, list);
+    unsigned taken = stock ? take_stocked(stock, want, units, zeroed) : 0;
+    if (!taken) return draw(shard, want, units, zeroed, drawn);
     *drawn = 0;
     return taken;
 }
 
+bool hak_stock_has_former(unsigned shard) {
+    hak_stock_t *stock = hak_shard_stock(shard);
+    return stock && hak_load_relaxed(&stock->former);
+}
+
+void hak_stock_keep(unsigned shard, hak_unit_t *list) {
+    hak_stock_t *stock = hak_pool_gives_whole() ? NULL : hak_shard_stock(shard);
+    unsigned most =
+        stock ? (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST) : 0;
+    hak_unit_t *kept = most ? take_all(&stock->former) : NULL;
+    for (const hak_unit_t *unit = kept; unit && most; unit = unit->next) most--;
+    for (hak_unit_t *next; list && most; list = next, most--) {
+        next = list->next;
+        list->stocked = true;
+        list->next = kept;
+        kept = list;
+    }
+    if (kept) put_former(stock, kept);
+    if (list) hak_pool_give_list(list);
+}
+
 void hak_stock_release(unsigned shard) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    if (!stock || !hak_load_relaxed(stock)) return;
+    if (!stock) return;
+    if (!hak_load_relaxed(&stock->untouched) && !hak_load_relaxed(&stock->former)) return;
     hak_gate_enter();
-    hak_unit_t *list = hak_exchange_acq_rel(stock, NULL); /* K1 */
-    if (list) hak_pool_give_ahead(list);
+    hak_unit_t *untouched = take_all(&stock->untouched);
+    if (untouched) hak_pool_give_ahead(untouched);
+    give_former(take_all(&stock->former));
     hak_gate_leave();
 }

@@ -1,11 +1,14 @@
-/* stock.h: units that a shard took from the pool ahead of need.
+/* stock.h: units that a shard has and no bin: untouched ones, taken from the pool ahead of need, and former slabs.
  *
  * While a heap grows, each shard takes slabs of its own, and on a large machine all of them wait for the
  * pool's lock. So a shard that has slabs already takes a few units more under that lock, as long as they
  * were never touched: they have no pages. They lie in its stock until it needs them, or until the next
  * pass (thread/purge_trigger.c) gives them back. The first shards have none, so small processes do not.
  *
- * PROTOCOL of a stock
+ * Slabs that a program leaves for other classes go to a second list, a few of them, and become the shard's next
+ * slabs: by way of the pool they would go to another CPU, with all the lines that this one has of them.
+ *
+ * PROTOCOL of either list
  *
  *   K1  list = first.exchange(NULL): the units are this thread's
  *   K2  CAS of `first`, NULL -> what is left of the list. A thread that loses gives it back to the pool
@@ -18,12 +21,22 @@
 #include "base/base.h"
 #include "region/unit.h"
 
-typedef _Atomic(hak_unit_t *) hak_stock_t; /* atomic; units that are linked by `next` */
+typedef _Atomic(hak_unit_t *) hak_stock_list_t; /* atomic; units that are linked by `next` */
+
+typedef struct {
+    hak_stock_list_t untouched, former;
+} hak_stock_t;
 
 /* As hak_pool_take_units, from the stock of the shard, if that is not empty. *drawn: units
  * that left the pool, those that are in the stock now included. Inside the gate. */
 unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
                         unsigned *drawn);
+
+/* True when the shard has former slabs. No lock: a hint. */
+bool hak_stock_has_former(unsigned shard);
+
+/* Keeps some units of a list of former slabs, which belong to no bin; the others go to the pool. Inside the gate. */
+void hak_stock_keep(unsigned shard, hak_unit_t *list);
 
 /* Gives the stock back to the pool. */
 void hak_stock_release(unsigned shard);

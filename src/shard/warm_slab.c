@@ -207,7 +207,7 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
         if (put_back(bin, slab)) released = link_released(slab, released);
     }
     hak_lock_release(&bin->lock);
-    if (released) hak_slab_release_list(released, home, class_index);
+    if (released) hak_slab_release_list(released, home, class_index, true);
     hak_gate_leave();
 }
 

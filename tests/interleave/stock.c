@@ -19,7 +19,7 @@
 #include "trace.h"
 
 enum { UNITS = 6, SHARD = 7, SLABS = 100 };
-enum { POOL, AHEAD, USED };
+enum { POOL, AHEAD, USED, FORMER };
 
 static hak_unit_t units[UNITS];
 static struct {
@@ -28,7 +28,7 @@ static struct {
 static struct {
     _Atomic unsigned turns; /* the pool's lock */
 } HAK_ALIGNED(HAK_LINE) lock;
-static unsigned where[UNITS]; /* under that lock; AHEAD: the pool does not know where */
+static unsigned where[UNITS]; /* under that lock; AHEAD, FORMER: the pool does not know where */
 
 /* ---- What stocks stand on -------------------------------------------------------------------- */
 
@@ -71,11 +71,12 @@ void hak_pool_prefault(char *start, size_t size, int level) {
 }
 
 /* The units are this thread's until the step. */
-void hak_pool_give_ahead(hak_unit_t *list) {
+static void give_all(hak_unit_t *list, unsigned from) {
     bool given[UNITS] = {false};
     for (hak_unit_t *next; list; list = next) {
         next = list->next;
-        EXPLORE_CHECK(where[list - units] == AHEAD && list->stocked, "a unit is given back twice");
+        EXPLORE_CHECK(where[list - units] == from && list->stocked == (from == AHEAD),
+                      "a unit is given back twice");
         list->next = NULL;
         list->stocked = false;
         given[list - units] = true;
@@ -84,6 +85,10 @@ void hak_pool_give_ahead(hak_unit_t *list) {
     for (unsigned i = 0; i < UNITS; i++)
         if (given[i]) where[i] = POOL;
 }
+
+void hak_pool_give_ahead(hak_unit_t *list) { give_all(list, AHEAD); }
+void hak_pool_give_list(hak_unit_t *list) { give_all(list, FORMER); }
+bool hak_pool_gives_whole(void) { return false; }
 
 /* ---- What free bitmaps stand on: no room, and none that the process keeps --------------------- */
 
@@ -119,7 +124,8 @@ void hak_meta_free_bitmap(void *bitmap, size_t size) {
 
 static void prepare(void) {
     gates_reset(false);
-    atomic_store_explicit(&shared.stock, NULL, memory_order_relaxed);
+    atomic_store_explicit(&shared.stock.untouched, NULL, memory_order_relaxed);
+    atomic_store_explicit(&shared.stock.former, NULL, memory_order_relaxed);
     for (unsigned i = 0; i < UNITS; i++) {
         where[i] = POOL;
         units[i].next = NULL;
@@ -128,19 +134,22 @@ static void prepare(void) {
     atomic_store_explicit(&hak_pool_about.has_dirty, false, memory_order_relaxed);
 }
 
-static void take(unsigned want) {
+static hak_unit_t *take(unsigned want) {
     hak_unit_t *taken[2];
     bool zeroed[2];
     unsigned drawn, count = hak_stock_take(SHARD, want, taken, zeroed, &drawn);
     EXPLORE_CHECK(drawn == 0 || drawn >= count, "%u units were taken, %u left the pool", count,
                   drawn);
     for (unsigned i = 0; i < count; i++) {
-        EXPLORE_CHECK(zeroed[i] && !taken[i]->stocked, "a unit in use counts as stocked");
+        EXPLORE_CHECK(!taken[i]->stocked, "a unit in use counts as stocked");
         taken[i]->next = NULL;
-        EXPLORE_CHECK(where[taken[i] - units] == (drawn ? USED : AHEAD),
+        EXPLORE_CHECK(where[taken[i] - units] == (drawn       ? USED
+                                                  : zeroed[i] ? AHEAD
+                                                              : FORMER),
                       "a unit is handed out twice");
         where[taken[i] - units] = USED;
     }
+    return count ? taken[0] : NULL;
 }
 
 static void take_one_unit(void) { take(1); }
@@ -151,9 +160,26 @@ static void take_twice(void) {
 }
 static void release(void) { hak_stock_release(SHARD); }
 
+/* A slab comes, and is left. */
+static void take_and_keep(void) {
+    hak_unit_t *unit = take(1);
+    if (!unit) return;
+    where[unit - units] = FORMER;
+    hak_stock_keep(SHARD, unit);
+}
+static void keep_and_take(void) {
+    take_and_keep();
+    take(1);
+}
+
 static void prepare_stock(void) {
     prepare();
     take(1);
+}
+
+static void prepare_former(void) {
+    prepare();
+    take_and_keep();
 }
 
 static void prepare_dirty(void) {
@@ -161,22 +187,33 @@ static void prepare_dirty(void) {
     atomic_store_explicit(&hak_pool_about.has_dirty, true, memory_order_relaxed);
 }
 
+static unsigned length(hak_stock_list_t *list) {
+    unsigned count = 0;
+    for (const hak_unit_t *unit = atomic_load(list); unit; unit = unit->next) count++;
+    return count;
+}
+
 /* Every unit that left the pool is in use or in the stock. */
 static void none_is_lost(void) {
-    unsigned ahead = 0, stocked = 0;
-    for (unsigned i = 0; i < UNITS; i++) ahead += where[i] == AHEAD;
-    for (const hak_unit_t *unit = atomic_load(&shared.stock); unit; unit = unit->next) stocked++;
-    EXPLORE_CHECK(ahead == stocked, "%u units were taken ahead, %u are in the stock", ahead,
-                  stocked);
+    unsigned ahead = 0, former = 0;
+    for (unsigned i = 0; i < UNITS; i++) {
+        ahead += where[i] == AHEAD;
+        former += where[i] == FORMER;
+    }
+    const unsigned untouched_there = length(&shared.stock.untouched),
+                   former_there = length(&shared.stock.former);
+    EXPLORE_CHECK(ahead == untouched_there, "%u units were taken ahead, %u are in the stock", ahead,
+                  untouched_there);
+    EXPLORE_CHECK(former == former_there, "%u slabs were left, %u are in the stock", former,
+                  former_there);
     release();
     for (unsigned i = 0; i < UNITS; i++)
-        EXPLORE_CHECK(where[i] != AHEAD, "a unit stays in the stock");
+        EXPLORE_CHECK(where[i] == POOL || where[i] == USED, "a unit stays in the stock");
 }
 
 /* A unit with pages comes before those of the stock. */
 static void the_stock_is_as_before(void) {
-    unsigned stocked = 0;
-    for (const hak_unit_t *unit = atomic_load(&shared.stock); unit; unit = unit->next) stocked++;
+    const unsigned stocked = length(&shared.stock.untouched);
     EXPLORE_CHECK(stocked == 3 && where[4] == USED, "%u units in the stock", stocked);
     none_is_lost();
 }
@@ -225,8 +262,7 @@ static void prepare_last_place(void) {
 
 static void each_bitmap_is_once_there(void) {
     unsigned kept = 0;
-    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
-        kept += atomic_load(&places[SIZE][i]) != NULL;
+    for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++) kept += atomic_load(&places[SIZE][i]) != NULL;
     const unsigned made = atomic_load(&bitmaps_made), given = atomic_load(&bitmaps_given);
     EXPLORE_CHECK(kept + given == made, "%u bitmaps were made, %u are kept, %u went back", made,
                   kept, given);
@@ -240,7 +276,8 @@ static void each_bitmap_is_once_there(void) {
 static const char *describe(const volatile void *variable) {
     for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++)
         if (variable == &places[SIZE][i]) return "a place for a bitmap";
-    return variable == &shared.stock ? "the stock" : NULL;
+    if (variable == &shared.stock.former) return "the former slabs";
+    return variable == &shared.stock.untouched ? "the stock" : NULL;
 }
 
 static const explore_scenario_t scenarios[] = {
@@ -257,6 +294,21 @@ static const explore_scenario_t scenarios[] = {
     {"a thread takes twice, another one once, a third one releases",
      prepare_stock,
      {take_twice, take_one_unit, release},
+     .finally = none_is_lost,
+     .describe = describe},
+    {"two slabs are left at once",
+     prepare,
+     {take_and_keep, take_and_keep},
+     .finally = none_is_lost,
+     .describe = describe},
+    {"a former slab is wanted twice",
+     prepare_former,
+     {keep_and_take, take_one_unit},
+     .finally = none_is_lost,
+     .describe = describe},
+    {"former slabs come, go, and are given back",
+     prepare_former,
+     {take_and_keep, take_one_unit, release},
      .finally = none_is_lost,
      .describe = describe},
     {"units with pages come first",
@@ -289,7 +341,7 @@ int main(int argc, char **argv) {
     memory_track(places, sizeof places);
     trace_holds(places, sizeof places, "record_t.bitmaps");
     trace_holds(places, sizeof places, "hak_shard_bitmap_places()[]");
-    trace_holds(&shared.stock, sizeof shared.stock, "record_t.stock");
-    trace_holds(&shared.stock, sizeof shared.stock, "hak_shard_stock()[]");
+    trace_holds(&shared.stock, sizeof shared.stock, "hak_stock_t");
+    trace_holds(&shared.stock, sizeof shared.stock, "put()[]");
     return scenarios_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -171,6 +171,7 @@ unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsi
 void hak_pool_give_ahead(hak_unit_t *list) {
     explore_fail("unit %p was taken ahead", (void *)list);
 }
+bool hak_pool_gives_whole(void) { return false; }
 void hak_pool_prefault(char *start, size_t size, int level) {
     (void)start, (void)size, (void)level;
 }

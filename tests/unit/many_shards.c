@@ -221,12 +221,13 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     size_t used = used_units(), committed = hak_commit_bytes();
     unsigned asked = 0, ahead = 0, longest = 0;
     for (unsigned i = 0; i < SLABS; i++) {
-        hak_unit_t *stock = *hak_shard_stock(shard);
+        hak_unit_t *stock = hak_shard_stock(shard)->untouched;
         asked += stock == NULL;
         take(shard, CLASS, count, blocks[i]);
         if (stock) assert_ptr_equal(slab_of(blocks[i][0]), stock);
         ahead = 0;
-        for (const hak_unit_t *unit = *hak_shard_stock(shard); unit; unit = unit->next, ahead++)
+        for (const hak_unit_t *unit = hak_shard_stock(shard)->untouched; unit;
+             unit = unit->next, ahead++)
             assert_true(unit->stocked && unit->owner == 0);
         assert_true(ahead <= MOST);
         if (ahead > longest) longest = ahead;
@@ -237,7 +238,7 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     REQUIRE(longest > 0, "no stock in %u slabs", SLABS);
     assert_int_equal(hak_verify(), 0);
     hak_shard_release_idle();
-    assert_null(*hak_shard_stock(shard));
+    assert_null(hak_shard_stock(shard)->untouched);
     assert_int_equal(hak_verify(), 0);
     assert_int_equal(used_units(), used + SLABS);
     for (unsigned i = 0; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
@@ -245,6 +246,40 @@ static void a_shard_that_grows_has_a_stock(void **state) {
     assert_int_equal(used_units(), used);
     assert_int_equal(hak_commit_bytes(), committed);
     assert_null(hak_shard_stock(0));
+}
+
+/* A slab that the program leaves becomes the shard's next one of another class. Few are kept, the first shards keep none, and
+ * a pass gives them back with their pages. */
+static void slabs_that_are_left_serve_other_classes(void **state) {
+    (void)state;
+    enum { SLABS = 20, MOST = 6, OTHER = CLASS - 1 };
+    const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 6);
+    static void *blocks[SLABS][64], *others[64];
+    hak_purge_all();
+    const size_t used = used_units();
+    for (unsigned i = 0; i < SLABS; i++) take(shard, CLASS, count, blocks[i]);
+    hak_stock_release(shard); /* what was taken ahead */
+    for (unsigned i = 0; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
+    unsigned former = 0;
+    const hak_unit_t *first = hak_shard_stock(shard)->former;
+    for (const hak_unit_t *unit = first; unit; unit = unit->next, former++)
+        assert_true(unit->stocked && unit->owner == 0);
+    assert_int_equal(former, MOST);
+    assert_int_equal(used_units(), used + 1 + MOST); /* one is kept by the bin */
+    assert_int_equal(hak_verify(), 0);
+    const uint64_t stage2 = hak_pool_stats.stage2;
+    take(shard, OTHER, hak_classes[OTHER].count, others);
+    assert_ptr_equal(slab_of(others[0]), first);
+    assert_false(first->stocked);
+    assert_int_equal(hak_pool_stats.stage2, stage2);
+    give(shard, OTHER, others, hak_classes[OTHER].count);
+    assert_int_equal(hak_verify(), 0);
+    release_all();
+    assert_null(hak_shard_stock(shard)->former);
+    assert_int_equal(used_units(), used);
+    REQUIRE(hak_load_relaxed(&hak_pool_stats.dirty_units) >= SLABS, "%zu units with pages",
+            hak_load_relaxed(&hak_pool_stats.dirty_units));
+    assert_int_equal(hak_verify(), 0);
 }
 
 /* A unit of the stock that becomes a slab has its pages made as any other one under SS_PREFAULT. */
@@ -273,17 +308,18 @@ static void at_the_limit_stocks_are_given_back(void **state) {
     static void *blocks[SLABS][64];
     void *small = hakmem_malloc(1);
     unsigned used = 0;
-    while (!*hak_shard_stock(shard) && used < SLABS) take(shard, CLASS, count, blocks[used++]);
-    REQUIRE(*hak_shard_stock(shard) != NULL, "no stock of %u slabs", used);
-    hak_unit_t *stock = atomic_exchange(hak_shard_stock(shard), NULL);
+    while (!hak_shard_stock(shard)->untouched && used < SLABS)
+        take(shard, CLASS, count, blocks[used++]);
+    REQUIRE(hak_shard_stock(shard)->untouched != NULL, "no stock of %u slabs", used);
+    hak_unit_t *stock = atomic_exchange(&hak_shard_stock(shard)->untouched, NULL);
     for (unsigned i = 0; i < 2; i++) hak_purge_all(); /* all else that is free */
-    atomic_store(hak_shard_stock(shard), stock);
+    atomic_store(&hak_shard_stock(shard)->untouched, stock);
     size_t room = limit - hak_commit_bytes();
     assert_true(hak_commit_charge(room));
     void *large = hakmem_malloc(HAK_UNIT_SIZE);
     hak_commit_release(room);
     assert_non_null(large);
-    assert_null(*hak_shard_stock(shard));
+    assert_null(hak_shard_stock(shard)->untouched);
     hakmem_free(large);
     hakmem_free(small);
     for (unsigned i = 0; i < used; i++) give(shard, CLASS, blocks[i], count);
@@ -372,6 +408,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(bitmaps_of_shards_share_no_line),
         cmocka_unit_test(records_of_slabs_are_used_again),
         cmocka_unit_test(a_shard_that_grows_has_a_stock),
+        cmocka_unit_test(slabs_that_are_left_serve_other_classes),
         cmocka_unit_test(units_of_a_stock_are_populated),
         cmocka_unit_test(at_the_limit_stocks_are_given_back),
         cmocka_unit_test(threads_spread_over_all_shards),
