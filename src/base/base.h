@@ -229,6 +229,7 @@ HAK_FAST_PATH bool hak_is_equal_16(const void *p, uint16_t value) {
 #define hak_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define hak_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 #define hak_or_relaxed(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
+#define hak_and_relaxed(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
 #define hak_or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define hak_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define hak_add_release(p, v) atomic_fetch_add_explicit((p), (v), memory_order_release)

@@ -64,9 +64,10 @@ typedef struct {
 } hak_heap_sum_t;
 
 typedef struct {
-    hak_lock_t lock HAK_ALIGNED(HAK_LINE);
-    hak_recent_t recent;    /* lock */
-    hak_extents_t extents;  /* lock */
+    hak_lock_t
+        lock HAK_ALIGNED(HAK_LINE); /* alone in its line: others wait for it, or look at it */
+    hak_recent_t recent HAK_ALIGNED(HAK_LINE); /* lock */
+    hak_extents_t extents;                     /* lock */
     hak_dirty_list_t dirty; /* lock; superslabs with idle grains, the oldest first, or nearly so */
     _Atomic size_t idle;    /* written under the lock; grains */
     _Atomic size_t live;    /* written under the lock; grains of blocks, recent ones and those

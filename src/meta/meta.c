@@ -24,13 +24,16 @@ HAK_LOCK_RANK(META, hak_meta_lock, hak_meta_check_at_release);
 
 /* All under the lock. */
 static node_t *lists[SHIFT_COUNT];
-static _Atomic(node_t *) bitmaps[SHIFT_COUNT]; /* free ones; without the lock a hint */
-static node_t *zeroed[SHIFT_COUNT];            /* zero but for the link */
-static char *chunk_next, *chunk_end;           /* accessible, and not handed out yet */
+static node_t *bitmaps[SHIFT_COUNT]; /* free ones */
+static node_t *zeroed[SHIFT_COUNT];  /* zero but for the link */
+static char *chunk_next, *chunk_end; /* accessible, and not handed out yet */
 static size_t bytes_total;
 static hak_area_t areas[AREAS_MAX];
 static unsigned area_count; /* the last one grows */
 static unsigned attempt;    /* of hak_os_window; the next to try */
+
+/* A bit for each shift: the list of its bitmaps may have some. Set behind a give, cleared under the lock. */
+static _Atomic uint64_t has_bitmaps HAK_READ_OFTEN;
 
 static unsigned shift_of(size_t size) {
     if (size <= (1u << LEAST_SHIFT)) return LEAST_SHIFT;
@@ -131,26 +134,22 @@ static void give(node_t **list, void *block) {
 void *hak_meta_alloc(size_t size) { return take(&lists[shift_of(size)], shift_of(size)); }
 void hak_meta_free(void *block, size_t size) { give(&lists[shift_of(size)], block); }
 
-static void *take_bitmap(unsigned shift, bool may_carve) {
-    HAK_HOLD(&hak_meta_lock);
-    node_t *node = hak_load_relaxed(&bitmaps[shift]);
-    if (!node) return may_carve ? carve(shift) : NULL;
-    hak_store_relaxed(&bitmaps[shift], node->next);
-    return node;
-}
-
-void *hak_meta_alloc_bitmap(size_t size) { return take_bitmap(shift_of(size), true); }
-
-HAK_NEXT void *hak_meta_reuse_bitmap(size_t size) {
-    const unsigned shift = shift_of(size);
-    return hak_load_relaxed(&bitmaps[shift]) ? take_bitmap(shift, false) : NULL;
-}
+void *hak_meta_alloc_bitmap(size_t size) { return take(&bitmaps[shift_of(size)], shift_of(size)); }
 
 void hak_meta_free_bitmap(void *block, size_t size) {
-    node_t *node = block;
+    const uint64_t bit = (uint64_t)1 << shift_of(size);
+    give(&bitmaps[shift_of(size)], block);
+    if (!(hak_load_relaxed(&has_bitmaps) & bit)) hak_or_relaxed(&has_bitmaps, bit);
+}
+
+HAK_BEHIND void *hak_meta_reuse_bitmap(size_t size) {
+    const unsigned shift = shift_of(size);
+    if (!(hak_load_relaxed(&has_bitmaps) >> shift & 1)) return NULL;
     HAK_HOLD(&hak_meta_lock);
-    node->next = hak_load_relaxed(&bitmaps[shift_of(size)]);
-    hak_store_relaxed(&bitmaps[shift_of(size)], node);
+    node_t *node = bitmaps[shift];
+    if (node) bitmaps[shift] = node->next;
+    if (!bitmaps[shift]) hak_and_relaxed(&has_bitmaps, ~((uint64_t)1 << shift));
+    return node;
 }
 
 void *hak_meta_alloc_zeroed(size_t size) { /* what else was freed before is not zero */

@@ -13,7 +13,7 @@ static void *cut(hak_room_t *room, size_t size) {
     return room->bytes + start;
 }
 
-void *hak_room_cut(hak_room_place_t *place, size_t size) {
+HAK_BEHIND void *hak_room_cut(hak_room_place_t *place, size_t size) {
     hak_room_t *room = hak_load_acquire(place); /* R1 */
     for (;;) {
         void *piece = room ? cut(room, size) : NULL;

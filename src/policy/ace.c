@@ -20,6 +20,8 @@ enum {
     SAVED_PART = 32,          /* it must also save this part of what the blocks take */
     WASTED_MOST = 8,          /* no class wastes more than this part of a block */
     SAME_LOOKS = 2,           /* looks in a row that must find the same size best */
+    FEW_SHARDS = 4, /* with more, all CPUs take the lines of the counts from each other: */
+    NOTED_PART = 8, /* of one sample in so many of a thread */
 };
 
 static struct {
@@ -93,7 +95,14 @@ static void note(unsigned class_index, size_t size) {
     if (count >= MEMORY) forget_half(class_index);
 }
 
+static HAK_BEHIND bool is_skipped(void) {
+    static __thread uint8_t own;
+    return ++own % NOTED_PART != 0;
+}
+
 void hak_ace_note(unsigned class_index, size_t size) {
     if (hak_option(HAK_OPTION_MID_DYN1) != HAK_DYN1_AUTO || hak_dyn_size()) return;
-    if (hak_load_relaxed(&hak_pool_about.used_units) >= HEAP_UNITS) note(class_index, size);
+    if (hak_load_relaxed(&hak_pool_about.used_units) < HEAP_UNITS) return;
+    if (HAK_UNLIKELY(hak_shard_homes() > FEW_SHARDS) && is_skipped()) return;
+    note(class_index, size);
 }

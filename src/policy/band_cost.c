@@ -2,7 +2,8 @@
  *
  * Threads drive it by their slow calls. A sample is due 250 ms after the last one. So that a short
  * program learns, too, a sample is also due after 4, 8, 16, ... rounds of slow calls; since the
- * number doubles, these samples cost a long-running program nothing.
+ * number doubles, these samples cost a long-running program nothing. Beyond a few shards, whose lines
+ * a sample all reads, it grows eightfold.
  *
  * One thread samples at a time; a thread that finds the lock taken goes on without a sample. The
  * lock is innermost: no other lock is taken while it is held. */
@@ -19,6 +20,7 @@
 enum {
     INTERVAL_MS = 250,
     FIRST_ROUNDS = 4,
+    FEW_SHARDS = 4,
     ADDED_PART = 64, /* of the rounds until the next sample, that a thread adds at once */
 };
 
@@ -128,7 +130,8 @@ static bool is_due(uint64_t now_ms, uint64_t rounds_now) {
 static void sample_when_due(uint64_t now_ms, uint64_t rounds_now) {
     if (!is_due(now_ms, rounds_now) || !hak_lock_try(&band_cost_lock)) return;
     if (is_due(now_ms, rounds_now)) {
-        if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now * 2);
+        const unsigned shift = hak_shard_homes() > FEW_SHARDS ? 3 : 1;
+        if (is_due_by_rounds(rounds_now)) hak_store_relaxed(&next_rounds, rounds_now << shift);
         hak_store_relaxed(&next_ms, now_ms + INTERVAL_MS);
         sample(now_ms);
     }

@@ -3,6 +3,21 @@
 
 hak_lists_t hak_lists[HAK_NODES_MAX] HAK_APART;
 
+HAK_OUT_OF_LINE void hak_pool_add_used(size_t more) {
+    HAK_ADD_OWNED(&hak_pool_stats.used_units, more);
+    const uint32_t now = (uint32_t)hak_load_relaxed(&hak_pool_stats.used_units),
+                   about = hak_load_relaxed(&hak_pool_about.used_units);
+    if ((now > about ? now - about : about - now) > about / HAK_ABOUT_PART)
+        hak_store_relaxed(&hak_pool_about.used_units, now);
+}
+
+HAK_OUT_OF_LINE void hak_pool_add_dirty(size_t more) {
+    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, more);
+    const bool has = hak_load_relaxed(&hak_pool_stats.dirty_units) != 0;
+    if (has != hak_load_relaxed(&hak_pool_about.has_dirty))
+        hak_store_relaxed(&hak_pool_about.has_dirty, has);
+}
+
 static hak_lists_t *lists_of(const hak_superslab_t *super) { return &hak_lists[super->node]; }
 
 static unsigned longest_run(uint32_t mask) {

@@ -36,19 +36,8 @@ extern hak_lists_t hak_lists[HAK_NODES_MAX];
 /* Add to used_units and dirty_units. Slow calls of all threads read hak_pool_about: it is written only where it is
  * off by more than one part in HAK_ABOUT_PART. */
 enum { HAK_ABOUT_PART = 128 };
-HAK_FAST_PATH void hak_pool_add_used(size_t more) {
-    HAK_ADD_OWNED(&hak_pool_stats.used_units, more);
-    const uint32_t now = (uint32_t)hak_load_relaxed(&hak_pool_stats.used_units),
-                   about = hak_load_relaxed(&hak_pool_about.used_units);
-    if ((now > about ? now - about : about - now) > about / HAK_ABOUT_PART)
-        hak_store_relaxed(&hak_pool_about.used_units, now);
-}
-HAK_FAST_PATH void hak_pool_add_dirty(size_t more) {
-    HAK_ADD_OWNED(&hak_pool_stats.dirty_units, more);
-    const bool has = hak_load_relaxed(&hak_pool_stats.dirty_units) != 0;
-    if (has != hak_load_relaxed(&hak_pool_about.has_dirty))
-        hak_store_relaxed(&hak_pool_about.has_dirty, has);
-}
+void hak_pool_add_used(size_t more);
+void hak_pool_add_dirty(size_t more);
 
 HAK_FAST_PATH uint32_t hak_unit_mask(unsigned start, unsigned count) {
     return (uint32_t)((((uint64_t)1 << count) - 1) << start);

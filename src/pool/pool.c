@@ -259,15 +259,17 @@ static hak_unit_t *take_ahead(hak_superslab_t *super, unsigned most) {
 }
 
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
-                             hak_unit_t **ahead) {
+                             hak_unit_t **ahead, bool *grown) {
     unsigned taken = 0;
     *ahead = NULL;
     hak_lock_acquire(&hak_pool_lock);
+    const uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     do {
         units[taken] = take_locked(1, &zeroed[taken]);
     } while (units[taken] && ++taken < want && choose(hak_node_here(), 1));
     if (more && taken && zeroed[taken - 1])
         *ahead = take_ahead(hak_region_superslab_of(units[taken - 1]), more);
+    *grown = hak_load_relaxed(&hak_pool_stats.stage3) != superslabs;
     hak_lock_release(&hak_pool_lock);
     for (unsigned i = 0; i < taken; i++)
         if (zeroed[i]) hak_pool_prefault(units[i]->base, HAK_UNIT_SIZE, 1);

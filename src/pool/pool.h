@@ -18,11 +18,15 @@
 #include "pool/purge_budget.h"
 #include "region/region.h"
 
-/* Each take of a unit writes the first line, and reads the second one. */
+/* Takes and gives of units write the first line only. */
 typedef struct {
     _Atomic uint64_t stage2; /* units served from a superslab that existed */
     _Atomic size_t used_units;
-    _Atomic uint64_t stage3 /* new superslabs, those mapped again included */
+    _Atomic size_t dirty_units;   /* free units that still have pages */
+    _Atomic uint64_t near_units;  /* taken with pages on the caller's node, of several nodes */
+    _Atomic uint64_t far_units;   /* the same on another node */
+    _Atomic uint32_t slab_events; /* slabs taken and given in the present epoch (purge.c) */
+    _Atomic uint64_t stage3       /* new superslabs, those mapped again included */
         HAK_ALIGNED(HAK_LINE);
     _Atomic uint64_t unmapped; /* superslabs whose addresses were given back */
     _Atomic uint64_t huge;     /* new superslabs for which huge pages were requested */
@@ -31,12 +35,9 @@ typedef struct {
     _Atomic uint64_t purged_partial;  /* purged units of superslabs with slabs in use */
     _Atomic uint64_t row_looks;       /* superslabs at which searches for a row began */
     _Atomic uint64_t populated_units; /* by SS_PREFAULT; atomic addition */
-    _Atomic size_t dirty_units;       /* free units that still have pages */
     _Atomic size_t held_units;        /* dirty units that wait for a round */
     _Atomic size_t ragged_units;      /* in slabs of ragged classes (hak_class_is_ragged); shards
                                          write it by atomic addition */
-    _Atomic uint64_t near_units;      /* taken with pages on the caller's node, of several nodes */
-    _Atomic uint64_t far_units;       /* the same on another node */
     _Atomic size_t first_units;       /* in first chunks of heaps (large/fine.h); atomic addition */
 } hak_pool_stats_t;                   /* written under the pool lock, any thread reads */
 
@@ -66,11 +67,11 @@ bool hak_pool_take_behind(hak_unit_t *first, unsigned before, unsigned count);
 bool hak_pool_gives_whole(void);
 
 /* Takes up to `want` (>= 1) units, each on its own, in one critical section. Only the first one may
- * need a new superslab. Returns how many it took. If the last one was never touched, also takes up
- * to `more` untouched units of its superslab; these are `stocked`, and linked by `next` into
- * *ahead. */
+ * need a new superslab: *grown tells whether it did. Returns how many it took. If the last one was never
+ * touched, also takes up to `more` untouched units of its superslab; these are `stocked`, and linked by
+ * `next` into *ahead. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **units, bool *zeroed, unsigned more,
-                             hak_unit_t **ahead);
+                             hak_unit_t **ahead, bool *grown);
 
 /* Gives units back; their class entry must be NONE already. */
 void hak_pool_give(hak_unit_t *slab, unsigned count);

@@ -21,7 +21,6 @@ static struct {
     uint64_t count;   /* epochs so far */
     uint64_t round;   /* the epoch of the last round of partial release */
     uint64_t ends_ms; /* end of the present epoch, by time */
-    uint32_t events;  /* slabs taken and given in the present epoch */
     bool is_open;     /* a round is under way: it may take several pieces */
 } epoch HAK_OWN_LINE;
 
@@ -43,18 +42,19 @@ static void look_at_clock(uint64_t now) {
     uint64_t ended = 1 + (now - epoch.ends_ms) / EPOCH_MS;
     epoch.count += ended;
     epoch.ends_ms += ended * EPOCH_MS;
-    epoch.events = 0;
+    hak_store_relaxed(&hak_pool_stats.slab_events, 0);
 }
 
-HAK_COMMON void hak_pool_count_taken(void) { epoch.events++; }
+HAK_COMMON void hak_pool_count_taken(void) { HAK_ADD_OWNED(&hak_pool_stats.slab_events, 1); }
 
 /* Counts a slab given. Ends the epoch if it had enough slab events, and sets a note if a round is
  * due because of that. */
 HAK_COMMON void hak_pool_count_given(uint64_t now) {
-    if (HAK_LIKELY(++epoch.events < EPOCH_EVENTS)) return;
+    HAK_ADD_OWNED(&hak_pool_stats.slab_events, 1);
+    if (HAK_LIKELY(hak_load_relaxed(&hak_pool_stats.slab_events) < EPOCH_EVENTS)) return;
     epoch.count++;
     epoch.ends_ms = now + EPOCH_MS;
-    epoch.events = 0;
+    hak_store_relaxed(&hak_pool_stats.slab_events, 0);
     if (round_is_due()) hak_budget_note(HAK_NOTE_ROUND);
 }
 

@@ -64,6 +64,17 @@ void hak_bin_add_slabs(unsigned shard, uint32_t more);
 /* A bin gets its first slab: see hak_shard_classes. */
 void hak_bin_add_class(unsigned shard, unsigned class_index);
 
+/* Classes whose bins had HAK_SPARE_LEAST spare bytes when blocks came back last, a bit each, as hak_shard_classes: a
+ * search for sparse slabs reads the lines of these bins only (sparse.c), since other CPUs write there. Who gives blocks
+ * sets a bit, who finds that it is not so any more clears it. A hint: where both happen at once the bit may be lost, until
+ * blocks come back again. */
+enum { HAK_SPARE_LEAST = 256 * 1024 };
+uint64_t hak_shard_spare(unsigned shard, unsigned word);
+void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has);
+
+/* Sets it, if it is so. Bin lock held. */
+void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard, unsigned class_index);
+
 /* What a bin counts, in the low 16 bits of each counter. A counter that goes round adds
  * one to the carries of its class, afterwards; who reads without the lock reads the
  * carries first. So what is read may be behind by one turn for a moment, and is never

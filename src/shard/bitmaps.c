@@ -7,13 +7,12 @@
 _Static_assert(HAK_BITMAP_LEAST << (HAK_BITMAP_SIZES - 1) == sizeof(uint64_t) * 2 * HAK_WORDS_MAX,
                "each size of a bitmap has places");
 
-/* The first of HAK_BITMAPS_KEPT; NULL when the shard has none. */
-static hak_bitmap_place_t *places_of(unsigned shard, size_t size) {
-    hak_bitmap_place_t *places = hak_shard_bitmap_places(shard);
-    return places ? places + hak_lowest_bit(size / HAK_BITMAP_LEAST) * HAK_BITMAPS_KEPT : NULL;
+/* The first of HAK_BITMAPS_KEPT. */
+static hak_bitmap_place_t *first_of(hak_bitmap_place_t *places, size_t size) {
+    return places + hak_lowest_bit(size / HAK_BITMAP_LEAST) * HAK_BITMAPS_KEPT;
 }
 
-static HAK_NEXT void *take_kept(hak_bitmap_place_t *places) {
+static void *take_kept(hak_bitmap_place_t *places) {
     for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++) {
         if (!hak_load_relaxed(&places[i])) continue;
         void *bitmap = hak_exchange_acq_rel(&places[i], NULL); /* B2 */
@@ -22,7 +21,14 @@ static HAK_NEXT void *take_kept(hak_bitmap_place_t *places) {
     return NULL;
 }
 
-static HAK_NEXT bool keep(hak_bitmap_place_t *places, void *bitmap) {
+static HAK_BEHIND void *bitmap_of_shard(hak_bitmap_place_t *places, unsigned shard, size_t size) {
+    void *bitmap = take_kept(first_of(places, size));
+    if (!bitmap) bitmap = hak_meta_reuse_bitmap(size);
+    return bitmap ? bitmap : hak_shard_cut(shard, size);
+}
+
+static HAK_BEHIND bool keep(hak_bitmap_place_t *places, void *bitmap, size_t size) {
+    places = first_of(places, size);
     for (unsigned i = 0; i < HAK_BITMAPS_KEPT; i++) {
         void *none = NULL;
         if (hak_load_relaxed(&places[i])) continue;
@@ -31,18 +37,13 @@ static HAK_NEXT bool keep(hak_bitmap_place_t *places, void *bitmap) {
     return false;
 }
 
-void *hak_shard_bitmap(unsigned shard, size_t size) {
-    hak_bitmap_place_t *places = places_of(shard, size);
-    void *bitmap = NULL;
-    if (places) {
-        bitmap = take_kept(places);
-        if (!bitmap) bitmap = hak_meta_reuse_bitmap(size);
-        if (!bitmap) bitmap = hak_shard_cut(shard, size);
-    }
+HAK_OUT_OF_LINE void *hak_shard_bitmap(unsigned shard, size_t size) {
+    hak_bitmap_place_t *places = hak_shard_bitmap_places(shard);
+    void *bitmap = places ? bitmap_of_shard(places, shard, size) : NULL;
     return bitmap ? bitmap : hak_meta_alloc_bitmap(size);
 }
 
-void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size) {
-    hak_bitmap_place_t *places = places_of(shard, size);
-    if (!places || !keep(places, bitmap)) hak_meta_free_bitmap(bitmap, size);
+HAK_OUT_OF_LINE void hak_shard_free_bitmap(unsigned shard, void *bitmap, size_t size) {
+    hak_bitmap_place_t *places = hak_shard_bitmap_places(shard);
+    if (!places || !keep(places, bitmap, size)) hak_meta_free_bitmap(bitmap, size);
 }

@@ -22,7 +22,7 @@
 enum {
     HAK_BITMAP_LEAST = 16,
     HAK_BITMAP_SIZES = 7, /* powers of two from there on: a bitmap and its remote words */
-    HAK_BITMAPS_KEPT = 4, /* of a size, in a shard */
+    HAK_BITMAPS_KEPT = 8, /* of a size, in a shard */
 };
 
 typedef _Atomic(void *) hak_bitmap_place_t;

@@ -173,5 +173,6 @@ HAK_NEXT hak_unit_t *hak_remote_merge(hak_bin_t *bin, unsigned shard, unsigned c
         slab = next;
     }
     if (HAK_UNLIKELY(slab != NULL)) push_back(slab, bin);
+    hak_bin_look_at_spare(bin, shard, class_index);
     return released;
 }

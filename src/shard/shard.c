@@ -238,12 +238,11 @@ static unsigned take_from_new(request_t *request, hak_unit_t *const *slabs, unsi
 _Atomic uint32_t hak_shard_grown HAK_OWN_LINE;
 _Atomic uint32_t hak_shard_visits_due HAK_OWN_LINE;
 
-/* Notes that sparse pages should be purged, after `units` came from the pool, which had taken
- * `superslabs` before: always when the heap has grown, otherwise now and then. The work is done at
- * the end of the call (thread/purge_trigger.c). */
-static void note_taken(unsigned units, uint64_t superslabs) {
+/* Notes that sparse pages should be purged, after `units` came from the pool: always when the heap has grown
+ * for them, otherwise now and then. The work is done at the end of the call (thread/purge_trigger.c). */
+static void note_taken(unsigned units, bool has_grown) {
     if (units == 0 || hak_shard_heap_is_small()) return;
-    if (HAK_UNLIKELY(hak_load_relaxed(&hak_pool_stats.stage3) != superslabs)) {
+    if (HAK_UNLIKELY(has_grown)) {
         hak_add_relaxed(&hak_shard_grown, hak_superslab_units());
         hak_budget_note(HAK_NOTE_GROWN);
     } else if (hak_shard_may_visit(false) && hak_shard_count_taken(units)) {
@@ -275,13 +274,12 @@ static unsigned take_from_pool(request_t *request) {
     unsigned class_index = request->class_index;
     if (hak_shard_leaves(class_index) && !request->insists) return 0;
     hak_unit_t *slabs[SLABS_MOST];
-    bool fresh[SLABS_MOST];
+    bool fresh[SLABS_MOST], grown;
     unsigned taken, drawn, made = 0, most = slabs_wanted(request);
-    uint64_t superslabs = hak_load_relaxed(&hak_pool_stats.stage3);
     hak_gate_enter();
     HAK_TIME_MID(pool_alloc_tls_page, class_index,
-                 taken = hak_stock_take(request->home, most, slabs, fresh, &drawn));
-    note_taken(drawn, superslabs);
+                 taken = hak_stock_take(request->home, most, slabs, fresh, &drawn, &grown));
+    note_taken(drawn, grown);
     unsigned found;
     if (HAK_UNLIKELY(has_free(hak_bin_of(request->home, class_index))) &&
         is_served_by_others(request, slabs, fresh, taken, &found)) {

@@ -29,19 +29,18 @@
 #include "shard/warm_slab.h"
 
 enum {
-    SMALL_HEAP = 64,          /* units; a visit touches all bins: not below this */
-    LARGE_HEAP = 1024,        /* units, 64 MiB; from here on slow calls, too, bring visits */
-    POOL_PART = 8,            /* dirty units are many above one part in so many of the used ones */
-    SPARE_LEAST = 256 * 1024, /* least spare bytes of a bin that is looked at */
-    PART_LEAST = 32,          /* least part of a slab that is purged, in 256ths */
-    LOOKS_HELD = 64,          /* slabs that are passed under one lock */
-    LOOKED_MOST = 15,         /* `looked` has four bits */
-    FEW_BITS = 4,             /* few blocks: below 16 */
-    SWEEP_MS = 250,           /* between two passes */
-    VISIT_UNITS = 4,          /* slabs taken from the pool between two visits of shards */
-    LOOKS_FOR_ONE = 4,        /* slabs that are looked at for each 64 KiB that is wanted */
-    GROWN_SHARDS = 16,        /* shards that are looked at when the heap has grown */
-    REST_PART = 64,           /* a bin is idle when 1 of so many units in use were taken */
+    SMALL_HEAP = 64,   /* units; a visit touches all bins: not below this */
+    LARGE_HEAP = 1024, /* units, 64 MiB; from here on slow calls, too, bring visits */
+    POOL_PART = 8,     /* dirty units are many above one part in so many of the used ones */
+    PART_LEAST = 32,   /* least part of a slab that is purged, in 256ths */
+    LOOKS_HELD = 64,   /* slabs that are passed under one lock */
+    LOOKED_MOST = 15,  /* `looked` has four bits */
+    FEW_BITS = 4,      /* few blocks: below 16 */
+    SWEEP_MS = 250,    /* between two passes */
+    VISIT_UNITS = 4,   /* slabs taken from the pool between two visits of shards */
+    LOOKS_FOR_ONE = 4, /* slabs that are looked at for each 64 KiB that is wanted */
+    GROWN_SHARDS = 16, /* shards that are looked at when the heap has grown */
+    REST_PART = 64,    /* a bin is idle when 1 of so many units in use were taken */
 };
 
 static _Atomic uint64_t purged_bytes;
@@ -180,18 +179,34 @@ static size_t purge_some(unsigned shard, unsigned class_index, size_t bytes, hak
     return given;
 }
 
-/* True when most touched blocks of a bin are free. In line, since a visit looks at all classes. */
-HAK_FAST_PATH bool is_spare(const hak_bin_t *bin) {
-    return hak_load_relaxed(&bin->spare) > hak_load_relaxed(&bin->touched) / 2;
-}
-
 /* Bytes of touched free blocks in a bin where most are free; 0 for any other. */
 static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     size_t spare = hak_load_relaxed(&bin->spare), touched = hak_load_relaxed(&bin->touched);
     if (spare <= touched / 2 || spare > touched) return 0;
     size_t bytes = spare * hak_dyn_size_of(class_index);
-    return bytes >= SPARE_LEAST ? bytes : 0;
+    return bytes >= HAK_SPARE_LEAST ? bytes : 0;
 }
+
+/* The same for a bin that has a bit in its shard's word. Clears the bit where there are none any more. */
+static size_t noted_bytes(unsigned shard, unsigned class_index) {
+    const size_t bytes = spare_bytes(hak_bin_of(shard, class_index), class_index);
+    if (!bytes) hak_bin_note_spare(shard, class_index, false);
+    return bytes;
+}
+
+/* The next class, from `from` on, whose bin may have spare bytes; 0 for none. */
+static unsigned next_noted(unsigned shard, unsigned from) {
+    for (unsigned w = from / 64; w < HAK_SHARD_CLASS_WORDS; w++) {
+        uint64_t has = hak_shard_spare(shard, w);
+        if (w == from / 64) has &= ~(uint64_t)0 << from % 64;
+        if (has) return w * 64 + hak_lowest_bit(has);
+    }
+    return 0;
+}
+
+#define EACH_NOTED(class_index, shard)                             \
+    for (unsigned class_index = next_noted(shard, 1); class_index; \
+         class_index = next_noted(shard, class_index + 1))
 
 /* Number of shards that are made. */
 static unsigned shards_made(void) {
@@ -216,9 +231,8 @@ size_t hak_shard_purge_grown(size_t bytes, hak_budget_t *budget) {
     unsigned shard = take_turn(count, left);
     size_t most = 0;
     for (; left; left--, shard = hak_shard_after(shard)) {
-        const hak_bin_t *bins = hak_bin_of(shard, 0);
-        for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-            size_t spare = spare_bytes(&bins[class_index], class_index);
+        EACH_NOTED(class_index, shard) {
+            size_t spare = noted_bytes(shard, class_index);
             if (spare <= most) continue;
             most = spare;
             best_shard = shard;
@@ -250,12 +264,11 @@ static unsigned visits_of_rest(unsigned shards) {
  * none. Adds `more` to the rests of the others. A concurrent take may be missed; then a bin counts as
  * idle too early, once. */
 static unsigned idle_bin(unsigned shard, unsigned rest, unsigned more) {
-    hak_bin_t *bins = hak_bin_of(shard, 0);
     unsigned best = 0;
     size_t most = 0;
-    for (unsigned class_index = 1; class_index <= HAK_CLASS_COUNT; class_index++) {
-        hak_bin_t *bin = &bins[class_index];
-        size_t bytes = is_spare(bin) ? spare_bytes(bin, class_index) : 0;
+    EACH_NOTED(class_index, shard) {
+        hak_bin_t *bin = hak_bin_of(shard, class_index);
+        size_t bytes = noted_bytes(shard, class_index);
         if (!bytes || !is_strewn(bin, class_index)) continue;
         unsigned rests = hak_load_relaxed(&bin->rests);
         if (rests < rest) {

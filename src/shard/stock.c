@@ -27,7 +27,7 @@ static void put_untouched(hak_stock_t *stock, hak_unit_t *units) {
     if (units && !put(&stock->untouched, units)) hak_pool_give_ahead(units);
 }
 
-static void give_former(hak_unit_t *list) {
+static HAK_BEHIND void give_former(hak_unit_t *list) {
     for (hak_unit_t *unit = list; unit; unit = unit->next) unit->stocked = false;
     if (list) hak_pool_give_list(list);
 }
@@ -37,11 +37,11 @@ static void put_former(hak_stock_t *stock, hak_unit_t *units) {
 }
 
 static unsigned draw(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
-                     unsigned *drawn) {
+                     unsigned *drawn, bool *grown) {
     hak_stock_t *stock = hak_shard_stock(shard);
     unsigned most = stock ? (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, MOST) : 0;
     hak_unit_t *ahead;
-    unsigned taken = hak_pool_take_units(want, units, zeroed, most, &ahead);
+    unsigned taken = hak_pool_take_units(want, units, zeroed, most, &ahead, grown);
     *drawn = taken;
     for (const hak_unit_t *unit = ahead; unit; unit = unit->next) ++*drawn;
     if (ahead) put_untouched(stock, ahead);
@@ -61,8 +61,8 @@ static hak_unit_t *take_of(hak_unit_t *list, unsigned want, bool untouched, hak_
 }
 
 /* A unit with pages comes first. */
-static HAK_NEXT unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_unit_t **units,
-                                      bool *zeroed) {
+static HAK_BEHIND unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_unit_t **units,
+                                        bool *zeroed) {
     unsigned taken = 0;
     hak_unit_t *former = take_all(&stock->former);
     put_former(stock, take_of(former, want, false, units, zeroed, &taken));
@@ -73,11 +73,12 @@ static HAK_NEXT unsigned take_stocked(hak_stock_t *stock, unsigned want, hak_uni
 }
 
 unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
-                        unsigned *drawn) {
+                        unsigned *drawn, bool *grown) {
     hak_stock_t *stock = hak_shard_stock(shard);
     unsigned taken = stock ? take_stocked(stock, want, units, zeroed) : 0;
-    if (!taken) return draw(shard, want, units, zeroed, drawn);
+    if (!taken) return draw(shard, want, units, zeroed, drawn, grown);
     *drawn = 0;
+    *grown = false;
     return taken;
 }
 
@@ -86,10 +87,8 @@ bool hak_stock_has_former(unsigned shard) {
     return stock && hak_load_relaxed(&stock->former);
 }
 
-void hak_stock_keep(unsigned shard, hak_unit_t *list) {
-    hak_stock_t *stock = hak_pool_gives_whole() ? NULL : hak_shard_stock(shard);
-    unsigned most =
-        stock ? (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST) : 0;
+static HAK_BEHIND void keep(hak_stock_t *stock, unsigned shard, hak_unit_t *list) {
+    unsigned most = (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST);
     hak_unit_t *kept = most ? take_all(&stock->former) : NULL;
     for (const hak_unit_t *unit = kept; unit && most; unit = unit->next) most--;
     for (hak_unit_t *next; list && most; list = next, most--) {
@@ -102,13 +101,24 @@ void hak_stock_keep(unsigned shard, hak_unit_t *list) {
     if (list) hak_pool_give_list(list);
 }
 
-void hak_stock_release(unsigned shard) {
+HAK_OUT_OF_LINE void hak_stock_keep(unsigned shard, hak_unit_t *list) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    if (!stock) return;
+    if (HAK_LIKELY(!stock || hak_pool_gives_whole()))
+        hak_pool_give_list(list);
+    else
+        keep(stock, shard, list);
+}
+
+static HAK_BEHIND void release(hak_stock_t *stock) {
     if (!hak_load_relaxed(&stock->untouched) && !hak_load_relaxed(&stock->former)) return;
     hak_gate_enter();
     hak_unit_t *untouched = take_all(&stock->untouched);
     if (untouched) hak_pool_give_ahead(untouched);
     give_former(take_all(&stock->former));
     hak_gate_leave();
+}
+
+void hak_stock_release(unsigned shard) {
+    hak_stock_t *stock = hak_shard_stock(shard);
+    if (stock) release(stock);
 }

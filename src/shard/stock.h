@@ -28,9 +28,9 @@ typedef struct {
 } hak_stock_t;
 
 /* As hak_pool_take_units, from the stock of the shard, if that is not empty. *drawn: units
- * that left the pool, those that are in the stock now included. Inside the gate. */
+ * that left the pool, those that are in the stock now included; *grown: for them the heap has grown. Inside the gate. */
 unsigned hak_stock_take(unsigned shard, unsigned want, hak_unit_t **units, bool *zeroed,
-                        unsigned *drawn);
+                        unsigned *drawn, bool *grown);
 
 /* True when the shard has former slabs. No lock: a hint. */
 bool hak_stock_has_former(unsigned shard);

@@ -17,14 +17,17 @@ enum {
 typedef struct {
     hak_bin_counts_t counts[HAK_CLASS_COUNT + 1];
     _Atomic uint32_t slab_count;
-    _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS];
-    hak_stock_t stock;
-    hak_room_place_t room;
-    hak_bitmap_place_t bitmaps[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT];
+    /* Hardly written, and read by other CPUs. */
+    _Atomic uint64_t classes[HAK_SHARD_CLASS_WORDS] HAK_ALIGNED(HAK_LINE);
+    _Atomic uint64_t spare[HAK_SHARD_CLASS_WORDS];
     hak_bin_t bins[HAK_CLASS_COUNT + 1];
     hak_bin_rare_t rare[HAK_CLASS_COUNT + 1];
     hak_warm_ring_t rings[HAK_CLASS_COUNT + 1];
     hak_bin_sum_t bin_sums[HAK_CLASS_COUNT + 1]; /* hak_verify runs once at a time */
+    /* The first shards have none. */
+    hak_stock_t stock HAK_ALIGNED(HAK_LINE);
+    hak_room_place_t room;
+    hak_bitmap_place_t bitmaps[HAK_BITMAP_SIZES][HAK_BITMAPS_KEPT];
 } record_t;
 
 _Static_assert(sizeof(record_t) <= 16 * KIB, "a shard takes no more records than that");
@@ -80,6 +83,27 @@ uint64_t hak_shard_classes(unsigned shard, unsigned word) {
 
 void hak_bin_add_class(unsigned shard, unsigned class_index) {
     hak_or_relaxed(&record_of(shard)->classes[class_index / 64], (uint64_t)1 << class_index % 64);
+}
+
+uint64_t hak_shard_spare(unsigned shard, unsigned word) {
+    return hak_load_relaxed(&record_of(shard)->spare[word]);
+}
+
+HAK_NEXT void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has) {
+    _Atomic uint64_t *word = &record_of(shard)->spare[class_index / 64];
+    const uint64_t bit = (uint64_t)1 << class_index % 64;
+    if (((hak_load_relaxed(word) & bit) != 0) == has) return;
+    if (has)
+        hak_or_relaxed(word, bit);
+    else
+        hak_and_relaxed(word, ~bit);
+}
+
+HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
+                                           unsigned class_index) {
+    const size_t spare = hak_load_relaxed(&bin->spare);
+    if (HAK_UNLIKELY(spare * hak_classes[class_index].size >= HAK_SPARE_LEAST))
+        hak_bin_note_spare(shard, class_index, true);
 }
 
 void hak_bin_add_slabs(unsigned shard, uint32_t more) {

@@ -43,7 +43,7 @@ size_t hak_thread_budget(void) {
 
 /* Depots, and novices. Samples and the hardened path want a cache for each thread; depots keep nothing that has a
  * record, and no mid blocks where caches have none. */
-static HAK_NEXT void set_for_crowd(unsigned count, size_t tiny) {
+static HAK_BEHIND void set_for_crowd(unsigned count, size_t tiny) {
     hak_depot_set_share(tiny, count > hak_os_cpu_count());
     const bool has_novices = hak_depot_is_open() && tiny < TINY_ENOUGH &&
                              !hak_sample_rate_is_wanted() && !hak_records_on() &&

@@ -174,7 +174,7 @@ MUTANTS = [
      r"(const uint32_t count =\s*hak_slab_release_list\(released, shard, class_index, visit->keeps\);)\s*hak_gate_leave\(\);",
      r"hak_gate_leave(); \1"),
     ("remote", "a take enters the gate after it has slabs of the pool",
-     r"hak_gate_enter\(\);(\s*HAK_TIME_MID\(pool_alloc_tls_page, class_index,\s*taken = hak_stock_take\(request->home, most, slabs, fresh, &drawn\)\);)",
+     r"hak_gate_enter\(\);(\s*HAK_TIME_MID\(pool_alloc_tls_page, class_index,\s*taken = hak_stock_take\(request->home, most, slabs, fresh, &drawn, &grown\)\);)",
      r"\1 hak_gate_enter();"),
     ("remote", "a take enters the gate after it has an empty slab of another shard",
      r"hak_gate_enter\(\);(\s*for \(unsigned at [^{;]*;[^{;]*left-- && !slab;[^{]*\{.*?\n    \}\n)(    if \(!slab\) \{)",

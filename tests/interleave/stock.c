@@ -53,8 +53,9 @@ static hak_unit_t *take_one(unsigned to) {
 }
 
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsigned more,
-                             hak_unit_t **ahead) {
+                             hak_unit_t **ahead, bool *grown) {
     unsigned taken = 0;
+    *grown = false;
     enter_pool();
     for (*ahead = NULL; taken < want && (out[taken] = take_one(USED)) != NULL; taken++)
         zeroed[taken] = true;
@@ -137,7 +138,8 @@ static void prepare(void) {
 static hak_unit_t *take(unsigned want) {
     hak_unit_t *taken[2];
     bool zeroed[2];
-    unsigned drawn, count = hak_stock_take(SHARD, want, taken, zeroed, &drawn);
+    bool grown;
+    unsigned drawn, count = hak_stock_take(SHARD, want, taken, zeroed, &drawn, &grown);
     EXPLORE_CHECK(drawn == 0 || drawn >= count, "%u units were taken, %u left the pool", count,
                   drawn);
     for (unsigned i = 0; i < count; i++) {

@@ -155,8 +155,9 @@ size_t hak_pool_superslabs(void) { return hak_load_relaxed(&hak_pool_stats.stage
 
 /* Nothing is taken ahead: the shards here have no stocks. */
 unsigned hak_pool_take_units(unsigned want, hak_unit_t **out, bool *zeroed, unsigned more,
-                             hak_unit_t **ahead) {
+                             hak_unit_t **ahead, bool *grown) {
     unsigned taken = 0;
+    *grown = false;
     EXPLORE_CHECK(more == 0, "%u units are to be taken ahead", more);
     *ahead = NULL;
     enter_pool();

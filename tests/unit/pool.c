@@ -68,7 +68,8 @@ static void single_units_come_and_go_together(void **state) {
     give(held[0].slab, count); /* now something is free, and the newest superslab is full */
     counts_t middle = counts();
     hak_unit_t *ahead;
-    assert_int_equal(hak_pool_take_units(count, units, zeroed, count, &ahead), count);
+    bool grown;
+    assert_int_equal(hak_pool_take_units(count, units, zeroed, count, &ahead, &grown), count);
     assert_int_equal(counts().stage3, middle.stage3);
     assert_int_equal(counts().stage2, middle.stage2 + count);
     assert_int_equal(counts().used, middle.used + count);

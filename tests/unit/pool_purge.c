@@ -168,6 +168,7 @@ static void what_waits_becomes_free(void **state) {
     (void)state;
     unsigned units = hak_superslab_units();
     hak_unit_t *one, *ahead;
+    bool grown;
     bool zeroed;
     set(HAK_OPTION_TINY_SS_PARTIAL_INTERVAL, "1024");
     purge_pool(0, true);
@@ -190,7 +191,7 @@ static void what_waits_becomes_free(void **state) {
     } while (hak_bit_count(hak_region_superslab_of(held[count++])->free) + 1 < units);
     give(held[--count], 1);
     purge_pool(0, true);
-    assert_int_equal(hak_pool_take_units(1, &one, &zeroed, 3, &ahead), 1);
+    assert_int_equal(hak_pool_take_units(1, &one, &zeroed, 3, &ahead, &grown), 1);
     assert_non_null(ahead);
     one->owner = hak_owner(0, HAK_CLASS_LARGE);
     give(one, 1);
