@@ -27,8 +27,10 @@
  * look at all classes.
  *
  * STREAMS. A thread that only frees, or only allocates, would keep many blocks in a deep stack,
- * but needs large batches. During such a stream the stack of a tiny magazine grows slowly, and
- * to some KiB of blocks at most; a stack of that size is moved as a whole. */
+ * but needs large batches. So the stack of a tiny magazine also doubles after each second slow call
+ * of one direction, to some KiB of blocks at most; after many such calls it is moved as a whole. Where
+ * depots are open it doubles after many calls only: stacks of very many threads that grow at once would wait
+ * for the lock of records. */
 #include "cache/cache.h"
 
 #include <string.h>
