@@ -244,6 +244,29 @@ static void a_thread_that_only_allocates_fills_whole_stacks(void **state) {
     drop_cache(giver);
 }
 
+/* From the first stack on, each second slow call of one direction doubles it, up to 16 KiB of blocks. */
+static void two_slow_calls_of_one_direction_double_a_stack(void **state) {
+    (void)state;
+    enum { CLASS = 9, COUNT = HELD_MAX };
+    hak_cache_t *cache = make_cache(1 * MIB);
+    static void *blocks[COUNT];
+    const hak_magazine_t *magazine = &cache->magazines[CLASS];
+    unsigned slots = 0, doublings = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = take(cache, CLASS);
+        if (slots && magazine->slots > slots) {
+            assert_int_equal(magazine->slots, slots * 2);
+            doublings++;
+            assert_int_equal(cache->slow_count, 1 + 2 * doublings);
+        }
+        slots = magazine->slots;
+    }
+    REQUIRE(doublings > 1 && slots * hak_classes[CLASS].size * 2 > 16 * KIB,
+            "%u slots after %u doublings", slots, doublings);
+    for (unsigned i = 0; i < COUNT; i++) give(cache, blocks[i]);
+    drop_cache(cache);
+}
+
 /* What is popped from stays, and so does a block or two for a good while. */
 static void bins_at_rest_are_emptied(void **state) {
     (void)state;
@@ -421,6 +444,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(swings_that_fit_end_slow_calls),
         cmocka_unit_test(a_thread_that_only_frees_moves_whole_stacks),
         cmocka_unit_test(a_thread_that_only_allocates_fills_whole_stacks),
+        cmocka_unit_test(two_slow_calls_of_one_direction_double_a_stack),
         cmocka_unit_test(bins_at_rest_are_emptied),
         cmocka_unit_test(slabs_of_classes_that_were_left_serve_others),
         cmocka_unit_test(classes_in_turn_get_a_slab_each),
