@@ -88,8 +88,8 @@ static void table_rows_are_consistent(void **state) {
         REQUIRE(row->count == count, "class %u has %u blocks, not %u", index, row->count, count);
         REQUIRE(row->words == (count + 63) / 64 && row->words <= HAK_WORDS_MAX,
                 "class %u has %u words", index, row->words);
-        REQUIRE(row->reciprocal == 0x100000000u / row->size + 1,
-                "class %u has a wrong reciprocal", index);
+        REQUIRE(row->reciprocal == 0x100000000u / row->size + 1, "class %u has a wrong reciprocal",
+                index);
     }
     assert_int_equal(hak_classes[HAK_CLASS_FIXED].size, HAK_CLASS_MAX);
     assert_int_equal(hak_classes[HAK_CLASS_NONE].size, 0);
