@@ -422,10 +422,10 @@ HAK_NEXT bool hak_os_moves_several(void) {
     return hak_load_relaxed(&known) == YES;
 }
 
-unsigned hak_os_process_id(void) { return (unsigned)getpid(); }
+unsigned hak_os_process_id(void) { return (unsigned)syscall(SYS_getpid); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
-HAK_NEXT bool hak_os_is_thread_gone(unsigned process, unsigned thread) {
+HAK_BEHIND bool hak_os_is_thread_gone(unsigned process, unsigned thread) {
     return syscall(SYS_tgkill, process, thread, 0) != 0 && errno == ESRCH;
 }
 

@@ -17,7 +17,7 @@ static bool is_outside(const hak_cache_t *cache) {
     return hak_load_acquire(&cache->post.inside) == 0 && !hak_gate_is_lost(&cache->post);
 }
 
-bool hak_abandoned_is(hak_cache_t *cache, unsigned process, unsigned shard) {
+HAK_BEHIND bool hak_abandoned_is(hak_cache_t *cache, unsigned process, unsigned shard) {
     if (!is_outside(cache)) return false;
     hak_lock_acquire(&cache->stack_lock);
     const unsigned thread = cache->tid;
@@ -26,21 +26,21 @@ bool hak_abandoned_is(hak_cache_t *cache, unsigned process, unsigned shard) {
     return is_judged && hak_os_is_thread_gone(process, thread);
 }
 
-static unsigned home_of(hak_cache_t *cache) {
+static HAK_BEHIND unsigned home_of(hak_cache_t *cache) {
     hak_lock_acquire(&cache->stack_lock);
     const unsigned shard = cache->shard;
     hak_lock_release(&cache->stack_lock);
     return shard;
 }
 
-static bool take(hak_cache_t *cache, unsigned process) {
+static HAK_BEHIND bool take(hak_cache_t *cache, unsigned process) {
     if (!is_outside(cache)) return false;
     const unsigned shard = home_of(cache);
     return hak_abandoned_is(cache, process, shard) &&       /* A1 */
            hak_group_take_abandoned(cache, process, shard); /* A2, A3 */
 }
 
-HAK_NEXT hak_cache_t *hak_abandoned_take(void) {
+HAK_BEHIND hak_cache_t *hak_abandoned_take(void) {
     const unsigned process = hak_os_process_id();
     hak_cache_t *cache = hak_load_acquire(&next_look), *taken = NULL; /* partner: below */
     for (unsigned left = process == FIRST_PROCESS ? 0 : LOOKS; left && !taken; left--) {

@@ -306,7 +306,7 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
     hak_gate_release(&cache->post);
 }
 
-bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard) {
+HAK_BEHIND bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard) {
     group_t *group = group_of(shard);
     HAK_HOLD(&group->lock);
     if (!hak_abandoned_is(cache, process, shard)) return false; /* A2 */

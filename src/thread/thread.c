@@ -188,9 +188,10 @@ static hak_cache_t *make_cache(void) {
     return cache;
 }
 
-/* Takes the cache of a thread that ended without a word. It keeps its blocks. */
+/* Takes the cache of a thread that ended without a word. It keeps its blocks. The process's first thread finds none:
+ * the code need not come into its memory. */
 static hak_cache_t *take_abandoned(void) {
-    hak_cache_t *cache = hak_abandoned_take();
+    hak_cache_t *cache = hak_load_relaxed(&all_caches) ? hak_abandoned_take() : NULL;
     if (cache) hak_warm_cache_release(cache);
     return cache;
 }
