@@ -118,10 +118,6 @@ bool hak_os_moves_several(void);
 unsigned hak_os_process_id(void);
 unsigned hak_os_thread_id(void); /* of the caller; never 0 */
 
-/* True when no thread of this number is in the process, and none of its code runs any more. False also
- * when the system refuses to tell. May change errno. */
-bool hak_os_is_thread_gone(unsigned process, unsigned thread);
-
 /* A mapped memory file of fixed size that only its owner may open. It reads as zero at first, and
  * all its memory is allocated, so that writing to it cannot fail. */
 typedef struct {

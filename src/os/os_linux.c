@@ -425,10 +425,6 @@ HAK_NEXT bool hak_os_moves_several(void) {
 unsigned hak_os_process_id(void) { return (unsigned)syscall(SYS_getpid); }
 unsigned hak_os_thread_id(void) { return (unsigned)syscall(SYS_gettid); }
 
-HAK_BEHIND bool hak_os_is_thread_gone(unsigned process, unsigned thread) {
-    return syscall(SYS_tgkill, process, thread, 0) != 0 && errno == ESRCH;
-}
-
 HAK_NEXT size_t hak_os_address_limit(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 ? (size_t)limit.rlim_cur : SIZE_MAX;

@@ -2,58 +2,64 @@
  *
  * libc calls the destructors of a thread's keys in four rounds. A thread that allocates first in the last round gets
  * a cache, and nobody tells us when it ends. The same goes for a thread that ends by the system call itself,
- * and for all threads of a process that has no key left. Such a cache has its thread's number, counts as in use, and its
- * blocks serve nobody. So a start that finds no waiting cache looks at a few others before a new one is made.
+ * and for all threads of a process that has no key left. Such a cache counts as in use, and its blocks serve nobody. So a
+ * start that finds no waiting cache looks for one such cache before a new one is made.
  *
- * WHAT PROVES THAT A THREAD IS GONE. The kernel finds no thread of this number in this process (tgkill, ESRCH). Its
- * code cannot run any more then. That holds only if both numbers mean the same to the kernel as they did when
- * the cache got them, so the cache also has the number of the process that its thread belonged to:
+ * WHAT PROVES THAT A THREAD IS GONE. A cache belongs to the thread-local memory of a thread, where hak_cache lies. A
+ * thread at whose start hak_cache is new has that memory to itself, since libc gives it to a thread when the former one is
+ * gone. So if a cache notes the place of this memory, its thread is gone, and the new one may take it. No other thread
+ * ever may. The system is not asked, so neither numbers that are used again nor namespaces, filters or a libc
+ * that lies about numbers matter; and a thread whose memory another thread goes on with has that one's cache.
  *
- *   child of _Fork, or of a clone that copies memory: no fork handler has run, and its only thread has the cache of a
- *       thread of another process. The process's number differs: not judged.
- *   vfork, and a clone that shares memory: the child may have got the cache for its parent's thread, which
- *       goes on with it after the child. The process's number differs: not judged by the parent. The child
- *       judges none of its parent's, either.
- *   a clone into a new pid namespace: its first process is number 1 there. So a process with the number 1 judges
- *       none.
- *   number used again: if another thread of the process has it now, the cache looks alive, until that ends.
+ * A table tells, for each place, the cache that a thread got there last. Two places may share an entry: then
+ * the cache of the first one may stay with its thread.
  *
- * PROTOCOL. A cache leaves its thread by one of two hands, both under the lock of its home's group: the thread's own
- * (hak_group_leave), or that of a start which proves that the thread is gone.
+ * PROTOCOL. `place` of a cache becomes a thread's own only by that thread, and is cleared only by it; or by the next
+ * thread of that place; or it becomes another thread's in the child of a fork, which takes a lost cache.
  *
- *   A1  without a lock of the group: if the thread seems to be gone, take the lock of its home's group
- *   A2  under that lock, ask all again: number, process, home, and the kernel. While the lock is held no other thread
- *       can take the cache from its thread, so the answer is about the thread that has the cache now
- *   A3  under the same lock, the dead thread no longer counts, and the cache has no number. Its post stays
- *       taken, so in the child of a fork the cache is lost, as every one on its way is
+ *   A1  the new thread finds its own place in a cache that is not lost. From here on only this thread changes it: the child
+ *       of a fork takes lost caches alone, and one that is lost no more has another place (hak_group_join)
+ *   A2  under the lock of its home's group the former thread no longer counts. The cache's post stays taken, so in the
+ *       child of a fork the cache is lost, as every one on its way is
  *
- * What the thread wrote to its cache is there to be read: the kernel ended it under locks that tgkill takes, too.
+ * What the former thread wrote to its cache is there to be read: libc orders its end before the next use of its memory.
  *
  * Rejected:
- *  - The verdict of A1 alone. Another start may have taken the cache meanwhile and given it to a thread that
- *    got the dead one's number.
+ *  - Numbers of threads, and tgkill: a filter, a preloaded getpid, a clone into another namespace and numbers that are used
+ *    again each made a living thread look gone.
  *  - A robust mutex in each cache, which the kernel marks when its owner ends. libc chains all robust mutexes
  *    that a thread holds: those of the program would lead to our records, and a stale one of the program would
  *    break each end of a thread.
  *  - /proc/self/task: not there in every process, and a walk as long as there are threads.
  *
  * NOT COVERED. Such a cache stays with its thread as before:
- *  - in process number 1, in the children above, and where a filter refuses tgkill;
- *  - if its thread ended inside the engine (post.inside): what it held there stays held, too.
- * And the proof fails, so that two threads would have one cache,
- *  - if a descendant by _Fork or clone alone, without fork handlers on the way, gets the number of the process that
- *    its memory is from: after that has ended and all numbers have gone round, or in another pid namespace that it
- *    enters by setns.
+ *  - until a thread starts at its place; the first thread's, and the first cache of the process, for ever;
+ *  - if its thread ended inside the engine (post.inside): what it held there stays held, too;
+ *  - in the child of _Fork or of a clone without fork handlers: a thread of the parent may have been stopped in the midst of
+ *    an instruction's work on its magazine, which is no end. So a cache of another process number stays.
  * A thread that a signal handler ends by the system call itself, in the midst of a slow call but outside the gate,
  * leaves a magazine that may be half changed; no orderly end does. */
 #pragma once
 
 #include "cache/cache.h"
+#include "os/os.h"
 
-/* Takes the cache of a thread that is gone; NULL if the next few that it looks at have none such. Inside the
- * gate. */
+enum { HAK_PLACES_SHIFT = 9, HAK_PLACES = 1 << HAK_PLACES_SHIFT }; /* one page */
+
+typedef _Atomic(hak_cache_t *) hak_place_t;
+extern hak_place_t hak_places[HAK_PLACES]; /* atomic */
+
+HAK_FAST_PATH hak_place_t *hak_place_of(uintptr_t place) {
+    return &hak_places[(uint64_t)place * 0x9E3779B97F4A7C15u >> (64 - HAK_PLACES_SHIFT)];
+}
+
+/* The calling thread has got a cache, which the next thread at its place may find. Not for the first cache: a small
+ * process need not have the table. */
+HAK_FAST_PATH void hak_abandoned_note(hak_cache_t *cache) {
+    hak_place_t *entry = hak_place_of(hak_os_thread());
+    if (hak_load_relaxed(entry) != cache) hak_store_release(entry, cache);
+}
+
+/* Takes the cache of a former thread at the place of the calling one, which has none; NULL if there is none to be
+ * taken. Inside the gate. The caller joins. */
 hak_cache_t *hak_abandoned_take(void);
-
-/* True when a thread of this process had the cache, is gone and was at home in `shard`. A fact while the lock of the
- * group of `shard` is held, else a guess. */
-bool hak_abandoned_is(hak_cache_t *cache, unsigned process, unsigned shard);

@@ -11,7 +11,6 @@
 #include "os/numa.h"
 #include "os/os.h"
 #include "shard/shard.h"
-#include "thread/abandoned.h"
 #include "thread/cache_budget.h"
 
 enum { SHARDS = 8, GROUPS = HAK_SHARDS_MAX / SHARDS, TELLING = INT_MAX };
@@ -135,7 +134,7 @@ static bool has_holding(const group_t *group) {
 
 /* Takes a cache that holds blocks or, if `any`, an empty one, if there is one; from group `number` on,
  * of any group. Takes a lock only where a cache seems to wait. */
-static hak_cache_t *pop_of_all(unsigned number, bool any) {
+static HAK_NEXT hak_cache_t *pop_of_all(unsigned number, bool any) {
     const unsigned count = groups_of(hak_shard_count());
     hak_cache_t *cache = NULL;
     for (unsigned left = count; left && !cache; left--, number++) {
@@ -234,13 +233,15 @@ static unsigned home_of(const group_t *group, const hak_cache_t *cache, hak_seat
 
 /* Lock held. */
 static void join(group_t *group, hak_cache_t *cache, hak_seat_t seat) {
-    const unsigned home = home_of(group, cache, seat);
+    const unsigned home = home_of(group, cache, seat), process = hak_os_process_id(),
+                   tid = hak_os_thread_id();
     memset(cache->streak, 0, sizeof cache->streak); /* a stream belongs to one thread */
     hak_lock_acquire(&cache->stack_lock);
-    cache->tid = hak_os_thread_id();
-    cache->process = hak_os_process_id();
+    cache->tid = tid;
+    cache->process = process;
     cache->shard = (uint8_t)home;
     hak_lock_release(&cache->stack_lock);
+    hak_store_relaxed(&cache->place, hak_os_thread());
     cache->born = cache->slow_count;
     hak_gate_take(&cache->post);
     HAK_ADD_OWNED(&group->homes[home % SHARDS], 1u);
@@ -260,7 +261,7 @@ hak_cache_t *hak_group_take(hak_seat_t seat) {
     if (!cache) cache = pop(group, &group->empty);
     if (cache) join(group, cache, seat);
     hak_lock_release(&group->lock);
-    if (cache) return cache;
+    if (cache || groups_of(hak_shard_count()) == 1) return cache;
     cache = pop_of_all(seat.shard / SHARDS, true);
     if (cache) hak_group_join(cache, seat);
     return cache;
@@ -291,6 +292,7 @@ static void uncount(group_t *group, hak_cache_t *cache) {
     hak_lock_acquire(&cache->stack_lock);
     cache->tid = 0;
     hak_lock_release(&cache->stack_lock);
+    hak_store_relaxed(&cache->place, 0);
     HAK_ADD_OWNED(&group->homes[cache->shard % SHARDS], -1u);
     add(group, -1u);
 }
@@ -306,12 +308,10 @@ void hak_group_leave(hak_cache_t *cache, bool keeps) {
     hak_gate_release(&cache->post);
 }
 
-HAK_BEHIND bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard) {
-    group_t *group = group_of(shard);
+HAK_BEHIND void hak_group_forget(hak_cache_t *cache) {
+    group_t *group = group_of(cache->shard);
     HAK_HOLD(&group->lock);
-    if (!hak_abandoned_is(cache, process, shard)) return false; /* A2 */
-    uncount(group, cache);
-    return true;
+    uncount(group, cache); /* A2 of abandoned.h */
 }
 
 hak_cache_t *hak_group_take_full(void) { return pop_of_all(0, false); }

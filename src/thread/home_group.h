@@ -66,8 +66,8 @@ bool hak_group_has_waiting(void);
 bool hak_group_may_keep(const hak_cache_t *cache);
 void hak_group_leave(hak_cache_t *cache, bool keeps);
 
-/* Takes a cache from its thread, which was at home in `shard`, if that is gone (abandoned.h); the caller joins. */
-bool hak_group_take_abandoned(hak_cache_t *cache, unsigned process, unsigned shard);
+/* The former thread of a cache is gone (abandoned.h), and no longer counts; the caller joins. */
+void hak_group_forget(hak_cache_t *cache);
 
 /* Takes a waiting cache with blocks, for the caller to empty; NULL when there is none. It goes back
  * to its group. */

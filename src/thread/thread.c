@@ -133,6 +133,8 @@ HAK_NEXT static void on_thread_exit(void *argument) {
         hak_cache = cache;
         return;
     }
+    /* Where a thread ended without a word, libc leaves its value to the next one that gets its stack. */
+    if (cache != hak_cache) return;
     begin_step();
     hak_cache = (hak_cache_t *)(uintptr_t)&hak_cache_dead;
     give_up(cache);
@@ -188,8 +190,7 @@ static hak_cache_t *make_cache(void) {
     return cache;
 }
 
-/* Takes the cache of a thread that ended without a word. It keeps its blocks. The process's first thread finds none:
- * the code need not come into its memory. */
+/* Takes the cache of a thread that ended without a word. It keeps its blocks. The process's first thread finds none. */
 static hak_cache_t *take_abandoned(void) {
     hak_cache_t *cache = hak_load_relaxed(&all_caches) ? hak_abandoned_take() : NULL;
     if (cache) hak_warm_cache_release(cache);
@@ -209,6 +210,7 @@ static hak_cache_t *acquire_cache(bool waiting) {
     }
     if (!cache) hak_group_give_up(seat);
     hak_thread_fit();
+    if (cache && hak_load_acquire(&all_caches)->next) hak_abandoned_note(cache);
     return cache;
 }
 

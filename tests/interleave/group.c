@@ -25,11 +25,11 @@
 #include "thread/thread.h"
 
 enum { CACHES = 9, SHARDS = 4, FAR = 2, FIRST = 0, DEAD = 9, PROCESS = 2 };
+enum { PLACE = 1000, LOST = 2 }; /* a thread's place is so many times its number */
 
 static hak_cache_t caches[CACHES] HAK_ALIGNED(HAK_LINE);
 static struct {
     _Atomic unsigned made;
-    _Atomic bool runs[EXPLORE_THREADS_MAX]; /* the kernel orders what a thread did before its end */
 } shared HAK_ALIGNED(HAK_LINE);
 hak_lock_t hak_thread_list_lock HAK_ALIGNED(HAK_LINE);
 static struct {
@@ -40,8 +40,8 @@ static struct {
     unsigned most;                        /* caches that may be made */
     unsigned held;                        /* caches of threads that do nothing */
     unsigned number[EXPLORE_THREADS_MAX]; /* of the thread; 0: that of the body, and one more */
+    unsigned left;                        /* the first caches, with threads that are gone */
     bool looks;                           /* starts look for caches of threads that are gone */
-    bool is_left;                         /* the first cache, with such a thread */
     bool is_child;
     bool was_woken; /* the helper, since nobody was left */
 } model;
@@ -51,7 +51,6 @@ static struct {
 /* Edits of the sources name their variables. */
 void *group_place(unsigned number, size_t *size);
 void *share_place(unsigned number, size_t *size);
-void *look_place(void);
 
 int64_t hak_option(hak_option_t option) { return option == HAK_OPTION_SHARD_MIX; }
 unsigned hak_os_cpu_count(void) { return model.cpus; }
@@ -69,18 +68,9 @@ static unsigned number_of(unsigned body) {
 }
 unsigned hak_os_thread_id(void) { return number_of(explore_thread()); }
 unsigned hak_os_process_id(void) { return PROCESS; }
-bool hak_os_is_thread_gone(unsigned process, unsigned thread) {
-    EXPLORE_CHECK(process == PROCESS, "the kernel is asked about process %u", process);
-    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
-        if (number_of(i) == thread && atomic_load(&shared.runs[i])) return false;
-    return true;
-}
-hak_cache_t *hak_thread_caches(void) {
-    const unsigned made = atomic_load(&shared.made);
-    return made ? &caches[made - 1] : NULL;
-}
+uintptr_t hak_os_thread(void) { return (uintptr_t)PLACE * number_of(explore_thread()); }
 bool hak_gate_is_lost(const hak_gate_post_t *post) {
-    return model.is_child && hak_load_relaxed(&post->process) != HAK_GATE_NOBODY;
+    return hak_load_relaxed(&post->process) == LOST;
 }
 uint64_t hak_os_memory_limit(void) { return 0; }
 uint32_t hak_gate_process(void) { return 1; }
@@ -110,12 +100,12 @@ void hak_check_failed(hak_check_t *check, const char *what, const void *object,
 
 static void start(void) {
     const unsigned self = explore_thread();
-    if (model.looks) atomic_store(&shared.runs[self], true);
     hak_gate_enter();
     const hak_seat_t seat = hak_group_choose();
     hak_cache_t *cache = hak_group_take(seat);
     if (!cache && model.looks && (cache = hak_abandoned_take()) != NULL) {
-        EXPLORE_CHECK(!model.is_left, "a cache is taken that nobody may judge");
+        EXPLORE_CHECK(number_of(self) == DEAD, "a cache is taken from a thread at another place");
+        EXPLORE_CHECK(cache >= &caches[model.left], "a cache is taken that is to stay");
         model.threads--;
         hak_group_join(cache, seat);
     }
@@ -126,6 +116,7 @@ static void start(void) {
         hak_group_join(cache, seat);
     }
     hak_thread_fit();
+    if (model.looks) hak_abandoned_note(cache);
     EXPLORE_CHECK(cache->tid == number_of(self) && !model.own[self], "a cache has another thread");
     memory_write(cache->magazines, sizeof cache->magazines[0]); /* it is this thread's alone */
     model.own[self] = cache;
@@ -159,21 +150,16 @@ static void start_and_end(void) {
     end();
 }
 
-/* Without a word to the engine. */
-static void start_and_die(void) {
+/* In the child of a fork, as take_lost of thread.c. */
+static void adopt_lost(void) {
     const unsigned self = explore_thread();
-    start();
-    model.own[self] = NULL;
-    atomic_store(&shared.runs[self], false);
-}
-
-/* Of four caches the oldest one has no thread, and two are looked at in one start. */
-static void start_and_look_again(void) {
-    start();
     hak_gate_enter();
-    hak_cache_t *cache = hak_abandoned_take();
-    EXPLORE_CHECK(cache == &caches[0], "no look comes to the oldest cache");
-    hak_group_join(cache, hak_group_choose());
+    hak_group_join(&caches[0], hak_group_choose());
+    memory_write(caches[0].magazines, sizeof caches[0].magazines[0]);
+    EXPLORE_CHECK(caches[0].tid == number_of(self), "a cache has another thread");
+    model.own[self] = &caches[0];
+    model.threads++;
+    hak_thread_fit();
     hak_gate_leave();
 }
 
@@ -227,10 +213,7 @@ static void begin_with(unsigned threads, unsigned cpus) {
     }
     atomic_store_explicit(&shared.made, 0, memory_order_relaxed);
     atomic_store_explicit(&hak_thread_list_lock.state, 0, memory_order_relaxed);
-    *(void **)look_place() = NULL;
-    for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
-        atomic_store_explicit(&shared.runs[i], i == 0, memory_order_relaxed);
-    for (unsigned i = 1; i < CACHES; i++) caches[i].next = &caches[i - 1];
+    memset((void *)hak_places, 0, sizeof hak_places);
     for (unsigned i = 0; i < threads; i++) {
         start();
         model.own[0] = NULL;
@@ -240,46 +223,55 @@ static void begin_with(unsigned threads, unsigned cpus) {
 
 static void prepare(void) { begin_with(0, SHARDS); }
 
-/* The first one is gone. The others' bodies run. */
+/* The first thread is gone, and the first body runs at its place. */
 static void prepare_dead(void) {
     begin_with(1, SHARDS);
+    model.number[0] = DEAD; /* to note its place */
     caches[0].tid = DEAD;
-    model.held = 0;
+    hak_store_relaxed(&caches[0].place, hak_os_thread());
+    hak_abandoned_note(&caches[0]);
+    model.number[0] = 0;
+    model.number[1] = DEAD;
     model.looks = true;
+    model.held = 0;
+    model.most = 2;
+}
+
+/* Three threads at once. */
+static void prepare_dead_three(void) {
+    prepare_dead();
     model.most = 3;
 }
 
-/* The second thread has the dead one's number, the third one begins with its cache. */
-static void prepare_number_again(void) {
-    prepare_dead();
-    model.number[2] = DEAD;
-    model.most = 4;
-}
-
-/* The second thread begins far away, and dies there, too. */
+/* The second body begins far away. */
 static void prepare_dead_far(void) {
     prepare_dead();
     model.cpu[2] = FAR;
 }
 
-static void prepare_dead_last(void) {
-    begin_with(4, SHARDS);
-    caches[0].tid = DEAD;
-    for (unsigned i = 1; i < 4; i++) caches[i].tid = 1;
-    model.held = 4;
-    model.looks = true;
+/* What stays with a thread that is gone. */
+static void stay(void) {
+    model.left = model.held = 1;
+    model.most = 3;
 }
 
 static void prepare_dead_inside(void) {
     prepare_dead();
+    stay();
     hak_store_relaxed(&caches[0].post.inside, 1);
-    model.is_left = true;
 }
 
 static void prepare_other_process(void) {
     prepare_dead();
+    stay();
     caches[0].process = PROCESS + 1;
-    model.is_left = true;
+}
+
+/* The child of a fork: the second body takes the cache as a lost one. */
+static void prepare_lost(void) {
+    prepare_dead();
+    stay();
+    hak_store_relaxed(&caches[0].post.process, LOST);
 }
 
 static void prepare_dead_gate(void) {
@@ -360,10 +352,6 @@ static void all_is_there(void) {
     EXPLORE_CHECK(model.tiny <= each + each / 8 + 1 && model.tiny > each / 2, /* rounded */
                   "the budgets are not those of %u threads", threads);
     for (unsigned i = 0; i < model.held; i++) seen[i] = true;
-    for (unsigned i = 0; i < made && model.looks; i++)
-        if (caches[i].tid == DEAD ||
-            (i >= model.held && caches[i].tid && hak_os_is_thread_gone(PROCESS, caches[i].tid)))
-            seen[i] = true; /* its number may be that of a living thread */
     for (unsigned i = 0; i < EXPLORE_THREADS_MAX; i++)
         if (model.own[i]) seen[model.own[i] - caches] = true;
     for (hak_cache_t *cache; (cache = hak_group_take(hak_group_choose())) != NULL;) {
@@ -410,12 +398,12 @@ static const explore_scenario_t scenarios[] = {
     ROW("a look while no thread starts", prepare_fewer, look_at_rest, empty_one),
     ROW("a look while the last thread ends", prepare_last, end, look),
     ROW("a start without memory while the last thread ends", prepare_one, end, start_in_vain),
-    ROW("two threads start beside a dead one's cache", prepare_dead, start, start),
-    ROW("a dead thread's number is used again", prepare_number_again, start, start, start_and_end),
-    ROW("a dead thread's cache is with another dead one", prepare_dead_far, start, start_and_die),
-    ROW("the oldest cache has no thread", prepare_dead_last, start_and_look_again),
+    ROW("a thread starts where another one died", prepare_dead, start, start),
+    ROW("it ends, and others start", prepare_dead_three, start_and_end, start, start),
+    ROW("another thread starts far away", prepare_dead_far, start, start_and_end),
     ROW("a thread died inside", prepare_dead_inside, start, start),
     ROW("a cache has a thread of another process", prepare_other_process, start, start),
+    ROW("a lost cache is taken by another thread", prepare_lost, start, adopt_lost),
     ROW("a fork while a dead thread's cache is taken", prepare_dead_gate, start, fork_here),
     ROW("a fork", prepare_gate, start_and_end, fork_here),
     ROW("a fork while a cache is emptied", prepare_gate, empty_one, fork_here),
@@ -431,7 +419,7 @@ int main(int argc, char **argv) {
         void *place = share_place(i, &size);
         memory_track(place, size);
     }
-    memory_track(look_place(), sizeof(void *));
+    memory_track(hak_places, sizeof hak_places);
     memory_track(caches, sizeof caches);
     memory_track(&shared, sizeof shared);
     memory_track(&hak_thread_list_lock, sizeof hak_thread_list_lock);

@@ -100,9 +100,9 @@ GROUPS = {
         [
             (r"SHARDS = 8", "SHARDS = 2"),
             (r"static group_t first HAK_OWN_LINE;", "static group_t first HAK_ALIGNED(HAK_LINE);"),
-            (r"static _Atomic\(hak_cache_t \*\) next_look;",
-             "static _Atomic(hak_cache_t *) next_look HAK_ALIGNED(HAK_LINE);\n"
-             "void *look_place(void) { return (void *)&next_look; }"),
+            (r"hak_place_t hak_places\[HAK_PLACES\] HAK_APART;",
+             "hak_place_t hak_places[HAK_PLACES] HAK_ALIGNED(HAK_LINE);"),
+            (r"HAK_PLACES_SHIFT = 9", "HAK_PLACES_SHIFT = 3"),
             (r"static unsigned groups_of\(",
              "void *group_place(unsigned number, size_t *size) {\n"
              "*size = sizeof first;\nreturn number ? others : &first; }\n"

@@ -274,8 +274,6 @@ long syscall(long number, ...) {
         return THREAD_IDS + (long)explore_thread();
     case SYS_getpid:
         return getpid();
-    case SYS_tgkill:
-        return 0; /* the engine learns of each end of a thread */
     case SYS_sched_getaffinity:
         return affinity((unsigned long *)words[2]);
     case SYS_prctl:

@@ -21,7 +21,7 @@
 /* So much that no thread is a novice. */
 static const char *const variables[] = {"HAKMEM_PURGE_THREAD=0", "HAKMEM_CACHE_BUDGET=4G", NULL};
 
-enum { SECONDS = 60, MANY = 600, MOST = 80, AT_ONCE = 32 };
+enum { SECONDS = 60, MANY = 600, MOST = 4, AT_ONCE = 32, SMALL_STACK = 256 * 1024 };
 
 static unsigned count_caches(void) {
     unsigned count = 0;
@@ -99,11 +99,83 @@ static void a_thread_ends_by_the_system_call(void **state) {
     unit_child(run_many, &run, SECONDS, "threads that end by the system call");
 }
 
+/* ---- What such a thread leaves to the next one on its stack ---------------------------------------- */
+
+static void *allocate_and_tell(void *cache) {
+    allocate();
+    *(const hak_cache_t **)cache = hak_thread_cache();
+    return NULL;
+}
+
+static void *do_nothing(void *unused) { return unused; }
+
+static pthread_t begin(size_t stack, void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, stack) == 0,
+          "no attributes");
+    CHECK(pthread_create(&thread, &attributes, run, argument) == 0, "no thread");
+    pthread_attr_destroy(&attributes);
+    return thread;
+}
+
+static void *take_cache_and_wait(void *place);
+static atomic_bool may_end;
+static const hak_cache_t *_Atomic given[AT_ONCE];
+
+/* A thread on another stack gets a cache; one on the stack of the first one ends without having had any, though libc has
+ * the former one's for it. */
+static void use_its_stack(void) {
+    const hak_cache_t *last = NULL;
+    pthread_t lives = begin(4 * SMALL_STACK, take_cache_and_wait, (void *)&given[0]);
+    while (!atomic_load(&given[0])) sched_yield();
+    pthread_join(begin(SMALL_STACK, do_nothing, NULL), NULL);
+    pthread_join(begin(2 * SMALL_STACK, allocate_and_tell, &last), NULL);
+    CHECK(last && last != atomic_load(&given[0]), "two threads have one cache");
+    atomic_store(&may_end, true);
+    pthread_join(lives, NULL);
+    CHECK(hak_verify() == 0, "violations");
+}
+
+static void leave_a_stack(const void *forks) {
+    int status = 0;
+    allocate();
+    pthread_join(begin(SMALL_STACK, end_by_system_call, NULL), NULL);
+    const pid_t pid = *(const bool *)forks ? fork() : 0;
+    if (pid == 0) use_its_stack();
+    if (pid == 0 && *(const bool *)forks) _exit(0);
+    if (pid) CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %#x", (unsigned)status);
+}
+
+static void its_value_for_the_next_thread(void **state) {
+    (void)state;
+    need_no_sanitizer();
+    for (int forks = 0; forks < 2; forks++)
+        unit_child(leave_a_stack, &(bool){forks}, SECONDS, "the stack of a thread that is gone");
+}
+
+/* The next thread on its stack has its cache, with its blocks. */
+static void go_on_with_its_cache(const void *unused) {
+    const hak_cache_t *first = NULL, *next = NULL;
+    (void)unused;
+    allocate();
+    CHECK(pthread_key_create(&last_key, wait_for_last_round) == 0, "no key");
+    pthread_join(begin(SMALL_STACK, allocate_at_last, NULL), NULL);
+    const unsigned before = count_caches();
+    first = hak_thread_caches();
+    pthread_join(begin(SMALL_STACK, allocate_and_tell, &next), NULL);
+    CHECK(next == first && count_caches() == before, "another cache is made");
+}
+
+static void its_cache_for_the_next_thread(void **state) {
+    (void)state;
+    need_no_sanitizer();
+    unit_child(go_on_with_its_cache, NULL, SECONDS, "the cache of a thread that is gone");
+}
+
 /* ---- Threads that only seem to be ----------------------------------------------------------------- */
 
 static atomic_uint begun;
-static atomic_bool may_end;
-static const hak_cache_t *_Atomic given[AT_ONCE];
 
 static void *take_cache_and_wait(void *place) {
     const hak_cache_t *_Atomic *cache = place;
@@ -156,8 +228,6 @@ static void *fork_and_end(void *flags_and_pid) {
     *place = pid;
     return NULL;
 }
-
-static void *do_nothing(void *unused) { return unused; }
 
 /* A thread that is not the first one forks and ends. Its number is that of no thread then, also in a new namespace,
  * whose numbers begin anew. */
@@ -248,6 +318,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_round_of_destructors),
         cmocka_unit_test(a_thread_ends_by_the_system_call),
+        cmocka_unit_test(its_value_for_the_next_thread),
+        cmocka_unit_test(its_cache_for_the_next_thread),
         cmocka_unit_test(the_child_of_fork_without_handlers),
         cmocka_unit_test(the_child_of_clone),
         cmocka_unit_test(a_clone_into_a_new_pid_namespace),
