@@ -87,24 +87,18 @@ static HAK_OUT_OF_LINE void *move(void *pointer, size_t size, size_t old, const 
     return moved;
 }
 
-static HAK_OUT_OF_LINE void *copy_and_free(void *moved, void *pointer, size_t bytes) {
-    memcpy(moved, pointer, bytes);
-    hak_free_slow(pointer);
-    return moved;
-}
-
-/* The same for a block of a tiny class with that row. The copy comes last, so that nothing need be kept over the
- * call: a block in the magazine is this thread's, and nobody writes to it. The order of arguments saves moves
- * between registers. */
+/* The same for a block of a tiny class with that row. The copy comes before the push: a signal handler that allocates in
+ * between would get the block. The order of arguments saves moves between registers. */
 static HAK_OUT_OF_LINE void *move_tiny(size_t size, void *pointer, const void *site,
                                        const hak_class_t *row) {
     void *moved = hak_pop_small(size);
     if (HAK_UNLIKELY(!moved)) return move(pointer, size, row->size, site);
     size_t bytes = hak_min(size, row->size), offset = hak_offset_of_row(row);
     HAK_OPAQUE(bytes); /* a compiler that knows them to be few copies by slow string instructions */
+    moved = memcpy(moved, pointer, bytes);
     if (HAK_UNLIKELY(!hak_push_on(hak_cache_magazine(hak_cache, offset), pointer, true)))
-        return copy_and_free(moved, pointer, bytes);
-    return memcpy(moved, pointer, bytes);
+        hak_free_slow(pointer);
+    return moved;
 }
 
 /* What is not for every call of realloc: no block, or none of a tiny class, or no size. Reports a

@@ -372,7 +372,10 @@ static bool grow(hak_cache_t *cache, unsigned class_index, unsigned way) {
     if (!turned && !note_same_way(cache, class_index)) return false;
     size_t more = stack_bytes(magazine, class_index);
     bool has_room = cache->capacity[tier] + more <= hak_load_relaxed(&budgets[tier]);
-    if (!has_room && cache->slow_count % STEAL_INTERVAL != 0) return false;
+    /* Growth that comes early takes no room from others. */
+    if (!has_room &&
+        (cache->slow_count % STEAL_INTERVAL != 0 || cache->streak[class_index] % STREAM_CALLS != 0))
+        return false;
     if (magazine->slots >= slots_max(class_index)) return false;
     if (!has_room && !take_room(cache, tier, before, more)) return false;
     return resize(cache, class_index, magazine->slots * 2u);

@@ -474,7 +474,7 @@ size_t hak_heap_purge(hak_heap_t *heap, uint32_t delay_ms, hak_budget_t *budget)
     return purged << HAK_GRAIN_SHIFT;
 }
 
-static size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
+static HAK_BEHIND size_t purge_sparse(hak_heap_t *heap, hak_budget_t *budget) {
     size_t purged = 0;
     purge_t purge = {.only_sparse = true, .splits = HAK_PURGE_SPLITS};
     while (heap->dirty.oldest && hak_load_relaxed(&heap->idle) >= SPARSE_LEAST &&

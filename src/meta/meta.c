@@ -33,7 +33,7 @@ static unsigned area_count; /* the last one grows */
 static unsigned attempt;    /* of hak_os_window; the next to try */
 
 /* A bit for each shift: the list of its bitmaps may have some. Set behind a give, cleared under the lock. */
-static _Atomic uint64_t has_bitmaps HAK_READ_OFTEN;
+static _Atomic uint64_t has_bitmaps HAK_OWN_LINE;
 
 static unsigned shift_of(size_t size) {
     if (size <= (1u << LEAST_SHIFT)) return LEAST_SHIFT;

@@ -123,7 +123,7 @@ static size_t unmap_free(const hak_lists_t *lists) {
 
 /* First takes back the wholly free superslabs of large heaps; some have locked pages, which cannot
  * be purged but can be unmapped. The number of superslabs bounds that. Then unmaps what is free. */
-size_t hak_pool_unmap_free(void) {
+HAK_BEHIND size_t hak_pool_unmap_free(void) {
     size_t bytes = 0;
     hak_lock_acquire(&hak_pool_lock);
     for (size_t left = hak_region_mapped_superslabs(); left && hak_pool_borrow(false); left--)

@@ -66,8 +66,7 @@ void hak_bin_add_class(unsigned shard, unsigned class_index);
 
 /* Classes whose bins had HAK_SPARE_LEAST spare bytes when blocks came back last, a bit each, as hak_shard_classes: a
  * search for sparse slabs reads the lines of these bins only (sparse.c), since other CPUs write there. Who gives blocks
- * sets a bit, who finds that it is not so any more clears it. A hint: where both happen at once the bit may be lost, until
- * blocks come back again. */
+ * sets a bit, who finds that it is not so any more clears it, both under the bin's lock. */
 enum { HAK_SPARE_LEAST = 256 * 1024 };
 uint64_t hak_shard_spare(unsigned shard, unsigned word);
 void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has);

@@ -187,11 +187,15 @@ static size_t spare_bytes(const hak_bin_t *bin, unsigned class_index) {
     return bytes >= HAK_SPARE_LEAST ? bytes : 0;
 }
 
-/* The same for a bin that has a bit in its shard's word. Clears the bit where there are none any more. */
+/* The same for a bin that has a bit in its shard's word. Clears the bit where there are none any more; under the lock, as
+ * it is set, so that it is not lost. */
 static size_t noted_bytes(unsigned shard, unsigned class_index) {
-    const size_t bytes = spare_bytes(hak_bin_of(shard, class_index), class_index);
-    if (!bytes) hak_bin_note_spare(shard, class_index, false);
-    return bytes;
+    hak_bin_t *bin = hak_bin_of(shard, class_index);
+    const size_t bytes = spare_bytes(bin, class_index);
+    if (bytes || !hak_lock_try(&bin->lock)) return bytes;
+    if (!spare_bytes(bin, class_index)) hak_bin_note_spare(shard, class_index, false);
+    hak_lock_release(&bin->lock);
+    return 0;
 }
 
 /* The next class, from `from` on, whose bin may have spare bytes; 0 for none. */

@@ -87,23 +87,30 @@ bool hak_stock_has_former(unsigned shard) {
     return stock && hak_load_relaxed(&stock->former);
 }
 
+_Atomic bool hak_stock_closed HAK_READ_OFTEN;
+
+/* The newest of those that were there and those that come. */
 static HAK_BEHIND void keep(hak_stock_t *stock, unsigned shard, hak_unit_t *list) {
-    unsigned most = (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST);
-    hak_unit_t *kept = most ? take_all(&stock->former) : NULL;
-    for (const hak_unit_t *unit = kept; unit && most; unit = unit->next) most--;
-    for (hak_unit_t *next; list && most; list = next, most--) {
+    const unsigned most = (unsigned)hak_min(hak_bin_slab_count(shard) / SLABS_EACH, FORMER_MOST);
+    hak_unit_t *kept = take_all(&stock->former), **end = &kept;
+    for (hak_unit_t *next; list; list = next) {
         next = list->next;
         list->stocked = true;
         list->next = kept;
         kept = list;
     }
-    if (kept) put_former(stock, kept);
-    if (list) hak_pool_give_list(list);
+    for (unsigned i = 0; i < most && *end; i++) end = &(*end)->next;
+    hak_unit_t *others = *end;
+    *end = NULL;
+    put_former(stock, kept);
+    give_former(others);
+    atomic_thread_fence(memory_order_seq_cst); /* C2; partner: C1 */
+    if (HAK_UNLIKELY(hak_load_relaxed(&hak_stock_closed))) give_former(take_all(&stock->former));
 }
 
 HAK_OUT_OF_LINE void hak_stock_keep(unsigned shard, hak_unit_t *list) {
     hak_stock_t *stock = hak_shard_stock(shard);
-    if (HAK_LIKELY(!stock || hak_pool_gives_whole()))
+    if (HAK_LIKELY(!stock || hak_load_relaxed(&hak_stock_closed) || hak_pool_gives_whole()))
         hak_pool_give_list(list);
     else
         keep(stock, shard, list);
@@ -122,3 +129,11 @@ void hak_stock_release(unsigned shard) {
     hak_stock_t *stock = hak_shard_stock(shard);
     if (stock) release(stock);
 }
+
+HAK_BEHIND void hak_stock_close(void) {
+    hak_store_relaxed(&hak_stock_closed, true);
+    atomic_thread_fence(memory_order_seq_cst); /* C1; partner: C2 */
+    HAK_EACH_SHARD (shard) hak_stock_release(shard);
+}
+
+void hak_stock_open(void) { hak_store_relaxed(&hak_stock_closed, false); }

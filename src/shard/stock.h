@@ -13,6 +13,13 @@
  *   K1  list = first.exchange(NULL): the units are this thread's
  *   K2  CAS of `first`, NULL -> what is left of the list. A thread that loses gives it back to the pool
  *
+ * While nobody makes passes, since the helper sleeps (thread/helper.c), former slabs would stay. So it closes the stocks
+ * before its last look at what is left:
+ *
+ *   C1  closed = true; fence; every stock goes to the pool
+ *   C2  who has kept former slabs: fence; if closed, all of the list go to the pool. Either the helper finds them, or
+ *       the thread sees that the stocks are closed
+ *
  * A thread stands between K1 and K2 inside the gate (os/gate.h), so the child of a fork loses nothing.
  *
  * Rejected: to take one unit off the list, which another thread may take and put back meanwhile (ABA). */
@@ -40,3 +47,8 @@ void hak_stock_keep(unsigned shard, hak_unit_t *list);
 
 /* Gives the stock back to the pool. */
 void hak_stock_release(unsigned shard);
+
+/* Gives every stock back, and until they are opened none keeps former slabs. One thread calls both. */
+extern _Atomic bool hak_stock_closed; /* atomic */
+void hak_stock_close(void);
+void hak_stock_open(void);

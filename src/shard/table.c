@@ -102,7 +102,8 @@ HAK_NEXT void hak_bin_note_spare(unsigned shard, unsigned class_index, bool has)
 HAK_OUT_OF_LINE void hak_bin_look_at_spare(const hak_bin_t *bin, unsigned shard,
                                            unsigned class_index) {
     const size_t spare = hak_load_relaxed(&bin->spare);
-    if (HAK_UNLIKELY(spare * hak_classes[class_index].size >= HAK_SPARE_LEAST))
+    if (HAK_UNLIKELY(spare * hak_classes[class_index].size >= HAK_SPARE_LEAST) &&
+        spare > hak_load_relaxed(&bin->touched) / 2)
         hak_bin_note_spare(shard, class_index, true);
 }
 

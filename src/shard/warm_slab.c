@@ -206,6 +206,7 @@ void hak_warm_release(hak_warm_t *warm, unsigned home, unsigned class_index) {
         hak_unit_t *slab = unbind(&warm->slots[i], bin, "unbind");
         if (put_back(bin, slab)) released = link_released(slab, released);
     }
+    hak_bin_look_at_spare(bin, home, class_index);
     hak_lock_release(&bin->lock);
     if (released) hak_slab_release_list(released, home, class_index, true);
     hak_gate_leave();
@@ -263,6 +264,7 @@ hak_unit_t *hak_warm_release_idle(hak_bin_t *bin, unsigned shard, unsigned class
         hak_unit_t *slab = unbind_by_other(slot, bin);
         if (put_back(bin, slab)) released = link_released(slab, released);
     }
+    hak_bin_look_at_spare(bin, shard, class_index);
     return released;
 }
 

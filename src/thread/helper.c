@@ -31,6 +31,7 @@
 #include "pool/pool.h"
 #include "pool/purge.h"
 #include "shard/sparse.h"
+#include "shard/stock.h"
 #include "thread/purge_trigger.h"
 #include "thread/thread.h"
 
@@ -101,11 +102,13 @@ static bool is_dirty(int64_t delay_ms, bool fresh) {
 static bool much_to_do(int64_t delay_ms) { return delay_ms >= 0 && worth_waking(); }
 
 static void sleep_until_needed(int64_t delay_ms) {
+    hak_stock_close();
     atomic_store(&hak_helper_state, ASLEEP); /* partner: wake */
     while (atomic_load(&hak_helper_state) == ASLEEP && !much_to_do(delay_ms) &&
            !atomic_load(&noted) && !atomic_load(&urged) && hak_thread_count() > 0)
         hak_os_futex_wait(&hak_helper_state, ASLEEP);
     atomic_store(&hak_helper_state, AWAKE);
+    hak_stock_open();
 }
 
 /* True when the program has worked since the helper's last round: it made slow calls or, if it has a
@@ -237,6 +240,7 @@ void hak_helper_urge(void) {
 }
 
 void hak_helper_forget(void) {
+    hak_stock_open();
     hak_store_relaxed(&stuck_units, 0);
     hak_store_relaxed(&urged, 0);
     hak_store_relaxed(&hak_helper_state, NONE);

@@ -28,6 +28,8 @@ static struct {
     _Atomic uint64_t delay;  /* as the option has it */
     _Atomic unsigned note;   /* something that does not wait */
     _Atomic unsigned locked; /* dirty units that no round can give back */
+    _Atomic unsigned former; /* slabs that stocks keep (src/shard/stock.h) */
+    _Atomic bool closed;     /* they keep none */
 } world __attribute__((aligned(64)));
 
 /* The scenario's own, in a line of its own. */
@@ -63,10 +65,20 @@ size_t hak_large_idle_about(void) { return 0; }
 uint64_t hak_pool_round_ms(void) { return 1000; }
 bool hak_shard_purge_waits(uint32_t delay_ms) { return delay_ms == 12345; }
 
+static void release_former(void) {
+    atomic_fetch_add(&hak_pool_stats.dirty_units, atomic_exchange(&world.former, 0));
+}
+void hak_stock_close(void) {
+    atomic_store(&world.closed, true);
+    release_former();
+}
+void hak_stock_open(void) { atomic_store(&world.closed, false); }
+
 void hak_purge_settle(void) { atomic_store(&world.note, 0); }
 
 void hak_purge_round(uint32_t delay_ms) {
     EXPLORE_CHECK(delay_ms != UINT32_MAX, "a purge although there shall be none");
+    release_former();
     hak_purge_settle();
     atomic_store(&hak_pool_stats.dirty_units, atomic_load(&world.locked));
     atomic_store(&hak_huge_stats.kept_bytes, 0);
@@ -107,6 +119,8 @@ static void prepare(unsigned threads) {
     urged = 0;
     hak_store_relaxed(&world.note, 0);
     hak_store_relaxed(&world.locked, 0);
+    hak_store_relaxed(&world.former, 0);
+    hak_store_relaxed(&world.closed, false);
     stuck_units = 0;
     model.now_ms = 0;
     hak_store_relaxed(&hak_pool_stats.used_units, HEAP_UNITS);
@@ -175,6 +189,16 @@ static void keep_half(void) {
     keep(MUCH / 2);
     model.busy--;
 }
+/* Slabs are left, as in hak_stock_keep. */
+static void leave_slabs(void) {
+    if (atomic_load(&world.closed))
+        atomic_fetch_add(&hak_pool_stats.dirty_units, MUCH);
+    else
+        atomic_fetch_add(&world.former, MUCH);
+    if (atomic_load(&world.closed)) release_former();
+    hak_helper_wake();
+    model.busy--;
+}
 static void free_little(void) {
     make_dirty(1);
     hak_helper_note();
@@ -199,7 +223,7 @@ static void free_and_end(void) {
  * the program ends, and so must the helper. */
 static void watch_and_end(void) {
     explore_await(has_rested, NULL);
-    size_t units = atomic_load(&hak_pool_stats.dirty_units) +
+    size_t units = atomic_load(&hak_pool_stats.dirty_units) + atomic_load(&world.former) +
                    atomic_load(&hak_huge_stats.kept_bytes) / HAK_UNIT_SIZE;
     EXPLORE_CHECK(units < MUCH, "the helper sleeps while %zu units wait for it", units);
     end_all();
@@ -244,6 +268,8 @@ static const char *describe(const volatile void *variable) {
            : variable == &stuck_units                ? "the stuck units"
            : variable == &world.locked               ? "the locked units"
            : variable == &world.delay                ? "the delay"
+           : variable == &world.former               ? "the former slabs"
+           : variable == &world.closed               ? "whether stocks are closed"
                                                      : NULL;
 }
 
@@ -253,6 +279,7 @@ static const explore_scenario_t scenarios[] = {
     {"the last thread frees much and ends", prepare_one, {run_helper, free_and_end}, RULES},
     {"two threads end", prepare_two, {run_helper, end, end}, RULES},
     {"much is freed, then rest", prepare_two, {run_helper, free_much, watch_and_end}, RULES},
+    {"slabs are left, then rest", prepare_two, {run_helper, leave_slabs, watch_and_end}, RULES},
     {"a note, then rest", prepare_two, {run_helper, free_little, watch_all_clean}, RULES},
     {"an urgent note, then rest", prepare_two, {run_helper, hurry, watch_no_note}, RULES},
     {"two urgent notes", prepare_three, {run_helper, hurry, hurry, watch_no_note}, RULES},

@@ -39,6 +39,12 @@ hak_stock_t *hak_shard_stock(unsigned shard) {
     return &shared.stock;
 }
 
+/* There is one shard. */
+hak_lazy_table_t hak_shard_table;
+unsigned hak_lazy_table_next(const hak_lazy_table_t *table, unsigned number) {
+    return table == &hak_shard_table && number <= SHARD ? SHARD : HAK_SHARDS_MAX;
+}
+
 uint32_t hak_bin_slab_count(unsigned shard) { return shard == SHARD ? SLABS : 0; }
 
 static void enter_pool(void) { atomic_fetch_add_explicit(&lock.turns, 1, memory_order_acq_rel); }
@@ -133,6 +139,7 @@ static void prepare(void) {
         units[i].stocked = false;
     }
     atomic_store_explicit(&hak_pool_about.has_dirty, false, memory_order_relaxed);
+    atomic_store_explicit(&hak_stock_closed, false, memory_order_relaxed);
 }
 
 static hak_unit_t *take(unsigned want) {
@@ -173,6 +180,7 @@ static void keep_and_take(void) {
     take_and_keep();
     take(1);
 }
+static void close_stocks(void) { hak_stock_close(); }
 
 static void prepare_stock(void) {
     prepare();
@@ -211,6 +219,12 @@ static void none_is_lost(void) {
     release();
     for (unsigned i = 0; i < UNITS; i++)
         EXPLORE_CHECK(where[i] == POOL || where[i] == USED, "a unit stays in the stock");
+}
+
+/* Nobody makes passes: what the helper does not find it must have found before. */
+static void none_is_left(void) {
+    EXPLORE_CHECK(!length(&shared.stock.former), "a closed stock has former slabs");
+    none_is_lost();
 }
 
 /* A unit with pages comes before those of the stock. */
@@ -313,6 +327,11 @@ static const explore_scenario_t scenarios[] = {
      {take_and_keep, take_one_unit, release},
      .finally = none_is_lost,
      .describe = describe},
+    {"slabs are left while the stocks are closed",
+     prepare,
+     {take_and_keep, take_and_keep, close_stocks},
+     .finally = none_is_left,
+     .describe = describe},
     {"units with pages come first",
      prepare_dirty,
      {take_one_unit},
@@ -339,6 +358,7 @@ int main(int argc, char **argv) {
     memory_track(units, sizeof units);
     memory_track(&shared, sizeof shared);
     memory_track(&lock, sizeof lock);
+    memory_track(&hak_stock_closed, HAK_LINE);
     memory_track(bitmaps, sizeof bitmaps);
     memory_track(places, sizeof places);
     trace_holds(places, sizeof places, "record_t.bitmaps");

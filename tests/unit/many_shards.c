@@ -252,12 +252,12 @@ static void a_shard_that_grows_has_a_stock(void **state) {
  * a pass gives them back with their pages. */
 static void slabs_that_are_left_serve_other_classes(void **state) {
     (void)state;
-    enum { SLABS = 20, MOST = 6, OTHER = CLASS - 1 };
+    enum { SLABS = 20, MOST = 6, BUSY = 2 * MOST, OTHER = CLASS - 1 };
     const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 6);
-    static void *blocks[SLABS][64], *others[64];
+    static void *blocks[SLABS + BUSY][64], *others[64];
     hak_purge_all();
     const size_t used = used_units();
-    for (unsigned i = 0; i < SLABS; i++) take(shard, CLASS, count, blocks[i]);
+    for (unsigned i = 0; i < SLABS + BUSY; i++) take(shard, CLASS, count, blocks[i]);
     hak_stock_release(shard); /* what was taken ahead */
     for (unsigned i = 0; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
     unsigned former = 0;
@@ -265,7 +265,7 @@ static void slabs_that_are_left_serve_other_classes(void **state) {
     for (const hak_unit_t *unit = first; unit; unit = unit->next, former++)
         assert_true(unit->stocked && unit->owner == 0);
     assert_int_equal(former, MOST);
-    assert_int_equal(used_units(), used + 1 + MOST); /* one is kept by the bin */
+    assert_int_equal(used_units(), used + BUSY + 1 + MOST); /* one is kept by the bin */
     assert_int_equal(hak_verify(), 0);
     const uint64_t stage2 = hak_pool_stats.stage2;
     take(shard, OTHER, hak_classes[OTHER].count, others);
@@ -274,12 +274,34 @@ static void slabs_that_are_left_serve_other_classes(void **state) {
     assert_int_equal(hak_pool_stats.stage2, stage2);
     give(shard, OTHER, others, hak_classes[OTHER].count);
     assert_int_equal(hak_verify(), 0);
+
+    /* One stays with a shard that has two slabs. */
+    for (unsigned i = SLABS; i < SLABS + BUSY; i++) give(shard, CLASS, blocks[i], count);
+    first = hak_shard_stock(shard)->former;
+    assert_true(!first || !first->next);
     release_all();
-    assert_null(hak_shard_stock(shard)->former);
     assert_int_equal(used_units(), used);
     REQUIRE(hak_load_relaxed(&hak_pool_stats.dirty_units) >= SLABS, "%zu units with pages",
             hak_load_relaxed(&hak_pool_stats.dirty_units));
     assert_int_equal(hak_verify(), 0);
+}
+
+/* The helper closes the stocks before it sleeps. */
+static void a_closed_stock_keeps_nothing(void **state) {
+    (void)state;
+    enum { SLABS = 20 };
+    const unsigned count = hak_classes[CLASS].count, shard = hak_shard_open(FAR + 6);
+    static void *blocks[SLABS][64];
+    for (unsigned i = 0; i < SLABS; i++) take(shard, CLASS, count, blocks[i]);
+    for (unsigned i = 0; i < 4; i++) give(shard, CLASS, blocks[i], count);
+    assert_non_null(hak_shard_stock(shard)->former);
+    hak_stock_close();
+    assert_null(hak_shard_stock(shard)->former);
+    for (unsigned i = 4; i < 8; i++) give(shard, CLASS, blocks[i], count);
+    assert_null(hak_shard_stock(shard)->former);
+    hak_stock_open();
+    for (unsigned i = 8; i < SLABS; i++) give(shard, CLASS, blocks[i], count);
+    release_all();
 }
 
 /* A unit of the stock that becomes a slab has its pages made as any other one under SS_PREFAULT. */
@@ -409,6 +431,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(records_of_slabs_are_used_again),
         cmocka_unit_test(a_shard_that_grows_has_a_stock),
         cmocka_unit_test(slabs_that_are_left_serve_other_classes),
+        cmocka_unit_test(a_closed_stock_keeps_nothing),
         cmocka_unit_test(units_of_a_stock_are_populated),
         cmocka_unit_test(at_the_limit_stocks_are_given_back),
         cmocka_unit_test(threads_spread_over_all_shards),
