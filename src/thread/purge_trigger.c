@@ -421,6 +421,9 @@ void hak_purge_for(size_t size) {
 void hak_purge_forget(void) {
     hak_tick_hurry(); /* a watched program gets a helper of its own */
     if (HAK_UNLIKELY(hak_load_relaxed(&owner) == hak_os_thread())) return;
+    /* Who owned the work may have taken a note, and not yet what it stands for. */
+    if (hak_load_relaxed(&hak_shard_grown)) hak_budget_note(HAK_NOTE_GROWN);
+    if (hak_load_relaxed(&hak_shard_visits_due)) hak_budget_note(HAK_NOTE_VISIT);
     hak_purge_ahead_forget();
     the_pass.stages = pass_ahead.stages = 0;
     end_pass();
